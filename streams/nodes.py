@@ -1,0 +1,310 @@
+"""The plan: what a topology consists of, as frozen values that know no engine.
+
+A :class:`Topology` is a tuple of nodes in an order in which each one comes after its parents. The DSL
+(``streams.topology``) builds it, ``streams.plan_checks`` refuses what can never work, and both engines run
+it: ``streams.driver`` record by record, ``streams.spark`` set-wise.
+
+Functions of the user (predicates, mappers, joiners) are held as expressions (``streams.expressions``):
+already traced, so that both engines evaluate the very same thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum
+from typing import Any, Literal
+
+from streams.expressions import Expr
+from suppress.suppressed import Suppressed
+from suppress.windows import JoinWindows, Windows
+from versioned.durations import Resolution
+
+JoinKind = Literal["inner", "left", "outer"]
+TimeScope = Literal["partition", "store", "key"]
+LatePolicy = Literal["drop", "side_table"]
+OnExpired = Literal["null", "drop", "side_table"]
+Emit = Literal["every", "net"]
+History = Literal["latest", "complete"]
+
+
+@dataclass(frozen=True)
+class Materialized:
+    """How a table is stored. Build it with :meth:`versioned` or :meth:`key_value` (Kafka: ``Materialized``).
+
+    ``history_retention`` set means versioned (KIP-889, KIP-914); ``retention`` is for window and session stores
+    only and ignored by key-value stores (R18).
+    """
+
+    name: str | None = None
+    history_retention: timedelta | None = None
+    grace: timedelta | None = None
+    retention: timedelta | None = None
+    segment_interval: timedelta | None = None
+    time_scope: TimeScope = "partition"
+    time_resolution: Resolution = Resolution.MICROSECOND
+    late_policy: LatePolicy = "drop"
+
+    @property
+    def is_versioned(self) -> bool:
+        return self.history_retention is not None
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Options of a stream-table join (Kafka: ``Joined``; KIP-923 for the grace)."""
+
+    name: str | None = None
+    grace: timedelta | None = None
+    retention: timedelta | None = None
+    on_expired: OnExpired = "null"
+    too_late: Literal["join", "side_table"] = "join"
+    correction_retention: timedelta | None = None
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """What an aggregate computes.
+
+    ``kind`` is ``count sum avg min max`` (built in, over ``value``), ``reduce`` or ``aggregate`` (user code).
+    For ``reduce``: ``adder`` / ``subtractor`` are ``(aggregate, value) -> aggregate``. For ``aggregate`` they are
+    ``(key, value, aggregate) -> aggregate`` over plain rows, ``initializer`` gives the start and, for session
+    windows, ``merger`` is ``(key, left, right) -> aggregate``.
+    """
+
+    kind: Literal["count", "sum", "avg", "min", "max", "reduce", "aggregate"]
+    output: str = "count"
+    value: Expr | None = None
+    initializer: Callable[[], Any] | None = None
+    adder: Callable[..., Any] | None = None
+    subtractor: Callable[..., Any] | None = None
+    merger: Callable[..., Any] | None = None
+    schema: str | None = None
+
+
+class Output(Enum):
+    """What flows out of a node."""
+
+    STREAM = "stream"
+    TABLE = "table"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator of the plan. ``name`` is unique in the topology and names its state tables."""
+
+    name: str
+    parents: tuple[Node, ...] = field(default=(), repr=False)
+
+    @property
+    def output(self) -> Output:
+        return Output.STREAM
+
+
+@dataclass(frozen=True)
+class _TableNode(Node):
+    @property
+    def output(self) -> Output:
+        return Output.TABLE
+
+
+@dataclass(frozen=True)
+class StreamSource(Node):
+    """Records of a topic as a stream. ``key``, ``timestamp`` and ``value`` name the input's columns."""
+
+    topic: str = ""
+    key: tuple[str, ...] = ("key",)
+    timestamp: str = "ts"
+    value: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class TableSource(_TableNode):
+    """Records of a topic as changes of a table; ``materialized`` None = a source table without a store."""
+
+    topic: str = ""
+    key: tuple[str, ...] = ("key",)
+    timestamp: str = "ts"
+    value: tuple[str, ...] | None = None
+    deleted: str | None = None
+    materialized: Materialized | None = None
+    reorder: timedelta | None = None
+
+
+@dataclass(frozen=True)
+class GlobalTableSource(_TableNode):
+    """A table that every scope sees whole; looked up without regard to time (R170: never versioned)."""
+
+    topic: str = ""
+    key: tuple[str, ...] = ("key",)
+    timestamp: str = "ts"
+    value: tuple[str, ...] | None = None
+    deleted: str | None = None
+
+
+@dataclass(frozen=True)
+class StreamFilter(Node):
+    predicate: Expr | None = None
+
+
+@dataclass(frozen=True)
+class StreamMapValues(Node):
+    mapper: Expr | None = None
+
+
+@dataclass(frozen=True)
+class SelectKey(Node):
+    """A new key; a change of key starts new stream-time scopes (DESIGN 3)."""
+
+    mapper: Expr | None = None
+
+
+@dataclass(frozen=True)
+class TableFilter(_TableNode):
+    """``filter`` / ``filter_not`` (negation is part of ``predicate``)."""
+
+    predicate: Expr | None = None
+    materialized: Materialized | None = None
+
+
+@dataclass(frozen=True)
+class TableMapValues(_TableNode):
+    mapper: Expr | None = None
+    materialized: Materialized | None = None
+
+
+@dataclass(frozen=True)
+class ToStream(Node):
+    """A table's changes as a stream of its new values."""
+
+
+@dataclass(frozen=True)
+class ToTable(_TableNode):
+    materialized: Materialized | None = None
+    reorder: timedelta | None = None
+
+
+@dataclass(frozen=True)
+class StreamTableJoin(Node):
+    """parents = (stream, table)."""
+
+    kind: JoinKind = "inner"
+    joiner: Expr | None = None
+    joined: Joined = Joined()
+
+
+@dataclass(frozen=True)
+class StreamGlobalTableJoin(Node):
+    """parents = (stream, global table); ``key_mapper`` gives the table's key."""
+
+    kind: JoinKind = "inner"
+    key_mapper: Expr | None = None
+    joiner: Expr | None = None
+
+
+@dataclass(frozen=True)
+class StreamStreamJoin(Node):
+    """parents = (left, right)."""
+
+    kind: JoinKind = "inner"
+    windows: JoinWindows | None = None
+    joiner: Expr | None = None
+
+
+@dataclass(frozen=True)
+class TableTableJoin(_TableNode):
+    """parents = (left, right), on the primary key."""
+
+    kind: JoinKind = "inner"
+    joiner: Expr | None = None
+    materialized: Materialized | None = None
+    history: History = "latest"
+
+
+@dataclass(frozen=True)
+class ForeignKeyJoin(_TableNode):
+    """parents = (left, right); ``foreign_key`` maps the left value to the right key."""
+
+    kind: JoinKind = "inner"
+    foreign_key: Expr | None = None
+    joiner: Expr | None = None
+    materialized: Materialized | None = None
+
+
+@dataclass(frozen=True)
+class StreamAggregate(_TableNode):
+    """An unwindowed aggregate of a stream, per group key (``None`` = the stream's own key)."""
+
+    aggregation: Aggregation = Aggregation("count")
+    group_key: Expr | None = None
+    materialized: Materialized | None = None
+
+
+@dataclass(frozen=True)
+class WindowedAggregate(_TableNode):
+    """A windowed aggregate of a stream, per (group key, window)."""
+
+    windows: Windows | None = None
+    aggregation: Aggregation = Aggregation("count")
+    group_key: Expr | None = None
+    materialized: Materialized | None = None
+    late_policy: LatePolicy = "drop"
+
+
+@dataclass(frozen=True)
+class TableAggregate(_TableNode):
+    """An aggregate of a table: remove the old value's part, add the new one's. ``group_value`` maps the value."""
+
+    aggregation: Aggregation = Aggregation("count")
+    group_key: Expr | None = None
+    group_value: Expr | None = None
+    materialized: Materialized | None = None
+
+
+@dataclass(frozen=True)
+class Suppress(_TableNode):
+    suppressed: Suppressed | None = None
+
+
+@dataclass(frozen=True)
+class ChangelogSink(Node):
+    """Append every change (or the net one per key and batch) to the table ``name``."""
+
+    emit: Emit = "every"
+
+    @property
+    def output(self) -> Output:
+        return Output.NOTHING
+
+
+@dataclass(frozen=True)
+class TableSink(Node):
+    """Keep the latest state per key in the table ``name`` (upsert; a tombstone deletes)."""
+
+    @property
+    def output(self) -> Output:
+        return Output.NOTHING
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A checked plan: nodes in dependency order. Made by ``StreamsBuilder.build()``."""
+
+    nodes: tuple[Node, ...]
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes)
+
+    def node(self, name: str) -> Node:
+        """The node of that name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return next(node for node in self.nodes if node.name == name)
+
+    def children(self, parent: Node) -> tuple[Node, ...]:
+        """The nodes that read from ``parent``, in plan order."""
+        return tuple(node for node in self.nodes if parent in node.parents)

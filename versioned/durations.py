@@ -1,0 +1,98 @@
+"""Durations, instants and their resolution, as integers.
+
+Inside the library an instant is an ``int`` of microseconds since 1970-01-01 UTC, and a duration an
+``int`` of microseconds. Names carry the unit: ``grace_us``, ``size_ms``.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+from enum import Enum
+from typing import Final
+
+from versioned.errors import ConfigurationError
+
+#: What a caller may pass as a duration: a timedelta, or text such as ``"10 minutes"``.
+Duration = timedelta | str
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_UNIT_US: Final = {
+    "microsecond": 1, "us": 1,
+    "millisecond": 1_000, "ms": 1_000,
+    "second": 1_000_000, "s": 1_000_000,
+    "minute": 60_000_000, "min": 60_000_000,
+    "hour": 3_600_000_000, "h": 3_600_000_000,
+    "day": 86_400_000_000, "d": 86_400_000_000,
+    "week": 604_800_000_000,
+}  # fmt: skip
+_PART: Final = re.compile(r"([+-]?\d+)\s*([a-z]+)")
+
+
+class Resolution(Enum):
+    """How fine a table's time is. The value is the number of microseconds in one unit."""
+
+    MICROSECOND = 1
+    MILLISECOND = 1_000
+
+    def floor_us(self, instant_us: int) -> int:
+        """Round an instant down to this resolution.
+
+        >>> Resolution.MILLISECOND.floor_us(1_999)
+        1000
+        """
+        return instant_us // self.value * self.value
+
+
+def duration_us(value: Duration) -> int:
+    """Microseconds in a duration; negative ones are returned as they are.
+
+    Args:
+        value: A ``timedelta``, or a Spark interval text: ``"10 minutes"``, ``"1 day 2 hours"``,
+            with or without the word ``interval``; short units ``us ms s min h d`` as well.
+
+    Raises:
+        ConfigurationError: the text is not a duration.
+
+    >>> duration_us("1 minute 30 seconds")
+    90000000
+    """
+    if isinstance(value, timedelta):
+        return value // _MICROSECOND
+    text = value.strip().lower().removeprefix("interval").strip()
+    parts = _PART.findall(text)
+    if not parts or _PART.sub("", text).replace(",", "").strip():
+        raise ConfigurationError(_not_a_duration(value))
+    return sum(int(number) * _unit_us(unit, value) for number, unit in parts)
+
+
+def duration(value: Duration) -> timedelta:
+    """The duration as a ``timedelta``.
+
+    >>> duration("2 hours")
+    datetime.timedelta(seconds=7200)
+    """
+    return timedelta(microseconds=duration_us(value))
+
+
+def instant_us(value: datetime) -> int:
+    """Microseconds since the epoch; a datetime without zone is taken as UTC."""
+    aware = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
+    return (aware - _EPOCH) // _MICROSECOND
+
+
+def instant(value_us: int) -> datetime:
+    """The UTC datetime of an instant in microseconds."""
+    return _EPOCH + timedelta(microseconds=value_us)
+
+
+def _unit_us(unit: str, value: str) -> int:
+    known = _UNIT_US.get(unit) or _UNIT_US.get(unit.removesuffix("s"))
+    if known is None:
+        raise ConfigurationError(_not_a_duration(value))
+    return known
+
+
+def _not_a_duration(value: str) -> str:
+    return f'"{value}" is not a duration. Write a number and a unit, such as "10 minutes" or "1 day 2 hours".'

@@ -1,0 +1,65 @@
+"""The one error tree: everything the library raises on purpose is a :class:`VersionedError`.
+
+Each message says what was wrong, with the numbers, and what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class VersionedError(Exception):
+    """Base of every error that this library raises on purpose."""
+
+
+class ConfigurationError(VersionedError, ValueError):
+    """A setting or argument is outside what is allowed. Nothing was read or written."""
+
+
+class TopologyError(VersionedError, ValueError):
+    """A plan that can never work, refused when it is built.
+
+    Args:
+        rule: The broken rule, for example ``"R165"`` or a short slug.
+        node: Name of the node that breaks it.
+        message: What is wrong and what to do.
+    """
+
+    def __init__(self, rule: str, node: str, message: str) -> None:
+        super().__init__(f"{node}: {message} [{rule}]")
+        self.rule = rule
+        self.node = node
+
+
+class SchemaError(VersionedError):
+    """A table or an input does not have the columns or types that its contract promises."""
+
+
+class NotAVersionedTableError(SchemaError):
+    """The path or name does not hold a table made by this library."""
+
+
+class RecordError(VersionedError, ValueError):
+    """A single record that breaks its contract (unknown topic, null key, wrong type)."""
+
+
+class BufferFullError(VersionedError):
+    """A strict buffer reached its bound. The batch was not committed; a restart resumes there."""
+
+
+class CommitError(VersionedError):
+    """A write did not land as this batch's own commit."""
+
+
+class FencedError(CommitError):
+    """Another driver, or a newer epoch, owns the table. Stop this one."""
+
+
+class CheckpointMismatchError(VersionedError):
+    """The checkpoint and the tables do not belong together. Nothing was written."""
+
+
+class RetentionError(VersionedError):
+    """Maintenance would remove what a replay or the promised history still needs."""
+
+
+class InvariantError(VersionedError):
+    """Stored rows break an invariant of their table. This is a bug or a foreign write."""

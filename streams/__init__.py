@@ -1,0 +1,1 @@
+"""Topologies over streams and tables, and the engines that run them."""

@@ -1,0 +1,85 @@
+"""What an aggregate of a stream computes, over plain rows: the state, one record more, two sessions merged, the result.
+
+A state of ``None`` means that there is no aggregate. Null values do not count in ``sum``, ``avg``, ``min`` and ``max``,
+as in SQL; ``count`` counts records, or the non-null results of its expression if it has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from streams.expressions import evaluate
+from streams.nodes import Aggregation
+from streams.rows import Row
+
+
+class Aggregator:
+    """One :class:`Aggregation`, ready to run."""
+
+    def __init__(self, aggregation: Aggregation) -> None:
+        self._spec = aggregation
+
+    def initial(self) -> Any:
+        """The state before any record (Kafka: ``Initializer``)."""
+        kind = self._spec.kind
+        if kind == "count":
+            return 0
+        if kind == "aggregate":
+            return None if self._spec.initializer is None else as_row(self._spec.initializer(), self._spec.output)
+        return None
+
+    def add(self, state: Any, key: Row, value: Row | None) -> Any:
+        """The state with one record more (Kafka: ``Aggregator``, ``Reducer``)."""
+        kind = self._spec.kind
+        if kind == "aggregate" and self._spec.adder is not None:
+            return as_row(self._spec.adder(key, value, state), self._spec.output)
+        if kind == "reduce" and self._spec.adder is not None:
+            return value if state is None else as_row(self._spec.adder(state, value), self._spec.output)
+        return self._add_built_in(state, key, value)
+
+    def merge(self, key: Row, left: Any, right: Any) -> Any:
+        """The state of two sessions together (Kafka: ``Merger``)."""
+        kind = self._spec.kind
+        if kind == "aggregate" and self._spec.merger is not None:
+            return as_row(self._spec.merger(key, left, right), self._spec.output)
+        if left is None or right is None:
+            return right if left is None else left
+        if kind == "reduce" and self._spec.adder is not None:
+            return as_row(self._spec.adder(left, right), self._spec.output)
+        return self._merge_built_in(left, right)
+
+    def result(self, state: Any) -> Row | None:
+        """The row that flows out; ``None`` is a tombstone."""
+        kind = self._spec.kind
+        if kind in ("reduce", "aggregate"):
+            return as_row(state, self._spec.output)
+        if kind == "avg":
+            return Row({self._spec.output: None if state is None else state[0] / state[1]})
+        return Row({self._spec.output: state})
+
+    def _add_built_in(self, state: Any, key: Row, value: Row | None) -> Any:
+        if self._spec.value is None:
+            return state + 1
+        operand = evaluate(self._spec.value, {"key": key, "value": value})
+        if operand is None:
+            return state
+        if self._spec.kind == "count":
+            return state + 1
+        part = (operand, 1) if self._spec.kind == "avg" else operand
+        return part if state is None else self._merge_built_in(state, part)
+
+    def _merge_built_in(self, left: Any, right: Any) -> Any:
+        kind = self._spec.kind
+        if kind == "avg":
+            return (left[0] + right[0], left[1] + right[1])
+        if kind in ("min", "max"):
+            return min(left, right) if kind == "min" else max(left, right)
+        return left + right
+
+
+def as_row(value: Any, output: str) -> Row | None:
+    """What user code returned, as a row: a mapping by its fields, any other value as the one field ``output``."""
+    if value is None or isinstance(value, Row):
+        return value
+    return Row(value) if isinstance(value, Mapping) else Row({output: value})

@@ -1,0 +1,113 @@
+"""The two sides of a stream-stream join: which records meet, and which stay unmatched for good. Pure.
+
+A record of the left side meets those of the right side with ``left ts - before <= right ts <= left ts + after``. A
+record is remembered until its own side's stream time passes it by before + after + grace. One that met nobody is
+final once ``ts + reach + grace < stream time``, where its reach is ``after`` on the left and ``before`` on the right.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from streams.rows import Row
+from suppress.order import canonical_order
+from suppress.windows import JoinWindows
+
+
+class Side(IntEnum):
+    """The parents of the join; unmatched records of one ts leave right before left, as in Kafka."""
+
+    RIGHT = 0
+    LEFT = 1
+
+
+@dataclass(order=True)
+class Held:
+    """A record in the buffer."""
+
+    ts_us: int
+    arrival: int
+    key: Row = field(compare=False)
+    value: Row = field(compare=False)
+    side: Side = field(compare=False)
+    matched: bool = field(default=False, compare=False)
+    padded: bool = field(default=False, compare=False)
+
+
+class JoinBuffer:
+    """Both sides of one join, with their shared stream time."""
+
+    def __init__(self, windows: JoinWindows) -> None:
+        self.stream_time_us: int | None = None
+        self._windows = windows
+        self._arrivals = 0
+        self._records: dict[Side, dict[Row, list[Held]]] = {Side.LEFT: {}, Side.RIGHT: {}}
+        self._latest_us: dict[Side, int] = {}
+        self._unmatched: dict[Side, list[tuple[int, bytes, int, Held]]] = {Side.LEFT: [], Side.RIGHT: []}
+
+    def advance(self, ts_us: int) -> int:
+        """Move the stream time that both sides share."""
+        self.stream_time_us = ts_us if self.stream_time_us is None else max(self.stream_time_us, ts_us)
+        return self.stream_time_us
+
+    def partners(self, side: Side, key: Row, ts_us: int) -> Iterator[Held]:
+        """The records of the other side that one of ``side`` meets, in order of ts; they count as matched."""
+        other = Side.LEFT if side is Side.RIGHT else Side.RIGHT
+        back_us, ahead_us = self._windows.before_us, self._windows.after_us
+        if side is Side.RIGHT:
+            back_us, ahead_us = ahead_us, back_us
+        from_us = max(ts_us - back_us, self._horizon_us(other) + 1)
+        held = self._records[other].get(key, [])
+        for record in held[bisect_left(held, from_us, key=_ts) : bisect_right(held, ts_us + ahead_us, key=_ts)]:
+            if not record.padded:
+                record.matched = True
+                yield record
+
+    def hold(self, side: Side, key: Row, value: Row, ts_us: int) -> Held:
+        """Remember a record for partners to come."""
+        self._arrivals += 1
+        record = Held(ts_us, self._arrivals, key, value, side)
+        self._latest_us[side] = max(ts_us, self._latest_us.get(side, ts_us))
+        held = self._records[side].setdefault(key, [])
+        insort(held, record)
+        # What has fallen behind the horizon can never meet anybody again.
+        del held[: bisect_right(held, self._horizon_us(side), key=_ts)]
+        return record
+
+    def await_match(self, record: Held) -> None:
+        """Watch an unmatched record, to report it once it is final."""
+        entry = (record.ts_us, canonical_order(record.key), record.arrival, record)
+        heapq.heappush(self._unmatched[record.side], entry)
+
+    def is_final(self, side: Side, ts_us: int) -> bool:
+        """Whether a record can have no partner any more that is not late itself."""
+        reach_us = self._windows.after_us if side is Side.LEFT else self._windows.before_us
+        return self.stream_time_us is not None and ts_us + reach_us + self._windows.grace_us < self.stream_time_us
+
+    def final_unmatched(self) -> list[Held]:
+        """Unmatched records that have become final, in order of ts, then right before left, then key; each once."""
+        due: list[tuple[int, Side, bytes, int, Held]] = []
+        for side, heap in self._unmatched.items():
+            while heap and self.is_final(side, heap[0][0]):
+                ts_us, order, arrival, record = heapq.heappop(heap)
+                if not record.matched:
+                    due.append((ts_us, side, order, arrival, record))
+        for *_, record in due:
+            record.padded = True
+        return [entry[-1] for entry in sorted(due, key=lambda entry: entry[:4])]
+
+    def _horizon_us(self, side: Side) -> int:
+        windows = self._windows
+        retention_us = windows.before_us + windows.after_us + windows.grace_us
+        latest_us = self._latest_us.get(side)
+        return -(2**63) if latest_us is None else latest_us - retention_us
+
+
+def _ts(record: Any) -> int:
+    ts_us: int = record.ts_us
+    return ts_us

@@ -1,0 +1,35 @@
+"""Stream time of one node: the running maximum of ts per scope (DESIGN 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from streams.nodes import TimeScope
+
+
+class StreamTimes:
+    """The largest timestamp so far per partition, for the whole store, or per key.
+
+    Example:
+        >>> times = StreamTimes("key")
+        >>> times.advance(0, "a", 9), times.advance(0, "b", 3), times.advance(0, "a", 5)
+        (9, 3, 9)
+    """
+
+    def __init__(self, scope: TimeScope = "partition") -> None:
+        self.scope = scope
+        self._times: dict[Hashable, int] = {}
+
+    def of(self, partition: int, key: Hashable) -> Hashable:
+        """The scope that a record belongs to."""
+        return {"partition": partition, "store": None, "key": key}[self.scope]
+
+    def advance(self, partition: int, key: Hashable, ts_us: int) -> int:
+        """Let a record count, and give the stream time after it."""
+        scope = self.of(partition, key)
+        self._times[scope] = max(ts_us, self._times.get(scope, ts_us))
+        return self._times[scope]
+
+    def get(self, partition: int, key: Hashable) -> int | None:
+        """The stream time of a scope, or none before its first record."""
+        return self._times.get(self.of(partition, key))

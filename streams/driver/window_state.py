@@ -1,0 +1,170 @@
+"""The windows of one aggregate, by key: what one record changes in them. Time, keys and forwarding are the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from streams.driver.aggregators import Aggregator
+from streams.rows import Row
+from suppress.window_rules import Window, assign, is_closed, merge_session, slide
+from suppress.windows import SessionWindows, SlidingWindows, Windows
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One window of one key: its aggregate and the timestamp of its result."""
+
+    state: Any
+    ts_us: int
+
+
+@dataclass(frozen=True)
+class WindowResult:
+    """A window that changed. ``after`` is ``None`` when it ceased to exist; ``ts_us`` is the result's timestamp."""
+
+    window: Window
+    before: Slot | None
+    after: Slot | None
+    ts_us: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a record did: the results in order, and how many closed windows refused it."""
+
+    results: tuple[WindowResult, ...]
+    expired: int
+
+    @property
+    def is_late(self) -> bool:
+        """Only closed windows would have taken the record."""
+        return self.expired > 0 and not self.results
+
+
+class WindowState:
+    """Aggregates per key and window.
+
+    Args:
+        windows: The definition.
+        aggregator: What is computed.
+        unit_us: One tick of the time resolution.
+        retention_us: How long after stream time passed its end a window can still be read.
+    """
+
+    def __init__(self, windows: Windows, aggregator: Aggregator, unit_us: int, retention_us: int) -> None:
+        self.windows = windows
+        self._aggregator = aggregator
+        self._unit_us = unit_us
+        self._retention_us = retention_us
+        self._slots: dict[Row, dict[Window, Slot]] = {}
+        self._closed_idle: dict[Row, set[Window]] = {}
+
+    def add(self, key: Row, value: Row | None, ts_us: int, stream_time_us: int) -> Outcome:
+        """Let one record count, at the stream time that it has already moved."""
+        if isinstance(self.windows, SessionWindows):
+            return self._add_to_session(self.windows, key, value, ts_us, stream_time_us)
+        if self._is_wholly_late(ts_us, stream_time_us):
+            return Outcome((), expired=1)
+        touched = list(self._touched(key, ts_us))
+        opened = [step for step in touched if not self._is_closed(key, step[0], stream_time_us)]
+        results = []
+        # The bases were read before this record, so that storing as we go does not disturb them.
+        for window, base, adds in opened:
+            results.append(self._changed(key, window, base, value if adds else _NOTHING, ts_us))
+            self._store(key, results[-1])
+        return Outcome(tuple(results), len(touched) - len(opened))
+
+    def get(self, key: Row, window: Window) -> Slot | None:
+        """The slot of a window, or none."""
+        return self._slots.get(key, {}).get(window)
+
+    def items(self) -> Iterator[tuple[Row, Window, Slot]]:
+        """Every stored window: keys in order of their first record, windows by start."""
+        for key, slots in self._slots.items():
+            for window in sorted(slots):
+                yield key, window, slots[window]
+
+    def close_idle(self, key: Row, window: Window) -> None:
+        """Close a window by the wall clock: from now on a record that would join it is late (R117)."""
+        self._closed_idle.setdefault(key, set()).add(window)
+
+    def purge(self, stream_time_us: int) -> None:
+        """Forget windows, and marks of idle closing, that ended longer than the retention before stream time."""
+        horizon_us = stream_time_us - self._retention_us
+        for key in list(self._slots):
+            kept = {window: slot for window, slot in self._slots[key].items() if window.end_us >= horizon_us}
+            _replace(self._slots, key, kept)
+        for key in list(self._closed_idle):
+            _replace(self._closed_idle, key, {w for w in self._closed_idle[key] if w.end_us >= horizon_us})
+
+    def _touched(self, key: Row, ts_us: int) -> Iterator[tuple[Window, Slot | None, bool]]:
+        slots = self._slots.get(key, {})
+        if isinstance(self.windows, SlidingWindows):
+            latest_us = {window: slot.ts_us for window, slot in slots.items()}
+            for step in slide(self.windows, latest_us, ts_us, self._unit_us):
+                yield step.window, None if step.base is None else slots[step.base], step.adds
+        elif not isinstance(self.windows, SessionWindows):
+            for window in assign(self.windows, ts_us):
+                yield window, slots.get(window), True
+
+    def _changed(self, key: Row, window: Window, base: Slot | None, value: Any, ts_us: int) -> WindowResult:
+        state = self._aggregator.initial() if base is None else base.state
+        latest_us = ts_us if base is None else base.ts_us
+        if value is not _NOTHING:
+            state = self._aggregator.add(state, key, value)
+            latest_us = max(latest_us, ts_us)
+        return WindowResult(window, self.get(key, window), self._slot(state, latest_us), latest_us)
+
+    def _add_to_session(
+        self, windows: SessionWindows, key: Row, value: Row | None, ts_us: int, stream_time_us: int
+    ) -> Outcome:
+        slots = self._slots.get(key, {})
+        idle = self._closed_idle.get(key, set())
+        merge = merge_session(windows, slots.keys() - idle, ts_us, stream_time_us, self._unit_us)
+        joins_idle = merge_session(windows, idle, ts_us, stream_time_us, self._unit_us).merged
+        if joins_idle or is_closed(windows, merge.window, stream_time_us, self._unit_us):
+            return Outcome((), expired=1)
+        state = self._aggregator.initial()
+        for session in merge.merged:
+            state = self._aggregator.merge(key, state, slots[session].state)
+        state = self._aggregator.add(state, key, value)
+        results = [WindowResult(session, slots[session], None, session.end_us) for session in merge.retracted]
+        for result in results:
+            self._store(key, result)
+        end_us = merge.window.end_us
+        results.append(WindowResult(merge.window, self.get(key, merge.window), self._slot(state, end_us), end_us))
+        self._store(key, results[-1])
+        return Outcome(tuple(results), expired=0)
+
+    def _slot(self, state: Any, ts_us: int) -> Slot | None:
+        # User code that returns null deletes the window.
+        return None if self._aggregator.result(state) is None else Slot(state, ts_us)
+
+    def _is_wholly_late(self, ts_us: int, stream_time_us: int) -> bool:
+        # A sliding record whose latest window is closed touches none; it does not even count window by window.
+        windows = self.windows
+        if not isinstance(windows, SlidingWindows):
+            return False
+        return is_closed(windows, Window(ts_us, ts_us + windows.difference_us), stream_time_us, self._unit_us)
+
+    def _is_closed(self, key: Row, window: Window, stream_time_us: int) -> bool:
+        by_stream_time = is_closed(self.windows, window, stream_time_us, self._unit_us)
+        return by_stream_time or window in self._closed_idle.get(key, ())
+
+    def _store(self, key: Row, result: WindowResult) -> None:
+        if result.after is not None:
+            self._slots.setdefault(key, {})[result.window] = result.after
+        elif key in self._slots:
+            self._slots[key].pop(result.window, None)
+
+
+_NOTHING: Any = object()
+
+
+def _replace(by_key: dict[Row, Any], key: Row, kept: Any) -> None:
+    if kept:
+        by_key[key] = kept
+    else:
+        del by_key[key]

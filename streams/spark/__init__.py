@@ -1,0 +1,8 @@
+"""The Spark engine: runs a topology as one streaming query over plain Delta tables."""
+
+from __future__ import annotations
+
+from streams.spark.application import BatchReport, StreamingApplication
+from streams.spark.sources import SparkSource
+
+__all__ = ["BatchReport", "SparkSource", "StreamingApplication"]

@@ -1,0 +1,342 @@
+"""``StreamingApplication``: one topology, one streaming query, plain Delta tables.
+
+Each micro-batch: read the input once, order it, build every operator's output lazily, count, then write downstream
+first and the ledger last. A batch without input does nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
+
+from streams.nodes import GlobalTableSource, StreamSource, TableSource, Topology
+from streams.spark.engine import Operators, operators_of
+from streams.spark.flow import SCOPE, US, Bounds, Flow, NodeReport
+from streams.spark.intake import INVALID, IntakeRule, Order, newest, shape
+from streams.spark.ledger import Ledger, LedgerState, Times
+from streams.spark.operator import Batch
+from streams.spark.rejects import Rejects
+from streams.spark.sources import CLOCK, EVOLUTION_SETTINGS, SOURCE, SparkSource, records_of, unite
+from versioned import faults
+from versioned.commit import history, own_details, session_settings
+from versioned.durations import Duration, duration_us, instant, instant_us
+from versioned.errors import CheckpointMismatchError, ConfigurationError
+from versioned.identifiers import TableRef, check_columns
+
+_LOG: Final = logging.getLogger(__name__)
+_RESERVED_TABLES: Final = ("ledger", "rejects")
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """What one micro-batch did. ``input`` counts records per topic, ``emitted`` rows per sink."""
+
+    batch_id: int
+    clock: datetime
+    input: Mapping[str, int]
+    emitted: Mapping[str, int]
+    late: int
+    rejected: int
+    seconds: float
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def records(self) -> int:
+        """All input records."""
+        return sum(self.input.values())
+
+
+class StreamingApplication:
+    """Runs a topology on Spark.
+
+    Args:
+        spark: The session.
+        name: Stable name of the application: part of every transaction id. Renaming it is starting anew.
+        topology: The plan.
+        root: A folder, or a catalog name; every table lies below it under its node's name.
+        sources: Topic -> where its records come from.
+        order: How several sources are merged: ``"arrival"`` or, with one sequence over all, ``"sequence"``.
+        max_future_skew: A record further ahead of the batch clock is rejected (``FUTURE_TS``).
+        checkpoint: The query's checkpoint folder; default ``<root>/_checkpoint``.
+        on_batch: Called with a :class:`BatchReport` after each batch that had input.
+
+    Raises:
+        ConfigurationError: a topic without source, a source without topic, a reserved or repeated table name.
+        TopologyError: the Spark engine does not run one of the nodes yet.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        name: str,
+        topology: Topology,
+        root: str,
+        sources: Mapping[str, SparkSource],
+        *,
+        order: Order = "arrival",
+        max_future_skew: Duration = timedelta(days=1),
+        checkpoint: str | None = None,
+        on_batch: Callable[[BatchReport], None] | None = None,
+    ) -> None:
+        self._spark = spark
+        self.name = name
+        self.topology = topology
+        self._root = TableRef.parse(root)
+        self._operators: Operators = operators_of(topology)
+        self._sources = dict(sources)
+        self._order: Order = order
+        self._max_future_us = duration_us(max_future_skew)
+        self._checkpoint = checkpoint or _default_checkpoint(self._root)
+        self._on_batch = on_batch
+        self._ledger = Ledger(spark, self._root.child("ledger"), name)
+        self._rejects = Rejects(self._root.child("rejects"))
+        self._state: LedgerState | None = None
+        self._check()
+
+    def table(self, name: str) -> TableRef:
+        """Where a table of this application lies."""
+        return self._root.child(name)
+
+    def start(self, trigger: str = "available_now") -> StreamingQuery:
+        """Start the query.
+
+        Args:
+            trigger: ``"available_now"`` (all there is, then stop) or an interval such as ``"10 seconds"``.
+        """
+        self._ledger.create()
+        self._rejects.create(self._spark)
+        self._state = self._ledger.last()
+        united = unite(self._spark, self._sources)
+        writer = (
+            united.writeStream.queryName(self.name)
+            .option("checkpointLocation", self._checkpoint)
+            .foreachBatch(self._run_batch)
+        )
+        timed = (
+            writer.trigger(availableNow=True) if trigger == "available_now" else writer.trigger(processingTime=trigger)
+        )
+        with session_settings(self._spark, EVOLUTION_SETTINGS):
+            return timed.start()
+
+    def run(self, trigger: str = "available_now") -> None:
+        """Start the query and wait until it ends."""
+        self.start(trigger).awaitTermination()
+
+    def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
+        started = time.monotonic()
+        input_rows = frame.persist()
+        try:
+            arrived = _arrived(input_rows)
+            if not any(topic in self._sources for topic in arrived):
+                return
+            clock_us = instant_us(next(iter(arrived.values()))[1])
+            batch = self._batch(frame.sparkSession, batch_id, clock_us)
+            counted = {topic: count for topic, (count, _) in arrived.items() if topic in self._sources}
+            self._process(batch, input_rows, counted, started)
+        finally:
+            input_rows.unpersist()
+
+    def _batch(self, session: SparkSession, batch_id: int, clock_us: int) -> Batch:
+        assert self._state is not None
+        if batch_id < self._state.batch_id:
+            raise CheckpointMismatchError(
+                f'The ledger of "{self.name}" has batch {self._state.batch_id}, but the checkpoint starts again at batch '
+                f"{batch_id}: it was lost, or belongs to another run. Nothing was written. Restore the checkpoint "
+                f"{self._checkpoint}, or start with a new root."
+            )
+        return Batch(session, self.name, self._root, self._state.epoch, batch_id, clock_us, self._state.stream_times)
+
+    def _process(self, batch: Batch, rows: DataFrame, arrived: Mapping[str, int], started: float) -> None:
+        assert self._state is not None
+        if batch.batch_id == self._state.batch_id:
+            return  # The ledger has this batch: everything landed before the restart.
+        flows = self._intake(batch, rows, arrived)
+        outputs: dict[str, Flow] = {}
+        try:
+            for name, operator in self._operators.items():
+                inputs = [flows[name]] if name in flows else [outputs[p.name] for p in operator.node.parents]
+                made = operator.apply(batch, inputs)
+                if made is not None:
+                    outputs[name] = made
+            reports = self._reports(batch, flows, arrived)
+            self._write(batch)
+            seconds = time.monotonic() - started
+            self._close(batch, reports, arrived, seconds)
+        finally:
+            for operator in self._operators.values():
+                operator.release()
+            for flow in flows.values():
+                flow.frame.unpersist()
+
+    def _intake(self, batch: Batch, rows: DataFrame, arrived: Mapping[str, int]) -> dict[str, Flow]:
+        """The records of every source node, persisted, with their bounds: one job for all of them."""
+        assert self._state is not None
+        shaped: dict[str, DataFrame] = {}
+        for position, node in enumerate(_source_nodes(self.topology)):
+            rule = IntakeRule(node, self._sources[node.topic], position, self._order, self._max_future_us)
+            raw = records_of(rows, node.topic)
+            shaped[node.name] = shape(raw, rule, batch.clock_us, self._state.maxima.get(node.name, {})).persist()
+        surveyed = _survey({name: frame for name, frame in shaped.items() if self._topic_of(name) in arrived})
+        return {name: Flow(frame, _bounds(surveyed.get(name, []))) for name, frame in shaped.items()}
+
+    def _topic_of(self, node: str) -> str:
+        return next(source.topic for source in _source_nodes(self.topology) if source.name == node)
+
+    def _reports(self, batch: Batch, flows: Mapping[str, Flow], arrived: Mapping[str, int]) -> dict[str, NodeReport]:
+        """Counts and stream times of all nodes; of a batch that landed in part, those it told then."""
+        reports = {name: operator.report(batch) for name, operator in self._operators.items()}
+        for name, flow in flows.items():
+            total = arrived.get(self._topic_of(name), 0)
+            if total:
+                reports[name].counts |= {"input": total, "rejected": total - flow.count}
+                reports[name].counts.setdefault("accepted", flow.count)
+        told = self._told_before_crash(batch)
+        if told is not None:
+            reports = {name: NodeReport(said["counts"], _int_keys(said["times"])) for name, said in told.items()}
+        said_now = {name: {"counts": r.counts, "times": r.stream_times} for name, r in reports.items()}
+        maxima = {name: newest(self._maxima(name), flow.newest()) for name, flow in flows.items()}
+        batch.details.update({"report": said_now, "maxima": maxima})
+        return reports
+
+    def _told_before_crash(self, batch: Batch) -> dict[str, Any] | None:
+        """The report that a commit of this very batch carries, if one landed before a restart."""
+        assert self._state is not None
+        if self._seen_since_start:
+            return None
+        self._seen_since_start = True
+        for target in self._tables():
+            for row in history(batch.session, target, 20):
+                said = own_details(row)
+                identity = (said or {}).get("versioned", {})
+                if said and (identity.get("epoch"), identity.get("batch")) == (batch.epoch, batch.batch_id):
+                    report: dict[str, Any] | None = said["details"].get("report")
+                    if report is not None:
+                        return report
+        return None
+
+    _seen_since_start = False
+
+    def _tables(self) -> list[TableRef]:
+        owned = [table for operator in self._operators.values() for table in operator.tables(self._root)]
+        return [self._rejects.target, *owned]
+
+    def _maxima(self, node: str) -> Mapping[int, int]:
+        assert self._state is not None
+        return self._state.maxima.get(node, {})
+
+    def _write(self, batch: Batch) -> None:
+        batch.details["rejected"] = self._rejects.write(batch)
+        for operator in reversed(self._operators.values()):
+            operator.write(batch)
+
+    def _close(
+        self, batch: Batch, reports: Mapping[str, NodeReport], arrived: Mapping[str, int], seconds: float
+    ) -> None:
+        """Write the ledger row: the batch's commit point."""
+        assert self._state is not None
+        times: dict[str, Times] = {name: dict(times) for name, times in self._state.stream_times.items()}
+        times |= {name: report.stream_times for name, report in reports.items() if report.stream_times}
+        after = LedgerState(batch.epoch, batch.batch_id, times, batch.details["maxima"])
+        counts = {f"{name}.{what}": n for name, report in reports.items() for what, n in report.counts.items()}
+        row = {
+            "application": self.name,
+            "epoch": batch.epoch,
+            "batch_id": batch.batch_id,
+            "clock_us": batch.clock_us,
+            "seconds": seconds,
+            "input": sum(arrived.values()),
+            "counts": counts,
+            "stream_times": times,
+            "versions": dict(batch.versions),
+            "state": after.to_json(),
+        }
+        self._ledger.append(batch.session, row, batch.step("ledger", "row"))
+        faults.point("end:batch")
+        self._state = after
+        if self._on_batch is not None:
+            self._on_batch(self._told(batch, reports, arrived, seconds, counts))
+
+    def _told(
+        self,
+        batch: Batch,
+        reports: Mapping[str, NodeReport],
+        arrived: Mapping[str, int],
+        seconds: float,
+        counts: dict[str, int],
+    ) -> BatchReport:
+        emitted = {name: report.counts["emitted"] for name, report in reports.items() if "emitted" in report.counts}
+        late = sum(report.counts.get("late", 0) for report in reports.values())
+        return BatchReport(
+            batch.batch_id,
+            instant(batch.clock_us),
+            dict(arrived),
+            emitted,
+            late,
+            batch.details["rejected"],
+            seconds,
+            counts,
+        )
+
+    def _check(self) -> None:
+        topics = {node.topic for node in _source_nodes(self.topology)}
+        if topics != set(self._sources):
+            raise ConfigurationError(
+                f"Topics without a source: {sorted(topics - set(self._sources))}; sources without a topic: "
+                f"{sorted(set(self._sources) - topics)}. Give each topic of the topology exactly one source."
+            )
+        check_columns(topics)
+        names = [table.short_name for operator in self._operators.values() for table in operator.tables(self._root)]
+        for name in names:
+            if name in _RESERVED_TABLES or names.count(name) > 1:
+                raise ConfigurationError(
+                    f'The table name "{name}" is reserved or used twice. Rename the node or store.'
+                )
+
+
+def _default_checkpoint(root: TableRef) -> str:
+    if root.path is None:
+        raise ConfigurationError('With a catalog name as root, say where the checkpoint lies: checkpoint="<folder>".')
+    return f"{root.path.rstrip('/')}/_checkpoint"
+
+
+def _source_nodes(topology: Topology) -> list[StreamSource | TableSource | GlobalTableSource]:
+    return [node for node in topology if isinstance(node, (StreamSource, TableSource, GlobalTableSource))]
+
+
+def _arrived(rows: DataFrame) -> dict[str, tuple[int, datetime]]:
+    """Per topic the number of records, and the batch clock."""
+    counted = rows.groupBy(SOURCE).agg(F.count("*").alias("n"), F.max(CLOCK).alias("clock")).collect()
+    return {row[SOURCE]: (row["n"], row["clock"]) for row in counted}
+
+
+def _survey(shaped: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
+    parts = [
+        frame.where(F.col(INVALID).isNull())
+        .groupBy(SCOPE)
+        .agg(F.count("*").alias("n"), F.min(US).alias("oldest"), F.max(US).alias("newest"))
+        .withColumn("node", F.lit(name))
+        for name, frame in shaped.items()
+    ]
+    united = parts[0]
+    for part in parts[1:]:
+        united = united.unionByName(part)
+    found: dict[str, list[Row]] = {}
+    for row in united.collect():
+        found.setdefault(row["node"], []).append(row)
+    return found
+
+
+def _bounds(rows: list[Row]) -> dict[int, Bounds]:
+    return {row[SCOPE]: Bounds(row["oldest"], row["newest"], row["n"]) for row in rows}
+
+
+def _int_keys(times: Mapping[str, int]) -> Times:
+    return {int(scope): us for scope, us in times.items()}

@@ -1,0 +1,120 @@
+"""What passes between operators of the Spark engine within one batch.
+
+Columns of a flow's frame:
+
+============  ==================================================================================================
+``_key``      struct of the key fields (windowed tables: with ``windowStart`` and ``windowEnd``), or null
+``_value``    struct of the value fields, or null (tombstone)
+``_old``      tables only: the value that was valid at ``_us`` just before
+``_is_latest``  tables only: false for a record that is out of order in a versioned table
+``_us``       event time, microseconds
+``_scope``    stream-time scope
+``_place``    array of longs: the record's place among all records of its scope in this batch, sortable
+``_reason``   stream-table joins only: why there was no match
+============  ==================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+KEY, VALUE, OLD, LATEST = "_key", "_value", "_old", "_is_latest"
+US, SCOPE, PLACE, REASON = "_us", "_scope", "_place", "_reason"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Oldest and newest event time, and number of records, of one scope in the batch."""
+
+    oldest_us: int
+    newest_us: int
+    count: int
+
+
+class Flow:
+    """A frame, built when first asked for, with what is known about it without running a job.
+
+    ``bounds`` per scope is None where it is not known; an empty mapping means that the flow is known to be empty.
+    """
+
+    def __init__(self, frame: DataFrame | Callable[[], DataFrame], bounds: Mapping[int, Bounds] | None = None) -> None:
+        self._make = frame
+        self.bounds = bounds
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        """The records."""
+        return self._make() if callable(self._make) else self._make
+
+    @property
+    def is_empty(self) -> bool:
+        """Known to hold no records."""
+        return self.bounds is not None and not self.bounds
+
+    @property
+    def oldest_us(self) -> int | None:
+        """The oldest event time, if known and any."""
+        return min((b.oldest_us for b in (self.bounds or {}).values()), default=None)
+
+    def newest(self) -> dict[int, int]:
+        """The newest event time per scope, as far as known."""
+        return {scope: bounds.newest_us for scope, bounds in (self.bounds or {}).items()}
+
+    @property
+    def count(self) -> int:
+        """Number of records, as far as known."""
+        return sum(bounds.count for bounds in (self.bounds or {}).values())
+
+    def map(self, change: Callable[[DataFrame], DataFrame]) -> Flow:
+        """Another frame made of this one, with records of the same times."""
+        return Flow(lambda: change(self.frame), self.bounds)
+
+
+@dataclass
+class NodeReport:
+    """What one node did in a batch. ``accepted + rejected + dropped = input``."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    stream_times: dict[int, int] = field(default_factory=dict)
+
+
+def struct_fields(frame: DataFrame, column: str) -> list[str]:
+    """The field names of a struct column."""
+    kind = frame.schema[column].dataType
+    assert isinstance(kind, StructType), f"{column} is {kind.simpleString()}, not a struct"
+    return list(kind.names)
+
+
+def has_null_key(frame: DataFrame) -> Column:
+    """True for a record without a key: a null struct, or a null in any of its parts."""
+    missing = F.col(KEY).isNull()
+    for name in struct_fields(frame, KEY):
+        missing = missing | F.col(KEY).getField(name).isNull()
+    return missing
+
+
+def flat_keys(frame: DataFrame) -> DataFrame:
+    """The key fields as columns of their own, in place of ``_key``."""
+    others = [name for name in frame.columns if name != KEY]
+    return frame.select(f"{KEY}.*", *others)
+
+
+def struct_keys(frame: DataFrame, keys: tuple[str, ...] | list[str]) -> DataFrame:
+    """The inverse of :func:`flat_keys`."""
+    others = [name for name in frame.columns if name not in keys]
+    return frame.select(F.struct(*keys).alias(KEY), *others)
+
+
+def lookup_times(times: Mapping[int, int]) -> Column:
+    """The instant of each record's ``_scope`` in microseconds, null where the scope is not known."""
+    if not times:
+        return F.lit(None).cast("long")
+    scopes = F.array(*(F.lit(scope) for scope in times))
+    instants = F.array(*(F.lit(us).cast("long") for us in times.values()))
+    return F.try_element_at(F.map_from_arrays(scopes, instants), F.col(SCOPE))

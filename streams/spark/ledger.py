@@ -1,0 +1,103 @@
+"""The batch ledger: one row per batch, written last; its commit is the batch's commit point (DESIGN 6).
+
+Stream times, running maxima and counters live here, so that a restart goes on exactly where the last batch ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from versioned.commit import Append, Step, commit, is_missing
+from versioned.identifiers import TableRef
+from versioned.put import read_table
+
+_SCHEMA: Final = (
+    "application STRING, epoch LONG, batch_id LONG, clock TIMESTAMP, seconds DOUBLE, input LONG, "
+    "counts MAP<STRING, LONG>, stream_times MAP<STRING, MAP<INT, TIMESTAMP>>, versions MAP<STRING, LONG>, state STRING"
+)
+
+#: Scope -> instant in microseconds.
+Times = dict[int, int]
+
+
+@dataclass(frozen=True)
+class LedgerState:
+    """What the batches so far leave for the next one.
+
+    ``stream_times`` per node and ``maxima`` per topic hold instants in microseconds by scope.
+    """
+
+    epoch: int = 1
+    batch_id: int = -1
+    stream_times: Mapping[str, Times] = field(default_factory=dict)
+    maxima: Mapping[str, Times] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        return json.dumps({"stream_times": self.stream_times, "maxima": self.maxima}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, epoch: int, batch_id: int, text: str) -> LedgerState:
+        said = json.loads(text)
+        return cls(epoch, batch_id, _int_keys(said["stream_times"]), _int_keys(said["maxima"]))
+
+
+class Ledger:
+    """Reads and appends the ledger table of one application."""
+
+    def __init__(self, spark: SparkSession, target: TableRef, application: str) -> None:
+        self._spark = spark
+        self.target = target
+        self._application = application
+
+    def create(self) -> None:
+        """Make the table if it is not there."""
+        if is_missing(self._spark, self.target):
+            empty = self._spark.createDataFrame([], _SCHEMA)
+            commit(self.target, lambda: Append(empty))
+
+    def last(self) -> LedgerState:
+        """The state after the newest batch; the initial state if there was none."""
+        newest = (
+            read_table(self._spark, self.target)
+            .where(F.col("application") == self._application)
+            .orderBy(F.desc("epoch"), F.desc("batch_id"))
+            .limit(1)
+            .select("epoch", "batch_id", "state")
+            .collect()
+        )
+        if not newest:
+            return LedgerState()
+        return LedgerState.from_json(newest[0]["epoch"], newest[0]["batch_id"], newest[0]["state"])
+
+    def append(self, session: SparkSession, row: Mapping[str, Any], step: Step) -> None:
+        """Write the batch's row: the batch is done once it is there."""
+        commit(self.target, lambda: Append(ledger_frame(session, row)), step)
+
+
+def ledger_frame(session: SparkSession, row: Mapping[str, Any]) -> DataFrame:
+    """One ledger row as a DataFrame; instants come as microseconds."""
+    flat = {**row, "clock": row["clock_us"], "stream_times": row["stream_times"]}
+    raw = session.createDataFrame(
+        [tuple(flat[name] for name in _names())],
+        _SCHEMA.replace("clock TIMESTAMP", "clock LONG").replace("MAP<INT, TIMESTAMP>", "MAP<INT, LONG>"),
+    )
+    times = F.transform_values(
+        "stream_times", lambda _, scopes: F.transform_values(scopes, lambda _, us: F.timestamp_micros(us))
+    )
+    return raw.withColumn("clock", F.timestamp_micros("clock")).withColumn("stream_times", times)
+
+
+def _names() -> list[str]:
+    return [
+        part.split()[0] for part in _SCHEMA.replace("MAP<STRING, ", "MAP<").replace("MAP<INT, ", "MAP<").split(", ")
+    ]
+
+
+def _int_keys(times: Mapping[str, Mapping[str, int]]) -> dict[str, Times]:
+    return {node: {int(scope): us for scope, us in scopes.items()} for node, scopes in times.items()}

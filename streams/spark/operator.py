@@ -1,0 +1,94 @@
+"""What every operator of the Spark engine does in a batch, and what it may use.
+
+In each batch the runner calls, for all operators in plan order, ``apply`` (build the output, lazily), then ``report``
+(counts; may run jobs, still nothing written), then in reverse order ``write`` (one commit per step), then ``release``.
+Writing in reverse plan order means that a table is written only after everything that reads its state before the
+batch (DESIGN 6, rule 1).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from streams.nodes import Node
+from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport
+from versioned.commit import Landed, Step, Write, commit
+from versioned.identifiers import TableRef
+
+
+N = TypeVar("N", bound=Node)
+
+
+@dataclass
+class Batch:
+    """One micro-batch: its identity, its clock and what the batches before it left."""
+
+    session: SparkSession
+    application: str
+    root: TableRef
+    epoch: int
+    batch_id: int
+    clock_us: int
+    stream_times: Mapping[str, Mapping[int, int]]
+    rejects: list[DataFrame] = field(default_factory=list)
+    details: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+
+    def step(self, node: str, name: str) -> Step:
+        """The identity of one write of this batch."""
+        return Step(self.application, node, name, self.epoch, self.batch_id)
+
+    def commit(self, target: TableRef, build: Callable[[], Write], node: str, step: str) -> Landed:
+        """Write one step; the batch's whole report travels in the commit, for a replay to find."""
+        landed = commit(target, build, self.step(node, step), self.details)
+        self.versions[node] = landed.version
+        return landed
+
+    def times_of(self, node: str) -> Mapping[int, int]:
+        """Stream time per scope of a node before the batch, microseconds."""
+        return self.stream_times.get(node, {})
+
+    def reject(self, node: str, frame: DataFrame, reason: Column) -> None:
+        """Put records aside with a reason; they are written to the rejects table of the application."""
+        record = F.to_json(F.struct(F.col(KEY).alias("key"), F.col(VALUE).alias("value")))
+        self.rejects.append(
+            frame.select(
+                F.lit(node).alias("node"),
+                reason.alias("reason"),
+                F.timestamp_micros(US).alias("ts"),
+                F.col(SCOPE).alias("scope"),
+                F.col(PLACE).alias("place"),
+                record.alias("record"),
+            )
+        )
+
+
+class Operator(ABC, Generic[N]):
+    """One node of the plan on the Spark engine."""
+
+    def __init__(self, node: N) -> None:
+        self.node = node
+
+    @abstractmethod
+    def apply(self, batch: Batch, inputs: list[Flow]) -> Flow | None:
+        """Build the node's output from its parents' outputs; None for sinks."""
+
+    def report(self, batch: Batch) -> NodeReport:
+        """Counts and stream times of the batch; called before anything is written."""
+        return NodeReport()
+
+    def write(self, batch: Batch) -> None:
+        """Commit the node's state or output."""
+
+    def release(self) -> None:
+        """Give back what was cached for the batch."""
+
+    def tables(self, root: TableRef) -> list[TableRef]:
+        """The tables that this node owns."""
+        return []

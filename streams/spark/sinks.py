@@ -1,0 +1,125 @@
+"""Sinks on Spark: a changelog (append every change) or a table (latest state per key).
+
+Rows carry ``_batch_id``, ``_scope`` and ``_seq`` (the record's place), so the order of changes can be read back with
+``ORDER BY _batch_id, _scope, _seq``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from streams.nodes import ChangelogSink, Output, TableSink
+from streams.spark.flow import KEY, PLACE, REASON, SCOPE, US, VALUE, Flow, NodeReport, struct_fields
+from streams.spark.operator import Batch, Operator
+from versioned.commit import Append, Merge, commit, is_missing
+from versioned.errors import SchemaError
+from versioned.identifiers import TableRef, quote
+
+if TYPE_CHECKING:
+    from delta.tables import DeltaMergeBuilder
+
+
+class _SinkOperator(Operator[ChangelogSink | TableSink]):
+    def __init__(self, node: ChangelogSink | TableSink) -> None:
+        super().__init__(node)
+        self._rows: DataFrame | None = None
+        self._count = 0
+        self._is_ready = False
+
+    def tables(self, root: TableRef) -> list[TableRef]:
+        return [root.child(self.node.name)]
+
+    def apply(self, batch: Batch, inputs: list[Flow]) -> None:
+        (flow,) = inputs
+        self._rows = None if flow.is_empty and self._is_ready else self._shape(flow.frame, batch.batch_id).persist()
+        if self._rows is not None:
+            self._make_ready(batch, self._rows)
+        self._count = 0
+
+    def report(self, batch: Batch) -> NodeReport:
+        self._count = 0 if self._rows is None else self._rows.count()
+        return NodeReport({"emitted": self._count} if self._count else {})
+
+    def release(self) -> None:
+        if self._rows is not None:
+            self._rows.unpersist()
+
+    def _shape(self, frame: DataFrame, batch_id: int) -> DataFrame:
+        raise AssertionError("each sink has its own shape")
+
+    def _is_of_table(self) -> bool:
+        return self.node.parents[0].output is Output.TABLE
+
+    def _columns(self, frame: DataFrame) -> list[Column | str]:
+        keys, values = struct_fields(frame, KEY), struct_fields(frame, VALUE)
+        both = set(keys) & set(values)
+        if both or "ts" in (*keys, *values):
+            raise SchemaError(
+                f'Sink "{self.node.name}": {sorted(both) or ["ts"]} would stand twice in its rows. '
+                "Rename the value's field with map_values or in the joiner."
+            )
+        fields = [F.col(VALUE).getField(name).alias(name) for name in values if name != "_present"]
+        return [f"{KEY}.*", *fields, F.timestamp_micros(US).alias("ts")]
+
+    def _make_ready(self, batch: Batch, rows: DataFrame) -> None:
+        (target,) = self.tables(batch.root)
+        if not self._is_ready and is_missing(batch.session, target):
+            empty = rows.drop("_deleted", "_rank").limit(0)
+            commit(target, lambda: Append(empty))
+        self._is_ready = True
+
+
+class ChangelogSinkOperator(_SinkOperator):
+    """Appends every change."""
+
+    def write(self, batch: Batch) -> None:
+        rows = self._rows
+        if rows is not None and self._count:
+            batch.commit(self.tables(batch.root)[0], lambda: Append(rows), self.node.name, "main")
+
+    def _shape(self, frame: DataFrame, batch_id: int) -> DataFrame:
+        columns = self._columns(frame)
+        if REASON in frame.columns:
+            columns.append(F.col(REASON).alias("reason"))
+        if self._is_of_table():
+            columns.append(F.col(VALUE).isNull().alias("deleted"))
+        return frame.select(
+            *columns, F.lit(batch_id).cast("long").alias("_batch_id"), SCOPE, F.col(PLACE).alias("_seq")
+        )
+
+
+class TableSinkOperator(_SinkOperator):
+    """Keeps the latest value per key; a tombstone deletes the row."""
+
+    def write(self, batch: Batch) -> None:
+        rows = self._rows
+        if rows is None or not self._count:
+            return
+        keys = struct_fields(self._frame, KEY)
+        same = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in keys)
+        columns = {name: F.col(f"s.{quote(name)}") for name in rows.columns if name != "_deleted"}
+
+        def clauses(merge: DeltaMergeBuilder) -> DeltaMergeBuilder:
+            return (
+                merge.whenMatchedDelete("s._deleted")
+                .whenMatchedUpdate(set=columns)
+                .whenNotMatchedInsert("NOT s._deleted", values=columns)
+            )
+
+        batch.commit(self.tables(batch.root)[0], lambda: Merge(rows, same, clauses), self.node.name, "main")
+
+    def _shape(self, frame: DataFrame, batch_id: int) -> DataFrame:
+        self._frame = frame
+        last = Window.partitionBy(KEY).orderBy(F.desc(PLACE))
+        newest = frame.withColumn("_rank", F.row_number().over(last)).where(F.col("_rank") == 1)
+        deleted = F.col(VALUE).isNull().alias("_deleted")
+        return newest.select(
+            *self._columns(frame),
+            F.lit(batch_id).cast("long").alias("_batch_id"),
+            SCOPE,
+            F.col(PLACE).alias("_seq"),
+            deleted,
+        )

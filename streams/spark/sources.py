@@ -1,0 +1,101 @@
+"""Sources of an application: any Spark streaming source, united into one query.
+
+All sources run in one streaming query, each packed into a struct column of its own name, so that one
+``foreachBatch`` sees them together. Each is named from the first batch on, so adding or reordering sources later
+keeps the checkpoint. A tick source and the batch clock ride along: the clock is a column of the streaming plan, so a
+replay of the batch sees the same instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from versioned.commit import session_settings
+from versioned.errors import ConfigurationError
+
+SOURCE: Final = "_source"
+CLOCK: Final = "_clock"
+TICK: Final = "_tick"
+
+#: Settings that let sources be added later; needed from an application's first batch on.
+EVOLUTION_SETTINGS: Final = {
+    "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",
+    "spark.sql.streaming.offsetLog.formatVersion": "2",
+}
+
+
+@dataclass(frozen=True)
+class SparkSource:
+    """Where a topic's records come from: a Spark streaming source, passed through by format and options.
+
+    Args:
+        format: ``parquet``, ``json``, ``delta``, ``kafka``, ``rate``, ...
+        options: Options of that source (``path``, ``maxFilesPerTrigger``, ``subscribe``, ...).
+        schema: DDL or StructType, for file sources.
+        transform: Turns the source's columns into the topic's columns (for Kafka: decode ``key`` and ``value``; keep
+            ``partition`` and ``offset``).
+        partition_by: Integer column that tells the stream-time scope; None = one scope. Kafka: ``partition``.
+        sequence_by: Column that orders the records of a scope; None = by event time. Kafka: ``offset``.
+
+    >>> SparkSource("parquet", {"path": "in/flights"}, schema="id STRING, ts TIMESTAMP", sequence_by="id").format
+    'parquet'
+    """
+
+    format: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    schema: str | StructType | None = None
+    transform: Callable[[DataFrame], DataFrame] | None = None
+    partition_by: str | None = None
+    sequence_by: str | None = None
+
+    @property
+    def scope_column(self) -> str | None:
+        return self.partition_by or ("partition" if self.format == "kafka" else None)
+
+    @property
+    def order_column(self) -> str | None:
+        return self.sequence_by or ("offset" if self.format == "kafka" else None)
+
+    def read(self, spark: SparkSession, name: str) -> DataFrame:
+        """The streaming DataFrame of this source, named so that its offsets are found by name."""
+        reader = spark.readStream.format(self.format).options(**self.options).name(name)
+        if self.schema is not None:
+            reader = reader.schema(self.schema)
+        frame = reader.load()
+        return frame if self.transform is None else self.transform(frame)
+
+
+def unite(spark: SparkSession, sources: Mapping[str, SparkSource]) -> DataFrame:
+    """One streaming DataFrame of all sources, the tick and the batch clock.
+
+    Columns: ``_source`` (topic, or ``_tick``), ``_clock``, and one struct column per topic.
+    """
+    if not sources:
+        raise ConfigurationError("An application needs at least one source; got none.")
+    with session_settings(spark, EVOLUTION_SETTINGS):
+        packed = [_pack(source.read(spark, topic), topic) for topic, source in sorted(sources.items())]
+        united = _tick(spark)
+        for frame in packed:
+            united = united.unionByName(frame, allowMissingColumns=True)
+        return united.withColumn(CLOCK, F.current_timestamp())
+
+
+def records_of(batch: DataFrame, topic: str) -> DataFrame:
+    """One topic's records of a batch, with its own columns."""
+    return batch.where(F.col(SOURCE) == topic).select(f"{topic}.*")
+
+
+def _pack(frame: DataFrame, topic: str) -> DataFrame:
+    return frame.select(F.lit(topic).alias(SOURCE), F.struct("*").alias(topic))
+
+
+def _tick(spark: SparkSession) -> DataFrame:
+    # Wakes the query when no other input comes; its own timestamp is no clock and is dropped.
+    rows = spark.readStream.format("rate-micro-batch").options(rowsPerBatch="1", numPartitions="1").name(TICK).load()
+    return rows.select(F.lit(TICK).alias(SOURCE))

@@ -1,0 +1,40 @@
+"""Filters and mappers of streams, and views of a table's changes as a stream: no state, no job of their own."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from streams.nodes import StreamFilter, StreamMapValues, ToStream
+from streams.spark.columns import to_column
+from streams.spark.flow import KEY, LATEST, OLD, VALUE, Flow
+from streams.spark.operator import Batch, Operator
+
+
+class StreamFilterOperator(Operator[StreamFilter]):
+    """Keeps the records for which the predicate is true."""
+
+    def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
+        return inputs[0].map(self._kept)
+
+    def _kept(self, frame: DataFrame) -> DataFrame:
+        assert self.node.predicate is not None
+        return frame.where(to_column(self.node.predicate, {"key": F.col(KEY), "value": F.col(VALUE)}))
+
+
+class StreamMapValuesOperator(Operator[StreamMapValues]):
+    """Replaces each value."""
+
+    def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
+        return inputs[0].map(self._mapped)
+
+    def _mapped(self, frame: DataFrame) -> DataFrame:
+        assert self.node.mapper is not None
+        return frame.withColumn(VALUE, to_column(self.node.mapper, {"key": F.col(KEY), "value": F.col(VALUE)}))
+
+
+class ToStreamOperator(Operator[ToStream]):
+    """A table's changes as records: the new values, tombstones as null values."""
+
+    def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
+        return inputs[0].map(lambda frame: frame.drop(OLD, LATEST))

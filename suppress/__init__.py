@@ -1,0 +1,1 @@
+"""Windows with grace, buffer configurations and the rules of suppression."""

@@ -1,0 +1,361 @@
+"""The time-ordered buffer of ``suppress``, pure: insert or overwrite, then evict until every bound holds again.
+
+One class for both engines: the test driver feeds it record by record, the Spark engine's Arrow kernel restores it from
+rows of the buffer table (:meth:`SuppressBuffer.restore`), feeds a batch, and stores :meth:`SuppressBuffer.rows`.
+It never reads a clock: stream time comes from the records, the wall clock is passed in as data (KIP-539, R126).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, Literal
+
+from suppress.sizes import SizeFunction, record_size
+from suppress.spill import SpillFile
+from suppress.window_rules import Window
+from versioned.errors import BufferFullError
+
+BufferClock = Literal["record", "window_start", "window_end", "wall"]
+WhenFull = Literal["grow", "emit_early", "shut_down", "spill"]
+Timer = Literal["first", "record", "last"]
+
+
+@dataclass(frozen=True)
+class BufferRule:
+    """What one suppression promises.
+
+    Args:
+        node: Its name, for errors.
+        wait_us: Microseconds from a row's buffer time to its emission.
+        clock: What the buffer time is: the record's ts, its window's start or end, or its arrival.
+        timer: Whether an update keeps the first buffer time (``first``), takes its own ts (``record``), or takes its
+            own ts unless that is earlier (``last``, with ``max_age_us``).
+        max_age_us: With ``timer="last"``: the longest stay after the first buffered update.
+        max_records, max_bytes: Bounds on keys and on bytes; ``None`` = none.
+        when_full: What happens beyond a bound.
+        retention_us: ``suppressed.record.retention.ms``: the longest stay by the wall clock; ``None`` = off.
+        final: Final results of windows: tombstones are not emitted.
+    """
+
+    node: str
+    wait_us: int
+    clock: BufferClock = "record"
+    timer: Timer = "first"
+    max_age_us: int | None = None
+    max_records: int | None = None
+    max_bytes: int | None = None
+    when_full: WhenFull = "grow"
+    retention_us: int | None = None
+    final: bool = False
+
+
+@dataclass(frozen=True)
+class Update:
+    """A change that reaches the buffer. ``order`` is the key's place among ties (``suppress.order``)."""
+
+    key: Hashable
+    order: bytes
+    value: Any
+    old: Any
+    ts_us: int
+    window: Window | None = None
+
+
+@dataclass(frozen=True)
+class BufferedRow:
+    """A row of the buffer: the latest update of one key.
+
+    ``prior`` is what downstream knows (the value replaced when the key entered), ``old`` what the latest update
+    replaced. ``first_us`` is the buffer time of the first update, ``arrived_us`` the wall clock then.
+    """
+
+    key: Hashable
+    order: bytes
+    value: Any
+    old: Any
+    prior: Any
+    ts_us: int
+    buffer_us: int
+    first_us: int
+    arrived_us: int
+    size: int = 0
+
+    @property
+    def rank(self) -> tuple[int, bytes]:
+        """Eviction goes by buffer time, then by the canonical order of the key."""
+        return (self.buffer_us, self.order)
+
+
+class Cause(Enum):
+    """Why a row left the buffer."""
+
+    DUE = "due"
+    FULL = "full"
+    RETENTION = "retention"
+    DRAIN = "drain"
+
+
+@dataclass(frozen=True)
+class Emission:
+    """A row that leaves the buffer; it is emitted with its own timestamp."""
+
+    row: BufferedRow
+    cause: Cause
+
+
+class SuppressBuffer:
+    """The buffer of one suppression in one stream-time scope (KIP-328).
+
+    Bounds hold after every call of :meth:`put` and :meth:`tick`.
+
+    Example:
+        >>> buffer = SuppressBuffer(BufferRule("rate", wait_us=2))
+        >>> [buffer.put(Update(k, k.encode(), v, None, ts), now_us=0) for k, v, ts in [("A", "w", 0), ("A", "x", 1)]]
+        [[], []]
+        >>> [emission.row.value for emission in buffer.put(Update("B", b"B", "y", None, 2), now_us=0)]
+        ['x']
+    """
+
+    def __init__(self, rule: BufferRule, size_of: SizeFunction = record_size) -> None:
+        self.rule = rule
+        self.stream_time_us: int | None = None
+        self.bytes = 0
+        self._size_of = size_of
+        self._hot: dict[Hashable, BufferedRow] = {}
+        self._hot_bytes = 0
+        self._heap: list[tuple[int, bytes, int, Hashable]] = []
+        self._arrivals: list[tuple[int, bytes, int, Hashable]] = []
+        self._entry: dict[Hashable, int] = {}
+        self._entries = 0
+        self._cold: SpillFile | None = None
+
+    @classmethod
+    def restore(
+        cls,
+        rule: BufferRule,
+        rows: Iterable[BufferedRow],
+        stream_time_us: int | None,
+        size_of: SizeFunction = record_size,
+    ) -> SuppressBuffer:
+        """A buffer that goes on where :meth:`rows` and ``stream_time_us`` were taken; sizes are measured anew."""
+        buffer = cls(rule, size_of)
+        buffer.stream_time_us = stream_time_us
+        for row in rows:
+            buffer._store(buffer._measured(row))
+        return buffer
+
+    def rows(self) -> list[BufferedRow]:
+        """Every buffered row, in the order of eviction: the state to store."""
+        cold = list(self._cold.rows()) if self._cold is not None else []
+        return sorted([*self._hot.values(), *cold], key=lambda row: row.rank)
+
+    @property
+    def records(self) -> int:
+        """Buffered keys."""
+        return len(self._hot) + (len(self._cold) if self._cold is not None else 0)
+
+    @property
+    def hot_records(self) -> int:
+        """Buffered keys in memory: with ``spill`` this is what the bound holds for."""
+        return len(self._hot)
+
+    @property
+    def hot_bytes(self) -> int:
+        """Bytes of the rows in memory."""
+        return self._hot_bytes
+
+    def get(self, key: Hashable) -> BufferedRow | None:
+        """The buffered row of a key, or none."""
+        found = self._hot.get(key)
+        return self._cold.get(key) if found is None and self._cold is not None else found
+
+    def deadline_us(self, row: BufferedRow) -> int:
+        """When a row is due, on the clock of the rule (event time, or the wall clock for ``wall``)."""
+        return row.buffer_us + self.rule.wait_us
+
+    def put(self, update: Update, now_us: int) -> list[Emission]:
+        """Take one change: move stream time, insert or overwrite, then evict until every bound holds (R92).
+
+        Args:
+            update: The change; a null value is a tombstone and is buffered like any other.
+            now_us: The wall clock, in microseconds.
+
+        Returns:
+            What leaves, oldest first; it may contain the new row itself.
+
+        Raises:
+            BufferFullError: a bound of a ``shut_down`` buffer is exceeded after everything due has left.
+        """
+        self._advance(update.ts_us)
+        self._store(self._measured(self._inserted(update, now_us)))
+        return [*self._evict_due(now_us), *self._enforce_bounds()]
+
+    def tick(self, now_us: int) -> list[Emission]:
+        """Let the wall clock pass: never moves stream time, emits what has waited too long by it (R118-R123)."""
+        return list(self._evict_due(now_us))
+
+    def advance(self, ts_us: int, now_us: int) -> list[Emission]:
+        """Move stream time without a row: a record that reached the node but changes nothing in it (R88)."""
+        self._advance(ts_us)
+        return list(self._evict_due(now_us))
+
+    def drain(self) -> list[Emission]:
+        """Everything leaves, oldest first (R59): for removing a suppression without losing what it holds."""
+        return [Emission(self._remove(row), Cause.DRAIN) for row in self.rows()]
+
+    def _advance(self, ts_us: int) -> None:
+        self.stream_time_us = ts_us if self.stream_time_us is None else max(self.stream_time_us, ts_us)
+
+    def _inserted(self, update: Update, now_us: int) -> BufferedRow:
+        known = self.get(update.key)
+        slot_us = self._slot_us(update, now_us)
+        if known is None:
+            return BufferedRow(
+                update.key, update.order, update.value, update.old, update.old, update.ts_us, slot_us, slot_us, now_us
+            )
+        return replace(
+            known,
+            value=update.value,
+            old=update.old,
+            ts_us=update.ts_us,
+            buffer_us=self._restarted_us(known, slot_us),
+        )
+
+    def _slot_us(self, update: Update, now_us: int) -> int:
+        if self.rule.clock == "wall":
+            return now_us
+        if self.rule.clock == "record" or update.window is None:
+            return update.ts_us
+        return update.window.start_us if self.rule.clock == "window_start" else update.window.end_us
+
+    def _restarted_us(self, known: BufferedRow, slot_us: int) -> int:
+        if self.rule.timer == "first":
+            return known.buffer_us
+        if self.rule.timer == "record" or self.rule.max_age_us is None:
+            return slot_us
+        latest_us = known.first_us + self.rule.max_age_us - self.rule.wait_us
+        return min(max(known.buffer_us, slot_us), max(known.first_us, latest_us))
+
+    def _measured(self, row: BufferedRow) -> BufferedRow:
+        return replace(row, size=self._size_of(row))
+
+    def _store(self, row: BufferedRow) -> None:
+        known = self.get(row.key)
+        if known is not None and known.rank == row.rank and self.rule.when_full != "spill":
+            self._overwrite(known, row)
+            return
+        if known is not None:
+            self._remove(known)
+        self.bytes += row.size
+        if self.rule.when_full == "spill" and self._exceeds(len(self._hot) + 1, self._hot_bytes + row.size):
+            if self._cold is None:
+                self._cold = SpillFile()
+            self._cold.put(row)
+            return
+        self._insert_hot(row)
+
+    def _overwrite(self, known: BufferedRow, row: BufferedRow) -> None:
+        self._hot[row.key] = row
+        self._hot_bytes += row.size - known.size
+        self.bytes += row.size - known.size
+
+    def _insert_hot(self, row: BufferedRow) -> None:
+        self._hot[row.key] = row
+        self._hot_bytes += row.size
+        self._entries += 1
+        self._entry[row.key] = self._entries
+        heapq.heappush(self._heap, (*row.rank, self._entries, row.key))
+        if self.rule.retention_us is not None:
+            heapq.heappush(self._arrivals, (row.arrived_us, row.order, self._entries, row.key))
+        if len(self._heap) > 2 * len(self._hot) + 1_000:
+            self._compact()
+
+    def _compact(self) -> None:
+        # A timer that moves leaves a stale entry per update; without this a hot key would grow the heap for ever.
+        self._heap = [entry for entry in self._heap if self._entry.get(entry[3]) == entry[2]]
+        self._arrivals = [entry for entry in self._arrivals if self._entry.get(entry[3]) == entry[2]]
+        heapq.heapify(self._heap)
+        heapq.heapify(self._arrivals)
+
+    def _remove(self, row: BufferedRow) -> BufferedRow:
+        self.bytes -= row.size
+        if self._hot.pop(row.key, None) is not None:
+            # Heap entries of this row go stale and are skipped when they surface.
+            del self._entry[row.key]
+            self._hot_bytes -= row.size
+        elif self._cold is not None:
+            self._cold.remove(row.key)
+        return row
+
+    def _evict_due(self, now_us: int) -> Iterator[Emission]:
+        clock_us = now_us if self.rule.clock == "wall" else self.stream_time_us
+        if clock_us is not None:
+            yield from self._evict_while(self._oldest, lambda row: self.deadline_us(row) <= clock_us, Cause.DUE)
+        retention_us = self.rule.retention_us
+        if retention_us is not None:
+            yield from self._evict_while(
+                self._longest_held, lambda row: row.arrived_us + retention_us <= now_us, Cause.RETENTION
+            )
+
+    def _enforce_bounds(self) -> Iterator[Emission]:
+        if self.rule.when_full in ("grow", "spill") or not self._exceeds(self.records, self.bytes):
+            return
+        if self.rule.when_full == "shut_down":
+            raise BufferFullError(self._full_message())
+        yield from self._evict_while(
+            self._oldest, lambda row: self._exceeds(self.records, self.bytes), Cause.FULL
+        )
+
+    def _evict_while(
+        self,
+        next_row: Callable[[], BufferedRow | None],
+        wanted: Callable[[BufferedRow], bool],
+        cause: Cause,
+    ) -> Iterator[Emission]:
+        while (row := next_row()) is not None and wanted(row):
+            self._remove(row)
+            if row.value is not None or not self.rule.final:
+                yield Emission(row, cause)
+
+    def _oldest(self) -> BufferedRow | None:
+        hot = self._top(self._heap)
+        cold = self._cold.oldest() if self._cold is not None else None
+        if hot is None or cold is None:
+            return hot or cold
+        return hot if hot.rank <= cold.rank else cold
+
+    def _longest_held(self) -> BufferedRow | None:
+        hot = self._top(self._arrivals)
+        cold = self._cold.longest_held() if self._cold is not None else None
+        if hot is None or cold is None:
+            return hot or cold
+        return hot if (hot.arrived_us, hot.order) <= (cold.arrived_us, cold.order) else cold
+
+    def _top(self, heap: list[tuple[int, bytes, int, Hashable]]) -> BufferedRow | None:
+        while heap and self._entry.get(heap[0][3]) != heap[0][2]:
+            heapq.heappop(heap)
+        return self._hot[heap[0][3]] if heap else None
+
+    def _exceeds(self, records: int, size: int) -> bool:
+        rule = self.rule
+        return (rule.max_records is not None and records > rule.max_records) or (
+            rule.max_bytes is not None and size > rule.max_bytes
+        )
+
+    def _full_message(self) -> str:
+        limits = [
+            f"{used} of {bound} {what}"
+            for used, bound, what in (
+                (self.records, self.rule.max_records, "records"),
+                (self.bytes, self.rule.max_bytes, "bytes"),
+            )
+            if bound is not None
+        ]
+        return (
+            f"{self.rule.node}: the suppression buffer is full: it would hold {' and '.join(limits)}. "
+            "Nothing of this batch was committed. Raise the bound, shorten the grace or the wait, "
+            "or use spill_to_disk_when_full(); then start again, it resumes at this batch."
+        )

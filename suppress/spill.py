@@ -1,0 +1,71 @@
+"""Where a buffer keeps the rows that do not fit its memory bound: a private temporary file that nobody else sees.
+
+It is a work file of one process, not the durable state: what must survive goes to the buffer's Delta table.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sqlite3
+from collections.abc import Hashable, Iterator
+from typing import TYPE_CHECKING, cast
+
+from suppress.order import canonical_order
+
+if TYPE_CHECKING:
+    from suppress.buffer_rules import BufferedRow
+
+
+class SpillFile:
+    """Buffered rows on disk, found by key, by buffer time and by arrival.
+
+    Example:
+        >>> len(SpillFile())
+        0
+    """
+
+    def __init__(self) -> None:
+        # An empty name is a temporary database: kept in a small cache, written to a file that vanishes with it.
+        self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        self._database.execute(
+            "CREATE TABLE spilled (id BLOB PRIMARY KEY, buffer_us INTEGER, arrived_us INTEGER, rank BLOB, row BLOB)"
+        )
+        self._database.execute("CREATE INDEX by_buffer_time ON spilled (buffer_us, rank)")
+        self._database.execute("CREATE INDEX by_arrival ON spilled (arrived_us, rank)")
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def put(self, row: BufferedRow) -> None:
+        """Keep a row whose key is not in the file."""
+        self._database.execute(
+            "INSERT INTO spilled VALUES (?, ?, ?, ?, ?)",
+            (canonical_order(row.key), row.buffer_us, row.arrived_us, row.order, pickle.dumps(row)),
+        )
+        self._count += 1
+
+    def get(self, key: Hashable) -> BufferedRow | None:
+        """The row of a key, or none."""
+        return self._first("SELECT row FROM spilled WHERE id = ?", canonical_order(key))
+
+    def remove(self, key: Hashable) -> None:
+        """Forget the row of a key."""
+        self._count -= self._database.execute("DELETE FROM spilled WHERE id = ?", (canonical_order(key),)).rowcount
+
+    def oldest(self) -> BufferedRow | None:
+        """The row that eviction by buffer time takes first."""
+        return self._first("SELECT row FROM spilled ORDER BY buffer_us, rank LIMIT 1")
+
+    def longest_held(self) -> BufferedRow | None:
+        """The row that arrived first by the wall clock."""
+        return self._first("SELECT row FROM spilled ORDER BY arrived_us, rank LIMIT 1")
+
+    def rows(self) -> Iterator[BufferedRow]:
+        """Every row, oldest first."""
+        for (row,) in self._database.execute("SELECT row FROM spilled ORDER BY buffer_us, rank"):
+            yield pickle.loads(row)
+
+    def _first(self, query: str, *arguments: bytes) -> BufferedRow | None:
+        found = self._database.execute(query, arguments).fetchone()
+        return cast("BufferedRow", pickle.loads(found[0])) if found else None

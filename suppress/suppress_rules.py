@@ -1,0 +1,87 @@
+"""From what a plan says (``Suppressed``) to what a buffer does (``BufferRule``): shared by both engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from suppress.buffer_config import EagerBufferConfig, StrictBufferConfig
+from suppress.buffer_rules import BufferRule, WhenFull
+from suppress.order import canonical_order
+from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
+from suppress.window_rules import Window, close_wait_us
+from suppress.windows import SessionWindows, Windows
+from versioned.errors import ConfigurationError
+
+
+def buffer_rule(
+    node: str,
+    suppressed: Suppressed,
+    windows: Windows | None = None,
+    unit_us: int = 1,
+    default_retention_us: int | None = None,
+) -> BufferRule:
+    """The rule of a suppression.
+
+    Args:
+        node: Its name.
+        suppressed: What the plan says.
+        windows: The windows of its table, or none.
+        unit_us: One tick of the windows' time resolution.
+        default_retention_us: ``suppressed.record.retention.ms`` of the application, in microseconds; ``None`` = off.
+            Final results heed it only with ``close_idle``; a retention of the node's own always wins (R116, R117).
+
+    Raises:
+        ConfigurationError: final results of a table without windows that close.
+    """
+    if isinstance(suppressed, UntilWindowCloses):
+        return _final_rule(node, suppressed, windows, unit_us, default_retention_us)
+    retention_us = default_retention_us if suppressed.retention_us is None else suppressed.retention_us
+    bounds = _bounds(suppressed.buffer)
+    if isinstance(suppressed, UntilWallClockTimeLimit):
+        return BufferRule(node, suppressed.wait_us, "wall", retention_us=retention_us, **bounds)
+    if isinstance(suppressed, UntilTimeLimit):
+        return BufferRule(
+            node, suppressed.wait_us, suppressed.clock, suppressed.timer, suppressed.max_age_us,
+            retention_us=retention_us, **bounds,
+        )  # fmt: skip
+    raise ConfigurationError(f"{node}: {type(suppressed).__name__} is no suppression. Build it with Suppressed.until_...")
+
+
+def _final_rule(
+    node: str,
+    suppressed: UntilWindowCloses,
+    windows: Windows | None,
+    unit_us: int,
+    default_retention_us: int | None,
+) -> BufferRule:
+    wait_us = None if windows is None else close_wait_us(windows, unit_us)
+    if wait_us is None:
+        raise ConfigurationError(f"{node}: final results need windows that close. Use until_time_limit instead.")
+    retention_us = suppressed.retention_us
+    if retention_us is None and suppressed.close_idle:
+        retention_us = default_retention_us
+    return BufferRule(node, wait_us, "window_end", retention_us=retention_us, final=True, **_bounds(suppressed.buffer))
+
+
+def _bounds(buffer: StrictBufferConfig | EagerBufferConfig) -> dict[str, Any]:
+    when_full: WhenFull = "emit_early" if isinstance(buffer, EagerBufferConfig) else buffer.when_full
+    return {"max_records": buffer.max_records, "max_bytes": buffer.max_bytes, "when_full": when_full}
+
+
+def tie_order(windows: Windows | None) -> Callable[[Sequence[Any], Window | None], bytes]:
+    """How rows with equal buffer time are ordered: by key, then window start; sessions by key, then end, then start.
+
+    Returns:
+        A function of the key's fields (without the window) and the window.
+    """
+    by_end = isinstance(windows, SessionWindows)
+
+    def order(key: Sequence[Any], window: Window | None) -> bytes:
+        fields = b"".join(canonical_order(part) for part in key)
+        if window is None:
+            return fields
+        ends = (window.end_us, window.start_us) if by_end else (window.start_us,)
+        return fields + b"".join(canonical_order(end) for end in ends)
+
+    return order

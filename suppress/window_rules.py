@@ -1,0 +1,237 @@
+"""The rules of windows, pure: which windows a record belongs to, when they close, how sessions merge and slide.
+
+Instants and durations are integers of microseconds. ``unit_us`` is one tick of the window's time resolution
+(1 microsecond, or 1000 for milliseconds): the smallest step by which one timestamp can follow another.
+
+The epoch is a wall, as in Kafka Streams: a record at or after it belongs to no hopping or sliding window that starts
+before it, and the windows of earlier records hold earlier records only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+
+#: 9999-12-31 23:59:59.999999 UTC, the largest instant that SQL holds: the end of a window that never ends.
+FOREVER_US: Final = 253_402_300_799_999_999
+
+
+@dataclass(frozen=True, order=True)
+class Window:
+    """An interval of event time, in microseconds.
+
+    ``end_us`` is exclusive for time windows and unlimited ones, inclusive for sliding and session windows.
+    """
+
+    start_us: int
+    end_us: int
+
+
+def assign(windows: TimeWindows | UnlimitedWindows, ts_us: int) -> tuple[Window, ...]:
+    """The windows that a record at ``ts_us`` belongs to, in order of start; empty before an unlimited window's start.
+
+    Kafka: ``TimeWindows.windowsFor``, ``UnlimitedWindows.windowsFor``.
+
+    Example:
+        >>> assign(TimeWindows(size_us=10, advance_us=4, grace_us=0), 7)
+        (Window(start_us=0, end_us=10), Window(start_us=4, end_us=14))
+        >>> assign(TimeWindows(size_us=10, advance_us=10, grace_us=0), -1)
+        (Window(start_us=-10, end_us=0),)
+    """
+    if isinstance(windows, UnlimitedWindows):
+        return (Window(windows.start_us, FOREVER_US),) if ts_us >= windows.start_us else ()
+    advance_us = windows.advance_us
+    first_us = (ts_us - windows.size_us) // advance_us * advance_us + advance_us
+    if ts_us >= 0:
+        first_us = max(0, first_us)
+    return tuple(Window(start, start + windows.size_us) for start in range(first_us, ts_us + 1, advance_us))
+
+
+def close_wait_us(windows: Windows, unit_us: int = 1) -> int | None:
+    """How long after a window's end it closes; ``None`` for unlimited windows, which never close.
+
+    A window is closed once stream time >= end + this. For sliding and session windows the end is inclusive, so a
+    record at exactly end (+ gap) + grace could still join and one unit more is needed.
+
+    Example:
+        >>> close_wait_us(SessionWindows(gap_us=5, grace_us=2))
+        8
+    """
+    if isinstance(windows, UnlimitedWindows):
+        return None
+    if isinstance(windows, TimeWindows):
+        return windows.grace_us
+    gap_us = windows.gap_us if isinstance(windows, SessionWindows) else 0
+    return gap_us + windows.grace_us + unit_us
+
+
+def final_at_us(windows: Windows, window: Window, unit_us: int = 1) -> int | None:
+    """The first stream time at which no record can change the window any more (KIP-328: end + grace, R4, R52).
+
+    Example:
+        >>> final_at_us(TimeWindows(size_us=10, advance_us=10, grace_us=3), Window(0, 10))
+        13
+    """
+    wait_us = close_wait_us(windows, unit_us)
+    return None if wait_us is None else window.end_us + wait_us
+
+
+def is_closed(windows: Windows, window: Window, stream_time_us: int, unit_us: int = 1) -> bool:
+    """Whether the window takes no more records; a record for it is late (R10, R13).
+
+    Example:
+        >>> is_closed(TimeWindows(size_us=10, advance_us=10, grace_us=3), Window(0, 10), 13)
+        True
+    """
+    wait_us = close_wait_us(windows, unit_us)
+    return wait_us is not None and stream_time_us >= window.end_us + wait_us
+
+
+def lateness_us(stream_time_us: int, ts_us: int) -> int:
+    """How far a record is behind stream time, after it moved it (R11). Never negative.
+
+    Example:
+        >>> lateness_us(10, 7), lateness_us(10, 10)
+        (3, 0)
+    """
+    return max(0, stream_time_us - ts_us)
+
+
+@dataclass(frozen=True)
+class SessionMerge:
+    """What a record does to the sessions of its key: ``window`` replaces every one of ``merged`` (in order of end)."""
+
+    window: Window
+    merged: tuple[Window, ...]
+
+    @property
+    def retracted(self) -> tuple[Window, ...]:
+        """The sessions whose results are taken back first.
+
+        As in Kafka that is every merged one, even if the result has the same ends again; only a session of a single
+        instant that another record of this instant joins is updated in place.
+        """
+        return () if self.window.start_us == self.window.end_us else self.merged
+
+
+def merge_session(
+    windows: SessionWindows, sessions: Iterable[Window], ts_us: int, stream_time_us: int, unit_us: int = 1
+) -> SessionMerge:
+    """The session that a record at ``ts_us`` makes, out of itself and every open session within the gap.
+
+    The gap is inclusive. A closed session is final and never merged. The result may itself be closed, only if nothing
+    was merged: then the record is late.
+
+    Example:
+        >>> merge_session(SessionWindows(gap_us=5, grace_us=0), [Window(0, 3), Window(12, 14)], 8, 14)
+        SessionMerge(window=Window(start_us=8, end_us=14), merged=(Window(start_us=12, end_us=14),))
+    """
+    near = [
+        session
+        for session in sessions
+        if session.start_us - windows.gap_us <= ts_us <= session.end_us + windows.gap_us
+        and not is_closed(windows, session, stream_time_us, unit_us)
+    ]
+    near.sort(key=lambda session: (session.end_us, session.start_us))
+    start_us = min([ts_us, *(session.start_us for session in near)])
+    end_us = max([ts_us, *(session.end_us for session in near)])
+    return SessionMerge(Window(start_us, end_us), tuple(near))
+
+
+@dataclass(frozen=True)
+class SlidingStep:
+    """One window that a record touches: start from a copy of window ``base`` (None: empty), add the record if ``adds``.
+
+    ``base`` means the content before the record.
+    """
+
+    window: Window
+    base: Window | None
+    adds: bool
+
+
+def slide(windows: SlidingWindows, latest_us: Mapping[Window, int], ts_us: int, unit_us: int = 1) -> list[SlidingStep]:
+    """The windows that a record at ``ts_us`` changes or makes, in the order of their results (KIP-450).
+
+    Args:
+        windows: The definition; both ends of a window are inclusive.
+        latest_us: The windows of this key so far, each with the largest timestamp in it.
+        ts_us: The record.
+        unit_us: One tick of the time resolution: the window after a record starts one tick later.
+
+    A record makes the window that ends at it (or the first window [0, difference], if it is nearer than that to the
+    epoch), its right window if a later record is known, and its predecessor's right window if that holds it.
+
+    Example:
+        >>> [step.window for step in slide(SlidingWindows(difference_us=10, grace_us=0), {Window(10, 20): 20}, 25)]
+        [Window(start_us=21, end_us=31), Window(start_us=15, end_us=25)]
+    """
+    known = _reachable(windows, latest_us, ts_us, unit_us)
+    if 0 <= ts_us < windows.difference_us:
+        return _slide_early(windows, known, ts_us, unit_us)
+    return _slide(windows, known, ts_us, unit_us)
+
+
+def _reachable(
+    windows: SlidingWindows, latest_us: Mapping[Window, int], ts_us: int, unit_us: int
+) -> dict[Window, int]:
+    lowest_us = ts_us - 2 * windows.difference_us
+    if ts_us >= 0:
+        lowest_us = max(0, lowest_us)
+    highest_us = ts_us + unit_us if ts_us >= 0 else min(ts_us + unit_us, -unit_us)
+    return {w: latest for w, latest in sorted(latest_us.items()) if lowest_us <= w.start_us <= highest_us}
+
+
+def _slide(windows: SlidingWindows, known: dict[Window, int], ts_us: int, unit_us: int) -> list[SlidingStep]:
+    own = Window(ts_us - windows.difference_us, ts_us)
+    steps = [SlidingStep(w, w, adds=True) for w in reversed(known) if w.start_us <= ts_us <= w.end_us]
+    if known.get(own) == ts_us:
+        return steps
+    previous_us = _previous(known, ts_us)
+    steps += _right_of_previous(windows, known, previous_us, ts_us, unit_us)
+    if own not in known:
+        base = max((w for w in known if w.end_us < ts_us), default=None)
+        holds_previous = previous_us is not None and previous_us >= own.start_us
+        steps.append(SlidingStep(own, base if holds_previous else None, adds=True))
+    return steps + _right_of_record(windows, known, ts_us, unit_us)
+
+
+def _slide_early(windows: SlidingWindows, known: dict[Window, int], ts_us: int, unit_us: int) -> list[SlidingStep]:
+    first = Window(0, windows.difference_us)
+    steps = [SlidingStep(w, w, adds=True) for w in known if w != first and w.start_us <= ts_us]
+    steps += _right_of_record(windows, known, ts_us, unit_us)
+    steps += _right_of_previous(windows, known, _previous(known, ts_us), ts_us, unit_us)
+    return [*steps, SlidingStep(first, first if first in known else None, adds=True)]
+
+
+def _previous(known: dict[Window, int], ts_us: int) -> int | None:
+    # Each record is the latest one of the window it made, so the latest ones below ts include the predecessor.
+    return max((latest for latest in known.values() if latest < ts_us), default=None)
+
+
+def _right_of_previous(
+    windows: SlidingWindows, known: dict[Window, int], previous_us: int | None, ts_us: int, unit_us: int
+) -> list[SlidingStep]:
+    if previous_us is None:
+        return []
+    right = _right_window(windows, previous_us, unit_us)
+    if right in known or right.end_us < ts_us:
+        return []
+    return [SlidingStep(right, None, adds=True)]
+
+
+def _right_of_record(
+    windows: SlidingWindows, known: dict[Window, int], ts_us: int, unit_us: int
+) -> list[SlidingStep]:
+    right = _right_window(windows, ts_us, unit_us)
+    nearest = max((w for w in known if w.start_us <= ts_us < w.end_us), default=None)
+    if right in known or nearest is None or known[nearest] <= ts_us:
+        return []
+    return [SlidingStep(right, nearest, adds=False)]
+
+
+def _right_window(windows: SlidingWindows, ts_us: int, unit_us: int) -> Window:
+    return Window(ts_us + unit_us, ts_us + unit_us + windows.difference_us)

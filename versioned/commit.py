@@ -1,0 +1,273 @@
+"""The one function through which every Delta write goes.
+
+Delta skips a write whose transaction id it has seen, and says so nowhere. So each write carries a transaction id of
+its own (application, node *and step*, with epoch and batch id as version) and its identity as ``userMetadata``; after
+each write the table's history is searched for exactly that commit. Settings needed by one write are put on the
+session of its DataFrame and taken off again, so they never leak to another write.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from versioned import faults
+from versioned.errors import CommitError, FencedError
+from versioned.identifiers import TableRef
+
+if TYPE_CHECKING:
+    from delta.tables import DeltaMergeBuilder
+    from pyspark.sql import Column, DataFrame, DataFrameWriter, Row, SparkSession
+
+_EPOCH_BITS: Final = 40
+_MAX_TRIES: Final = 6
+_CONFLICTS: Final = (
+    "ConcurrentAppendException",
+    "ConcurrentDeleteReadException",
+    "ConcurrentDeleteDeleteException",
+    "ConcurrentWriteException",
+    "MetadataChangedException",
+)
+_FENCED: Final = "ConcurrentTransactionException"
+_TXN_APP: Final = "spark.databricks.delta.write.txnAppId"
+_TXN_VERSION: Final = "spark.databricks.delta.write.txnVersion"
+_METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
+_CONSTRAINT_CHECK: Final = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
+
+
+@dataclass(frozen=True)
+class Step:
+    """Who writes: one step of one node in one batch. Two commits to a table in one batch are two steps."""
+
+    application: str
+    node: str
+    step: str
+    epoch: int
+    batch_id: int
+
+    @property
+    def txn_app_id(self) -> str:
+        return f"{self.application}/{self.node}/{self.step}"
+
+    @property
+    def txn_version(self) -> int:
+        """``(epoch << 40) + batch id``: an older epoch can never write again.
+
+        >>> Step("app", "node", "main", epoch=1, batch_id=2).txn_version
+        1099511627778
+        """
+        return (self.epoch << _EPOCH_BITS) + self.batch_id
+
+
+@dataclass(frozen=True)
+class Append:
+    """Add the rows of ``frame``."""
+
+    frame: DataFrame
+
+
+@dataclass(frozen=True)
+class ReplaceWhere:
+    """Remove the rows that match ``predicate`` and add ``frame``, in one commit; its rows may lie outside."""
+
+    frame: DataFrame
+    predicate: str
+
+
+@dataclass(frozen=True)
+class Merge:
+    """MERGE ``frame`` (alias ``s``) into the table (alias ``t``); ``clauses`` adds the WHEN parts."""
+
+    frame: DataFrame
+    condition: str | Column
+    clauses: Callable[[DeltaMergeBuilder], DeltaMergeBuilder]
+
+
+Write = Append | ReplaceWhere | Merge
+
+
+@dataclass(frozen=True)
+class Landed:
+    """A commit that is in the table: its version and what it said of itself."""
+
+    version: int
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def commit(
+    target: TableRef, build: Callable[[], Write], step: Step | None = None, details: Mapping[str, Any] | None = None
+) -> Landed:
+    """Write once, as this step of this batch, and make sure that it landed.
+
+    Args:
+        target: The table.
+        build: Makes the write; called again after a conflict with maintenance, so that it reads the newest state.
+        step: Identity of the write; None for a write outside a streaming batch (not idempotent).
+        details: JSON-able facts that travel in the commit's ``userMetadata``.
+
+    Returns:
+        The commit: its Delta version and the details it carries (of the first landing, if this is a replay).
+
+    Raises:
+        FencedError: another driver or a newer epoch has written under this identity.
+        CommitError: the table stayed in conflict after six tries.
+    """
+    name = f"{step.node}/{step.step}" if step else str(target.short_name)
+    faults.point(f"before:{name}")
+    session = _write_with_retry(target, build, step, details or {})
+    landed = newest_own(session, target, step)
+    if landed is None:
+        raise FencedError(
+            f"The write {name} to {target} did not land: a newer epoch or another driver owns the table. "
+            "Stop this driver; if it is the rightful one, start it with a new epoch."
+        )
+    faults.point(f"after:{name}")
+    return landed
+
+
+def newest_own(session: SparkSession, target: TableRef, step: Step | None) -> Landed | None:
+    """The commit that this very step left in the table's history, or None.
+
+    Searches back in growing windows, since maintenance commits may lie on top.
+    """
+    for limit in (3, 100, 100_000):
+        rows = history(session, target, limit)
+        for row in rows:
+            said = own_details(row)
+            if said is not None and (step is None or _is_of(said, step)):
+                return Landed(int(row["version"]), said.get("details", {}))
+        if len(rows) < limit:
+            return None
+    return None
+
+
+def history(session: SparkSession, target: TableRef, limit: int) -> list[Row]:
+    """The newest commits of a table, newest first: version, timestamp, operation, userMetadata."""
+    told = session.sql(f"DESCRIBE HISTORY {target.sql} LIMIT {int(limit)}")
+    return told.select("version", "timestamp", "operation", "userMetadata").collect()
+
+
+def own_details(row: Row) -> dict[str, Any] | None:
+    """What a commit of this library says of itself; None for any other commit."""
+    try:
+        said = json.loads(row["userMetadata"] or "null")
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) and "versioned" in said else None
+
+
+def is_missing(session: SparkSession, target: TableRef) -> bool:
+    """Whether there is no Delta table yet at the path or name."""
+    if target.path is None:
+        return not session.catalog.tableExists(target.sql)
+    try:
+        session.sql(f"DESCRIBE DETAIL {target.sql}").collect()
+    except Exception as error:  # the class differs between classic and Connect sessions
+        if "DELTA_MISSING_DELTA_TABLE" in str(error) or "DELTA_TABLE_NOT_FOUND" in str(error):
+            return True
+        if "PATH_NOT_FOUND" in str(error) or "DELTA_PATH_DOES_NOT_EXIST" in str(error):
+            return True
+        raise
+    return False
+
+
+@contextmanager
+def session_settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings for the length of one write, put back as they were."""
+    before: dict[str, str | None] = {name: session.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, value)
+
+
+def _write_with_retry(
+    target: TableRef, build: Callable[[], Write], step: Step | None, details: Mapping[str, Any]
+) -> SparkSession:
+    for attempt in range(1, _MAX_TRIES + 1):
+        write = build()
+        try:
+            _execute(target, write, step, _metadata(step, details))
+            return write.frame.sparkSession
+        except Exception as error:
+            if _names(error, (_FENCED,)):
+                raise FencedError(
+                    f"Another driver wrote to {target} under the same identity at the same time. Stop one of the two."
+                ) from error
+            if not _names(error, _CONFLICTS):
+                raise
+            if attempt == _MAX_TRIES:
+                raise CommitError(
+                    f"{target} was changed by others during each of {_MAX_TRIES} tries. Pause maintenance and start again."
+                ) from error
+            time.sleep(random.uniform(0.1, 0.4) * attempt)
+    raise AssertionError("unreachable")
+
+
+def _execute(target: TableRef, write: Write, step: Step | None, metadata: str) -> None:
+    if isinstance(write, Merge):
+        with session_settings(write.frame.sparkSession, _merge_settings(step, metadata)):
+            write.clauses(
+                _delta_table(target, write.frame).alias("t").merge(write.frame.alias("s"), write.condition)
+            ).execute()
+        return
+    writer = write.frame.write.format("delta").option("userMetadata", metadata)
+    if step is not None:
+        writer = writer.option("txnAppId", step.txn_app_id).option("txnVersion", step.txn_version)
+    if isinstance(write, Append):
+        _save(writer.mode("append"), target)
+        return
+    # The rows that close go to the other partition in the same commit; Delta's check would refuse them.
+    with session_settings(write.frame.sparkSession, {_CONSTRAINT_CHECK: "false"}):
+        _save(writer.mode("overwrite").option("replaceWhere", write.predicate), target)
+
+
+def _save(writer: DataFrameWriter, target: TableRef) -> None:
+    if target.path is not None:
+        writer.save(target.path)
+    else:
+        writer.saveAsTable(target.sql)
+
+
+def _delta_table(target: TableRef, frame: DataFrame) -> Any:
+    from delta.tables import DeltaTable
+
+    if target.path is not None:
+        return DeltaTable.forPath(frame.sparkSession, target.path)
+    return DeltaTable.forName(frame.sparkSession, target.sql)
+
+
+def _merge_settings(step: Step | None, metadata: str) -> dict[str, str]:
+    if step is None:
+        return {_METADATA: metadata}
+    return {_METADATA: metadata, _TXN_APP: step.txn_app_id, _TXN_VERSION: str(step.txn_version)}
+
+
+def _metadata(step: Step | None, details: Mapping[str, Any]) -> str:
+    identity = {} if step is None else {"txn": step.txn_app_id, "epoch": step.epoch, "batch": step.batch_id}
+    return json.dumps({"versioned": identity, "details": dict(details)}, sort_keys=True)
+
+
+def _is_of(said: Mapping[str, Any], step: Step) -> bool:
+    identity = said["versioned"]
+    return (identity.get("txn"), identity.get("epoch"), identity.get("batch")) == (
+        step.txn_app_id,
+        step.epoch,
+        step.batch_id,
+    )
+
+
+def _names(error: BaseException, classes: tuple[str, ...]) -> bool:
+    # Typed exceptions exist only where delta.exceptions was imported; elsewhere the class is in the text.
+    return type(error).__name__ in classes or any(name in str(error) for name in classes)

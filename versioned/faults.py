@@ -1,0 +1,35 @@
+"""Named points at which a test may make the process fail. Nothing happens unless a test arms them.
+
+Points are named ``<moment>:<node>/<step>``: ``before:weather/main``, ``after:ledger/row``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_action: Callable[[str], None] | None = None
+
+
+def point(name: str) -> None:
+    """Tell the armed action, if any, that this point is reached."""
+    if _action is not None:
+        _action(name)
+
+
+@contextmanager
+def armed(action: Callable[[str], None]) -> Iterator[None]:
+    """Call ``action`` with the name of every point reached inside the block (tests only).
+
+    >>> reached: list[str] = []
+    >>> with armed(reached.append):
+    ...     point("before:store/main")
+    >>> reached
+    ['before:store/main']
+    """
+    global _action
+    _action = action
+    try:
+        yield
+    finally:
+        _action = None

@@ -1,0 +1,115 @@
+"""Names of tables and columns: the one place that checks and quotes them.
+
+Values never go into SQL text here or anywhere else; only names do, and only through this module.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from versioned.errors import ConfigurationError
+
+_COLUMN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
+_PART: Final = re.compile(r"[A-Za-z0-9_\-]{1,255}")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f*?\[\]{}]")
+#: Columns that the library itself writes beside the user's.
+RESERVED: Final = frozenset({"deleted", "_change_type", "_commit_version", "_commit_timestamp", "_metadata"})
+
+
+def quote(name: str) -> str:
+    """One identifier part in backticks.
+
+    >>> quote("odd`name")
+    '`odd``name`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def text_literal(text: str) -> str:
+    """A SQL string literal for names and properties (never for users' values).
+
+    >>> text_literal("it's")
+    "'it\\\\'s'"
+    """
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def check_columns(names: Iterable[str], *, reserved: Iterable[str] = ()) -> None:
+    """Refuse column names that are malformed, reserved, or equal but for case.
+
+    Raises:
+        ConfigurationError: naming the column and the rule.
+    """
+    taken: dict[str, str] = {}
+    barred = {name.lower() for name in (*RESERVED, *reserved)}
+    for name in names:
+        if name.startswith("_") or not _COLUMN.fullmatch(name):
+            raise ConfigurationError(
+                f'Column name "{name}" is not allowed: use letters, digits and _, at most 128, not starting with _.'
+            )
+        if name.lower() in barred:
+            raise ConfigurationError(f'Column name "{name}" is reserved by the library. Rename the column.')
+        if name.lower() in taken:
+            raise ConfigurationError(f'Columns "{taken[name.lower()]}" and "{name}" differ only by case. Rename one.')
+        taken[name.lower()] = name
+
+
+@dataclass(frozen=True)
+class TableRef:
+    """A Delta table by path or by catalog name. Make it with :meth:`parse`."""
+
+    path: str | None = None
+    parts: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, target: str | TableRef) -> TableRef:
+        """A path has a ``/``; anything else is a multipart name such as ``catalog.schema.table``.
+
+        Raises:
+            ConfigurationError: the path climbs with ``..`` or has control characters or globs, or a part of the
+                name is empty or malformed.
+
+        >>> TableRef.parse("sales.rates").sql
+        '`sales`.`rates`'
+        """
+        if isinstance(target, TableRef):
+            return target
+        if "/" in target:
+            return cls(path=_checked_path(target))
+        parts = tuple(part.strip("`") for part in target.split("."))
+        if not all(_PART.fullmatch(part) for part in parts):
+            raise ConfigurationError(
+                f'"{target}" is not a table name. Write a path with a "/", or name parts of letters, digits, _ and -.'
+            )
+        return cls(parts=parts)
+
+    @property
+    def sql(self) -> str:
+        """The quoted form for SQL text."""
+        if self.path is not None:
+            return f"delta.{quote(self.path)}"
+        return ".".join(quote(part) for part in self.parts)
+
+    @property
+    def short_name(self) -> str:
+        """The last part of the name or path, as the base of view and function names."""
+        last = self.path.rstrip("/").rsplit("/", 1)[-1] if self.path is not None else self.parts[-1]
+        return re.sub(r"[^A-Za-z0-9_]", "_", last)
+
+    def child(self, name: str) -> TableRef:
+        """The table ``name`` beside or below this one: a sub-path of a path, a sibling part of a name."""
+        if self.path is not None:
+            return TableRef(path=_checked_path(f"{self.path.rstrip('/')}/{name}"))
+        return TableRef(parts=(*self.parts, re.sub(r"[^A-Za-z0-9_]", "_", name)))
+
+    def __str__(self) -> str:
+        return self.path if self.path is not None else ".".join(self.parts)
+
+
+def _checked_path(path: str) -> str:
+    if ".." in path.split("/") or _CONTROL.search(path):
+        raise ConfigurationError(f'Path "{path!r}" is refused: no "..", control characters or globs.')
+    return path

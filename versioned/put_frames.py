@@ -1,0 +1,229 @@
+"""The rules of a put, set-wise: DataFrame to DataFrame, no input or output.
+
+The same rules record by record are in ``versioned.store_rules``; a property test ties the two.
+
+Shapes (columns beside the key columns, which keep their names; ``_us`` is an instant in microseconds):
+
+=========  ==========================================================================================
+records    ``_scope`` int, ``_place`` (sortable, unique in its scope), ``_us``, ``_value`` struct or null
+versions   ``_us`` (validFrom), ``_to_us`` (validTo or null), ``_value``
+judged     records + ``_refused``, ``_stream_us`` (stream time after the record), ``_is_latest``,
+           ``_old`` struct(us, value) for latest ones, ``_stored_us`` (validFrom of the stored current row)
+=========  ==========================================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from versioned.spec import CURRENT, DELETED, VersionedTableSpec
+
+#: put_result of a record that is now the latest of its key (KIP-914, "put").
+LATEST: Final = -1
+#: put_result of a record that came too late.
+REFUSED: Final = -(2**63)
+_LONGEST: Final = 2**62
+_BEFORE: Final = (Window.unboundedPreceding, -1)
+
+
+def value_struct(values: tuple[str, ...]) -> Column:
+    """The value columns as one struct; a table without value columns has only a presence mark."""
+    return F.struct(*values) if values else F.struct(F.lit(True).alias("_present"))
+
+
+def versions(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """Stored rows in the shape *versions*."""
+    return rows.select(
+        *spec.keys,
+        F.unix_micros(spec.valid_from).alias("_us"),
+        F.unix_micros(spec.valid_to).alias("_to_us"),
+        F.when(~F.col(DELETED), value_struct(spec.values)).alias("_value"),
+    )
+
+
+def stored_rows(frame: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """The shape *versions* as rows of the table."""
+    return frame.select(
+        *spec.keys,
+        F.timestamp_micros("_us").alias(spec.valid_from),
+        F.timestamp_micros("_to_us").alias(spec.valid_to),
+        *(F.col("_value").getField(name).alias(name) for name in spec.values),
+        F.col("_value").isNull().alias(DELETED),
+        F.col("_to_us").isNull().alias(CURRENT),
+    )
+
+
+def floor_to_resolution(us: Column, spec: VersionedTableSpec) -> Column:
+    """An instant floored to the table's resolution."""
+    unit = spec.time_resolution.value
+    return us if unit == 1 else F.floor(us / F.lit(unit)).cast("long") * unit
+
+
+def in_resolution(us: Column, spec: VersionedTableSpec) -> Column:
+    """An instant as an integer in the table's resolution (exact: instants are floored already)."""
+    return (us / F.lit(spec.time_resolution.value)).cast("long") if spec.time_resolution.value != 1 else us
+
+
+def refuse_late(records: DataFrame, observed: DataFrame, current: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """Mark each record that is older than stream time minus grace *at its place* (R182).
+
+    A refused record never moves stream time; since it lies below it, the plain running maximum says the same.
+
+    Args:
+        records: All valid records of the batch.
+        observed: (``_scope``, ``_observed_us``): stream time before the batch; scopes not seen yet are absent.
+        current: The stored current versions, read only when stream time is per key.
+        spec: The table.
+    """
+    if spec.time_scope == "key":
+        before = current.select(*spec.keys, F.col("_us").alias("_observed_us"))
+        timed = records.join(before, list(spec.keys), "left")
+        scope = list(spec.keys)
+    else:
+        timed = records.join(F.broadcast(observed), "_scope", "left")
+        scope = ["_scope"]
+    order = Window.partitionBy(*scope).orderBy("_place").rowsBetween(*_BEFORE)
+    first = F.lit(spec.first_stream_time_us).cast("long")
+    before_us = F.greatest(F.col("_observed_us"), first, F.max("_us").over(order))
+    return (
+        timed.withColumn("_before_us", before_us)
+        .withColumn("_refused", F.coalesce(F.col("_us") < F.col("_before_us") - _grace(spec), F.lit(False)))
+        .withColumn("_stream_us", F.greatest("_before_us", "_us"))
+        .drop("_before_us", "_observed_us")
+    )
+
+
+def accept_all(records: DataFrame) -> DataFrame:
+    """The same shape as :func:`refuse_late` when nothing in the batch can be late."""
+    return records.withColumn("_refused", F.lit(False)).withColumn("_stream_us", F.lit(None).cast("long"))
+
+
+def judge(timed: DataFrame, current: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """Tell for each accepted record whether it is the latest of its key at its place, and what it replaces.
+
+    One window by key over the stored current rows and the batch: no closed history is read.
+    """
+    keys = list(spec.keys)
+    stored = current.select(*keys, "_us", "_value", F.lit(True).alias("_stored"))
+    touched = stored.join(timed.select(*keys), keys, "left_semi")
+    both = touched.unionByName(timed.withColumn("_stored", F.lit(False)), allowMissingColumns=True)
+    # Refused records change nothing: they take part without an instant.
+    us = F.when(~F.coalesce("_refused", F.lit(False)), F.col("_us"))
+    by_place = Window.partitionBy(*keys).orderBy(F.col("_place").asc_nulls_first())
+    before = by_place.rowsBetween(*_BEFORE)
+    whole = Window.partitionBy(*keys)
+    return (
+        both.withColumn("_prev_us", F.max(us).over(before))
+        .withColumn("_is_latest", us.isNotNull() & F.coalesce(us >= F.col("_prev_us"), F.lit(True)))
+        .withColumn(
+            "_version", F.when(F.col("_is_latest"), F.struct(F.col("_us").alias("us"), F.col("_value").alias("value")))
+        )
+        .withColumn("_old", F.last("_version", ignorenulls=True).over(before))
+        .withColumn("_stored_us", F.max(F.when(F.col("_stored"), F.col("_us"))).over(whole))
+        .where(~F.col("_stored"))
+        .drop("_stored", "_prev_us", "_version")
+    )
+
+
+def outcomes(judged: DataFrame, known: DataFrame | None, spec: VersionedTableSpec) -> DataFrame:
+    """put_result, old value and validTo of every judged record.
+
+    Args:
+        judged: The batch.
+        known: Stored versions (current and closed) of the keys that have out-of-order records, as far back as
+            needed; None when the batch has no out-of-order record.
+        spec: The table.
+
+    Returns:
+        judged + ``put_result`` (R172-R174) and ``_old`` struct(us, value) also for out-of-order records.
+    """
+    in_order = judged.withColumn(
+        "put_result", F.when(F.col("_refused"), F.lit(REFUSED)).when(F.col("_is_latest"), F.lit(LATEST)).cast("long")
+    ).withColumn("_old", F.when(~F.col("_refused"), F.col("_old")))
+    if known is None:
+        return in_order
+    spliced = _splices(judged, known, spec)
+    return (
+        in_order.withColumnRenamed("_old", "_old_latest")
+        .join(spliced, [*spec.keys, "_scope", "_place"], "left")
+        .withColumn("put_result", F.coalesce("put_result", in_resolution(F.col("_succ_us"), spec)))
+        .withColumn("_old", F.when(F.col("_is_latest"), F.col("_old_latest")).otherwise(F.col("_pred")))
+        .drop("_old_latest", "_pred", "_succ_us")
+    )
+
+
+def _splices(judged: DataFrame, known: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """For each out-of-order record: the version before it and the start of the one after it, at its place."""
+    keys = list(spec.keys)
+    late = judged.where(~F.col("_refused") & ~F.col("_is_latest")).select(*keys, "_scope", "_place", "_us")
+    here = judged.where(~F.col("_refused")).select(*keys, "_us", "_value", F.col("_place").alias("_known_place"))
+    there = known.select(*keys, "_us", "_value")
+    candidates = (
+        here.unionByName(there, allowMissingColumns=True)
+        .withColumnRenamed("_us", "_known_us")
+        .withColumnRenamed("_value", "_known_value")
+    )
+    pairs = late.join(candidates, keys).where(
+        F.col("_known_place").isNull() | (F.col("_known_place") < F.col("_place"))
+    )
+    earlier = F.col("_known_us") <= F.col("_us")
+    version = F.when(earlier, F.struct(F.col("_known_us").alias("us"), F.col("_known_value").alias("value")))
+    rank = F.when(earlier, F.struct("_known_us", F.col("_known_place").isNotNull().alias("batch"), "_known_place"))
+    return pairs.groupBy(*keys, "_scope", "_place").agg(
+        F.max_by(version, rank).alias("_pred"),
+        F.min(F.when(~earlier, F.col("_known_us"))).alias("_succ_us"),
+    )
+
+
+def next_current(current: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """The current rows after the batch together with the rows that close in it, in the shape *versions*.
+
+    Records older than the stored current row of their key are left out: they are spliced into closed history by
+    :func:`closed_splices`. One window by key over the current rows and the batch.
+    """
+    both = _stored_and_batch(current, accepted, spec)
+    by_time = Window.partitionBy(*spec.keys).orderBy("_us", F.col("_place").asc_nulls_first())
+    whole = Window.partitionBy(*spec.keys)
+    return (
+        both.withColumn("_next_us", F.lead("_us").over(by_time))
+        .withColumn("_stored_us", F.max(F.when(F.col("_stored"), F.col("_us"))).over(whole))
+        .where(F.col("_stored_us").isNull() | (F.col("_us") >= F.col("_stored_us")))
+        # Of several puts at one instant the last by place replaces the others (R183).
+        .where(F.col("_next_us").isNull() | (F.col("_next_us") != F.col("_us")))
+        .select(*spec.keys, "_us", F.col("_next_us").alias("_to_us"), "_value")
+    )
+
+
+def closed_splices(closed: DataFrame, late: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """The closed versions that late records add, replace or shorten, in the shape *versions*.
+
+    Args:
+        closed: Stored closed versions of the touched keys that end after the oldest late record.
+        late: Accepted records older than the stored current row of their key, with ``_stored_us``.
+        spec: The table.
+    """
+    keys = list(spec.keys)
+    ends = late.groupBy(*keys).agg(F.max("_stored_us").alias("_current_us"))
+    touched = closed.join(ends.select(*keys), keys, "left_semi")
+    both = _stored_and_batch(touched, late.select(*keys, "_us", "_value", "_place"), spec).join(ends, keys)
+    by_time = Window.partitionBy(*keys).orderBy("_us", F.col("_place").asc_nulls_first())
+    return (
+        both.withColumn("_next_us", F.lead("_us").over(by_time))
+        .where(F.col("_next_us").isNull() | (F.col("_next_us") != F.col("_us")))
+        .withColumn("_end_us", F.coalesce("_next_us", "_current_us"))
+        .where(~F.col("_stored") | (F.col("_end_us") != F.col("_to_us")))
+        .select(*keys, "_us", F.col("_end_us").alias("_to_us"), "_value")
+    )
+
+
+def _stored_and_batch(stored: DataFrame, batch: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    old = stored.select(*spec.keys, "_us", "_to_us", "_value", F.lit(True).alias("_stored"))
+    new = batch.select(*spec.keys, "_us", "_value", "_place", F.lit(False).alias("_stored"))
+    return old.unionByName(new, allowMissingColumns=True)
+
+
+def _grace(spec: VersionedTableSpec) -> Column:
+    return F.lit(min(spec.grace_us, _LONGEST)).cast("long")

@@ -1,0 +1,125 @@
+"""What a versioned table promises: its columns, retention, grace and stream-time scope.
+
+The spec travels with the table, as Delta table properties under ``versioned.``; opening a table reads it back.
+
+Stored row: key columns, ``validFrom``, ``validTo`` (null = still current), value columns, ``deleted``, and the
+partition column ``_current`` (= ``validTo IS NULL``), which keeps closed history out of every batch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Final, Literal
+
+from versioned.durations import Duration, Resolution, duration_us
+from versioned.errors import ConfigurationError, NotAVersionedTableError
+from versioned.identifiers import check_columns
+
+TimeScope = Literal["partition", "store", "key"]
+SPEC_PROPERTY: Final = "versioned.spec"
+CURRENT: Final = "_current"
+DELETED: Final = "deleted"
+
+
+@dataclass(frozen=True)
+class VersionedTableSpec:
+    """The contract of one versioned table. Durations are microseconds.
+
+    Args:
+        keys: Key columns, one or several, of orderable types.
+        values: Value columns; may be empty (a table of presence).
+        history_retention_us: How far back from stream time a version can be looked up (KIP-889).
+        grace_us: How late a put is still accepted; at most the retention.
+        valid_from: Name of the inclusive start column.
+        valid_to: Name of the exclusive end column.
+        time_scope: Stream time per input ``partition`` (as Kafka's task), per ``store`` or per ``key``.
+        time_resolution: Finer input is floored to it.
+        first_stream_time_us: Stream time of a scope before its first record; None = whatever the first record says.
+            Kafka's stores start at -1 ms, which refuses a first record far before 1970.
+    """
+
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+    history_retention_us: int
+    grace_us: int
+    valid_from: str = "validFrom"
+    valid_to: str = "validTo"
+    time_scope: TimeScope = "partition"
+    time_resolution: Resolution = Resolution.MICROSECOND
+    first_stream_time_us: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.keys:
+            raise ConfigurationError("A versioned table needs at least one key column; got none.")
+        check_columns((*self.keys, *self.values, self.valid_from, self.valid_to))
+        if self.history_retention_us < 0:
+            raise ConfigurationError(
+                f"history_retention must not be negative; got {self.history_retention_us} microseconds (R186)."
+            )
+        if not 0 <= self.grace_us <= self.history_retention_us:
+            raise ConfigurationError(
+                f"grace must be between 0 and history_retention; got grace {self.grace_us} and "
+                f"history_retention {self.history_retention_us} microseconds. Shorten grace or keep history longer."
+            )
+        if self.time_scope not in ("partition", "store", "key"):
+            raise ConfigurationError(f'time_scope must be partition, store or key; got "{self.time_scope}".')
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        keys: str | tuple[str, ...] | list[str],
+        values: str | tuple[str, ...] | list[str],
+        history_retention: Duration,
+        grace: Duration | None = None,
+        valid_from: str = "validFrom",
+        valid_to: str = "validTo",
+        time_scope: TimeScope = "partition",
+        time_resolution: Resolution = Resolution.MICROSECOND,
+        first_stream_time_us: int | None = None,
+    ) -> VersionedTableSpec:
+        """The spec from durations as people write them; grace defaults to the retention.
+
+        >>> VersionedTableSpec.of(keys="id", values=["price"], history_retention="7 days").keys
+        ('id',)
+        """
+        retention_us = duration_us(history_retention)
+        return cls(
+            keys=_names(keys),
+            values=_names(values),
+            history_retention_us=retention_us,
+            grace_us=retention_us if grace is None else duration_us(grace),
+            valid_from=valid_from,
+            valid_to=valid_to,
+            time_scope=time_scope,
+            time_resolution=time_resolution,
+            first_stream_time_us=first_stream_time_us,
+        )
+
+    def to_properties(self) -> dict[str, str]:
+        """The Delta table properties that carry this spec."""
+        fields = asdict(self) | {"time_resolution": self.time_resolution.name}
+        return {SPEC_PROPERTY: json.dumps(fields, sort_keys=True)}
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str], table: str) -> VersionedTableSpec:
+        """The spec of a stored table.
+
+        Raises:
+            NotAVersionedTableError: the table was not made by this library.
+        """
+        text = properties.get(SPEC_PROPERTY)
+        if text is None:
+            raise NotAVersionedTableError(
+                f"{table} is not a versioned table: it lacks the property {SPEC_PROPERTY}. "
+                "Create it with VersionedTable.create(...)."
+            )
+        fields = json.loads(text)
+        lists = {name: tuple(fields[name]) for name in ("keys", "values")}
+        return replace(cls(**fields | lists), time_resolution=Resolution[fields["time_resolution"]])
+
+
+def _names(names: str | tuple[str, ...] | list[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)

@@ -1,0 +1,343 @@
+"""``VersionedTable``: a Delta table that keeps every version of every key (KIP-889, KIP-914)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType, VariantType
+
+from versioned import put_frames
+from versioned.commit import history, is_missing, own_details
+from versioned.durations import Duration, Resolution, instant
+from versioned.errors import ConfigurationError, SchemaError
+from versioned.identifiers import TableRef, quote, text_literal
+from versioned.put import PutBatch, PutCounts, read_table
+from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec
+
+
+@dataclass(frozen=True)
+class PutResult:
+    """What became of a batch of puts.
+
+    ``outcomes``: one row per valid record: key columns, ``ts``, ``sequence``, ``put_result`` (validTo as an integer in
+    the table's resolution; -1 = latest; -2^63 = refused, R172-R174), ``outcome`` in words, ``is_latest``.
+    ``changes``: one row per accepted record: key columns, ``ts``, ``sequence``, ``old`` and ``new`` structs (null =
+    nothing or a tombstone), ``old_valid_from``, ``is_latest``. ``rejected``: the input rows without key or timestamp,
+    with ``reason``. ``counts.accepted + counts.refused + rejected_count`` = number of input rows.
+    """
+
+    outcomes: DataFrame
+    changes: DataFrame
+    rejected: DataFrame
+    counts: PutCounts
+    rejected_count: int
+
+
+class VersionedTable:
+    """A table of versions, valid from ``validFrom`` (inclusive) to ``validTo`` (exclusive, null = current).
+
+    Open it with :meth:`open`, make it with :meth:`create`. One application owns a table and writes to it.
+
+    >>> rates = VersionedTable.create(                                   # doctest: +SKIP
+    ...     spark, "sales.rates", "currency STRING, rate DOUBLE", keys="currency", history_retention="30 days")
+    >>> rates.put(changes, timestamp="ts").counts                        # doctest: +SKIP
+    PutCounts(accepted=3, refused=0, out_of_order=1, spliced=1)
+    """
+
+    def __init__(self, spark: SparkSession, target: TableRef, spec: VersionedTableSpec) -> None:
+        self._spark = spark
+        self._target = target
+        self._spec = spec
+
+    @classmethod
+    def create(
+        cls,
+        spark: SparkSession,
+        target: str | TableRef,
+        schema: str | StructType,
+        *,
+        keys: str | tuple[str, ...] | list[str],
+        history_retention: Duration,
+        grace: Duration | None = None,
+        valid_from: str = "validFrom",
+        valid_to: str = "validTo",
+        time_scope: TimeScope = "partition",
+        time_resolution: Resolution = Resolution.MICROSECOND,
+        first_stream_time_us: int | None = None,
+    ) -> VersionedTable:
+        """Make an empty versioned table.
+
+        Args:
+            spark: The session.
+            target: A path (has a ``/``) or a catalog name of any number of parts.
+            schema: Key and value columns, as DDL text or StructType.
+            keys: The key columns, of orderable types; the other columns are values.
+            history_retention: How far back from stream time versions can be looked up.
+            grace: How late a record is still accepted; defaults to ``history_retention`` and may not exceed it.
+            valid_from: Name of the start column.
+            valid_to: Name of the end column.
+            time_scope: Stream time per input partition, per store, or per key.
+            time_resolution: Microseconds, or milliseconds as in Kafka.
+            first_stream_time_us: Stream time before the first record (Kafka: -1 ms); None = none.
+
+        Raises:
+            ConfigurationError: a name, type or duration is not allowed, or the table exists already.
+        """
+        ref = TableRef.parse(target)
+        columns = spark.createDataFrame([], schema).schema
+        key_names = (keys,) if isinstance(keys, str) else tuple(keys)
+        spec = VersionedTableSpec.of(
+            keys=key_names,
+            values=[name for name in columns.names if name not in key_names],
+            history_retention=history_retention,
+            grace=grace,
+            valid_from=valid_from,
+            valid_to=valid_to,
+            time_scope=time_scope,
+            time_resolution=time_resolution,
+            first_stream_time_us=first_stream_time_us,
+        )
+        _check_keys(columns, spec)
+        if not is_missing(spark, ref):
+            raise ConfigurationError(f"{ref} exists already. Open it, or choose another name.")
+        spark.sql(_create_statement(ref, columns, spec))
+        spark.sql(_constraint_statement(ref, spec))
+        return cls(spark, ref, spec)
+
+    @classmethod
+    def open(cls, spark: SparkSession, target: str | TableRef) -> VersionedTable:
+        """Open a table made by this library.
+
+        Raises:
+            NotAVersionedTableError: the table was not made by :meth:`create`.
+            SchemaError: its columns are not the ones its spec promises.
+        """
+        ref = TableRef.parse(target)
+        detail = spark.sql(f"DESCRIBE DETAIL {ref.sql}").select("properties").collect()[0]
+        spec = VersionedTableSpec.from_properties(detail["properties"], str(ref))
+        _check_schema(read_table(spark, ref).schema, spec, ref)
+        return cls(spark, ref, spec)
+
+    @property
+    def spec(self) -> VersionedTableSpec:
+        """What the table promises."""
+        return self._spec
+
+    @property
+    def target(self) -> TableRef:
+        """Where the table is."""
+        return self._target
+
+    def rows(self) -> DataFrame:
+        """Every stored row, lazily."""
+        return read_table(self._spark, self._target)
+
+    def stream_times(self) -> dict[int, int]:
+        """Stream time per scope in microseconds, as the newest commit of this library tells it."""
+        for limit in (10, 1_000, 100_000):
+            commits = history(self._spark, self._target, limit)
+            for row in commits:
+                said = own_details(row)
+                times = (said or {}).get("details", {}).get("streamTimes")
+                if times is not None:
+                    return {int(scope): us for scope, us in times.items()}
+            if len(commits) < limit:
+                return {}
+        return {}
+
+    def horizon(self) -> datetime | None:
+        """The oldest instant whose lookups are promised: the slowest scope's stream time minus retention.
+
+        None while the table is empty or when everything is kept (``time_scope="key"`` promises per key).
+        """
+        times = self.stream_times()
+        if not times or self._spec.time_scope == "key":
+            return None
+        return instant(max(min(times.values()) - self._spec.history_retention_us, _YEAR_ONE_US))
+
+    def put(
+        self,
+        records: DataFrame,
+        *,
+        timestamp: str = "ts",
+        deleted: str | None = None,
+        partition: str | None = None,
+        sequence: str | None = None,
+    ) -> PutResult:
+        """Put a batch of records, with the meaning of putting them one after the other.
+
+        Args:
+            records: Key columns, value columns and a timestamp column.
+            timestamp: Name of the timestamp column: from when on the value holds.
+            deleted: Name of a boolean column that is true for tombstones; None = no tombstones.
+            partition: Name of an integer column: the stream-time scope (with ``time_scope="partition"``).
+            sequence: Name of the column that orders the records of a partition; None = by timestamp. Ties are
+                broken by a hash of the row.
+
+        Returns:
+            Outcomes, changes and counts. They are checkpointed, so they stay as they were at the put.
+
+        Raises:
+            SchemaError: a column is missing or has another type.
+        """
+        shaped = self._shape(records, timestamp, deleted, partition, sequence)
+        result = self._put(shaped.persist())
+        return replace(result, outcomes=_outcome_rows(result.outcomes, self._spec))
+
+    def delete(
+        self, keys: DataFrame, *, timestamp: str = "ts", partition: str | None = None, sequence: str | None = None
+    ) -> DataFrame:
+        """Put a tombstone per record and return the version that was valid there just before (R185).
+
+        Returns:
+            Key columns, ``ts``, ``put_result``, and ``validFrom`` with the value columns of the version that was
+            valid at ``ts`` (null if there was none, or if the record came too late).
+        """
+        types = {field.name: field.dataType for field in self.rows().schema.fields}
+        empty = {name: F.lit(None).cast(types[name]) for name in self._spec.values}
+        tombstones = keys.withColumns({**empty, "_tombstone": F.lit(True)})
+        shaped = self._shape(tombstones, timestamp, "_tombstone", partition, sequence)
+        outcomes = self._put(shaped.persist()).outcomes
+        was = F.col("_old")
+        return outcomes.select(
+            *self._spec.keys,
+            F.timestamp_micros("_us").alias("ts"),
+            "put_result",
+            F.timestamp_micros(was.getField("us")).alias(self._spec.valid_from),
+            *(was.getField("value").getField(name).alias(name) for name in self._spec.values),
+        )
+
+    def _put(self, shaped: DataFrame) -> PutResult:
+        valid = shaped.where(F.col("_reason").isNull()).drop("_reason")
+        batch = PutBatch(self._target, self._spec, valid, self.stream_times())
+        outcomes = batch.outcomes().localCheckpoint(eager=True)
+        rejected = shaped.where(F.col("_reason").isNotNull()).localCheckpoint(eager=True)
+        rejected_count = rejected.count()
+        if batch.counts.accepted:
+            batch.write(lambda _name: None)
+        batch.release()
+        shaped.unpersist()
+        reasons = rejected.select(
+            *self._spec.keys, F.timestamp_micros("_us").alias("ts"), F.col("_reason").alias("reason")
+        )
+        return PutResult(outcomes, _change_rows(outcomes, self._spec), reasons, batch.counts, rejected_count)
+
+    def _shape(
+        self, records: DataFrame, timestamp: str, deleted: str | None, partition: str | None, sequence: str | None
+    ) -> DataFrame:
+        wanted = (*self._spec.keys, *self._spec.values, timestamp, *filter(None, (deleted, partition, sequence)))
+        missing = [name for name in wanted if name not in records.columns]
+        if missing:
+            raise SchemaError(f"The records lack {missing}; they have {records.columns}. Rename or add the columns.")
+        types = {field.name: field.dataType for field in self.rows().schema.fields}
+        cast = {name: F.col(quote(name)).cast(types[name]) for name in (*self._spec.keys, *self._spec.values)}
+        us = put_frames.floor_to_resolution(F.unix_micros(F.col(quote(timestamp)).cast("timestamp")), self._spec)
+        value = put_frames.value_struct(self._spec.values)
+        tombstone = F.coalesce(F.col(quote(deleted)), F.lit(False)) if deleted else F.lit(False)
+        scope = F.col(quote(partition)).cast("int") if partition and self._spec.time_scope == "partition" else F.lit(0)
+        order = F.col(quote(sequence)) if sequence else us
+        shaped = records.withColumns(
+            {"_us": us, "_scope": F.coalesce(scope, F.lit(0)), "_order": order, "_dead": tombstone}
+        )
+        shaped = shaped.withColumns(cast)
+        tie = F.xxhash64(F.to_json(F.struct(*self._spec.keys, "_us", "_dead", *self._spec.values)))
+        return shaped.select(
+            *self._spec.keys,
+            "_us",
+            F.when(~F.col("_dead"), value).alias("_value"),
+            "_scope",
+            F.struct(F.col("_order").alias("sequence"), tie.alias("tie")).alias("_place"),
+            _reason(self._spec).alias("_reason"),
+        )
+
+
+_YEAR_ONE_US = -62_135_596_800_000_000
+
+
+def _reason(spec: VersionedTableSpec) -> Column:
+    reason = F.when(F.col("_us").isNull(), "NULL_TS")
+    for name in spec.keys:
+        reason = reason.when(F.col(quote(name)).isNull(), "NULL_KEY")
+    return reason
+
+
+def _outcome_rows(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    result = F.col("put_result")
+    words = F.when(result == put_frames.REFUSED, "refused").when(result == put_frames.LATEST, "latest")
+    return outcomes.select(
+        *spec.keys,
+        F.timestamp_micros("_us").alias("ts"),
+        F.col("_place").getField("sequence").alias("sequence"),
+        "put_result",
+        words.otherwise("out_of_order").alias("outcome"),
+        (result == put_frames.LATEST).alias("is_latest"),
+    )
+
+
+def _change_rows(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    return outcomes.where(~F.col("_refused")).select(
+        *spec.keys,
+        F.timestamp_micros("_us").alias("ts"),
+        F.col("_place").getField("sequence").alias("sequence"),
+        F.timestamp_micros(F.col("_old").getField("us")).alias("old_valid_from"),
+        F.col("_old").getField("value").alias("old"),
+        F.col("_value").alias("new"),
+        F.col("_is_latest").alias("is_latest"),
+    )
+
+
+def _check_keys(columns: StructType, spec: VersionedTableSpec) -> None:
+    types = dict(zip(columns.names, (field.dataType for field in columns.fields), strict=True))
+    for name in spec.keys:
+        if name not in types:
+            raise ConfigurationError(f'Key column "{name}" is not in the schema; it has {columns.names}.')
+        if not _orderable(types[name]):
+            raise ConfigurationError(
+                f'Key column "{name}" has type {types[name].simpleString()}, which has no order or no exact equality. '
+                "Use a string, number, date, timestamp, boolean or binary, or a struct or array of these."
+            )
+
+
+def _orderable(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return all(_orderable(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _orderable(kind.elementType)
+    return not isinstance(kind, (MapType, VariantType, FloatType, DoubleType))
+
+
+def _create_statement(ref: TableRef, columns: StructType, spec: VersionedTableSpec) -> str:
+    types = {field.name: field.dataType.simpleString() for field in columns.fields}
+    lines = [f"{quote(name)} {types[name]} NOT NULL" for name in spec.keys]
+    lines += [f"{quote(spec.valid_from)} TIMESTAMP NOT NULL", f"{quote(spec.valid_to)} TIMESTAMP"]
+    lines += [f"{quote(name)} {types[name]}" for name in spec.values]
+    lines += [f"{quote(DELETED)} BOOLEAN NOT NULL", f"{quote(CURRENT)} BOOLEAN NOT NULL"]
+    properties = _properties(spec.to_properties())
+    return f"CREATE TABLE {ref.sql} ({', '.join(lines)}) USING DELTA PARTITIONED BY ({quote(CURRENT)}) {properties}"
+
+
+def _properties(properties: Mapping[str, str]) -> str:
+    pairs = ", ".join(f"{text_literal(name)} = {text_literal(value)}" for name, value in properties.items())
+    return f"TBLPROPERTIES ({pairs})"
+
+
+def _constraint_statement(ref: TableRef, spec: VersionedTableSpec) -> str:
+    start, end = quote(spec.valid_from), quote(spec.valid_to)
+    rule = f"({end} IS NULL OR {start} < {end}) AND {quote(CURRENT)} = ({end} IS NULL)"
+    return f"ALTER TABLE {ref.sql} ADD CONSTRAINT versioned_interval CHECK ({rule})"
+
+
+def _check_schema(found: StructType, spec: VersionedTableSpec, ref: TableRef) -> None:
+    expected = [*spec.keys, spec.valid_from, spec.valid_to, *spec.values, DELETED, CURRENT]
+    if found.names != expected:
+        raise SchemaError(
+            f"{ref} has columns {found.names}, but its spec promises {expected}. "
+            "Somebody changed the table: restore it, or make a new one and backfill it."
+        )
+    for name, kind in ((spec.valid_from, "timestamp"), (spec.valid_to, "timestamp"), (DELETED, "boolean")):
+        if found[name].dataType.simpleString() != kind:
+            raise SchemaError(f'{ref}: column "{name}" is {found[name].dataType.simpleString()}, not {kind}.')

@@ -38,6 +38,8 @@ class BufferRule:
         when_full: What happens beyond a bound.
         retention_us: ``suppressed.record.retention.ms``: the longest stay by the wall clock; ``None`` = off.
         final: Final results of windows: tombstones are not emitted.
+        tombstone_lead_us: With ``final``: how much earlier than a result a tombstone leaves, unseen. A session that was
+            merged away cannot come back, so it need not wait for the last unit before its window is final.
     """
 
     node: str
@@ -50,6 +52,7 @@ class BufferRule:
     when_full: WhenFull = "grow"
     retention_us: int | None = None
     final: bool = False
+    tombstone_lead_us: int = 0
 
 
 @dataclass(frozen=True)
@@ -229,9 +232,14 @@ class SuppressBuffer:
             return now_us
         if self.rule.clock == "record" or update.window is None:
             return update.ts_us
-        return update.window.start_us if self.rule.clock == "window_start" else update.window.end_us
+        if self.rule.clock == "window_start":
+            return update.window.start_us
+        lead_us = self.rule.tombstone_lead_us if update.value is None else 0
+        return update.window.end_us - lead_us
 
     def _restarted_us(self, known: BufferedRow, slot_us: int) -> int:
+        if self.rule.final:
+            return slot_us
         if self.rule.timer == "first":
             return known.buffer_us
         if self.rule.timer == "record" or self.rule.max_age_us is None:
@@ -305,9 +313,7 @@ class SuppressBuffer:
             return
         if self.rule.when_full == "shut_down":
             raise BufferFullError(self._full_message())
-        yield from self._evict_while(
-            self._oldest, lambda row: self._exceeds(self.records, self.bytes), Cause.FULL
-        )
+        yield from self._evict_while(self._oldest, lambda row: self._exceeds(self.records, self.bytes), Cause.FULL)
 
     def _evict_while(
         self,

@@ -72,7 +72,9 @@ def _temporal_or_nested(value: Any) -> bytes:
         return b"".join(canonical_order(part) for part in value.values())
     if isinstance(value, Iterable) and not isinstance(value, (set, frozenset)):
         return b"".join(b"\x01" + canonical_order(part) for part in value) + b"\x00"
-    raise RecordError(f"A {type(value).__name__} has no order, so it cannot be part of a key. Use text, numbers or times.")
+    raise RecordError(
+        f"A {type(value).__name__} has no order, so it cannot be part of a key. Use text, numbers or times."
+    )
 
 
 def _integer(value: int) -> bytes:

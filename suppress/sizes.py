@@ -39,7 +39,7 @@ class Sized(Protocol):
     def ts_us(self) -> int: ...
 
 
-SizeFunction = Callable[[Any], int]
+SizeFunction = Callable[..., int]
 SizeOf = Literal["record", "value"] | SizeFunction
 
 

@@ -10,7 +10,7 @@ from suppress.buffer_rules import BufferRule, WhenFull
 from suppress.order import canonical_order
 from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from suppress.window_rules import Window, close_wait_us
-from suppress.windows import SessionWindows, Windows
+from suppress.windows import SessionWindows, SlidingWindows, Windows
 from versioned.errors import ConfigurationError
 
 
@@ -36,16 +36,21 @@ def buffer_rule(
     """
     if isinstance(suppressed, UntilWindowCloses):
         return _final_rule(node, suppressed, windows, unit_us, default_retention_us)
-    retention_us = default_retention_us if suppressed.retention_us is None else suppressed.retention_us
-    bounds = _bounds(suppressed.buffer)
     if isinstance(suppressed, UntilWallClockTimeLimit):
-        return BufferRule(node, suppressed.wait_us, "wall", retention_us=retention_us, **bounds)
+        retention_us = _first_given(suppressed.retention_us, default_retention_us)
+        return BufferRule(node, suppressed.wait_us, "wall", retention_us=retention_us, **_bounds(suppressed.buffer))
     if isinstance(suppressed, UntilTimeLimit):
         return BufferRule(
-            node, suppressed.wait_us, suppressed.clock, suppressed.timer, suppressed.max_age_us,
-            retention_us=retention_us, **bounds,
-        )  # fmt: skip
-    raise ConfigurationError(f"{node}: {type(suppressed).__name__} is no suppression. Build it with Suppressed.until_...")
+            node,
+            suppressed.wait_us,
+            suppressed.clock,
+            suppressed.timer,
+            suppressed.max_age_us,
+            retention_us=_first_given(suppressed.retention_us, default_retention_us),
+            **_bounds(suppressed.buffer),
+        )
+    kind = type(suppressed).__name__
+    raise ConfigurationError(f"{node}: {kind} says nothing to wait for. Build it with Suppressed.until_...")
 
 
 def _final_rule(
@@ -58,15 +63,21 @@ def _final_rule(
     wait_us = None if windows is None else close_wait_us(windows, unit_us)
     if wait_us is None:
         raise ConfigurationError(f"{node}: final results need windows that close. Use until_time_limit instead.")
-    retention_us = suppressed.retention_us
-    if retention_us is None and suppressed.close_idle:
-        retention_us = default_retention_us
-    return BufferRule(node, wait_us, "window_end", retention_us=retention_us, final=True, **_bounds(suppressed.buffer))
+    retention_us = _first_given(suppressed.retention_us, default_retention_us if suppressed.close_idle else None)
+    lead_us = unit_us if isinstance(windows, (SessionWindows, SlidingWindows)) else 0
+    return BufferRule(
+        node, wait_us, "window_end", retention_us=retention_us, final=True, tombstone_lead_us=lead_us,
+        **_bounds(suppressed.buffer),
+    )  # fmt: skip
 
 
 def _bounds(buffer: StrictBufferConfig | EagerBufferConfig) -> dict[str, Any]:
     when_full: WhenFull = "emit_early" if isinstance(buffer, EagerBufferConfig) else buffer.when_full
     return {"max_records": buffer.max_records, "max_bytes": buffer.max_bytes, "when_full": when_full}
+
+
+def _first_given(own_us: int | None, default_us: int | None) -> int | None:
+    return default_us if own_us is None else own_us
 
 
 def tie_order(windows: Windows | None) -> Callable[[Sequence[Any], Window | None], bytes]:

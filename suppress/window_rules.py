@@ -175,9 +175,7 @@ def slide(windows: SlidingWindows, latest_us: Mapping[Window, int], ts_us: int, 
     return _slide(windows, known, ts_us, unit_us)
 
 
-def _reachable(
-    windows: SlidingWindows, latest_us: Mapping[Window, int], ts_us: int, unit_us: int
-) -> dict[Window, int]:
+def _reachable(windows: SlidingWindows, latest_us: Mapping[Window, int], ts_us: int, unit_us: int) -> dict[Window, int]:
     lowest_us = ts_us - 2 * windows.difference_us
     if ts_us >= 0:
         lowest_us = max(0, lowest_us)
@@ -223,9 +221,7 @@ def _right_of_previous(
     return [SlidingStep(right, None, adds=True)]
 
 
-def _right_of_record(
-    windows: SlidingWindows, known: dict[Window, int], ts_us: int, unit_us: int
-) -> list[SlidingStep]:
+def _right_of_record(windows: SlidingWindows, known: dict[Window, int], ts_us: int, unit_us: int) -> list[SlidingStep]:
     right = _right_window(windows, ts_us, unit_us)
     nearest = max((w for w in known if w.start_us <= ts_us < w.end_us), default=None)
     if right in known or nearest is None or known[nearest] <= ts_us:

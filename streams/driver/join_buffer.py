@@ -7,7 +7,6 @@ final once ``ts + reach + grace < stream time``, where its reach is ``after`` on
 
 from __future__ import annotations
 
-import heapq
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -48,7 +47,8 @@ class JoinBuffer:
         self._arrivals = 0
         self._records: dict[Side, dict[Row, list[Held]]] = {Side.LEFT: {}, Side.RIGHT: {}}
         self._latest_us: dict[Side, int] = {}
-        self._unmatched: dict[Side, list[tuple[int, bytes, int, Held]]] = {Side.LEFT: [], Side.RIGHT: []}
+        self._unmatched: list[Held] = []
+        self._look_from_us: int | None = None
 
     def advance(self, ts_us: int) -> int:
         """Move the stream time that both sides share."""
@@ -81,25 +81,44 @@ class JoinBuffer:
 
     def await_match(self, record: Held) -> None:
         """Watch an unmatched record, to report it once it is final."""
-        entry = (record.ts_us, canonical_order(record.key), record.arrival, record)
-        heapq.heappush(self._unmatched[record.side], entry)
+        insort(self._unmatched, record, key=_unmatched_order)
+        self._look_from_us = record.ts_us if self._look_from_us is None else min(self._look_from_us, record.ts_us)
 
     def is_final(self, side: Side, ts_us: int) -> bool:
         """Whether a record can have no partner any more that is not late itself."""
-        reach_us = self._windows.after_us if side is Side.LEFT else self._windows.before_us
-        return self.stream_time_us is not None and ts_us + reach_us + self._windows.grace_us < self.stream_time_us
+        return self.stream_time_us is not None and self._passes_at_us(side, ts_us) < self.stream_time_us
 
-    def final_unmatched(self) -> list[Held]:
-        """Unmatched records that have become final, in order of ts, then right before left, then key; each once."""
-        due: list[tuple[int, Side, bytes, int, Held]] = []
-        for side, heap in self._unmatched.items():
-            while heap and self.is_final(side, heap[0][0]):
-                ts_us, order, arrival, record = heapq.heappop(heap)
-                if not record.matched:
-                    due.append((ts_us, side, order, arrival, record))
-        for *_, record in due:
-            record.padded = True
-        return [entry[-1] for entry in sorted(due, key=lambda entry: entry[:4])]
+    def final_unmatched(self, side: Side) -> list[Held]:
+        """Unmatched records that have become final, in order of ts, then right before left, then key; each once.
+
+        ``side`` is the side of the record that just moved stream time. As in Kafka, it only has a look if a record at
+        the place where the last look ended would be final by its own side's reach, so that results come at the same
+        record as there; that may be a few records later than possible, never earlier.
+        """
+        if self._look_from_us is None or not self.is_final(side, self._look_from_us):
+            return []
+        self._look_from_us = None
+        final: list[Held] = []
+        kept: list[Held] = []
+        still_open: set[Side] = set()
+        waiting = [record for record in self._unmatched if not record.matched]
+        for position, record in enumerate(waiting):
+            if len(still_open) == len(Side):
+                kept.extend(waiting[position:])
+                break
+            self._look_from_us = record.ts_us
+            if self.is_final(record.side, record.ts_us):
+                record.padded = True
+                final.append(record)
+            else:
+                still_open.add(record.side)
+                kept.append(record)
+        self._unmatched = kept
+        return final
+
+    def _passes_at_us(self, side: Side, ts_us: int) -> int:
+        reach_us = self._windows.after_us if side is Side.LEFT else self._windows.before_us
+        return ts_us + reach_us + self._windows.grace_us
 
     def _horizon_us(self, side: Side) -> int:
         windows = self._windows
@@ -111,3 +130,7 @@ class JoinBuffer:
 def _ts(record: Any) -> int:
     ts_us: int = record.ts_us
     return ts_us
+
+
+def _unmatched_order(record: Held) -> tuple[int, Side, bytes, int]:
+    return (record.ts_us, record.side, canonical_order(record.key), record.arrival)

@@ -33,3 +33,7 @@ class StreamTimes:
     def get(self, partition: int, key: Hashable) -> int | None:
         """The stream time of a scope, or none before its first record."""
         return self._times.get(self.of(partition, key))
+
+    def slowest(self) -> int | None:
+        """The smallest stream time of all scopes: what nobody can still need is older than this."""
+        return min(self._times.values(), default=None)

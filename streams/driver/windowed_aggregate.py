@@ -4,62 +4,141 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from streams.driver.aggregators import Aggregator
-from streams.driver.processor import Change, Processor
+from streams.driver.processor import Change, Context, Processor
 from streams.driver.stream_times import StreamTimes
+from streams.driver.window_state import Outcome, Slot, WindowState
+from streams.expressions import evaluate
 from streams.nodes import Materialized, WindowedAggregate
 from streams.rows import Row
-from suppress.window_rules import Window, assign, is_closed, lateness_us, merge_session, slide
-from suppress.windows import SessionWindows, SlidingWindows, Windows
+from suppress.window_rules import Window, close_wait_us, lateness_us
+from suppress.windows import SlidingWindows
 from versioned.durations import duration_us
 
 _LOG: Final = logging.getLogger(__name__)
 _DAY_US: Final = 86_400_000_000
 
-
-@dataclass(frozen=True)
-class Slot:
-    """One window of one key: its aggregate and the timestamp of its result."""
-
-    state: Any
-    ts_us: int
-
-
-@dataclass(frozen=True)
-class _Result:
-    """A window that changed: its slot before and after; ``after`` is ``None`` when it ceased to exist."""
-
-    window: Window
-    before: Slot | None
-    after: Slot | None
-    ts_us: int
+WINDOW_START: Final = "windowStart"
+WINDOW_END: Final = "windowEnd"
 
 
 class WindowedAggregateProcessor(Processor):
     """The aggregate per (key, window) of one node (Kafka: ``KStreamWindowAggregate`` and its siblings).
 
-    A record is *late* if every window it belongs to is closed: dropped, or handed to the side table, and logged at
-    DEBUG (R23). Every closed window is counted apart as *expired*.
+    A record is *late* if every window it belongs to is closed: it is dropped, or rejected with the reason if the
+    node's late policy is ``side_table``, and logged at DEBUG (R23). Each closed window is counted apart, as *expired*.
     """
 
     def __init__(self, node: WindowedAggregate, context: Context) -> None:
         super().__init__(node, context)
+        stored = node.materialized or Materialized()
         if node.windows is None:
             raise TypeError(f"{node.name} has no windows")
-        self.windows: Windows = node.windows
         self._late_policy = node.late_policy
         self._group_key = node.group_key
         self._aggregator = Aggregator(node.aggregation)
-        stored = node.materialized or Materialized()
         self._unit_us = stored.time_resolution.value
-        self._retention_us = max(_DAY_US, duration_us(stored.retention)) if stored.retention else _DAY_US
+        retention_us = _DAY_US if stored.retention is None else duration_us(stored.retention)
+        self._state = WindowState(node.windows, self._aggregator, self._unit_us, retention_us)
         self._times = StreamTimes(stored.time_scope)
-        self._slots: dict[Row, dict[Window, Slot]] = {}
-        self._closed_idle: dict[Row, set[Window]] = {}
+        self._retention_us = retention_us
         self._purged_at_us: int | None = None
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
-        """One record: the changed windows as changes of (key, window)."""
+        """One record; gives a change of the table for each window that it changes."""
+        key = self._key_of(change)
+        if key is None or (change.new is None and isinstance(self._state.windows, SlidingWindows)):
+            self._skip(change, "null key" if key is None else "null value")
+            return
+        ts_us = change.ts_us // self._unit_us * self._unit_us
+        stream_time_us = self._times.advance(self.context.partition, key, ts_us)
+        self.metrics.observe_lateness(lateness_us(stream_time_us, ts_us))
+        self._purge()
+        outcome = self._state.add(key, change.new, ts_us, stream_time_us)
+        self.metrics.count("expired", outcome.expired)
+        if not outcome.results:
+            self._refuse(change, outcome, stream_time_us)
+        for result in outcome.results:
+            yield Change(
+                windowed_key(key, result.window), self._value(result.after), self._value(result.before), result.ts_us
+            )
+
+    def get(self, key: Row) -> tuple[Row | None, int] | None:
+        """Value and timestamp of a (key, window), for joins and queries."""
+        plain, window = split_windowed_key(key)
+        slot = self._state.get(plain, window)
+        return None if slot is None else (self._value(slot), slot.ts_us)
+
+    def items(self) -> Iterator[tuple[Row, Row | None, int]]:
+        """Every stored window with its value and timestamp."""
+        for key, window, slot in self._state.items():
+            yield windowed_key(key, window), self._value(slot), slot.ts_us
+
+    def close_idle(self, key: Row) -> None:
+        """Close a window by the wall clock: a record that would still join it is late (R117)."""
+        self._state.close_idle(*split_windowed_key(key))
+
+    def _key_of(self, change: Change) -> Row | None:
+        if self._group_key is None:
+            return change.key
+        grouped = evaluate(self._group_key, {"key": change.key, "value": change.new})
+        return as_key(grouped)
+
+    def _value(self, slot: Slot | None) -> Row | None:
+        return None if slot is None else self._aggregator.result(slot.state)
+
+    def _purge(self) -> None:
+        # A purge looks at every window, so it runs once per retention; nothing younger than that is ever removed.
+        slowest_us = self._times.slowest()
+        if slowest_us is None:
+            return
+        if self._purged_at_us is None or slowest_us - self._purged_at_us > self._retention_us:
+            self._purged_at_us = slowest_us
+            self._state.purge(slowest_us)
+
+    def _skip(self, change: Change, reason: str) -> None:
+        self.metrics.count("skipped")
+        self.metrics.count("dropped")
+        self.context.reject(self.node, change, reason)
+
+    def _refuse(self, change: Change, outcome: Outcome, stream_time_us: int) -> None:
+        if not outcome.is_late:
+            self._skip(change, "before the start of the unlimited window")
+            return
+        self.metrics.count("late")
+        self.metrics.count("dropped")
+        _LOG.debug(
+            "%s: late record at %d us dropped: stream time is %d us and its windows close %s us after their end",
+            self.node.name,
+            change.ts_us,
+            stream_time_us,
+            close_wait_us(self._state.windows, self._unit_us),
+        )
+        if self._late_policy == "side_table":
+            self.context.reject(self.node, change, "late")
+
+
+def windowed_key(key: Row, window: Window) -> Row:
+    """A windowed table's key: the key's fields, then the window in microseconds (Kafka: ``Windowed``)."""
+    return Row({**as_fields(key), WINDOW_START: window.start_us, WINDOW_END: window.end_us})
+
+
+def split_windowed_key(key: Row) -> tuple[Row, Window]:
+    """The key without its window, and the window."""
+    fields = as_fields(key)
+    window = Window(fields.pop(WINDOW_START), fields.pop(WINDOW_END))
+    return Row(fields), window
+
+
+def as_fields(row: Row) -> dict[str, Any]:
+    """The fields of a row by name, in order."""
+    return dict(row.items())
+
+
+def as_key(value: Any) -> Row | None:
+    """A grouping expression's result as a key: a row as it is, a single value as the field ``key``."""
+    if value is None or isinstance(value, Row):
+        return value
+    return Row({"key": value})

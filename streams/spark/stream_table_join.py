@@ -11,6 +11,7 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructType
 
 from streams.nodes import StreamTableJoin
 from streams.spark.columns import to_column
@@ -110,7 +111,9 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
 
     def _output(self, frame: DataFrame, right: Column) -> DataFrame:
         assert self.node.joiner is not None
-        value = to_column(self.node.joiner, {"left": F.col(VALUE), "right": right, "key": F.col(KEY)})
+        bindings = {"left": F.col(VALUE), "right": right, "key": F.col(KEY)}
+        names = {"left": struct_fields(frame, VALUE), "right": _names(self._table.value_type())}
+        value = to_column(self.node.joiner, bindings, names | {"key": struct_fields(frame, KEY)})
         return frame.select(KEY, value.alias(VALUE), US, SCOPE, PLACE, REASON)
 
     def _reject_invalid(self, batch: Batch, frame: DataFrame) -> None:
@@ -119,3 +122,8 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
             reason = reason.when(has_null_key(frame), "NULL_KEY")
         invalid = frame.where(F.col(VALUE).isNull() | (has_null_key(frame) & F.lit(self.node.kind == "inner")))
         batch.reject(self.node.name, invalid, reason)
+
+
+def _names(kind: DataType) -> list[str]:
+    assert isinstance(kind, StructType)
+    return list(kind.names)

@@ -342,9 +342,7 @@ def test_every_bound_holds_after_every_record(rule: BufferRule, records: list[Re
 @pytest.mark.rule("R25", "R27")
 @ANY_BUFFER
 @given(rule=RULES, records=RECORDS)
-def test_after_a_drain_downstream_holds_the_latest_update_of_every_key(
-    rule: BufferRule, records: list[Record]
-) -> None:
+def test_after_a_drain_downstream_holds_the_latest_update_of_every_key(rule: BufferRule, records: list[Record]) -> None:
     buffer = SuppressBuffer(rule, size_of=value_size)
     emitted = [row for step in feed(buffer, records) for row in step] + shown(buffer.drain())
     assert {key: (value, ts) for key, value, ts in emitted} == {key: (value, ts) for key, value, ts in records}

@@ -69,9 +69,7 @@ def test_assignment_equals_a_search_over_all_windows(size_us: int, advance_us: i
     ],
     ids=["end + grace", "no grace", "sliding: its end still takes a record", "session: gap as well", "never"],
 )
-def test_a_window_is_final_once_no_record_can_change_it(
-    windows: Windows, window: Window, final_at: int | None
-) -> None:
+def test_a_window_is_final_once_no_record_can_change_it(windows: Windows, window: Window, final_at: int | None) -> None:
     assert final_at_us(windows, window) == final_at
 
 

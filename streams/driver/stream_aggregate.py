@@ -1,0 +1,58 @@
+"""Unwindowed aggregates of a stream, record by record: one aggregate per group key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streams.driver.aggregators import Aggregator
+from streams.driver.processor import Change, Context, Processor
+from streams.driver.window_state import Slot
+from streams.driver.windowed_aggregate import as_key
+from streams.expressions import evaluate
+from streams.nodes import StreamAggregate
+from streams.rows import Row
+
+
+class StreamAggregateProcessor(Processor):
+    """The running aggregate of each group (Kafka: ``KStreamAggregate``).
+
+    The result's timestamp is the largest of its records, so it never goes back (R168). Records without key, without
+    group key or without value are skipped.
+    """
+
+    def __init__(self, node: StreamAggregate, context: Context) -> None:
+        super().__init__(node, context)
+        self._group_key = node.group_key
+        self._aggregator = Aggregator(node.aggregation)
+        self._slots: dict[Row, Slot] = {}
+
+    def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
+        """One record; gives the group's change."""
+        key = change.key
+        if self._group_key is not None:
+            key = as_key(evaluate(self._group_key, {"key": change.key, "value": change.new}))
+        if key is None or change.new is None:
+            self.metrics.count("skipped")
+            self.metrics.count("dropped")
+            self.context.reject(self.node, change, "null key" if key is None else "null value")
+            return
+        before = self._slots.get(key)
+        state = self._aggregator.add(self._aggregator.initial() if before is None else before.state, key, change.new)
+        after = Slot(state, change.ts_us if before is None else max(before.ts_us, change.ts_us))
+        new = self._aggregator.result(state)
+        if new is None:
+            self._slots.pop(key, None)
+        else:
+            self._slots[key] = after
+        old = None if before is None else self._aggregator.result(before.state)
+        yield Change(key, new, old, after.ts_us)
+
+    def get(self, key: Row) -> tuple[Row | None, int] | None:
+        """Value and timestamp of a group, for joins and queries."""
+        slot = self._slots.get(key)
+        return None if slot is None else (self._aggregator.result(slot.state), slot.ts_us)
+
+    def items(self) -> Iterator[tuple[Row, Row | None, int]]:
+        """Every group with its value and timestamp."""
+        for key, slot in self._slots.items():
+            yield key, self._aggregator.result(slot.state), slot.ts_us

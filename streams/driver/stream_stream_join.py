@@ -1,0 +1,82 @@
+"""Stream-stream joins in a time window, record by record: inner, left, outer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from streams.driver.join_buffer import Held, JoinBuffer, Side
+from streams.driver.processor import Change, Context, Processor
+from streams.expressions import evaluate
+from streams.nodes import JoinKind, StreamStreamJoin
+from streams.rows import Row
+from suppress.window_rules import lateness_us
+
+_PADDED_SIDES: Final[dict[JoinKind, frozenset[Side]]] = {
+    "inner": frozenset(),
+    "left": frozenset({Side.LEFT}),
+    "outer": frozenset({Side.LEFT, Side.RIGHT}),
+}
+
+
+class StreamStreamJoinProcessor(Processor):
+    """Joins records of two streams with the same key and near timestamps (Kafka: ``KStreamKStreamJoin``).
+
+    The result's ts is the larger of the two. A null value is skipped; a null key too in an inner join, while left
+    and outer joins emit such a record padded at once, without holding it. An unmatched record of a padded side is
+    emitted once its window and the grace have passed: exactly once, and never beside a joined result.
+    """
+
+    def __init__(self, node: StreamStreamJoin, context: Context) -> None:
+        super().__init__(node, context)
+        if node.windows is None or node.joiner is None:
+            raise TypeError(f"{node.name} needs windows and a joiner")
+        self._joiner = node.joiner
+        self._padded_sides = _PADDED_SIDES[node.kind]
+        self._buffer = JoinBuffer(node.windows)
+
+    def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
+        """One record of the left (parent 0) or the right stream (parent 1)."""
+        side = Side.LEFT if parent == 0 else Side.RIGHT
+        if change.new is None or (change.key is None and side not in self._padded_sides):
+            self._skip(change)
+            return
+        if change.key is None:
+            yield self._padded(side, None, change.new, change.ts_us)
+            return
+        stream_time_us = self._buffer.advance(change.ts_us)
+        self.metrics.observe_lateness(lateness_us(stream_time_us, change.ts_us))
+        if change.ts_us == stream_time_us:
+            for held in self._buffer.final_unmatched(side):
+                yield self._padded(held.side, held.key, held.value, held.ts_us)
+        yield from self._join(side, change.key, change.new, change.ts_us)
+
+    def _join(self, side: Side, key: Row, value: Row, ts_us: int) -> Iterator[Change]:
+        record = self._buffer.hold(side, key, value, ts_us)
+        for partner in self._buffer.partners(side, key, ts_us):
+            record.matched = True
+            left, right = (value, partner.value) if side is Side.LEFT else (partner.value, value)
+            yield self._change(key, left, right, max(ts_us, partner.ts_us))
+        if not record.matched:
+            yield from self._unmatched(record)
+
+    def _unmatched(self, record: Held) -> Iterator[Change]:
+        is_final = self._buffer.is_final(record.side, record.ts_us)
+        if record.side not in self._padded_sides:
+            self.metrics.count("late", int(is_final))
+        elif is_final:
+            record.padded = True
+            yield self._padded(record.side, record.key, record.value, record.ts_us)
+        else:
+            self._buffer.await_match(record)
+
+    def _padded(self, side: Side, key: Row | None, value: Row, ts_us: int) -> Change:
+        return self._change(key, value, None, ts_us) if side is Side.LEFT else self._change(key, None, value, ts_us)
+
+    def _change(self, key: Row | None, left: Row | None, right: Row | None, ts_us: int) -> Change:
+        return Change(key, evaluate(self._joiner, {"key": key, "left": left, "right": right}), None, ts_us)
+
+    def _skip(self, change: Change) -> None:
+        self.metrics.count("skipped")
+        self.metrics.count("dropped")
+        self.context.reject(self.node, change, "null value" if change.new is None else "null key")

@@ -1,0 +1,135 @@
+"""``suppress``, record by record: the buffer of ``suppress.buffer_rules`` behind a table (KIP-328, KIP-539)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from streams.driver.processor import Change, Context, Processor
+from streams.driver.windowed_aggregate import WINDOW_START, WindowedAggregateProcessor, as_fields, split_windowed_key
+from streams.nodes import Node, Suppress, TableFilter, TableMapValues, WindowedAggregate
+from streams.rows import Row
+from suppress.buffer_rules import Cause, Emission, SuppressBuffer, Update
+from suppress.sizes import SizeFunction, sizer
+from suppress.suppress_rules import buffer_rule, tie_order
+from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
+from suppress.window_rules import Window, lateness_us
+
+#: Which clock closed a window: a field of the final row, if the node may close idle windows.
+CLOSED_BY: Final = "closed_by"
+
+
+class SuppressProcessor(Processor):
+    """One suppression. Bounds hold per node and stream-time scope, as Kafka's per task.
+
+    In joins the suppressed table shows what it has emitted, never what it still holds.
+    """
+
+    def __init__(self, node: Suppress, context: Context) -> None:
+        super().__init__(node, context)
+        if node.suppressed is None:
+            raise TypeError(f"{node.name} has no configuration")
+        self._source = windowed_ancestor(node)
+        windows = None if self._source is None else self._source.windows
+        materialized = None if self._source is None else self._source.materialized
+        unit_us = 1 if materialized is None else materialized.time_resolution.value
+        self.rule = buffer_rule(node.name, node.suppressed, windows, unit_us, context.suppressed_retention_us)
+        self._order = tie_order(windows)
+        self._size_of = _size_function(node.suppressed)
+        self._buffers: dict[int, SuppressBuffer] = {}
+        self._emitted: dict[Row, tuple[Row, int]] = {}
+        self.metrics.wait_us = self.rule.wait_us
+
+    def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
+        """One change of the table; gives what leaves the buffer because of it, oldest first.
+
+        Raises:
+            BufferFullError: a strict buffer is over its bound.
+        """
+        if change.key is None:
+            self.metrics.count("skipped")
+            self.context.reject(self.node, change, "null key")
+            return
+        buffer = self._buffer(self.context.partition)
+        update = self._update(change.key, change)
+        self.metrics.count("suppressed", int(buffer.get(update.key) is not None))
+        emissions = buffer.put(update, self.context.now_us)
+        self.metrics.observe_lateness(lateness_us(buffer.stream_time_us or change.ts_us, change.ts_us))
+        self._observe()
+        yield from self._emit(emissions)
+
+    def tick(self, now_us: int) -> Iterator[Change]:
+        """The wall clock passed: what has waited too long by it leaves; stream time stays (R118-R123)."""
+        for buffer in self._buffers.values():
+            yield from self._emit(buffer.tick(now_us))
+        self._observe()
+
+    def drain(self) -> Iterator[Change]:
+        """Everything held leaves downstream, oldest first (R59)."""
+        for buffer in self._buffers.values():
+            yield from self._emit(buffer.drain())
+        self._observe()
+
+    def get(self, key: Row) -> tuple[Row | None, int] | None:
+        """What downstream has seen of a key: the last emitted value and its timestamp."""
+        return self._emitted.get(key)
+
+    @property
+    def buffered(self) -> tuple[int, int]:
+        """Records and bytes that the node holds now."""
+        buffers = self._buffers.values()
+        return sum(buffer.records for buffer in buffers), sum(buffer.bytes for buffer in buffers)
+
+    def _buffer(self, partition: int) -> SuppressBuffer:
+        if partition not in self._buffers:
+            self._buffers[partition] = SuppressBuffer(self.rule, self._size_of)
+        return self._buffers[partition]
+
+    def _update(self, key: Row, change: Change) -> Update:
+        window: Window | None = None
+        plain = key
+        if self._source is not None and WINDOW_START in as_fields(key):
+            plain, window = split_windowed_key(key)
+        order = self._order(list(as_fields(plain).values()), window)
+        return Update(key, order, change.new, change.old, change.ts_us, window)
+
+    def _emit(self, emissions: list[Emission]) -> Iterator[Change]:
+        self.metrics.count("emitted", len(emissions))
+        for emission in emissions:
+            row = emission.row
+            key: Row = row.key  # type: ignore[assignment]
+            if self.rule.final and emission.cause is Cause.RETENTION:
+                self._close_idle(key)
+            value = self._stamped(row.value, emission.cause)
+            if value is None:
+                self._emitted.pop(key, None)
+            else:
+                self._emitted[key] = (value, row.ts_us)
+            yield Change(key, value, None if self.rule.final else row.prior, row.ts_us)
+
+    def _stamped(self, value: Row | None, cause: Cause) -> Row | None:
+        if value is None or not self.rule.final or self.rule.retention_us is None:
+            return value
+        return Row({**as_fields(value), CLOSED_BY: "wall_clock" if cause is Cause.RETENTION else "stream_time"})
+
+    def _close_idle(self, key: Row) -> None:
+        source = None if self._source is None else self.context.processor(self._source.name)
+        if isinstance(source, WindowedAggregateProcessor):
+            source.close_idle(key)
+
+    def _observe(self) -> None:
+        records, size = self.buffered
+        self.metrics.observe_buffer(size, records)
+
+
+def windowed_ancestor(node: Node) -> WindowedAggregate | None:
+    """The windowed aggregate whose keys a table still has: filters and mappers keep them, nothing else does."""
+    source = node.parents[0]
+    if isinstance(source, WindowedAggregate):
+        return source
+    return windowed_ancestor(source) if isinstance(source, (TableFilter, TableMapValues, Suppress)) else None
+
+
+def _size_function(suppressed: Suppressed) -> SizeFunction:
+    configured = (UntilWindowCloses, UntilTimeLimit, UntilWallClockTimeLimit)
+    return sizer(suppressed.size_of) if isinstance(suppressed, configured) else sizer("record")

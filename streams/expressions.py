@@ -1,0 +1,177 @@
+"""Functions of a row that run on both engines.
+
+A user's function, such as ``lambda value: value.amount > 10``, is called once, when the plan is built, with symbolic
+rows. What it returns is an expression tree; the Spark engine turns it into a Column (``streams.spark.columns``), the
+test driver evaluates it here, with SQL's rules for null: null in, null out, and three-valued logic.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from streams.evaluation import OPERATIONS
+from streams.rows import Row
+from versioned.errors import ConfigurationError
+
+
+class Expr:
+    """A symbolic value. Fields by attribute or ``["name"]``; operators and ``streams.functions`` build trees."""
+
+    __slots__ = ("_args", "_op")
+    _op: str
+    _args: tuple[Any, ...]
+
+    def __init__(self, op: str, *args: Any) -> None:
+        object.__setattr__(self, "_op", op)
+        object.__setattr__(self, "_args", args)
+
+    def __getattr__(self, name: str) -> Expr:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return Expr("field", self, name)
+
+    def __getitem__(self, name: str) -> Expr:
+        return Expr("field", self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("an expression cannot be changed")
+
+    def __reduce__(self) -> tuple[type[Expr], tuple[Any, ...]]:
+        return (Expr, (self._op, *self._args))
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "An expression has no truth value while the plan is built. Use & | ~ instead of and or not, "
+            "functions.when(...) instead of if, and == instead of in."
+        )
+
+    def __eq__(self, other: object) -> Expr:  # type: ignore[override]
+        return Expr("eq", self, as_expr(other))
+
+    def __ne__(self, other: object) -> Expr:  # type: ignore[override]
+        return Expr("ne", self, as_expr(other))
+
+    def __hash__(self) -> int:
+        return hash((self._op, tuple(map(repr, self._args))))
+
+    def __lt__(self, other: Any) -> Expr:
+        return Expr("lt", self, as_expr(other))
+
+    def __le__(self, other: Any) -> Expr:
+        return Expr("le", self, as_expr(other))
+
+    def __gt__(self, other: Any) -> Expr:
+        return Expr("gt", self, as_expr(other))
+
+    def __ge__(self, other: Any) -> Expr:
+        return Expr("ge", self, as_expr(other))
+
+    def __and__(self, other: Any) -> Expr:
+        return Expr("and", self, as_expr(other))
+
+    def __rand__(self, other: Any) -> Expr:
+        return Expr("and", as_expr(other), self)
+
+    def __or__(self, other: Any) -> Expr:
+        return Expr("or", self, as_expr(other))
+
+    def __ror__(self, other: Any) -> Expr:
+        return Expr("or", as_expr(other), self)
+
+    def __invert__(self) -> Expr:
+        return Expr("not", self)
+
+    def __add__(self, other: Any) -> Expr:
+        return Expr("add", self, as_expr(other))
+
+    def __radd__(self, other: Any) -> Expr:
+        return Expr("add", as_expr(other), self)
+
+    def __sub__(self, other: Any) -> Expr:
+        return Expr("sub", self, as_expr(other))
+
+    def __rsub__(self, other: Any) -> Expr:
+        return Expr("sub", as_expr(other), self)
+
+    def __mul__(self, other: Any) -> Expr:
+        return Expr("mul", self, as_expr(other))
+
+    def __rmul__(self, other: Any) -> Expr:
+        return Expr("mul", as_expr(other), self)
+
+    def __truediv__(self, other: Any) -> Expr:
+        return Expr("div", self, as_expr(other))
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return Expr("div", as_expr(other), self)
+
+    def __mod__(self, other: Any) -> Expr:
+        return Expr("mod", self, as_expr(other))
+
+    def __neg__(self) -> Expr:
+        return Expr("sub", as_expr(0), self)
+
+    def __repr__(self) -> str:
+        if self._op == "ref":
+            return str(self._args[0])
+        if self._op == "lit":
+            return repr(self._args[0])
+        if self._op == "field":
+            return f"{self._args[0]!r}.{self._args[1]}"
+        return f"{self._op}({', '.join(map(repr, self._args))})"
+
+
+def as_expr(value: Any) -> Expr:
+    """A value as an expression: a dict becomes a struct, anything else that is no expression a literal."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, Mapping):
+        return Expr("struct", tuple(value), *(as_expr(item) for item in value.values()))
+    return Expr("lit", value)
+
+
+def trace(function: Callable[..., Any], *names: str) -> Expr:
+    """The expression that a function of rows stands for.
+
+    Args:
+        function: Takes the last one, two ... of ``names``: a mapper may take ``(value)`` or ``(key, value)``.
+        names: The rows it may take, in order.
+
+    Raises:
+        ConfigurationError: the function takes more arguments than there are.
+
+    >>> trace(lambda value: value.amount > 10, "key", "value")
+    gt(value.amount, 10)
+    """
+    count = len(inspect.signature(function).parameters)
+    if not 0 <= count <= len(names):
+        raise ConfigurationError(f"The function takes {count} arguments; it may take at most {len(names)}: {names}.")
+    return as_expr(function(*(Expr("ref", name) for name in names[len(names) - count :])))
+
+
+def evaluate(expr: Expr, bindings: Mapping[str, Any]) -> Any:
+    """The value of an expression for plain rows.
+
+    >>> evaluate(trace(lambda value: value.amount > 10, "value"), {"value": Row(amount=11)})
+    True
+    """
+    op, args = expr._op, expr._args
+    if op == "lit":
+        return args[0]
+    if op == "ref":
+        return bindings[args[0]]
+    if op == "field":
+        base = evaluate(args[0], bindings)
+        return None if base is None else base[args[1]]
+    if op == "struct":
+        return Row(zip(args[0], (evaluate(arg, bindings) for arg in args[1:]), strict=True))  # type: ignore[arg-type]
+    if op == "python":
+        return args[0](*(evaluate(arg, bindings) for arg in args[2:]))
+    return OPERATIONS[op](*(evaluate(arg, bindings) if isinstance(arg, Expr) else arg for arg in args))
+
+
+def operation(expr: Expr) -> tuple[str, tuple[Any, ...]]:
+    """The operation and arguments of a node of the tree, for engines that compile it."""
+    return expr._op, expr._args

@@ -1,0 +1,145 @@
+"""Functions for expressions, beside Python's operators; each means the same on Spark and in the test driver.
+
+>>> from streams.expressions import evaluate, trace
+>>> from streams.rows import Row
+>>> label = trace(lambda value: when(value.amount > 10, "large").otherwise("small"), "value")
+>>> evaluate(label, {"value": Row(amount=3)})
+'small'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streams.expressions import Expr, as_expr
+from versioned.errors import ConfigurationError
+
+_KINDS = ("string", "bigint", "double", "boolean")
+
+
+class When:
+    """A chain of conditions; end it with :meth:`otherwise`."""
+
+    def __init__(self, *branches: Expr) -> None:
+        self._branches = branches
+
+    def when(self, condition: Any, value: Any) -> When:
+        """Another condition, tried if none before it is true."""
+        return When(*self._branches, as_expr(condition), as_expr(value))
+
+    def otherwise(self, value: Any) -> Expr:
+        """The value if no condition is true."""
+        return Expr("case", *self._branches, as_expr(value))
+
+
+def when(condition: Any, value: Any) -> When:
+    """The value if the condition is true."""
+    return When(as_expr(condition), as_expr(value))
+
+
+def lit(value: Any) -> Expr:
+    """A constant."""
+    return Expr("lit", value)
+
+
+def struct(**fields: Any) -> Expr:
+    """A row of named fields; a dict means the same."""
+    return as_expr(fields)
+
+
+def merge(left: Any, right: Any) -> Expr:
+    """All fields of both rows; the default joiner. The two must not share a name."""
+    return Expr("merge", as_expr(left), as_expr(right))
+
+
+def is_null(value: Any) -> Expr:
+    """True for null."""
+    return Expr("is_null", as_expr(value))
+
+
+def coalesce(*values: Any) -> Expr:
+    """The first that is not null."""
+    return Expr("coalesce", *map(as_expr, values))
+
+
+def concat(*texts: Any) -> Expr:
+    """Texts one after the other; null if one is null."""
+    return Expr("concat", *map(as_expr, texts))
+
+
+def upper(text: Any) -> Expr:
+    """In upper case."""
+    return Expr("upper", as_expr(text))
+
+
+def lower(text: Any) -> Expr:
+    """In lower case."""
+    return Expr("lower", as_expr(text))
+
+
+def length(text: Any) -> Expr:
+    """Number of characters."""
+    return Expr("length", as_expr(text))
+
+
+def substring(text: Any, start: int, length: int) -> Expr:
+    """``length`` characters from position ``start``; the first is 1.
+
+    Raises:
+        ConfigurationError: start below 1 or a negative length.
+    """
+    if start < 1 or length < 0:
+        raise ConfigurationError(f"substring starts at 1 or later with length 0 or more; got {start} and {length}.")
+    return Expr("substring", as_expr(text), as_expr(start), as_expr(length))
+
+
+def substring_before(text: Any, delimiter: str) -> Expr:
+    """The text before the first delimiter; null without one."""
+    return Expr("substring_before", as_expr(text), as_expr(delimiter))
+
+
+def substring_after(text: Any, delimiter: str) -> Expr:
+    """The text after the first delimiter; empty without one."""
+    return Expr("substring_after", as_expr(text), as_expr(delimiter))
+
+
+def starts_with(text: Any, prefix: Any) -> Expr:
+    """Whether the text begins with the prefix."""
+    return Expr("starts_with", as_expr(text), as_expr(prefix))
+
+
+def cast(value: Any, kind: str) -> Expr:
+    """As ``string``, ``bigint``, ``double`` or ``boolean``; null where that is not possible.
+
+    Raises:
+        ConfigurationError: another type.
+    """
+    if kind not in _KINDS:
+        raise ConfigurationError(f'cast knows {_KINDS}; got "{kind}".')
+    return Expr("cast", as_expr(value), kind)
+
+
+def least(*values: Any) -> Expr:
+    """The smallest that is not null."""
+    return Expr("least", *map(as_expr, values))
+
+
+def greatest(*values: Any) -> Expr:
+    """The largest that is not null."""
+    return Expr("greatest", *map(as_expr, values))
+
+
+def python_function(function: Callable[..., Any], returns: str) -> Callable[..., Expr]:
+    """A plain Python function as an expression: called directly in the driver, as an Arrow UDF on Spark.
+
+    Args:
+        function: Takes plain values, one call per row; must give the same for the same arguments.
+        returns: Its type, as DDL: ``"string"``, ``"double"``, ...
+
+    >>> from streams.expressions import evaluate
+    >>> shout = python_function(lambda text: text + "!", "string")
+    >>> evaluate(shout("hey"), {})
+    'hey!'
+    """
+    return lambda *args: Expr("python", function, returns, *map(as_expr, args))

@@ -1,0 +1,51 @@
+"""``Row``: a key or value in the test driver, with named fields, like a struct on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+class Row(Mapping[str, Any]):
+    """An immutable, hashable record with named fields, read by attribute or by name.
+
+    >>> row = Row(origin="JFK", flights=2)
+    >>> row.origin, row["flights"]
+    ('JFK', 2)
+    """
+
+    __slots__ = ("_fields",)
+    _fields: dict[str, Any]
+
+    def __init__(self, *fields: Mapping[str, Any], **named: Any) -> None:
+        object.__setattr__(self, "_fields", dict(*fields, **named))
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._fields[name]
+        except KeyError:
+            raise AttributeError(f'no field "{name}"; there are {list(self._fields)}') from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("a Row cannot be changed; make a new one")
+
+    def __getitem__(self, name: str) -> Any:
+        return self._fields[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Row) and self._fields == other._fields
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._fields.items()))
+
+    def __reduce__(self) -> tuple[type[Row], tuple[dict[str, Any]]]:
+        return (Row, (self._fields,))
+
+    def __repr__(self) -> str:
+        return "Row(" + ", ".join(f"{name}={value!r}" for name, value in self._fields.items()) + ")"

@@ -1,0 +1,98 @@
+"""Expressions as Spark columns, with the same meaning as ``streams.evaluation``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from streams.expressions import Expr, operation
+from versioned.errors import ConfigurationError
+
+
+def to_column(expr: Expr, bindings: Mapping[str, Column], fields: Mapping[str, Sequence[str]] | None = None) -> Column:
+    """The column that an expression stands for.
+
+    Args:
+        expr: The expression.
+        bindings: The columns behind its references: struct columns for rows.
+        fields: The field names of those structs; needed by ``merge`` only.
+    """
+    op, args = operation(expr)
+    if op == "lit":
+        return F.lit(args[0])
+    if op == "ref":
+        return bindings[args[0]]
+    if op == "field":
+        return to_column(args[0], bindings, fields).getField(args[1])
+    if op == "struct":
+        return F.struct(*(to_column(arg, bindings, fields).alias(name) for name, arg in zip(args[0], args[1:], strict=True)))
+    if op == "python":
+        return F.udf(args[0], args[1], useArrow=True)(*(to_column(arg, bindings, fields) for arg in args[2:]))
+    if op == "merge":
+        return _merged(args, bindings, fields or {})
+    return _COLUMNS[op](*(to_column(arg, bindings, fields) if isinstance(arg, Expr) else arg for arg in args))
+
+
+def _merged(rows: Sequence[Expr], bindings: Mapping[str, Column], fields: Mapping[str, Sequence[str]]) -> Column:
+    parts: dict[str, Column] = {}
+    for row in rows:
+        op, args = operation(row)
+        if op != "ref" or args[0] not in fields:
+            raise ConfigurationError(f"merge takes whole rows, such as the joiner's left and right; got {row!r}.")
+        for name in fields[args[0]]:
+            if name in parts:
+                raise ConfigurationError(f'Both rows have a field "{name}". Write a joiner that names the fields.')
+            parts[name] = bindings[args[0]].getField(name)
+    return F.struct(*(part.alias(name) for name, part in parts.items()))
+
+
+def _case(*args: Column) -> Column:
+    chosen = F.when(args[0], args[1])
+    for condition, value in zip(args[2:-1:2], args[3::2], strict=True):
+        chosen = chosen.when(condition, value)
+    return chosen.otherwise(args[-1])
+
+
+def _substring_before(text: Column, delimiter: Column) -> Column:
+    return F.when(F.contains(text, delimiter), F.split_part(text, delimiter, F.lit(1)))
+
+
+def _substring_after(text: Column, delimiter: Column) -> Column:
+    at = F.position(delimiter, text)
+    return F.when(at > 0, F.substr(text, at + F.length(delimiter))).when(text.isNotNull(), "")
+
+
+_COLUMNS: Final[dict[str, Callable[..., Column]]] = {
+    "eq": lambda left, right: left == right,
+    "ne": lambda left, right: left != right,
+    "lt": lambda left, right: left < right,
+    "le": lambda left, right: left <= right,
+    "gt": lambda left, right: left > right,
+    "ge": lambda left, right: left >= right,
+    "and": lambda left, right: left & right,
+    "or": lambda left, right: left | right,
+    "not": lambda value: ~value,
+    "add": lambda left, right: left + right,
+    "sub": lambda left, right: left - right,
+    "mul": lambda left, right: left * right,
+    "div": lambda left, right: F.try_divide(left, right),
+    "mod": lambda left, right: F.try_mod(left, right),
+    "is_null": lambda value: value.isNull(),
+    "coalesce": F.coalesce,
+    "concat": F.concat,
+    "upper": F.upper,
+    "lower": F.lower,
+    "length": F.length,
+    "substring": lambda text, start, length: F.substr(text, start, length),
+    "substring_before": _substring_before,
+    "substring_after": _substring_after,
+    "starts_with": F.startswith,
+    "case": _case,
+    "cast": lambda value, kind: value.try_cast(kind),
+    "least": F.least,
+    "greatest": F.greatest,
+}
+

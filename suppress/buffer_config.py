@@ -1,0 +1,93 @@
+"""How large a suppression buffer may grow, and what happens when it is full (KIP-328, ``BufferConfig``).
+
+Two kinds, told apart by type: a *strict* buffer never emits early (R39), an *eager* one emits the oldest row when it
+is full (R40). Final results accept only strict ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from versioned.errors import ConfigurationError
+
+WhenFull = Literal["grow", "shut_down", "spill"]
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    max_records: int | None = None
+    max_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_records", "max_bytes"):
+            bound = getattr(self, name)
+            if bound is not None and bound < 0:
+                raise ConfigurationError(f"{name} must not be negative; got {bound}. Leave it out for no bound.")
+
+    def with_no_bound(self) -> StrictBufferConfig:
+        """Strict, both bounds cleared (Kafka: ``withNoBound``, R46)."""
+        return StrictBufferConfig()
+
+    def shut_down_when_full(self) -> StrictBufferConfig:
+        """Strict: the batch fails before anything is written (Kafka: ``shutDownWhenFull``, R47)."""
+        return StrictBufferConfig(self.max_records, self.max_bytes, "shut_down")
+
+    def spill_to_disk_when_full(self) -> StrictBufferConfig:
+        """Strict: what exceeds the bound lives on disk only (Kafka: ``spillToDiskWhenFull``, R48)."""
+        return StrictBufferConfig(self.max_records, self.max_bytes, "spill")
+
+    def emit_early_when_full(self) -> EagerBufferConfig:
+        """Eager: the oldest row leaves early (Kafka: ``emitEarlyWhenFull``, R49)."""
+        return EagerBufferConfig(self.max_records, self.max_bytes)
+
+
+@dataclass(frozen=True)
+class StrictBufferConfig(_Bounds):
+    """A buffer whose time bound always holds: nothing ever leaves early (R39)."""
+
+    when_full: WhenFull = "grow"
+
+    def with_max_records(self, max_records: int) -> StrictBufferConfig:
+        """The same buffer, bounded by its number of keys (R42)."""
+        return replace(self, max_records=max_records)
+
+    def with_max_bytes(self, max_bytes: int) -> StrictBufferConfig:
+        """The same buffer, bounded by bytes (R44)."""
+        return replace(self, max_bytes=max_bytes)
+
+
+@dataclass(frozen=True)
+class EagerBufferConfig(_Bounds):
+    """A buffer whose size bound always holds: fewer duplicates, no promise (R40)."""
+
+    def with_max_records(self, max_records: int) -> EagerBufferConfig:
+        """The same buffer, bounded by its number of keys (R42)."""
+        return replace(self, max_records=max_records)
+
+    def with_max_bytes(self, max_bytes: int) -> EagerBufferConfig:
+        """The same buffer, bounded by bytes (R44)."""
+        return replace(self, max_bytes=max_bytes)
+
+
+class BufferConfig:
+    """Where buffer configurations begin (Kafka: ``Suppressed.BufferConfig``).
+
+    >>> BufferConfig.max_records(1000).shut_down_when_full().when_full
+    'shut_down'
+    """
+
+    @staticmethod
+    def max_records(max_records: int) -> EagerBufferConfig:
+        """Eager, at most this many keys (R41)."""
+        return EagerBufferConfig(max_records=max_records)
+
+    @staticmethod
+    def max_bytes(max_bytes: int) -> EagerBufferConfig:
+        """Eager, at most this many bytes (R43)."""
+        return EagerBufferConfig(max_bytes=max_bytes)
+
+    @staticmethod
+    def unbounded() -> StrictBufferConfig:
+        """Strict, as large as needed; never early (R45)."""
+        return StrictBufferConfig()

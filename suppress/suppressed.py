@@ -1,0 +1,155 @@
+"""What a suppression waits for (KIP-328 ``Suppressed``; KIP-539 for wall-clock time)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
+
+from suppress.buffer_config import EagerBufferConfig, StrictBufferConfig
+from versioned.durations import Duration, duration_us
+from versioned.errors import ConfigurationError, TopologyError
+
+Timer = Literal["first", "record", "last"]
+Clock = Literal["record", "window_start"]
+SizeOf = Literal["record", "value"] | Callable[..., int]
+AnyBuffer = StrictBufferConfig | EagerBufferConfig
+_S = TypeVar("_S", bound="Suppressed")
+
+
+@dataclass(frozen=True)
+class Suppressed:
+    """Start here: ``until_window_closes``, ``until_time_limit``, ``until_wall_clock_time_limit``."""
+
+    def with_name(self: _S, name: str) -> _S:
+        """Name the node and its state, so that other nodes may come and go (R57, R58)."""
+        return replace(self, name=name)
+
+    @staticmethod
+    def until_window_closes(
+        buffer: StrictBufferConfig,
+        *,
+        size_of: SizeOf = "record",
+        close_idle: bool = False,
+        retention: Duration | None = None,
+    ) -> UntilWindowCloses:
+        """One final result per key and window, once no record can change it (R51, R52).
+
+        Args:
+            buffer: A strict one; an eager buffer would give results that are not final.
+            size_of: What a byte bound counts.
+            close_idle: Let ``suppressed.record.retention.ms`` close windows of a silent input.
+            retention: That limit for this node.
+
+        Raises:
+            TopologyError: the buffer is eager.
+
+        >>> from suppress.buffer_config import BufferConfig
+        >>> Suppressed.until_window_closes(BufferConfig.unbounded()).with_name("finals").name
+        'finals'
+        """
+        if not isinstance(buffer, StrictBufferConfig):
+            raise TopologyError(
+                "R51", "suppress", "final results need a strict buffer; add .shut_down_when_full() or "
+                ".spill_to_disk_when_full(), or use BufferConfig.unbounded()."
+            )  # fmt: skip
+        return UntilWindowCloses(buffer, close_idle=close_idle, retention_us=_optional_us(retention), size_of=size_of)
+
+    @staticmethod
+    def until_time_limit(
+        wait: Duration,
+        buffer: AnyBuffer,
+        *,
+        timer: Timer = "first",
+        max_age: Duration | None = None,
+        clock: Clock = "record",
+        size_of: SizeOf = "record",
+        retention: Duration | None = None,
+    ) -> UntilTimeLimit:
+        """At most one update per key every ``wait`` of event time (R55, R56).
+
+        Args:
+            wait: How long the first buffered update waits; zero lets everything through (R60).
+            buffer: Strict or eager.
+            timer: ``first``: out at the latest ``wait`` after the first buffered update; ``record``: the timer follows
+                the latest update's timestamp; ``last``: each update starts it anew, at most for ``max_age``.
+            max_age: Needed by ``timer="last"``, refused otherwise.
+            clock: For windowed tables: count from the record's time or from the window's start.
+            size_of: What a byte bound counts.
+            retention: ``suppressed.record.retention.ms`` for this node.
+
+        Raises:
+            ConfigurationError: a negative duration, or max_age given without ``timer="last"`` or missing with it.
+        """
+        return UntilTimeLimit(
+            duration_us(wait), buffer, timer, _optional_us(max_age), clock, size_of, None, _optional_us(retention)
+        )
+
+    @staticmethod
+    def until_wall_clock_time_limit(
+        wait: Duration, buffer: AnyBuffer, *, size_of: SizeOf = "record", retention: Duration | None = None
+    ) -> UntilWallClockTimeLimit:
+        """At most one update per key every ``wait`` of wall-clock time since it arrived (KIP-539, R112)."""
+        return UntilWallClockTimeLimit(duration_us(wait), buffer, size_of, None, _optional_us(retention))
+
+
+@dataclass(frozen=True)
+class UntilWindowCloses(Suppressed):
+    """Final results only."""
+
+    buffer: StrictBufferConfig
+    name: str | None = None
+    close_idle: bool = False
+    retention_us: int | None = None
+    size_of: SizeOf = "record"
+
+    def __post_init__(self) -> None:
+        _not_negative("retention", self.retention_us)
+
+
+@dataclass(frozen=True)
+class UntilTimeLimit(Suppressed):
+    """A rate limit in event time."""
+
+    wait_us: int
+    buffer: AnyBuffer
+    timer: Timer = "first"
+    max_age_us: int | None = None
+    clock: Clock = "record"
+    size_of: SizeOf = "record"
+    name: str | None = None
+    retention_us: int | None = None
+
+    def __post_init__(self) -> None:
+        _not_negative("wait", self.wait_us)
+        _not_negative("retention", self.retention_us)
+        _not_negative("max_age", self.max_age_us)
+        if (self.timer == "last") != (self.max_age_us is not None):
+            raise ConfigurationError(
+                f'max_age and timer="last" go together; got timer="{self.timer}" and max_age {self.max_age_us}. '
+                "Without max_age a busy key would be suppressed for ever (R106)."
+            )
+
+
+@dataclass(frozen=True)
+class UntilWallClockTimeLimit(Suppressed):
+    """A rate limit in wall-clock time."""
+
+    wait_us: int
+    buffer: AnyBuffer
+    size_of: SizeOf = "record"
+    name: str | None = None
+    retention_us: int | None = None
+
+    def __post_init__(self) -> None:
+        _not_negative("wait", self.wait_us)
+        _not_negative("retention", self.retention_us)
+
+
+def _not_negative(what: str, value_us: Any) -> None:
+    if value_us is not None and value_us < 0:
+        raise ConfigurationError(f"{what} must not be negative; got {value_us} microseconds.")
+
+
+def _optional_us(value: Duration | None) -> int | None:
+    return None if value is None else duration_us(value)

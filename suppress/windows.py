@@ -1,0 +1,199 @@
+"""Windows and their grace, as values (Kafka Streams: ``TimeWindows``, ``SessionWindows``, ...; KIP-328).
+
+Durations are passed as ``timedelta`` or text and kept as microseconds. ``grace`` is how late a record may be and
+still change a window: a window is closed, for good, once stream time reaches its end plus grace (R4, R10).
+Time windows are ``[start, end)``; the ends of sliding and session windows are inclusive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from versioned.durations import Duration, duration_us
+from versioned.errors import ConfigurationError
+
+
+@dataclass(frozen=True)
+class _Graceful:
+    @property
+    def grace_period_ms(self) -> int:
+        """The grace in whole milliseconds (Kafka: ``gracePeriodMs()``, R12)."""
+        return self.grace_us // 1_000  # type: ignore[attr-defined,no-any-return]
+
+
+@dataclass(frozen=True)
+class TimeWindows(_Graceful):
+    """Windows of a fixed size, tumbling (``advance`` = size) or hopping (Kafka: ``TimeWindows``).
+
+    >>> TimeWindows.of("1 hour").advance_by("10 minutes").grace("5 minutes").grace_period_ms
+    300000
+    """
+
+    size_us: int
+    advance_us: int
+    grace_us: int = 0
+
+    def __post_init__(self) -> None:
+        _at_least("Window size", self.size_us, 1)
+        _at_least("Grace", self.grace_us, 0)
+        if not 0 < self.advance_us <= self.size_us:
+            raise ConfigurationError(
+                f"Advance must be positive and at most the window size; got advance {self.advance_us} and size "
+                f"{self.size_us} microseconds."
+            )
+
+    @classmethod
+    def of(cls, size: Duration) -> TimeWindows:
+        """Tumbling windows without grace; add :meth:`grace`."""
+        return cls(duration_us(size), duration_us(size))
+
+    @classmethod
+    def of_size_with_no_grace(cls, size: Duration) -> TimeWindows:
+        """Tumbling windows that close at their end (Kafka: ``ofSizeWithNoGrace``)."""
+        return cls.of(size)
+
+    @classmethod
+    def of_size_and_grace(cls, size: Duration, grace: Duration) -> TimeWindows:
+        """Tumbling windows with a grace (Kafka: ``ofSizeAndGrace``)."""
+        return cls.of(size).grace(grace)
+
+    def advance_by(self, advance: Duration) -> TimeWindows:
+        """Hopping windows: a new one starts every ``advance``."""
+        return replace(self, advance_us=duration_us(advance))
+
+    def grace(self, grace: Duration) -> TimeWindows:
+        """The same windows with this grace (R6)."""
+        return replace(self, grace_us=duration_us(grace))
+
+
+@dataclass(frozen=True)
+class SlidingWindows(_Graceful):
+    """Windows ``[t - difference, t]`` around records (Kafka: ``SlidingWindows``, KIP-450)."""
+
+    difference_us: int
+    grace_us: int = 0
+
+    def __post_init__(self) -> None:
+        _at_least("Time difference", self.difference_us, 0)
+        _at_least("Grace", self.grace_us, 0)
+
+    @classmethod
+    def of_time_difference_with_no_grace(cls, difference: Duration) -> SlidingWindows:
+        """Sliding windows without grace."""
+        return cls(duration_us(difference))
+
+    @classmethod
+    def of_time_difference_and_grace(cls, difference: Duration, grace: Duration) -> SlidingWindows:
+        """Sliding windows with a grace."""
+        return cls(duration_us(difference), duration_us(grace))
+
+    def grace(self, grace: Duration) -> SlidingWindows:
+        """The same windows with this grace."""
+        return replace(self, grace_us=duration_us(grace))
+
+
+@dataclass(frozen=True)
+class SessionWindows(_Graceful):
+    """Sessions of records at most ``gap`` apart, the gap inclusive (Kafka: ``SessionWindows``)."""
+
+    gap_us: int
+    grace_us: int = 0
+
+    def __post_init__(self) -> None:
+        _at_least("Session gap", self.gap_us, 0)
+        _at_least("Grace", self.grace_us, 0)
+
+    @classmethod
+    def of(cls, gap: Duration) -> SessionWindows:
+        """Sessions without grace; add :meth:`grace`."""
+        return cls(duration_us(gap))
+
+    @classmethod
+    def of_inactivity_gap_with_no_grace(cls, gap: Duration) -> SessionWindows:
+        """Sessions without grace (Kafka: ``ofInactivityGapWithNoGrace``)."""
+        return cls.of(gap)
+
+    @classmethod
+    def of_inactivity_gap_and_grace(cls, gap: Duration, grace: Duration) -> SessionWindows:
+        """Sessions with a grace (Kafka: ``ofInactivityGapAndGrace``)."""
+        return cls.of(gap).grace(grace)
+
+    def grace(self, grace: Duration) -> SessionWindows:
+        """The same sessions with this grace (R8)."""
+        return replace(self, grace_us=duration_us(grace))
+
+
+@dataclass(frozen=True)
+class UnlimitedWindows(_Graceful):
+    """One window from ``start`` on, which never closes; a grace is accepted and means nothing (R9)."""
+
+    start_us: int = 0
+    grace_us: int = 0
+
+    def __post_init__(self) -> None:
+        _at_least("Grace", self.grace_us, 0)
+
+    @classmethod
+    def of(cls) -> UnlimitedWindows:
+        """The window that starts at the epoch."""
+        return cls()
+
+    def start_on(self, start_us: int) -> UnlimitedWindows:
+        """The window that starts at an instant, microseconds since the epoch (Kafka: ``startOn``)."""
+        return replace(self, start_us=start_us)
+
+    def grace(self, grace: Duration) -> UnlimitedWindows:
+        """Accepted for symmetry; the window never closes."""
+        return replace(self, grace_us=duration_us(grace))
+
+
+@dataclass(frozen=True)
+class JoinWindows(_Graceful):
+    """How far apart two stream records may be and join: right ts in ``[left - before, left + after]``."""
+
+    before_us: int
+    after_us: int
+    grace_us: int = 0
+
+    def __post_init__(self) -> None:
+        if self.before_us + self.after_us < 0:
+            raise ConfigurationError(
+                f"before + after must not be negative; got {self.before_us} + {self.after_us} microseconds."
+            )
+        _at_least("Grace", self.grace_us, 0)
+
+    @classmethod
+    def of(cls, difference: Duration) -> JoinWindows:
+        """At most ``difference`` apart, either way, without grace."""
+        return cls(duration_us(difference), duration_us(difference))
+
+    @classmethod
+    def of_time_difference_with_no_grace(cls, difference: Duration) -> JoinWindows:
+        """The same (Kafka: ``ofTimeDifferenceWithNoGrace``)."""
+        return cls.of(difference)
+
+    @classmethod
+    def of_time_difference_and_grace(cls, difference: Duration, grace: Duration) -> JoinWindows:
+        """With a grace (Kafka: ``ofTimeDifferenceAndGrace``)."""
+        return cls.of(difference).grace(grace)
+
+    def before(self, before: Duration) -> JoinWindows:
+        """The right record at most this much before the left one; may be negative."""
+        return replace(self, before_us=duration_us(before))
+
+    def after(self, after: Duration) -> JoinWindows:
+        """The right record at most this much after the left one; may be negative."""
+        return replace(self, after_us=duration_us(after))
+
+    def grace(self, grace: Duration) -> JoinWindows:
+        """The same windows with this grace (R7)."""
+        return replace(self, grace_us=duration_us(grace))
+
+
+Windows = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
+
+
+def _at_least(what: str, value_us: int, least_us: int) -> None:
+    if value_us < least_us:
+        bound = "must not be negative" if least_us == 0 else "must be larger than zero"
+        raise ConfigurationError(f"{what} {bound}; got {value_us} microseconds.")

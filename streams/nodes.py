@@ -17,50 +17,17 @@ from enum import Enum
 from typing import Any, Literal
 
 from streams.expressions import Expr
+from streams.options import Joined as Joined
+from streams.options import LatePolicy as LatePolicy
+from streams.options import Materialized as Materialized
+from streams.options import OnExpired as OnExpired
+from streams.options import TimeScope as TimeScope
 from suppress.suppressed import Suppressed
 from suppress.windows import JoinWindows, Windows
-from versioned.durations import Resolution
 
 JoinKind = Literal["inner", "left", "outer"]
-TimeScope = Literal["partition", "store", "key"]
-LatePolicy = Literal["drop", "side_table"]
-OnExpired = Literal["null", "drop", "side_table"]
 Emit = Literal["every", "net"]
 History = Literal["latest", "complete"]
-
-
-@dataclass(frozen=True)
-class Materialized:
-    """How a table is stored. Build it with :meth:`versioned` or :meth:`key_value` (Kafka: ``Materialized``).
-
-    ``history_retention`` set means versioned (KIP-889, KIP-914); ``retention`` is for window and session stores
-    only and ignored by key-value stores (R18).
-    """
-
-    name: str | None = None
-    history_retention: timedelta | None = None
-    grace: timedelta | None = None
-    retention: timedelta | None = None
-    segment_interval: timedelta | None = None
-    time_scope: TimeScope = "partition"
-    time_resolution: Resolution = Resolution.MICROSECOND
-    late_policy: LatePolicy = "drop"
-
-    @property
-    def is_versioned(self) -> bool:
-        return self.history_retention is not None
-
-
-@dataclass(frozen=True)
-class Joined:
-    """Options of a stream-table join (Kafka: ``Joined``; KIP-923 for the grace)."""
-
-    name: str | None = None
-    grace: timedelta | None = None
-    retention: timedelta | None = None
-    on_expired: OnExpired = "null"
-    too_late: Literal["join", "side_table"] = "join"
-    correction_retention: timedelta | None = None
 
 
 @dataclass(frozen=True)
@@ -91,9 +58,12 @@ class Output(Enum):
     NOTHING = "nothing"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Node:
-    """One operator of the plan. ``name`` is unique in the topology and names its state tables."""
+    """One operator of the plan. ``name`` is unique in the topology and names its state tables.
+
+    Nodes compare by identity: expressions have no truth value, and a plan has many paths to one ancestor.
+    """
 
     name: str
     parents: tuple[Node, ...] = field(default=(), repr=False)
@@ -103,24 +73,28 @@ class Node:
         return Output.STREAM
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _TableNode(Node):
     @property
     def output(self) -> Output:
         return Output.TABLE
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StreamSource(Node):
-    """Records of a topic as a stream. ``key``, ``timestamp`` and ``value`` name the input's columns."""
+    """Records of a topic as a stream. ``key``, ``timestamp`` and ``value`` name the input's columns.
+
+    ``deleted`` names a boolean column that is true for records whose value is null.
+    """
 
     topic: str = ""
     key: tuple[str, ...] = ("key",)
     timestamp: str = "ts"
     value: tuple[str, ...] | None = None
+    deleted: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TableSource(_TableNode):
     """Records of a topic as changes of a table; ``materialized`` None = a source table without a store."""
 
@@ -133,7 +107,7 @@ class TableSource(_TableNode):
     reorder: timedelta | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GlobalTableSource(_TableNode):
     """A table that every scope sees whole; looked up without regard to time (R170: never versioned)."""
 
@@ -144,24 +118,24 @@ class GlobalTableSource(_TableNode):
     deleted: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StreamFilter(Node):
     predicate: Expr | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StreamMapValues(Node):
     mapper: Expr | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SelectKey(Node):
     """A new key; a change of key starts new stream-time scopes (DESIGN 3)."""
 
     mapper: Expr | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TableFilter(_TableNode):
     """``filter`` / ``filter_not`` (negation is part of ``predicate``)."""
 
@@ -169,24 +143,24 @@ class TableFilter(_TableNode):
     materialized: Materialized | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TableMapValues(_TableNode):
     mapper: Expr | None = None
     materialized: Materialized | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ToStream(Node):
     """A table's changes as a stream of its new values."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ToTable(_TableNode):
     materialized: Materialized | None = None
     reorder: timedelta | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StreamTableJoin(Node):
     """parents = (stream, table)."""
 
@@ -195,7 +169,7 @@ class StreamTableJoin(Node):
     joined: Joined = Joined()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StreamGlobalTableJoin(Node):
     """parents = (stream, global table); ``key_mapper`` gives the table's key."""
 
@@ -204,7 +178,7 @@ class StreamGlobalTableJoin(Node):
     joiner: Expr | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StreamStreamJoin(Node):
     """parents = (left, right)."""
 
@@ -213,7 +187,7 @@ class StreamStreamJoin(Node):
     joiner: Expr | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TableTableJoin(_TableNode):
     """parents = (left, right), on the primary key."""
 
@@ -223,7 +197,7 @@ class TableTableJoin(_TableNode):
     history: History = "latest"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ForeignKeyJoin(_TableNode):
     """parents = (left, right); ``foreign_key`` maps the left value to the right key."""
 
@@ -233,7 +207,7 @@ class ForeignKeyJoin(_TableNode):
     materialized: Materialized | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StreamAggregate(_TableNode):
     """An unwindowed aggregate of a stream, per group key (``None`` = the stream's own key)."""
 
@@ -242,7 +216,7 @@ class StreamAggregate(_TableNode):
     materialized: Materialized | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class WindowedAggregate(_TableNode):
     """A windowed aggregate of a stream, per (group key, window)."""
 
@@ -253,7 +227,7 @@ class WindowedAggregate(_TableNode):
     late_policy: LatePolicy = "drop"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TableAggregate(_TableNode):
     """An aggregate of a table: remove the old value's part, add the new one's. ``group_value`` maps the value."""
 
@@ -263,12 +237,12 @@ class TableAggregate(_TableNode):
     materialized: Materialized | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Suppress(_TableNode):
     suppressed: Suppressed | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ChangelogSink(Node):
     """Append every change (or the net one per key and batch) to the table ``name``."""
 
@@ -279,7 +253,7 @@ class ChangelogSink(Node):
         return Output.NOTHING
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TableSink(Node):
     """Keep the latest state per key in the table ``name`` (upsert; a tombstone deletes)."""
 

@@ -23,7 +23,8 @@ class Suppressed:
 
     def with_name(self: _S, name: str) -> _S:
         """Name the node and its state, so that other nodes may come and go (R57, R58)."""
-        return replace(self, name=name)
+        # Each of the three kinds has a name; this class, where the factories live, is never one of its own.
+        return replace(self, **{"name": name})
 
     @staticmethod
     def until_window_closes(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams.driver.aggregators import Aggregator
-from streams.driver.processor import Change, Context, Processor
+from streams.driver.keys import as_key
+from streams.driver.processor import Change, Context, Dated, Processor
 from streams.driver.window_state import Slot
-from streams.driver.windowed_aggregate import as_key
 from streams.expressions import evaluate
 from streams.nodes import StreamAggregate
 from streams.rows import Row
@@ -47,7 +47,7 @@ class StreamAggregateProcessor(Processor):
         old = None if before is None else self._aggregator.result(before.state)
         yield Change(key, new, old, after.ts_us)
 
-    def get(self, key: Row) -> tuple[Row | None, int] | None:
+    def get(self, key: Row) -> Dated | None:
         """Value and timestamp of a group, for joins and queries."""
         slot = self._slots.get(key)
         return None if slot is None else (self._aggregator.result(slot.state), slot.ts_us)

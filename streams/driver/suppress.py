@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from streams.driver.processor import Change, Context, Processor
-from streams.driver.windowed_aggregate import WINDOW_START, WindowedAggregateProcessor, as_fields, split_windowed_key
+from streams.driver.keys import WINDOW_START, split_windowed_key
+from streams.driver.processor import Change, Context, Dated, Processor
+from streams.driver.windowed_aggregate import WindowedAggregateProcessor
 from streams.nodes import Node, Suppress, TableFilter, TableMapValues, WindowedAggregate
 from streams.rows import Row
 from suppress.buffer_rules import Cause, Emission, SuppressBuffer, Update
@@ -70,7 +71,7 @@ class SuppressProcessor(Processor):
             yield from self._emit(buffer.drain())
         self._observe()
 
-    def get(self, key: Row) -> tuple[Row | None, int] | None:
+    def get(self, key: Row) -> Dated | None:
         """What downstream has seen of a key: the last emitted value and its timestamp."""
         return self._emitted.get(key)
 
@@ -88,9 +89,9 @@ class SuppressProcessor(Processor):
     def _update(self, key: Row, change: Change) -> Update:
         window: Window | None = None
         plain = key
-        if self._source is not None and WINDOW_START in as_fields(key):
+        if self._source is not None and WINDOW_START in key:
             plain, window = split_windowed_key(key)
-        order = self._order(list(as_fields(plain).values()), window)
+        order = self._order(list(plain.values()), window)
         return Update(key, order, change.new, change.old, change.ts_us, window)
 
     def _emit(self, emissions: list[Emission]) -> Iterator[Change]:
@@ -110,7 +111,7 @@ class SuppressProcessor(Processor):
     def _stamped(self, value: Row | None, cause: Cause) -> Row | None:
         if value is None or not self.rule.final or self.rule.retention_us is None:
             return value
-        return Row({**as_fields(value), CLOSED_BY: "wall_clock" if cause is Cause.RETENTION else "stream_time"})
+        return Row({**value, CLOSED_BY: "wall_clock" if cause is Cause.RETENTION else "stream_time"})
 
     def _close_idle(self, key: Row) -> None:
         source = None if self._source is None else self.context.processor(self._source.name)

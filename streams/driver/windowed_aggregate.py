@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from streams.driver.aggregators import Aggregator
-from streams.driver.processor import Change, Context, Processor
+from streams.driver.keys import as_key, split_windowed_key, windowed_key
+from streams.driver.processor import Change, Context, Dated, Processor
 from streams.driver.stream_times import StreamTimes
 from streams.driver.window_state import Outcome, Slot, WindowState
 from streams.expressions import evaluate
@@ -19,9 +20,6 @@ from versioned.durations import duration_us
 
 _LOG: Final = logging.getLogger(__name__)
 _DAY_US: Final = 86_400_000_000
-
-WINDOW_START: Final = "windowStart"
-WINDOW_END: Final = "windowEnd"
 
 
 class WindowedAggregateProcessor(Processor):
@@ -65,7 +63,7 @@ class WindowedAggregateProcessor(Processor):
                 windowed_key(key, result.window), self._value(result.after), self._value(result.before), result.ts_us
             )
 
-    def get(self, key: Row) -> tuple[Row | None, int] | None:
+    def get(self, key: Row) -> Dated | None:
         """Value and timestamp of a (key, window), for joins and queries."""
         plain, window = split_windowed_key(key)
         slot = self._state.get(plain, window)
@@ -118,27 +116,3 @@ class WindowedAggregateProcessor(Processor):
         )
         if self._late_policy == "side_table":
             self.context.reject(self.node, change, "late")
-
-
-def windowed_key(key: Row, window: Window) -> Row:
-    """A windowed table's key: the key's fields, then the window in microseconds (Kafka: ``Windowed``)."""
-    return Row({**as_fields(key), WINDOW_START: window.start_us, WINDOW_END: window.end_us})
-
-
-def split_windowed_key(key: Row) -> tuple[Row, Window]:
-    """The key without its window, and the window."""
-    fields = as_fields(key)
-    window = Window(fields.pop(WINDOW_START), fields.pop(WINDOW_END))
-    return Row(fields), window
-
-
-def as_fields(row: Row) -> dict[str, Any]:
-    """The fields of a row by name, in order."""
-    return dict(row.items())
-
-
-def as_key(value: Any) -> Row | None:
-    """A grouping expression's result as a key: a row as it is, a single value as the field ``key``."""
-    if value is None or isinstance(value, Row):
-        return value
-    return Row({"key": value})

@@ -90,7 +90,7 @@ def _placed(records: DataFrame, rule: IntakeRule, maxima: Mapping[int, int]) -> 
 
 def _value(raw: DataFrame, rule: IntakeRule) -> Column:
     node, source = rule.node, rule.source
-    deleted = None if isinstance(node, StreamSource) else node.deleted
+    deleted = node.deleted
     aside = {*node.key, node.timestamp, source.scope_column, source.order_column, deleted}
     names = node.value or tuple(name for name in raw.columns if name not in aside)
     value = F.struct(*names) if names else F.struct(F.lit(True).alias("_present"))

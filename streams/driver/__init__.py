@@ -1,0 +1,1 @@
+"""The test driver: a topology in plain Python, record by record."""

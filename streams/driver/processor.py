@@ -1,0 +1,88 @@
+"""What passes between operators of the test driver, and what an operator is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from streams.metrics import NodeMetrics
+from streams.nodes import Node
+from streams.rows import Row
+
+#: Value and timestamp of a key in a table; a value of ``None`` is a tombstone whose timestamp is known.
+Dated = tuple[Row | None, int]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A record of a stream, or a change of a table (Kafka: ``Record<K, Change<V>>``).
+
+    ``new`` is the value, null = tombstone; ``old`` (tables only) the value valid at ``ts_us`` just before;
+    ``is_latest`` is false for a record that is out of order in a versioned table. ``reason`` says why a stream-table
+    join found nothing.
+    """
+
+    key: Row | None
+    new: Row | None
+    old: Row | None
+    ts_us: int
+    is_latest: bool = True
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Reject:
+    """A record that a node did not take, and why: never dropped in silence."""
+
+    node: str
+    reason: str
+    key: Row | None
+    value: Row | None
+    ts_us: int | None
+    partition: int
+    offset: int
+
+
+@dataclass
+class Context:
+    """What operators share: the place of the current record, the wall clock as data, rejects, each other."""
+
+    now_us: int = 0
+    partition: int = 0
+    offset: int = 0
+    suppressed_retention_us: int | None = None
+    rejects: list[Reject] = field(default_factory=list)
+    processors: dict[str, Processor] = field(default_factory=dict)
+
+    def reject(self, node: Node, change: Change, reason: str) -> None:
+        """Put a record aside, with the reason."""
+        self.rejects.append(
+            Reject(node.name, reason, change.key, change.new, change.ts_us, self.partition, self.offset)
+        )
+
+    def processor(self, name: str) -> Processor:
+        """The operator that runs the node of that name."""
+        return self.processors[name]
+
+
+class Processor:
+    """One operator of a running topology: takes changes one by one, gives the changes that follow from each."""
+
+    def __init__(self, node: Any, context: Context) -> None:
+        self.node: Node = node
+        self.context = context
+        materialized = getattr(node, "materialized", None)
+        self.metrics = NodeMetrics(node.name, store=None if materialized is None else materialized.name)
+
+    def process(self, change: Change, parent: int = 0) -> Iterable[Change]:
+        """Take one change from the parent of that index."""
+        raise NotImplementedError(f"{type(self).__name__} takes no records")
+
+    def tick(self, now_us: int) -> Iterable[Change]:
+        """The wall clock has come to ``now_us``; nothing by default (KIP-539: ``insertNullRecord``, R119)."""
+        return ()
+
+    def get(self, key: Row) -> Dated | None:
+        """The value of a key in the table that the operator makes, for joins and queries; none if unknown."""
+        return None

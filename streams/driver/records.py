@@ -1,0 +1,65 @@
+"""Records as tests write them, made into rows: scalars for single columns, mappings for several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from streams.nodes import GlobalTableSource, StreamSource, TableSource
+from streams.rows import Row
+from versioned.durations import instant_us
+from versioned.errors import RecordError
+
+Source = StreamSource | TableSource | GlobalTableSource
+
+
+def key_row(source: Source, key: Any) -> Row | None:
+    """The key as the source's key fields; null if it, or any of its fields, is null.
+
+    Raises:
+        RecordError: fields are missing, or a single value was given for several fields.
+    """
+    if key is None:
+        return None
+    fields = _named(source, "key", source.key, key)
+    return None if any(part is None for part in fields.values()) else Row(fields)
+
+
+def value_row(source: Source, value: Any) -> Row | None:
+    """The value as the source's value fields; a single value without declared fields becomes the field ``value``.
+
+    Raises:
+        RecordError: declared fields are missing, or a single value was given for several fields.
+    """
+    if value is None:
+        return None
+    if source.value is None:
+        return Row(value) if isinstance(value, Mapping) else Row(value=value)
+    return Row(_named(source, "value", source.value, value))
+
+
+def timestamp_us(source: Source, ts: Any) -> int | None:
+    """The timestamp in microseconds; null stays null.
+
+    Raises:
+        RecordError: it is neither a datetime nor an integer of microseconds.
+    """
+    if isinstance(ts, datetime):
+        return instant_us(ts)
+    if ts is None or (isinstance(ts, int) and not isinstance(ts, bool)):
+        return ts
+    raise RecordError(
+        f'{source.topic}: the timestamp {ts!r} is a {type(ts).__name__}. Give a datetime, or an int of microseconds.'
+    )
+
+
+def _named(source: Source, what: str, names: tuple[str, ...], given: Any) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        if len(names) != 1:
+            raise RecordError(f"{source.topic}: the {what} has the fields {list(names)}; give a mapping, not {given!r}.")
+        return {names[0]: given}
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise RecordError(f"{source.topic}: the {what} lacks {missing}; it has the fields {list(names)}.")
+    return {name: given[name] for name in names}

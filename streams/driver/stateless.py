@@ -1,0 +1,67 @@
+"""Operators without state: sources, filters, mappers and changes of key of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from streams.driver.keys import as_key
+from streams.driver.processor import Change, Context, Processor
+from streams.expressions import evaluate
+from streams.nodes import SelectKey, StreamFilter, StreamMapValues
+from streams.rows import Row
+
+
+class PassThroughProcessor(Processor):
+    """Sources of streams and sinks: records as they come."""
+
+    def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
+        yield change
+
+
+class StreamFilterProcessor(Processor):
+    """Records for which the predicate is true; null is not true, as in SQL."""
+
+    def __init__(self, node: StreamFilter, context: Context) -> None:
+        super().__init__(node, context)
+        self._predicate = node.predicate
+
+    def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
+        if self._predicate is not None and evaluate(self._predicate, {"key": change.key, "value": change.new}) is True:
+            yield change
+
+
+class StreamMapValuesProcessor(Processor):
+    """Records with new values; the mapper sees null values too."""
+
+    def __init__(self, node: StreamMapValues, context: Context) -> None:
+        super().__init__(node, context)
+        self._mapper = node.mapper
+
+    def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
+        if self._mapper is None:
+            yield change
+            return
+        value = evaluate(self._mapper, {"key": change.key, "value": change.new})
+        yield replace(change, new=value if value is None or isinstance(value, Row) else Row(value=value))
+
+
+class SelectKeyProcessor(Processor):
+    """Records under a new key; a null key passes."""
+
+    def __init__(self, node: SelectKey, context: Context) -> None:
+        super().__init__(node, context)
+        self._mapper = node.mapper
+
+    def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
+        if self._mapper is None:
+            yield change
+            return
+        yield replace(change, key=as_key(evaluate(self._mapper, {"key": change.key, "value": change.new})))
+
+
+class ToStreamProcessor(Processor):
+    """A table's changes as a stream of its new values."""
+
+    def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
+        yield replace(change, old=None)

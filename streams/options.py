@@ -1,0 +1,225 @@
+"""How tables are stored and joined, as values (Kafka Streams: ``Materialized``, ``Joined``)."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final, Literal
+
+from versioned.durations import Duration, Resolution, duration
+from versioned.errors import ConfigurationError
+
+TimeScope = Literal["partition", "store", "key"]
+LatePolicy = Literal["drop", "side_table"]
+OnExpired = Literal["null", "drop", "side_table"]
+TooLate = Literal["join", "side_table"]
+
+#: A retention that never ends (R21).
+FOREVER: Final = timedelta.max
+
+_LOG: Final = logging.getLogger(__name__)
+_LEAST_SEGMENT: Final = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True)
+class Materialized:
+    """How a table is stored. Build it with :meth:`versioned`, :meth:`key_value` or :meth:`window_store`.
+
+    Kafka: ``Materialized`` (KIP-889 and KIP-914 for versioned stores). ``history_retention`` set means versioned;
+    ``retention`` is for window and session stores only and ignored by key-value stores (R18).
+
+    Args:
+        name: Name of the store and of its table; the operator's own name if not given.
+        history_retention: How far back from stream time a version can still be looked up.
+        grace: How late a record may be and still be accepted; ``history_retention`` if not given.
+        retention: How long windows stay after their end; one day if not given (R20), ``None`` in
+            :meth:`with_retention` for ever (R21).
+        segment_interval: Width of the buckets in which history expires.
+        time_scope: Whose largest timestamp is stream time: a source partition's, the store's, or each key's.
+        time_resolution: Finer timestamps are rounded down to it.
+        late_policy: What happens to records beyond grace: counted and dropped, or kept in the rejects table as well.
+        fixed_retention: True for a ready store, whose retention :meth:`with_retention` cannot change (R19).
+
+    Raises:
+        ConfigurationError: a negative duration, a segment under one millisecond, or grace above history retention.
+    """
+
+    name: str | None = None
+    history_retention: timedelta | None = None
+    grace: timedelta | None = None
+    retention: timedelta | None = None
+    segment_interval: timedelta | None = None
+    time_scope: TimeScope = "partition"
+    time_resolution: Resolution = Resolution.MICROSECOND
+    late_policy: LatePolicy = "drop"
+    fixed_retention: bool = False
+
+    def __post_init__(self) -> None:
+        _not_negative("history_retention", self.history_retention)
+        _not_negative("grace", self.grace)
+        _not_negative("retention", self.retention)
+        if self.segment_interval is not None and self.segment_interval < _LEAST_SEGMENT:
+            raise ConfigurationError(f"segment_interval must be at least 1 millisecond; got {self.segment_interval}.")
+        if self.grace is None:
+            return
+        if self.history_retention is None:
+            raise ConfigurationError(
+                f"A grace of {self.grace} needs a versioned store; use Materialized.versioned(history_retention)."
+            )
+        if self.grace > self.history_retention:
+            raise ConfigurationError(
+                f"grace ({self.grace}) must not be larger than history_retention ({self.history_retention}): a record "
+                "older than the history has no place in it. Shorten grace or keep history longer."
+            )
+
+    @classmethod
+    def versioned(
+        cls,
+        history_retention: Duration,
+        *,
+        name: str | None = None,
+        grace: Duration | None = None,
+        segment_interval: Duration | None = None,
+        time_scope: TimeScope = "partition",
+        time_resolution: Resolution = Resolution.MICROSECOND,
+        late_policy: LatePolicy = "drop",
+    ) -> Materialized:
+        """A versioned table (Kafka: ``Materialized.as(Stores.persistentVersionedKeyValueStore(...))``, KIP-889).
+
+        >>> Materialized.versioned("7 days", name="weather").is_versioned
+        True
+        """
+        return cls(
+            name=name,
+            history_retention=duration(history_retention),
+            grace=_optional(grace),
+            segment_interval=_optional(segment_interval),
+            time_scope=time_scope,
+            time_resolution=time_resolution,
+            late_policy=late_policy,
+        )
+
+    @classmethod
+    def key_value(cls, name: str | None = None) -> Materialized:
+        """The latest value per key, by arrival (Kafka: ``Materialized.as(Stores.persistentKeyValueStore(...))``).
+
+        >>> Materialized.key_value("profiles").is_versioned
+        False
+        """
+        return cls(name=name)
+
+    @classmethod
+    def window_store(
+        cls, name: str, retention: Duration, *, segment_interval: Duration | None = None
+    ) -> Materialized:
+        """A ready window or session store, whose retention is its own (Kafka: a store supplier, R19).
+
+        >>> Materialized.window_store("hourly", "2 days").with_retention("1 day").retention
+        datetime.timedelta(days=2)
+        """
+        return cls(
+            name=name,
+            retention=duration(retention),
+            segment_interval=_optional(segment_interval),
+            fixed_retention=True,
+        )
+
+    @property
+    def is_versioned(self) -> bool:
+        """Whether the store keeps versions."""
+        return self.history_retention is not None
+
+    def with_name(self, name: str) -> Materialized:
+        """The same store under this name."""
+        return replace(self, name=name)
+
+    def with_retention(self, retention: Duration | None) -> Materialized:
+        """Keep windows this long after their end; ``None`` = for ever (Kafka: ``withRetention``, R16, R18-R21)."""
+        if self.fixed_retention:
+            _LOG.info("%s: retention %s is ignored; the ready store keeps its own, %s", self.name, retention, self.retention)
+            return self
+        return replace(self, retention=FOREVER if retention is None else duration(retention))
+
+    def with_grace(self, grace: Duration) -> Materialized:
+        """Accept records up to this late; at most the history retention."""
+        return replace(self, grace=duration(grace))
+
+    def with_time_scope(self, time_scope: TimeScope) -> Materialized:
+        """Measure lateness per source partition, per store or per key (R111, R159)."""
+        return replace(self, time_scope=time_scope)
+
+    def with_time_resolution(self, time_resolution: Resolution) -> Materialized:
+        """Round timestamps down to this resolution."""
+        return replace(self, time_resolution=time_resolution)
+
+    def with_late_policy(self, late_policy: LatePolicy) -> Materialized:
+        """Drop late records, or keep them in the rejects table."""
+        return replace(self, late_policy=late_policy)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Options of a stream-table join (Kafka: ``Joined``; KIP-923 for the grace).
+
+    Args:
+        name: Name of the join and of its buffer.
+        grace: Hold stream records until stream time has passed them by this much; the table must be versioned.
+        retention: How long the join buffer's table keeps its history.
+        on_expired: What a left join gives for a lookup older than the table's history.
+        too_late: What happens to a record that is already beyond grace: joined at once, or rejected.
+        correction_retention: Keep stream rows this long, and correct their answers when a late table change alters them.
+
+    Raises:
+        ConfigurationError: a negative duration.
+    """
+
+    name: str | None = None
+    grace: timedelta | None = None
+    retention: timedelta | None = None
+    on_expired: OnExpired = "null"
+    too_late: TooLate = "join"
+    correction_retention: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        _not_negative("Join grace", self.grace)
+        _not_negative("retention", self.retention)
+        _not_negative("correction_retention", self.correction_retention)
+
+    @classmethod
+    def with_grace_period(cls, grace: Duration, *, name: str | None = None) -> Joined:
+        """Wait this long for table changes that are late (Kafka: ``Joined.withGracePeriod``, KIP-923, R145).
+
+        >>> Joined.with_grace_period("10 minutes").grace
+        datetime.timedelta(seconds=600)
+        """
+        return cls(name=name, grace=duration(grace))
+
+    def with_name(self, name: str) -> Joined:
+        """The same options under this name."""
+        return replace(self, name=name)
+
+    def with_retention(self, retention: Duration) -> Joined:
+        """Keep the buffer's history this long (R16)."""
+        return replace(self, retention=duration(retention))
+
+    def with_on_expired(self, on_expired: OnExpired) -> Joined:
+        """``null``: the record with nulls; ``drop``: nothing; ``side_table``: to the rejects table (R139-R143)."""
+        return replace(self, on_expired=on_expired)
+
+    def with_too_late(self, too_late: TooLate) -> Joined:
+        """``join``: at once, as Kafka; ``side_table``: to the rejects table."""
+        return replace(self, too_late=too_late)
+
+    def with_corrections(self, retention: Duration) -> Joined:
+        """Send a correction when a late table change alters an answer given within this time."""
+        return replace(self, correction_retention=duration(retention))
+
+
+def _optional(value: Duration | None) -> timedelta | None:
+    return None if value is None else duration(value)
+
+
+def _not_negative(what: str, value: timedelta | None) -> None:
+    if value is not None and value < timedelta(0):
+        raise ConfigurationError(f"{what} must not be negative; got {value}.")

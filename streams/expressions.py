@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
-from streams.evaluation import OPERATIONS
+from streams.evaluation import OPERATIONS, as_plain
 from streams.rows import Row
 from versioned.errors import ConfigurationError
+
+_SYMBOLS: Final = {
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "&", "or": "|",
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%",
+}  # fmt: skip
 
 
 class Expr:
@@ -114,13 +119,26 @@ class Expr:
         return Expr("sub", as_expr(0), self)
 
     def __repr__(self) -> str:
-        if self._op == "ref":
-            return str(self._args[0])
-        if self._op == "lit":
-            return repr(self._args[0])
-        if self._op == "field":
-            return f"{self._args[0]!r}.{self._args[1]}"
-        return f"{self._op}({', '.join(map(repr, self._args))})"
+        return _text(self._op, self._args)
+
+
+def _text(op: str, args: tuple[Any, ...]) -> str:
+    if op in _SYMBOLS:
+        return f" {_SYMBOLS[op]} ".join(_operand(arg) for arg in args)
+    if op in ("ref", "lit"):
+        return str(args[0]) if op == "ref" else repr(args[0])
+    if op == "field":
+        return f"{args[0]!r}.{args[1]}"
+    if op in ("row", "struct"):
+        names = (args[0],) if op == "row" else args[0]
+        return "{" + ", ".join(f"{name}: {value!r}" for name, value in zip(names, args[1:], strict=True)) + "}"
+    if op == "python":
+        return f"{getattr(args[0], '__name__', 'function')}({', '.join(map(repr, args[2:]))})"
+    return f"{op}({', '.join(map(repr, args))})"
+
+
+def _operand(value: Expr) -> str:
+    return f"({value!r})" if operation(value)[0] in _SYMBOLS else repr(value)
 
 
 def as_expr(value: Any) -> Expr:
@@ -130,6 +148,35 @@ def as_expr(value: Any) -> Expr:
     if isinstance(value, Mapping):
         return Expr("struct", tuple(value), *(as_expr(item) for item in value.values()))
     return Expr("lit", value)
+
+
+def row_expr(expr: Expr, field: str | None = None) -> Expr:
+    """An expression that gives a row: a single value becomes the only field of one, null stays null.
+
+    Args:
+        expr: What a user's function stands for.
+        field: Name of that field; by default the name of the field that the value was read from, else ``value``.
+
+    >>> row_expr(trace(lambda value: value.carrier, "value"))
+    {carrier: value.carrier}
+    """
+    if _is_row(expr):
+        return expr
+    op, args = operation(expr)
+    return Expr("row", field or (args[1] if op == "field" else "value"), expr)
+
+
+def _is_row(expr: Expr) -> bool:
+    op, args = operation(expr)
+    if op == "case":
+        return any(map(_is_row, (*args[1:-1:2], args[-1])))
+    if op == "python":
+        # The DDL of a struct names its fields; that of a single value is one word.
+        return len(args[1].split(" ")) > 1 or args[1].lower().startswith("struct")
+    if op in ("ref", "struct", "row", "merge"):
+        return True
+    # A null alone is a tombstone, whatever the row.
+    return any(map(_is_row, args)) if op == "coalesce" else op == "lit" and args[0] is None
 
 
 def trace(function: Callable[..., Any], *names: str) -> Expr:
@@ -143,7 +190,7 @@ def trace(function: Callable[..., Any], *names: str) -> Expr:
         ConfigurationError: the function takes more arguments than there are.
 
     >>> trace(lambda value: value.amount > 10, "key", "value")
-    gt(value.amount, 10)
+    value.amount > 10
     """
     count = len(inspect.signature(function).parameters)
     if not 0 <= count <= len(names):
@@ -154,6 +201,9 @@ def trace(function: Callable[..., Any], *names: str) -> Expr:
 def evaluate(expr: Expr, bindings: Mapping[str, Any]) -> Any:
     """The value of an expression for plain rows.
 
+    Raises:
+        RecordError: a field that the row does not have, or a result that does not fit in 64 bits.
+
     >>> evaluate(trace(lambda value: value.amount > 10, "value"), {"value": Row(amount=11)})
     True
     """
@@ -162,13 +212,10 @@ def evaluate(expr: Expr, bindings: Mapping[str, Any]) -> Any:
         return args[0]
     if op == "ref":
         return bindings[args[0]]
-    if op == "field":
-        base = evaluate(args[0], bindings)
-        return None if base is None else base[args[1]]
     if op == "struct":
         return Row(zip(args[0], (evaluate(arg, bindings) for arg in args[1:]), strict=True))  # type: ignore[arg-type]
     if op == "python":
-        return args[0](*(evaluate(arg, bindings) for arg in args[2:]))
+        return as_plain(args[0](*(evaluate(arg, bindings) for arg in args[2:])))
     return OPERATIONS[op](*(evaluate(arg, bindings) if isinstance(arg, Expr) else arg for arg in args))
 
 

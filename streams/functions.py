@@ -10,6 +10,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from streams.expressions import Expr, as_expr
@@ -51,6 +53,18 @@ def struct(**fields: Any) -> Expr:
 def merge(left: Any, right: Any) -> Expr:
     """All fields of both rows; the default joiner. The two must not share a name."""
     return Expr("merge", as_expr(left), as_expr(right))
+
+
+def is_in(value: Any, *options: Any) -> Expr:
+    """Whether the value equals one of the options; Python's ``in`` cannot be traced.
+
+    Raises:
+        ConfigurationError: there is no option.
+    """
+    if not options:
+        raise ConfigurationError("is_in needs at least one option.")
+    tests: list[Expr] = [as_expr(value) == option for option in options]
+    return reduce(or_, tests)
 
 
 def is_null(value: Any) -> Expr:
@@ -121,16 +135,16 @@ def cast(value: Any, kind: str) -> Expr:
 
 
 def least(*values: Any) -> Expr:
-    """The smallest that is not null."""
-    return Expr("least", *map(as_expr, values))
+    """The smallest that is not null; NaN is the largest."""
+    return Expr("least", *_several("least", values))
 
 
 def greatest(*values: Any) -> Expr:
-    """The largest that is not null."""
-    return Expr("greatest", *map(as_expr, values))
+    """The largest that is not null; NaN is the largest."""
+    return Expr("greatest", *_several("greatest", values))
 
 
-def python_function(function: Callable[..., Any], returns: str) -> Callable[..., Expr]:
+def python_function(function: Callable[..., Any], returns: str = "string") -> Callable[..., Expr]:
     """A plain Python function as an expression: called directly in the driver, as an Arrow UDF on Spark.
 
     Args:
@@ -143,3 +157,9 @@ def python_function(function: Callable[..., Any], returns: str) -> Callable[...,
     'hey!'
     """
     return lambda *args: Expr("python", function, returns, *map(as_expr, args))
+
+
+def _several(name: str, values: tuple[Any, ...]) -> tuple[Expr, ...]:
+    if len(values) < 2:
+        raise ConfigurationError(f"{name} compares at least two values; got {len(values)}.")
+    return tuple(map(as_expr, values))

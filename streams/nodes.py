@@ -17,13 +17,45 @@ from enum import Enum
 from typing import Any, Literal
 
 from streams.expressions import Expr
-from streams.options import Joined as Joined
-from streams.options import LatePolicy as LatePolicy
-from streams.options import Materialized as Materialized
-from streams.options import OnExpired as OnExpired
-from streams.options import TimeScope as TimeScope
+from streams.options import Joined, LatePolicy, Materialized, OnExpired, TimeScope
 from suppress.suppressed import Suppressed
 from suppress.windows import JoinWindows, Windows
+
+__all__ = [
+    "Aggregation",
+    "ChangelogSink",
+    "Emit",
+    "ForeignKeyJoin",
+    "GlobalTableSource",
+    "History",
+    "JoinKind",
+    "Joined",
+    "LatePolicy",
+    "Materialized",
+    "Node",
+    "OnExpired",
+    "Output",
+    "SelectKey",
+    "StreamAggregate",
+    "StreamFilter",
+    "StreamGlobalTableJoin",
+    "StreamMapValues",
+    "StreamSource",
+    "StreamStreamJoin",
+    "StreamTableJoin",
+    "Suppress",
+    "TableAggregate",
+    "TableFilter",
+    "TableMapValues",
+    "TableSink",
+    "TableSource",
+    "TableTableJoin",
+    "TimeScope",
+    "ToStream",
+    "ToTable",
+    "Topology",
+    "WindowedAggregate",
+]
 
 JoinKind = Literal["inner", "left", "outer"]
 Emit = Literal["every", "net"]
@@ -166,7 +198,7 @@ class StreamTableJoin(Node):
 
     kind: JoinKind = "inner"
     joiner: Expr | None = None
-    joined: Joined = Joined()
+    joined: Joined = field(default_factory=Joined)
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,6 +310,19 @@ class Topology:
             KeyError: there is none.
         """
         return next(node for node in self.nodes if node.name == name)
+
+    def describe(self) -> str:
+        """The graph as text: every node with its options, whether it is versioned, its windows and buffers."""
+        # The pictures know every node class; the plan itself should not need them.
+        from streams.describe import describe
+
+        return describe(self)
+
+    def to_svg(self) -> str:
+        """The graph as a self-contained SVG picture."""
+        from streams.picture import to_svg
+
+        return to_svg(self)
 
     def children(self, parent: Node) -> tuple[Node, ...]:
         """The nodes that read from ``parent``, in plan order."""

@@ -137,7 +137,7 @@ class Materialized:
     def with_retention(self, retention: Duration | None) -> Materialized:
         """Keep windows this long after their end; ``None`` = for ever (Kafka: ``withRetention``, R16, R18-R21)."""
         if self.fixed_retention:
-            _LOG.info("%s: retention %s is ignored; the ready store keeps its own, %s", self.name, retention, self.retention)
+            _LOG.info("%s: retention %s is ignored; the store keeps its own, %s", self.name, retention, self.retention)
             return self
         return replace(self, retention=FOREVER if retention is None else duration(retention))
 
@@ -168,7 +168,7 @@ class Joined:
         retention: How long the join buffer's table keeps its history.
         on_expired: What a left join gives for a lookup older than the table's history.
         too_late: What happens to a record that is already beyond grace: joined at once, or rejected.
-        correction_retention: Keep stream rows this long, and correct their answers when a late table change alters them.
+        correction_retention: Keep stream rows this long, and correct answers that a late table change alters.
 
     Raises:
         ConfigurationError: a negative duration.

@@ -125,6 +125,7 @@ class SuppressBuffer:
     def __init__(self, rule: BufferRule, size_of: SizeFunction = record_size) -> None:
         self.rule = rule
         self.stream_time_us: int | None = None
+        self.clock_us: int | None = None
         self.bytes = 0
         self._size_of = size_of
         self._hot: dict[Hashable, BufferedRow] = {}
@@ -142,10 +143,12 @@ class SuppressBuffer:
         rows: Iterable[BufferedRow],
         stream_time_us: int | None,
         size_of: SizeFunction = record_size,
+        clock_us: int | None = None,
     ) -> SuppressBuffer:
-        """A buffer that goes on where :meth:`rows` and ``stream_time_us`` were taken; sizes are measured anew."""
+        """A buffer that goes on where :meth:`rows`, stream time and clock were taken; sizes are measured anew."""
         buffer = cls(rule, size_of)
         buffer.stream_time_us = stream_time_us
+        buffer.clock_us = clock_us
         for row in rows:
             buffer._store(buffer._measured(row))
         return buffer
@@ -193,17 +196,18 @@ class SuppressBuffer:
             BufferFullError: a bound of a ``shut_down`` buffer is exceeded after everything due has left.
         """
         self._advance(update.ts_us)
-        self._store(self._measured(self._inserted(update, now_us)))
-        return [*self._evict_due(now_us), *self._enforce_bounds()]
+        clock_us = self._clock(now_us)
+        self._store(self._measured(self._inserted(update, clock_us)))
+        return [*self._evict_due(clock_us), *self._enforce_bounds()]
 
     def tick(self, now_us: int) -> list[Emission]:
         """Let the wall clock pass: never moves stream time, emits what has waited too long by it (R118-R123)."""
-        return list(self._evict_due(now_us))
+        return list(self._evict_due(self._clock(now_us)))
 
     def advance(self, ts_us: int, now_us: int) -> list[Emission]:
         """Move stream time without a row: a record that reached the node but changes nothing in it (R88)."""
         self._advance(ts_us)
-        return list(self._evict_due(now_us))
+        return list(self._evict_due(self._clock(now_us)))
 
     def drain(self) -> list[Emission]:
         """Everything leaves, oldest first (R59): for removing a suppression without losing what it holds."""
@@ -211,6 +215,11 @@ class SuppressBuffer:
 
     def _advance(self, ts_us: int) -> None:
         self.stream_time_us = ts_us if self.stream_time_us is None else max(self.stream_time_us, ts_us)
+
+    def _clock(self, now_us: int) -> int:
+        # The last time seen is kept (R121), so that a wall clock that is set back only makes rows wait.
+        self.clock_us = now_us if self.clock_us is None else max(self.clock_us, now_us)
+        return self.clock_us
 
     def _inserted(self, update: Update, now_us: int) -> BufferedRow:
         known = self.get(update.key)

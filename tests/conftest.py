@@ -1,7 +1,28 @@
+"""One Spark session for the whole run, with the settings that users get from ``conf/``."""
 
-import sys; sys.path[:0]=["/tmp"]
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
-from spk import spark as mk
+from pyspark.sql import SparkSession
+
+from jobs.session import build_session
+
+# Helper modules of tests lie beside them.
+for _folder in ("streams/spark", "jobs"):
+    sys.path.append(str(Path(__file__).parent / _folder))
+
+
 @pytest.fixture(scope="session")
-def spark(): return mk()
-def pytest_configure(config): config.addinivalue_line("markers","rule(*ids): x")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A local session; its warehouse lies in pytest's temporary folder."""
+    warehouse = str(tmp_path_factory.mktemp("warehouse"))
+    session = build_session("tests", {"spark.sql.warehouse.dir": warehouse, "spark.driver.memory": "3g"})
+    session.sparkContext.setLogLevel("ERROR")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    yield session
+    session.stop()

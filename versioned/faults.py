@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_action: Callable[[str], None] | None = None
+Action = Callable[[str], None]
+
+_action: Action | None = None
 
 
 def point(name: str) -> None:
@@ -18,7 +20,7 @@ def point(name: str) -> None:
 
 
 @contextmanager
-def armed(action: Callable[[str], None]) -> Iterator[None]:
+def armed(action: Action) -> Iterator[None]:
     """Call ``action`` with the name of every point reached inside the block (tests only).
 
     >>> reached: list[str] = []

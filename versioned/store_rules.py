@@ -6,13 +6,13 @@ version of its key (exclusive); a null value is a tombstone and a version like a
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Literal
 
-from versioned.errors import ConfigurationError
+from versioned.errors import ConfigurationError, RecordError
+from versioned.timeline import Timeline
 
 #: ``put`` outcomes that are no instant: the version is its key's latest; the record was refused.
 LATEST: Final = -1
@@ -39,12 +39,14 @@ class Reason(Enum):
     EXPIRED = "EXPIRED"
 
 
-@dataclass
-class _Chain:
-    """The versions of one key: timestamps in order, and the values at the same positions."""
+class _Chain(Timeline):
+    """A key's versions, and the scope of its last put."""
 
-    times: list[int] = field(default_factory=list)
-    values: list[Any] = field(default_factory=list)
+    __slots__ = ("scope",)
+
+    def __init__(self, scope: Hashable) -> None:
+        super().__init__()
+        self.scope = scope
 
 
 class VersionedStore:
@@ -54,6 +56,7 @@ class VersionedStore:
         retention_us: How far back from stream time a version can be looked up; the latest never expires.
         grace_us: How late a record may be and still be taken; ``None`` = the retention.
         scope: What shares a stream time: a ``partition``, the whole ``store``, or each ``key`` alone.
+        first_stream_time_us: Stream time of a scope before its first record; ``None`` = whatever that one says.
 
     Raises:
         ConfigurationError: a negative duration, or grace > retention.
@@ -66,16 +69,24 @@ class VersionedStore:
         'old'
     """
 
-    def __init__(self, retention_us: int, grace_us: int | None = None, scope: Scope = "partition") -> None:
+    def __init__(
+        self,
+        retention_us: int,
+        grace_us: int | None = None,
+        scope: Scope = "partition",
+        *,
+        first_stream_time_us: int | None = None,
+    ) -> None:
         grace_us = retention_us if grace_us is None else grace_us
         if retention_us < 0 or not 0 <= grace_us <= retention_us:
             raise ConfigurationError(
                 f"grace must be between 0 and the history retention; got grace {grace_us} and retention {retention_us} "
-                "microseconds."
+                "microseconds. Shorten grace or keep history longer."
             )
         self.retention_us = retention_us
         self.grace_us = grace_us
         self._scope = scope
+        self._first_us = first_stream_time_us
         self._observed_us: dict[Hashable, int] = {}
         self._chains: dict[Hashable, _Chain] = {}
 
@@ -85,23 +96,27 @@ class VersionedStore:
         Returns:
             The microsecond at which the version stops being valid, :data:`LATEST`, or :data:`REFUSED` if it is older
             than stream time - grace; a refused record changes nothing and does not move stream time.
+
+        Raises:
+            RecordError: the key is null (R180).
         """
+        if key is None:
+            raise RecordError(f"A versioned store takes no null key; got one at {ts_us} us. Reject such records first.")
         scope = self._scope_of(key, partition)
-        observed_us = self._observed_us.get(scope)
+        observed_us = self._observed_us.get(scope, self._first_us)
         if observed_us is not None and ts_us < observed_us - self.grace_us:
             return REFUSED
         self._observed_us[scope] = ts_us if observed_us is None else max(observed_us, ts_us)
-        chain = self._chains.setdefault(key, _Chain())
-        place = bisect_left(chain.times, ts_us)
-        if place < len(chain.times) and chain.times[place] == ts_us:
-            chain.values[place] = value
-        else:
-            chain.times.insert(place, ts_us)
-            chain.values.insert(place, value)
-        return chain.times[place + 1] if place + 1 < len(chain.times) else LATEST
+        chain = self._chains.setdefault(key, _Chain(scope))
+        chain.scope = scope
+        ends_us = chain.put(ts_us, value)
+        return LATEST if ends_us is None else ends_us
 
     def delete(self, key: Hashable, ts_us: int, partition: int = 0) -> Version | None:
-        """Put a tombstone and return the version that was valid at ``ts_us`` before it, if any (R185)."""
+        """Put a tombstone and return the version that was valid at ``ts_us`` before it, if any (R185).
+
+        A delete that is too late changes nothing and returns nothing.
+        """
         before = self.as_of(key, ts_us, partition)
         refused = self.put(key, None, ts_us, partition) == REFUSED
         return None if refused or isinstance(before, Reason) else before
@@ -116,16 +131,21 @@ class VersionedStore:
         version = self.latest(key)
         return None if version is None or version.value is None else version
 
-    def as_of(self, key: Hashable, at_us: int, partition: int = 0) -> Version | Reason:
+    def as_of(self, key: Hashable, at_us: int, partition: int | None = None) -> Version | Reason:
         """The version valid at an instant, or why there is none (R138, R184).
 
         Before the horizon (stream time - retention) only the latest version is served, if it began by then.
+
+        Args:
+            key: Whose.
+            at_us: When.
+            partition: Whose stream time counts; that of the key's last put if not given.
         """
         chain = self._chains.get(key)
         if chain is None:
             return Reason.NO_MATCH
-        place = bisect_right(chain.times, at_us) - 1
-        horizon_us = self.horizon_us(key, partition)
+        place = chain.place_at(at_us)
+        horizon_us = self._horizon_of(chain.scope if partition is None else self._scope_of(key, partition))
         is_latest = place == len(chain.times) - 1
         if horizon_us is not None and at_us < horizon_us and not is_latest:
             return Reason.EXPIRED
@@ -136,32 +156,35 @@ class VersionedStore:
     def value_at(self, key: Hashable, at_us: int) -> Any:
         """The value valid at an instant whatever the retention, ``None`` if there is none."""
         chain = self._chains.get(key)
-        place = -1 if chain is None else bisect_right(chain.times, at_us) - 1
-        return None if chain is None or place < 0 else chain.values[place]
+        return None if chain is None else chain.value_at(at_us)
 
     def history(
         self, key: Hashable, from_us: int | None = None, to_us: int | None = None, *, ascending: bool = False
     ) -> list[Version]:
         """Versions with a value that were valid at some instant of [from, to], newest first unless ``ascending``.
 
-        The one that began before ``from_us`` is included.
+        The one that began before ``from_us`` is included. Complete from the horizon on; older ones may be purged.
+
+        Raises:
+            ConfigurationError: the range ends before it begins.
         """
+        if from_us is not None and to_us is not None and from_us > to_us:
+            raise ConfigurationError(f"The range ends ({to_us} us) before it begins ({from_us} us). Swap the two.")
         chain = self._chains.get(key)
         if chain is None:
             return []
-        first = 0 if from_us is None else max(0, bisect_right(chain.times, from_us) - 1)
-        end = len(chain.times) if to_us is None else bisect_right(chain.times, to_us)
+        first = 0 if from_us is None else max(0, chain.place_at(from_us))
+        end = len(chain.times) if to_us is None else chain.place_at(to_us) + 1
         found = [self._version(key, chain, place) for place in range(first, end) if chain.values[place] is not None]
         return found if ascending else found[::-1]
 
     def stream_time_us(self, key: Hashable = None, partition: int = 0) -> int | None:
         """The largest timestamp taken in the scope of a key; none before the first."""
-        return self._observed_us.get(self._scope_of(key, partition))
+        return self._observed_us.get(self._scope_of(key, partition), self._first_us)
 
     def horizon_us(self, key: Hashable = None, partition: int = 0) -> int | None:
         """The oldest instant of which the history is kept: stream time - retention."""
-        observed_us = self.stream_time_us(key, partition)
-        return None if observed_us is None else observed_us - self.retention_us
+        return self._horizon_of(self._scope_of(key, partition))
 
     def keys(self) -> Iterable[Hashable]:
         """Every key that has a version, in order of their first one."""
@@ -173,24 +196,30 @@ class VersionedStore:
             for place in range(len(chain.times)):
                 yield self._version(key, chain, place)
 
-    def purge(self, partition: int = 0) -> int:
-        """Forget versions that ended by the horizon, and keys whose latest tombstone is older; returns how many.
+    def purge(self) -> int:
+        """Forget what no look-up can serve any more; returns how many versions.
 
-        Never a latest value.
+        These are versions that ended by the horizon, and keys whose latest version is an older tombstone, since
+        deleted keys would live for ever. Never a latest value.
         """
         removed = 0
         for key in list(self._chains):
-            chain, horizon_us = self._chains[key], self.horizon_us(key, partition)
+            chain = self._chains[key]
+            horizon_us = self._horizon_of(chain.scope)
             if horizon_us is None:
                 continue
-            ended = max(0, bisect_right(chain.times, horizon_us) - 1)
+            ended = max(0, chain.place_at(horizon_us))
             if chain.values[-1] is None and chain.times[-1] < horizon_us:
                 ended = len(chain.times)
             removed += ended
-            del chain.times[:ended], chain.values[:ended]
+            chain.forget(ended)
             if not chain.times:
                 del self._chains[key]
         return removed
+
+    def _horizon_of(self, scope: Hashable) -> int | None:
+        observed_us = self._observed_us.get(scope, self._first_us)
+        return None if observed_us is None else observed_us - self.retention_us
 
     def _scope_of(self, key: Hashable, partition: int) -> Hashable:
         if self._scope == "partition":
@@ -198,5 +227,4 @@ class VersionedStore:
         return None if self._scope == "store" else key
 
     def _version(self, key: Hashable, chain: _Chain, place: int) -> Version:
-        ends = chain.times[place + 1] if place + 1 < len(chain.times) else None
-        return Version(key, chain.values[place], chain.times[place], ends)
+        return Version(key, chain.values[place], chain.times[place], chain.ends(place))

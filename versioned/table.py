@@ -10,13 +10,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType, VariantType
 
-from versioned import put_frames
+from versioned import put_frames, upkeep
 from versioned.commit import history, is_missing, own_details
-from versioned.durations import Duration, Resolution, instant
+from versioned.durations import Duration, Resolution, instant, instant_us
 from versioned.errors import ConfigurationError, SchemaError
 from versioned.identifiers import TableRef, quote, text_literal
+from versioned.lookup_frames import How, as_of_frame, between_frame, current_frame, lookup_frame
 from versioned.put import PutBatch, PutCounts, read_table
 from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec
+from versioned.sql import register_sql
+from versioned.verify import VerificationReport, verify_frame
 
 
 @dataclass(frozen=True)
@@ -211,6 +214,91 @@ class VersionedTable:
             *(was.getField("value").getField(name).alias(name) for name in self._spec.values),
         )
 
+    def current(self) -> DataFrame:
+        """The latest version of each key that is not deleted: keys, validFrom, validTo, values."""
+        return current_frame(self.rows(), self._spec)
+
+    def as_of(self, at: datetime) -> DataFrame:
+        """The version of each key that was valid at an instant (naive = UTC).
+
+        Older than the horizon, only versions that are still the latest are found.
+        """
+        return as_of_frame(self.rows(), self._spec, _instant(at), self._horizon_column())
+
+    def between(self, start: datetime | None = None, end: datetime | None = None) -> DataFrame:
+        """Every stored version valid at some instant of [start, end]; None = no bound.
+
+        Complete from the horizon on; purged history is gone.
+
+        Raises:
+            ConfigurationError: start is after end.
+        """
+        if start is not None and end is not None and instant_us(start) > instant_us(end):
+            raise ConfigurationError(f"between: start {start} is after end {end}. Swap them.")
+        return between_frame(
+            self.rows(), self._spec, None if start is None else _instant(start), None if end is None else _instant(end)
+        )
+
+    def history(
+        self, keys: DataFrame | None = None, start: datetime | None = None, end: datetime | None = None, *, ascending: bool = True
+    ) -> DataFrame:
+        """The versions of some keys (or of all), in order of validFrom; bounds as in :meth:`between`."""
+        found = self.between(start, end)
+        if keys is not None:
+            found = found.join(keys.select(*self._spec.keys).distinct(), list(self._spec.keys), "left_semi")
+        start_column = F.col(quote(self._spec.valid_from))
+        return found.orderBy(*self._spec.keys, start_column.asc() if ascending else start_column.desc())
+
+    def lookup(self, frame: DataFrame, at: str, how: How = "left") -> DataFrame:
+        """Each row with the version of its key that was valid at its instant: the as-of join.
+
+        Args:
+            frame: Has the key columns and the timestamp column ``at``.
+            at: Name of that column.
+            how: ``inner`` or ``left``.
+
+        Returns:
+            frame + values, validFrom, validTo and ``reason`` (null = found; NO_MATCH, TOMBSTONE or EXPIRED).
+        """
+        return lookup_frame(frame, self.rows(), self._spec, at, how, self._horizon_column())
+
+    def verify(self) -> VerificationReport:
+        """Check every stored row against the table's invariants: one job."""
+        return verify_frame(self.rows(), self._spec)
+
+    def purge(self) -> bool:
+        """Delete closed versions and tombstones that no promised lookup can find; never a latest value.
+
+        Returns:
+            Whether anything was deleted.
+        """
+        horizon = self.horizon()
+        if horizon is None:
+            return False
+        times = {str(scope): us for scope, us in self.stream_times().items()}
+        landed = upkeep.purge(self._spark, self._target, self._spec, instant_us(horizon), {"streamTimes": times})
+        return landed is not None
+
+    def optimize(self, *, current: bool = False) -> None:
+        """Compact the files of closed history (and of current rows, if asked; that may make a batch retry)."""
+        upkeep.optimize(self._spark, self._target, current=current)
+
+    def vacuum(self, retain: Duration = upkeep.LEAST_FILE_RETENTION) -> None:
+        """Remove files older than ``retain`` that the newest version does not need.
+
+        Raises:
+            RetentionError: shorter than seven days.
+        """
+        upkeep.vacuum(self._spark, self._target, retain)
+
+    def register_sql(self, name: str | None = None, *, temporary: bool = True) -> list[str]:
+        """Make the view ``<name>_current`` and the functions ``<name>_as_of(ts)``, ``<name>_between(a, b)``."""
+        return register_sql(self._spark, self._target, self._spec, name, temporary=temporary)
+
+    def _horizon_column(self) -> Column | None:
+        horizon = self.horizon()
+        return None if horizon is None else _instant(horizon)
+
     def _put(self, shaped: DataFrame) -> PutResult:
         valid = shaped.where(F.col("_reason").isNull()).drop("_reason")
         batch = PutBatch(self._target, self._spec, valid, self.stream_times())
@@ -253,6 +341,10 @@ class VersionedTable:
             F.struct(F.col("_order").alias("sequence"), tie.alias("tie")).alias("_place"),
             _reason(self._spec).alias("_reason"),
         )
+
+
+def _instant(at: datetime) -> Column:
+    return F.timestamp_micros(F.lit(instant_us(at)))
 
 
 _YEAR_ONE_US = -62_135_596_800_000_000

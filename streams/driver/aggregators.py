@@ -26,27 +26,27 @@ class Aggregator:
         if kind == "count":
             return 0
         if kind == "aggregate":
-            return None if self._spec.initializer is None else _plain(self._spec.initializer())
+            return None if self._spec.initializer is None else plain(self._spec.initializer())
         return None
 
     def add(self, state: Any, key: Row, value: Row | None) -> Any:
         """The state with one record more (Kafka: ``Aggregator``, ``Reducer``)."""
         kind = self._spec.kind
         if kind == "aggregate" and self._spec.adder is not None:
-            return _plain(self._spec.adder(key, value, state))
+            return plain(self._spec.adder(key, value, state))
         if kind == "reduce" and self._spec.adder is not None:
-            return value if state is None else _plain(self._spec.adder(state, value))
+            return value if state is None else plain(self._spec.adder(state, value))
         return self._add_built_in(state, key, value)
 
     def merge(self, key: Row, left: Any, right: Any) -> Any:
         """The state of two sessions together (Kafka: ``Merger``)."""
         kind = self._spec.kind
         if kind == "aggregate" and self._spec.merger is not None:
-            return _plain(self._spec.merger(key, left, right))
+            return plain(self._spec.merger(key, left, right))
         if left is None or right is None:
             return right if left is None else left
         if kind == "reduce" and self._spec.adder is not None:
-            return _plain(self._spec.adder(left, right))
+            return plain(self._spec.adder(left, right))
         return self._merge_built_in(left, right)
 
     def result(self, state: Any) -> Row | None:
@@ -80,10 +80,11 @@ class Aggregator:
 
 def as_row(value: Any, output: str) -> Row | None:
     """What user code returned, as a row: a mapping by its fields, any other value as the one field ``output``."""
-    plain = _plain(value)
-    return plain if plain is None or isinstance(plain, Row) else Row({output: plain})
+    returned = plain(value)
+    return returned if returned is None or isinstance(returned, Row) else Row({output: returned})
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """What user code returned: a mapping as a row, anything else as it is."""
     # User code gets back what it returned; only mappings become rows, so that fields read alike everywhere.
     return Row(value) if isinstance(value, Mapping) and not isinstance(value, Row) else value

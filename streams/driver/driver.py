@@ -10,6 +10,7 @@ from typing import Any
 from streams.driver.processor import Change, Context, Processor, Reject
 from streams.driver.records import Source, key_row, timestamp_us, value_row
 from streams.driver.registry import processor_for
+from streams.driver.suppress import SuppressProcessor
 from streams.metrics import MetricValue
 from streams.nodes import ChangelogSink, GlobalTableSource, Node, StreamSource, TableSink, TableSource, Topology
 from streams.rows import Row
@@ -63,7 +64,7 @@ class TopologyTestDriver:
     ) -> None:
         retention_us = None if suppressed_record_retention is None else duration_us(suppressed_record_retention)
         now_us = instant_us(start) if isinstance(start, datetime) else start
-        self._context = Context(now_us=now_us, suppressed_retention_us=retention_us)
+        self._context = Context(topology=topology, now_us=now_us, suppressed_retention_us=retention_us)
         self._skew_us = None if max_future_skew is None else duration_us(max_future_skew)
         self._topology = topology
         self._sources: dict[str, list[Source]] = {}
@@ -105,6 +106,18 @@ class TopologyTestDriver:
         for node in self._topology:
             for change in self._context.processor(node.name).tick(self._context.now_us):
                 self._forward(node, change)
+
+    def drain(self, suppress: str) -> None:
+        """Send everything that a suppression holds downstream, oldest first (R59).
+
+        Raises:
+            TypeError: the node is no suppression.
+        """
+        processor = self._context.processor(suppress)
+        if not isinstance(processor, SuppressProcessor):
+            raise TypeError(f"{suppress} is a {type(processor).__name__}; only a suppression can be drained.")
+        for change in processor.drain():
+            self._forward(processor.node, change)
 
     def read_output(self, sink: str) -> list[OutputRecord]:
         """Take what has arrived at a sink since the last call, in order of arrival.

@@ -7,6 +7,9 @@ from typing import Any, Final
 from streams.rows import Row
 from suppress.window_rules import Window
 
+#: A key as stores know it: its parts in order. Two sides of a join may name the same key differently.
+Key = tuple[Any, ...]
+
 WINDOW_START: Final = "windowStart"
 WINDOW_END: Final = "windowEnd"
 
@@ -29,7 +32,19 @@ def split_windowed_key(key: Row) -> tuple[Row, Window]:
 
 
 def as_key(value: Any) -> Row | None:
-    """A key expression's result as a key: a row as it is, a single value as the field ``key``."""
-    if value is None or isinstance(value, Row):
-        return value
-    return Row(key=value)
+    """A key expression's result as a key: a row as it is, a single value as the field ``key``.
+
+    A row with a null field is no key, as in the sources' records and on Spark.
+    """
+    if isinstance(value, Row):
+        return None if any(part is None for part in value.values()) else value
+    return None if value is None else Row(key=value)
+
+
+def key_parts(key: Row) -> Key:
+    """The parts of a key, in order.
+
+    >>> key_parts(Row(origin="JFK")) == key_parts(Row(airport="JFK"))
+    True
+    """
+    return tuple(key.values())

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streams.metrics import NodeMetrics
-from streams.nodes import Node
+from streams.nodes import Node, Topology
+from streams.reasons import NO_MATCH
 from streams.rows import Row
 
 #: Value and timestamp of a key in a table; a value of ``None`` is a tombstone whose timestamp is known.
@@ -32,6 +33,14 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Found:
+    """What a look-up gave: a value, or the reason why there is none."""
+
+    value: Row | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
 class Reject:
     """A record that a node did not take, and why: never dropped in silence."""
 
@@ -46,8 +55,9 @@ class Reject:
 
 @dataclass
 class Context:
-    """What operators share: the place of the current record, the wall clock as data, rejects, each other."""
+    """What operators share: the plan, the place of the current record, the wall clock as data, rejects, each other."""
 
+    topology: Topology = Topology(())
     now_us: int = 0
     partition: int = 0
     offset: int = 0
@@ -84,5 +94,16 @@ class Processor:
         return ()
 
     def get(self, key: Row) -> Dated | None:
-        """The value of a key in the table that the operator makes, for joins and queries; none if unknown."""
+        """The latest value of a key in the table that the operator makes, for joins and queries; none if unknown."""
         return None
+
+    def find(self, key: Row, at_us: int) -> Found:
+        """The value of a key at an instant, for stream-table joins; a table without versions only knows the latest."""
+        dated = self.get(key)
+        return Found(None, NO_MATCH) if dated is None or dated[0] is None else Found(dated[0])
+
+    def skip(self, change: Change, reason: str) -> None:
+        """An invalid record: counted as skipped and kept in the rejects, never dropped in silence."""
+        self.metrics.count("skipped")
+        self.metrics.count("dropped")
+        self.context.reject(self.node, change, reason)

@@ -50,14 +50,16 @@ def timestamp_us(source: Source, ts: Any) -> int | None:
     if ts is None or (isinstance(ts, int) and not isinstance(ts, bool)):
         return ts
     raise RecordError(
-        f'{source.topic}: the timestamp {ts!r} is a {type(ts).__name__}. Give a datetime, or an int of microseconds.'
+        f"{source.topic}: the timestamp {ts!r} is a {type(ts).__name__}. Give a datetime, or an int of microseconds."
     )
 
 
 def _named(source: Source, what: str, names: tuple[str, ...], given: Any) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         if len(names) != 1:
-            raise RecordError(f"{source.topic}: the {what} has the fields {list(names)}; give a mapping, not {given!r}.")
+            raise RecordError(
+                f"{source.topic}: the {what} has the fields {list(names)}; give a mapping, not {given!r}."
+            )
         return {names[0]: given}
     missing = [name for name in names if name not in given]
     if missing:

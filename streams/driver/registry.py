@@ -7,16 +7,23 @@ from typing import Any, Final
 
 from streams import nodes
 from streams.driver.processor import Context, Processor
+from streams.driver.foreign_key_join import ForeignKeyJoinProcessor
+from streams.driver.global_table_join import StreamGlobalTableJoinProcessor
 from streams.driver.stateless import (
+    PassThroughProcessor,
     SelectKeyProcessor,
     StreamFilterProcessor,
     StreamMapValuesProcessor,
-    PassThroughProcessor,
     ToStreamProcessor,
 )
 from streams.driver.stream_aggregate import StreamAggregateProcessor
 from streams.driver.stream_stream_join import StreamStreamJoinProcessor
+from streams.driver.stream_table_join import StreamTableJoinProcessor
 from streams.driver.suppress import SuppressProcessor
+from streams.driver.table_aggregate import TableAggregateProcessor
+from streams.driver.table_filter import table_filter, table_map_values
+from streams.driver.table_source import TableSourceProcessor
+from streams.driver.table_table_join import TableTableJoinProcessor
 from streams.driver.windowed_aggregate import WindowedAggregateProcessor
 from versioned.errors import TopologyError
 
@@ -26,6 +33,16 @@ OPERATORS: Final[dict[type[nodes.Node], Factory]] = {
     nodes.StreamSource: PassThroughProcessor,
     nodes.ChangelogSink: PassThroughProcessor,
     nodes.TableSink: PassThroughProcessor,
+    nodes.TableSource: TableSourceProcessor,
+    nodes.ToTable: TableSourceProcessor,
+    nodes.GlobalTableSource: TableSourceProcessor,
+    nodes.StreamTableJoin: StreamTableJoinProcessor,
+    nodes.StreamGlobalTableJoin: StreamGlobalTableJoinProcessor,
+    nodes.ForeignKeyJoin: ForeignKeyJoinProcessor,
+    nodes.TableFilter: table_filter,
+    nodes.TableMapValues: table_map_values,
+    nodes.TableAggregate: TableAggregateProcessor,
+    nodes.TableTableJoin: TableTableJoinProcessor,
     nodes.StreamFilter: StreamFilterProcessor,
     nodes.StreamMapValues: StreamMapValuesProcessor,
     nodes.SelectKey: SelectKeyProcessor,

@@ -10,6 +10,7 @@ from streams.driver.processor import Change, Context, Dated, Processor
 from streams.driver.window_state import Slot
 from streams.expressions import evaluate
 from streams.nodes import StreamAggregate
+from streams.reasons import NULL_KEY, NULL_VALUE
 from streams.rows import Row
 
 
@@ -32,9 +33,7 @@ class StreamAggregateProcessor(Processor):
         if self._group_key is not None:
             key = as_key(evaluate(self._group_key, {"key": change.key, "value": change.new}))
         if key is None or change.new is None:
-            self.metrics.count("skipped")
-            self.metrics.count("dropped")
-            self.context.reject(self.node, change, "null key" if key is None else "null value")
+            self.skip(change, NULL_KEY if key is None else NULL_VALUE)
             return
         before = self._slots.get(key)
         state = self._aggregator.add(self._aggregator.initial() if before is None else before.state, key, change.new)

@@ -9,6 +9,7 @@ from streams.driver.join_buffer import Held, JoinBuffer, Side
 from streams.driver.processor import Change, Context, Processor
 from streams.expressions import evaluate
 from streams.nodes import JoinKind, StreamStreamJoin
+from streams.reasons import NULL_KEY, NULL_VALUE
 from streams.rows import Row
 from suppress.window_rules import lateness_us
 
@@ -39,7 +40,7 @@ class StreamStreamJoinProcessor(Processor):
         """One record of the left (parent 0) or the right stream (parent 1)."""
         side = Side.LEFT if parent == 0 else Side.RIGHT
         if change.new is None or (change.key is None and side not in self._padded_sides):
-            self._skip(change)
+            self.skip(change, NULL_VALUE if change.new is None else NULL_KEY)
             return
         if change.key is None:
             yield self._padded(side, None, change.new, change.ts_us)
@@ -75,8 +76,3 @@ class StreamStreamJoinProcessor(Processor):
 
     def _change(self, key: Row | None, left: Row | None, right: Row | None, ts_us: int) -> Change:
         return Change(key, evaluate(self._joiner, {"key": key, "left": left, "right": right}), None, ts_us)
-
-    def _skip(self, change: Change) -> None:
-        self.metrics.count("skipped")
-        self.metrics.count("dropped")
-        self.context.reject(self.node, change, "null value" if change.new is None else "null key")

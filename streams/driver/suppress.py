@@ -9,6 +9,7 @@ from streams.driver.keys import WINDOW_START, split_windowed_key
 from streams.driver.processor import Change, Context, Dated, Processor
 from streams.driver.windowed_aggregate import WindowedAggregateProcessor
 from streams.nodes import Node, Suppress, TableFilter, TableMapValues, WindowedAggregate
+from streams.reasons import NULL_KEY
 from streams.rows import Row
 from suppress.buffer_rules import Cause, Emission, SuppressBuffer, Update
 from suppress.sizes import SizeFunction, sizer
@@ -48,8 +49,7 @@ class SuppressProcessor(Processor):
             BufferFullError: a strict buffer is over its bound.
         """
         if change.key is None:
-            self.metrics.count("skipped")
-            self.context.reject(self.node, change, "null key")
+            self.skip(change, NULL_KEY)
             return
         buffer = self._buffer(self.context.partition)
         update = self._update(change.key, change)

@@ -6,55 +6,59 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from streams.driver.processor import Change, Context, Dated, Processor
-from streams.driver.table_source import PlainTable, versioned_store
+from streams.driver.processor import Change, Context, Dated, Found, Processor
+from streams.driver.table_state import StoredTable
 from streams.expressions import Expr, evaluate
-from streams.nodes import Node, TableFilter, TableMapValues, TableSource
+from streams.nodes import TableFilter, TableMapValues
+from streams.reasons import TOMBSTONE
+from streams.repeated_tombstones import drops_repeated_tombstones
 from streams.rows import Row
-from versioned.store_rules import LATEST, REFUSED
 
 RowFunction = Callable[[Row | None, Row], Row | None]
 
 
-class TableViewProcessor(Processor):
+class TableViewProcessor(StoredTable):
     """A function of each row of a table; without a store of its own, look-ups go through to the table.
 
     A filter of a plain, stored table drops a null result whose previous result was null too (R160); of a versioned
     one it keeps them, since they carry time (R161).
     """
 
-    def __init__(self, node: Any, context: Context, function: RowFunction, drops_repeated_nulls: bool) -> None:
+    def __init__(self, node: Any, context: Context, function: RowFunction, drops: bool) -> None:
         super().__init__(node, context)
         self._function = function
-        self._drops = drops_repeated_nulls
-        self._own: PlainTable | None = None
-        self._versions = None if node.materialized is None else versioned_store(node.materialized)
-        if node.materialized is not None and self._versions is None:
-            self._own = PlainTable()
+        self._drops = drops
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
         result = replace(change, new=self._applied(change.key, change.new), old=self._applied(change.key, change.old))
-        if result.key is not None and self._versions is not None:
-            outcome = self._versions.put(result.key, result.new, result.ts_us, self.context.partition)
-            if outcome == REFUSED:
-                self.metrics.count("late")
-                self.metrics.count("dropped")
-                return
-            result = replace(result, is_latest=outcome == LATEST)
-        elif self._own is not None:
-            result = self._own.put(result)
-        if self._drops and result.new is None and result.old is None:
+        if result.key is None:
+            yield result
             return
-        yield result
+        if self._drops and result.new is None and self._previous(result.key, result.old) is None:
+            return
+        taken = self._stored(result.key, result)
+        if taken is not None:
+            yield taken
 
-    def get(self, key: Row) -> Dated | None:
-        if self._versions is not None:
-            version = self._versions.latest(key)
-            return None if version is None else (version.value, version.valid_from_us)
-        if self._own is not None:
-            return self._own.get(key)
-        dated = self.context.processor(self.node.parents[0].name).get(key)
+    def _previous(self, key: Row, old: Row | None) -> Row | None:
+        # A store of its own knows best what was sent before.
+        if self.state is None:
+            return old
+        dated = self.state.get(key)
+        return None if dated is None else dated[0]
+
+    def _view_get(self, key: Row) -> Dated | None:
+        dated = self._table().get(key)
         return None if dated is None else (self._applied(key, dated[0]), dated[1])
+
+    def _view_find(self, key: Row, at_us: int) -> Found:
+        found = self._table().find(key, at_us)
+        value = self._applied(key, found.value)
+        # A value that the filter takes away is a deleted one to whoever looks.
+        return Found(value, found.reason if value is not None or found.value is None else TOMBSTONE)
+
+    def _table(self) -> Processor:
+        return self.context.processor(self.node.parents[0].name)
 
     def _applied(self, key: Row | None, value: Row | None) -> Row | None:
         return None if value is None else self._function(key, value)
@@ -67,12 +71,12 @@ def table_filter(node: TableFilter, context: Context) -> Processor:
         passes = node.predicate is None or evaluate(node.predicate, {"key": key, "value": value}) is True
         return value if passes else None
 
-    return TableViewProcessor(node, context, kept, drops_repeated_nulls=not _forwards_duplicates(node))
+    return TableViewProcessor(node, context, kept, drops_repeated_tombstones(context.topology, node))
 
 
 def table_map_values(node: TableMapValues, context: Context) -> Processor:
     """The operator of a ``map_values``."""
-    return TableViewProcessor(node, context, _mapped(node.mapper), drops_repeated_nulls=False)
+    return TableViewProcessor(node, context, _mapped(node.mapper), False)
 
 
 def _mapped(mapper: Expr | None) -> RowFunction:
@@ -83,14 +87,3 @@ def _mapped(mapper: Expr | None) -> RowFunction:
         return result if result is None or isinstance(result, Row) else Row(value=result)
 
     return mapped
-
-
-def _forwards_duplicates(node: Node) -> bool:
-    # Decided by where the table comes from: a versioned source, or one without a store that could tell old values.
-    parent = node.parents[0]
-    materialized = getattr(parent, "materialized", None)
-    if materialized is not None:
-        return bool(materialized.is_versioned)
-    if isinstance(parent, TableSource):
-        return True
-    return isinstance(parent, (TableFilter, TableMapValues)) and _forwards_duplicates(parent)

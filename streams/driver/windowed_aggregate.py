@@ -13,9 +13,10 @@ from streams.driver.stream_times import StreamTimes
 from streams.driver.window_state import Outcome, Slot, WindowState
 from streams.expressions import evaluate
 from streams.nodes import Materialized, WindowedAggregate
+from streams.reasons import BEFORE_WINDOWS, LATE, NULL_KEY, NULL_VALUE
 from streams.rows import Row
-from suppress.window_rules import Window, close_wait_us, lateness_us
-from suppress.windows import SlidingWindows
+from suppress.window_rules import close_wait_us, lateness_us
+from suppress.windows import SessionWindows, SlidingWindows
 from versioned.durations import duration_us
 
 _LOG: Final = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class WindowedAggregateProcessor(Processor):
         if node.windows is None:
             raise TypeError(f"{node.name} has no windows")
         self._late_policy = node.late_policy
+        self.metrics.store_type = "session" if isinstance(node.windows, SessionWindows) else "window"
         self._group_key = node.group_key
         self._aggregator = Aggregator(node.aggregation)
         self._unit_us = stored.time_resolution.value
@@ -48,7 +50,7 @@ class WindowedAggregateProcessor(Processor):
         """One record; gives a change of the table for each window that it changes."""
         key = self._key_of(change)
         if key is None or (change.new is None and isinstance(self._state.windows, SlidingWindows)):
-            self._skip(change, "null key" if key is None else "null value")
+            self.skip(change, NULL_KEY if key is None else NULL_VALUE)
             return
         ts_us = change.ts_us // self._unit_us * self._unit_us
         stream_time_us = self._times.advance(self.context.partition, key, ts_us)
@@ -96,14 +98,9 @@ class WindowedAggregateProcessor(Processor):
             self._purged_at_us = slowest_us
             self._state.purge(slowest_us)
 
-    def _skip(self, change: Change, reason: str) -> None:
-        self.metrics.count("skipped")
-        self.metrics.count("dropped")
-        self.context.reject(self.node, change, reason)
-
     def _refuse(self, change: Change, outcome: Outcome, stream_time_us: int) -> None:
         if not outcome.is_late:
-            self._skip(change, "before the start of the unlimited window")
+            self.skip(change, BEFORE_WINDOWS)
             return
         self.metrics.count("late")
         self.metrics.count("dropped")
@@ -115,4 +112,4 @@ class WindowedAggregateProcessor(Processor):
             close_wait_us(self._state.windows, self._unit_us),
         )
         if self._late_policy == "side_table":
-            self.context.reject(self.node, change, "late")
+            self.context.reject(self.node, change, LATE)

@@ -27,7 +27,7 @@ from streams.spark.rejects import Rejects
 from streams.spark.sources import CLOCK, EVOLUTION_SETTINGS, SOURCE, SparkSource, records_of, unite
 from versioned import faults
 from versioned.commit import history, own_details, session_settings
-from versioned.durations import Duration, duration_us, instant, instant_us
+from versioned.durations import Duration, duration_us, instant
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, check_columns
 
@@ -105,6 +105,15 @@ class StreamingApplication:
         """Where a table of this application lies."""
         return self._root.child(name)
 
+    def tables(self) -> list[TableRef]:
+        """Every table of this application but the ledger: the operators' and the rejects."""
+        return self._tables()
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session."""
+        return self._spark
+
     def start(self, trigger: str = "available_now") -> StreamingQuery:
         """Start the query.
 
@@ -137,7 +146,7 @@ class StreamingApplication:
             arrived = _arrived(input_rows)
             if not any(topic in self._sources for topic in arrived):
                 return
-            clock_us = instant_us(next(iter(arrived.values()))[1])
+            clock_us = next(iter(arrived.values()))[1]
             batch = self._batch(frame.sparkSession, batch_id, clock_us)
             counted = {topic: count for topic, (count, _) in arrived.items() if topic in self._sources}
             self._process(batch, input_rows, counted, started)
@@ -311,9 +320,9 @@ def _source_nodes(topology: Topology) -> list[StreamSource | TableSource | Globa
     return [node for node in topology if isinstance(node, (StreamSource, TableSource, GlobalTableSource))]
 
 
-def _arrived(rows: DataFrame) -> dict[str, tuple[int, datetime]]:
-    """Per topic the number of records, and the batch clock."""
-    counted = rows.groupBy(SOURCE).agg(F.count("*").alias("n"), F.max(CLOCK).alias("clock")).collect()
+def _arrived(rows: DataFrame) -> dict[str, tuple[int, int]]:
+    """Per topic the number of records, and the batch clock in microseconds."""
+    counted = rows.groupBy(SOURCE).agg(F.count("*").alias("n"), F.max(F.unix_micros(CLOCK)).alias("clock")).collect()
     return {row[SOURCE]: (row["n"], row["clock"]) for row in counted}
 
 

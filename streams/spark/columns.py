@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import Column
+from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F
 
 from streams.expressions import Expr, operation
+from streams.rows import Row
 from versioned.errors import ConfigurationError
 
 
@@ -22,18 +24,40 @@ def to_column(expr: Expr, bindings: Mapping[str, Column], fields: Mapping[str, S
     """
     op, args = operation(expr)
     if op == "lit":
-        return F.lit(args[0])
+        return _constant(args[0])
     if op == "ref":
         return bindings[args[0]]
     if op == "field":
         return to_column(args[0], bindings, fields).getField(args[1])
     if op == "struct":
-        return F.struct(*(to_column(arg, bindings, fields).alias(name) for name, arg in zip(args[0], args[1:], strict=True)))
+        parts = zip(args[0], args[1:], strict=True)
+        return F.struct(*(to_column(arg, bindings, fields).alias(name) for name, arg in parts))
+    if op == "row":
+        value = to_column(args[1], bindings, fields)
+        return F.when(value.isNotNull(), F.struct(value.alias(args[0])))
     if op == "python":
-        return F.udf(args[0], args[1], useArrow=True)(*(to_column(arg, bindings, fields) for arg in args[2:]))
+        return F.udf(_on_plain_rows(args[0]), args[1], useArrow=True)(
+            *(to_column(arg, bindings, fields) for arg in args[2:])
+        )
     if op == "merge":
         return _merged(args, bindings, fields or {})
     return _COLUMNS[op](*(to_column(arg, bindings, fields) if isinstance(arg, Expr) else arg for arg in args))
+
+
+def _constant(value: Any) -> Column:
+    # Integers are 64-bit in expressions; Spark would take the narrowest type that holds the constant.
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    return F.lit(value).cast("bigint") if is_integer else F.lit(value)
+
+
+def _on_plain_rows(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The user's function with the rows that the driver would give it."""
+
+    def called(*args: Any) -> Any:
+        result = function(*(Row(arg.asDict()) if isinstance(arg, SparkRow) else arg for arg in args))
+        return dict(result) if isinstance(result, Mapping) else result
+
+    return called
 
 
 def _merged(rows: Sequence[Expr], bindings: Mapping[str, Column], fields: Mapping[str, Sequence[str]]) -> Column:

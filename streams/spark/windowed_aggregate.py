@@ -10,9 +10,10 @@ stream time passes its end plus grace, so no second copy of the state is kept.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
@@ -39,6 +40,7 @@ from versioned.commit import Append, ReplaceWhere, commit, is_missing
 from versioned.identifiers import TableRef, check_columns, quote, text_literal
 from versioned.put import read_table
 
+_LOG: Final = logging.getLogger(__name__)
 START, END, MAX_TS, OPEN = "windowStart", "windowEnd", "maxTs", "_open"
 _START_US, _END_US, _CLOSE_US = "_start_us", "_end_us", "_close_us"
 
@@ -100,6 +102,10 @@ class WindowedAggregateOperator(Operator[WindowedAggregate]):
 
     def report(self, batch: Batch) -> NodeReport:
         told = self.survey
+        if told.late:
+            _LOG.debug("%s: %d records came after all their windows had closed; dropped.", self.node.name, told.late)
+            if self.node.late_policy == "side_table":
+                batch.reject(self.node.name, self._late_records(), F.lit("LATE"))
         total = told.accepted + told.late + told.rejected
         counts = {"input": total, "accepted": told.accepted, "late": told.late, "rejected": told.rejected}
         counts["expired-window-record-drop"] = told.expired_assignments
@@ -178,6 +184,12 @@ class WindowedAggregateOperator(Operator[WindowedAggregate]):
     def _accepted(self) -> DataFrame:
         return self._rows().where(~F.col("_late"))
 
+    def _late_records(self) -> DataFrame:
+        """The records that no window took."""
+        rows = self._rows()
+        taken = rows.where(~F.col("_late")).select(SCOPE, PLACE)
+        return rows.join(taken, [SCOPE, PLACE], "left_anti").dropDuplicates([SCOPE, PLACE])
+
     def _told(self, rows: list[Row]) -> Survey:
         times = self._times_before()
         for row in rows:
@@ -189,7 +201,7 @@ class WindowedAggregateOperator(Operator[WindowedAggregate]):
     def _parts(self) -> list[Part]:
         aggregation = self.node.aggregation
         if aggregation.kind == "count":
-            return [Part(aggregation.output, F.lit(1).cast("long"), F.sum)]
+            return [Part(aggregation.output, self._counted(), F.sum)]
         assert aggregation.value is not None
         value = to_column(aggregation.value, {"key": F.col(KEY), "value": F.col(VALUE)})
         if aggregation.kind == "avg":
@@ -197,6 +209,13 @@ class WindowedAggregateOperator(Operator[WindowedAggregate]):
             return [Part("_sum", number, F.sum), Part("_count", number.isNotNull().cast("long"), F.sum)]
         merge: Final[dict[str, Callable[[Column], Column]]] = {"sum": F.sum, "min": F.min, "max": F.max}
         return [Part(aggregation.output, value, merge[aggregation.kind])]
+
+    def _counted(self) -> Column:
+        """1 for each record, or for each whose counted value is not null."""
+        value = self.node.aggregation.value
+        if value is None:
+            return F.lit(1).cast("long")
+        return to_column(value, {"key": F.col(KEY), "value": F.col(VALUE)}).isNotNull().cast("long")
 
     def _result(self) -> Column:
         aggregation = self.node.aggregation

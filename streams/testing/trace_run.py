@@ -8,7 +8,7 @@ from typing import Any, Final
 from streams.driver.driver import OutputRecord, TopologyTestDriver
 from streams.driver.keys import WINDOW_END, WINDOW_START
 from streams.nodes import Topology
-from versioned.errors import BufferFullError, ConfigurationError, TopologyError
+from versioned.errors import BufferFullError, ConfigurationError, RecordError, TopologyError
 
 _US: Final = 1_000
 
@@ -46,8 +46,8 @@ def run_topology(
             before(step)
         try:
             _apply(driver, step)
-        except BufferFullError as full:
-            actual["error"] = {"input_index": index, "message": str(full)}
+        except (BufferFullError, RecordError) as failure:
+            actual["error"] = {"input_index": index, "message": str(failure)}
             break
         for sink in sinks:
             named = {"sink": sink} if len(sinks) > 1 else {}

@@ -9,21 +9,13 @@ from typing import Any, Final
 from streams.driver.driver import TopologyTestDriver
 from streams.driver.keys import WINDOW_START
 from streams.driver.suppress import SuppressProcessor
-from streams.expressions import Expr, trace
-from streams.functions import coalesce, concat
-from streams.nodes import (
-    Aggregation,
-    ChangelogSink,
-    Materialized,
-    Node,
-    StreamSource,
-    StreamStreamJoin,
-    Suppress,
-    Topology,
-    WindowedAggregate,
-)
+from streams.expressions import Expr
+from streams.functions import coalesce, concat, starts_with
+from streams.ktable import KTable
+from streams.nodes import Materialized, Topology
 from streams.rows import Row
 from streams.testing.trace_run import run_topology
+from streams.topology import StreamsBuilder
 from suppress.buffer_config import BufferConfig, EagerBufferConfig, StrictBufferConfig
 from suppress.buffer_rules import BufferedRow
 from suppress.suppressed import Suppressed
@@ -32,6 +24,7 @@ from versioned.durations import Resolution
 
 _US: Final = 1_000
 _LONG_BYTES: Final = 8
+_INPUT_TOPIC_LENGTH: Final = len("in")
 #: Kafka's bytes of a buffered record beside topic, key and values: buffer time, timestamp, offset, partition.
 _FIXED_BYTES: Final = 8 + 8 + 8 + 4
 #: Length of the name of the repartition topic that Kafka generates for a grouped table in these traces.
@@ -106,11 +99,15 @@ class KafkaSize:
         prior_bytes = value_bytes(row.prior)
         if row.prior is None:
             prior_bytes = self._prior_bytes.setdefault(row.key, self._bytes_at_start(row.key))
-        # Kafka never sends the old value of a session that it updates in place.
-        has_no_old = row.old == row.prior or (isinstance(self._windows, SessionWindows) and row.value is not None)
-        old_bytes = 0 if has_no_old else value_bytes(row.old)
+        old_bytes = 0 if row.old == row.prior or self._is_without_old(row) else value_bytes(row.old)
         context = _FIXED_BYTES + self._topic_length + self._key_bytes(row.key)
         return context + prior_bytes + old_bytes + value_bytes(row.value)
+
+    def _is_without_old(self, row: BufferedRow) -> bool:
+        # Kafka never sends the old value of a session that it updates in place, and where one record makes the same
+        # sliding window twice (right of its predecessor, and its own) it starts from the same value both times.
+        in_place = isinstance(self._windows, SessionWindows) and row.value is not None
+        return in_place or (isinstance(self._windows, SlidingWindows) and row.old == row.value)
 
     def _bytes_at_start(self, key: Any) -> int:
         if self._windows is None or isinstance(self._windows, SessionWindows):
@@ -131,57 +128,39 @@ def value_bytes(value: Row | None) -> int:
     return len(field.encode()) if isinstance(field, str) else _LONG_BYTES
 
 
-def aggregation_of(kind: str) -> Aggregation:
-    """The aggregation of a scenario; the texts of null values are ``null``."""
-
-    def joined(left: Row | None, right: Row | None) -> dict[str, str]:
-        return {"v": _text(left) + _text(right)}
-
-    if kind == "count":
-        return Aggregation("count")
-    if kind == "reduce_concat":
-        return Aggregation("reduce", "v", adder=joined)
-
-    def added(key: Row, value: Row | None, aggregate: Row | None) -> dict[str, str] | None:
-        if kind == "aggregate_reset" and _text(value) == "RESET":
-            return None
-        return joined(aggregate, value)
-
-    return Aggregation(
-        "aggregate", "v", initializer=lambda: {"v": ""}, adder=added, merger=lambda key, left, right: joined(left, right)
-    )
-
-
 def run_windowed(scenario: Mapping[str, Any]) -> dict[str, Any]:
     """``windowed_aggregate`` and ``suppress_windowed``."""
     params = scenario["params"]
-    size = KafkaSize(2, windows_of(params["window"]), _LONG_BYTES if params["agg"] == "count" else 0)
-    sinks = ["raw", "out"] if params.get("raw") else ["out"]
+    size = KafkaSize(_INPUT_TOPIC_LENGTH, windows_of(params["window"]), _LONG_BYTES if params["agg"] == "count" else 0)
 
     def build() -> Topology:
-        table = windowed_table(params)
-        nodes: list[Node] = [*table.parents, table]
+        builder = StreamsBuilder()
+        table = windowed_table(builder, params)
         if params.get("raw"):
-            nodes.append(ChangelogSink("raw", (table,)))
+            table.to_changelog("raw")
         if "suppress" in params:
-            table = Suppress("sup", (table,), suppressed_of(params["suppress"], size))
-            nodes.append(table)
-        return Topology((*nodes, ChangelogSink("out", (table,))))
+            table = table.suppress(suppressed_of(params["suppress"], size), name="sup")
+        table.to_changelog("out")
+        return builder.build()
 
     probe = buffer_size if "suppress" in params else None
-    return run_topology(scenario, build, sinks, probe=probe, before=size.step.note, dropped=kafka_drops)
+    return run_topology(scenario, build, sinks_of(params), probe=probe, before=size.step.note, dropped=kafka_drops)
 
 
-def windowed_table(params: Mapping[str, Any]) -> Node:
+def windowed_table(builder: StreamsBuilder, params: Mapping[str, Any]) -> KTable:
     """The windowed aggregate of a scenario over the topic ``in``."""
     retention = params.get("store_retention_ms")
     stored = Materialized(
         time_resolution=Resolution.MILLISECOND,
         retention=None if retention is None else timedelta(milliseconds=retention),
     )
-    source = StreamSource("in", topic="in", value=("v",))
-    windows, aggregation = windows_of(params["window"]), aggregation_of(params["agg"])
-    return WindowedAggregate("agg", (source,), windows, aggregation, materialized=stored)
+    grouped = builder.stream("in", value="v").group_by_key().windowed_by(windows_of(params["window"]))
+    if params["agg"] == "count":
+        return grouped.count(materialized=stored, name="agg")
+    if params["agg"] == "reduce_concat":
+        return grouped.reduce(_joined, materialized=stored, name="agg")
+    added = _added_or_reset if params["agg"] == "aggregate_reset" else _added
+    return grouped.aggregate(lambda: {"v": ""}, added, merger=_merged, materialized=stored, name="agg")
 
 
 def run_stream_stream_join(scenario: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,22 +168,83 @@ def run_stream_stream_join(scenario: Mapping[str, Any]) -> dict[str, Any]:
     params = scenario["params"]
 
     def build() -> Topology:
-        before, after, grace = (params[name] * _US for name in ("before_ms", "after_ms", "grace_ms"))
-        left, right = (StreamSource(side, topic=side, value=("v",)) for side in ("left", "right"))
-        windows = JoinWindows(before, after, grace)
-        join = StreamStreamJoin("join", (left, right), params["type"], windows, joiner())
-        return Topology((left, right, join, ChangelogSink("out", (join,))))
+        builder = StreamsBuilder()
+        left, right = (builder.stream(side, value="v") for side in ("left", "right"))
+        windows = JoinWindows(*(params[name] * _US for name in ("before_ms", "after_ms", "grace_ms")))
+        join = {"inner": left.join, "left": left.left_join, "outer": left.outer_join}[params["type"]]
+        join(right, pair, windows=windows, name="join").to_changelog("out")
+        return builder.build()
 
     return run_topology(scenario, build, ["out"])
 
 
-def joiner() -> Expr:
-    """The joiner of every trace: ``(left,right)`` with the text ``null`` for a missing side."""
-    return trace(
-        lambda left, right: {"v": concat("(", coalesce(left.v, "null"), ",", coalesce(right.v, "null"), ")")},
-        "left",
-        "right",
+def run_time_limit(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """``suppress_time_limit``: over a table, a filtered table, a grouped table or a windowed one."""
+    params = scenario["params"]
+    size = size_of_limit(params)
+
+    def build() -> Topology:
+        builder = StreamsBuilder()
+        table = limited_table(builder, params)
+        if params.get("raw"):
+            table.to_changelog("raw")
+        suppressed = suppressed_of(params["suppress"], size, params.get("timer", "first"))
+        downstream_of(builder, params, table.suppress(suppressed, name="sup"), size).to_changelog("out")
+        return builder.build()
+
+    return run_topology(
+        scenario, build, sinks_of(params), probe=buffer_size, before=size.step.note, dropped=kafka_drops
     )
+
+
+def sinks_of(params: Mapping[str, Any]) -> list[str]:
+    """The sinks of a scenario with one before and one after the suppression, or only the latter."""
+    return ["raw", "out"] if params.get("raw") else ["out"]
+
+
+def size_of_limit(params: Mapping[str, Any]) -> KafkaSize:
+    """Kafka's size for the table that a time limit is put on."""
+    if params["source"] == "windowed":
+        start_bytes = _LONG_BYTES if params["agg"] == "count" else 0
+        return KafkaSize(_INPUT_TOPIC_LENGTH, windows_of(params["window"]), start_bytes)
+    return KafkaSize(_REPARTITION_TOPIC_LENGTH if params["source"] == "count" else _INPUT_TOPIC_LENGTH)
+
+
+def limited_table(builder: StreamsBuilder, params: Mapping[str, Any]) -> KTable:
+    """The table that is suppressed."""
+    if params["source"] == "windowed":
+        return windowed_table(builder, params)
+    source = table_of(builder, "in")
+    if params["source"] == "count":
+        return source.group_by("v").count(name="count")
+    if params["source"] == "filter":
+        prefix = params["predicate"]["arg"]
+        return source.filter(lambda value: starts_with(value.v, prefix), name="filter")
+    return source
+
+
+def downstream_of(builder: StreamsBuilder, params: Mapping[str, Any], table: KTable, size: KafkaSize) -> KTable:
+    """What follows the suppressed table before the sink."""
+    kind = params.get("downstream", "stream")
+    if kind == "group_count":
+        return table.group_by(lambda key, value: key).count(name="downstream")
+    if kind == "suppress_again":
+        return table.suppress(suppressed_of(params["suppress2"], size), name="sup")
+    if kind == "outer_join_left":
+        return table.outer_join(table_of(builder, "other"), pair, name="downstream")
+    if kind == "outer_join_right":
+        return table_of(builder, "other").outer_join(table, pair, name="downstream")
+    return table
+
+
+def table_of(builder: StreamsBuilder, topic: str) -> KTable:
+    """A plain, stored table."""
+    return builder.table(topic, Materialized(name=f"{topic}-store"), value="v")
+
+
+def pair(left: Expr, right: Expr) -> dict[str, Expr]:
+    """The joiner of every trace: ``(left,right)``, with the text ``null`` for a missing side."""
+    return {"v": concat("(", coalesce(left.v, "null"), ",", coalesce(right.v, "null"), ")")}
 
 
 def buffer_size(driver: TopologyTestDriver) -> tuple[int, int]:
@@ -218,6 +258,22 @@ def kafka_drops(driver: TopologyTestDriver) -> int:
     return driver.total("skipped") + driver.total("expired")
 
 
+def _joined(left: Row | None, right: Row | None) -> dict[str, str]:
+    return {"v": _text(left) + _text(right)}
+
+
+def _added(key: Row, value: Row | None, aggregate: Row | None) -> dict[str, str]:
+    return _joined(aggregate, value)
+
+
+def _added_or_reset(key: Row, value: Row | None, aggregate: Row | None) -> dict[str, str] | None:
+    return None if _text(value) == "RESET" else _joined(aggregate, value)
+
+
+def _merged(key: Row, left: Row | None, right: Row | None) -> dict[str, str]:
+    return _joined(left, right)
+
+
 def _text(value: Row | None) -> str:
     return "null" if value is None else str(value.v)
 
@@ -226,4 +282,5 @@ RUNNERS: Final[dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
     "windowed_aggregate": run_windowed,
     "suppress_windowed": run_windowed,
     "stream_stream_join": run_stream_stream_join,
+    "suppress_time_limit": run_time_limit,
 }

@@ -1,51 +1,60 @@
 """Runs traces of Kafka Streams: ``python -m streams.testing.traces FILE... --engine driver --out OUT.json``.
 
-A file is a list of scenarios (``id``, ``op``, ``params``, ``steps``, ``expected``). Each is run without looking at what is
-expected; the actual outcome is written per id, in the shape of ``expected``, and then compared with it.
+A file is a list of scenarios (``id``, ``op``, ``params``, ``steps``, ``expected``). Each is run without looking at what
+is expected; the actual outcome is written per id, in the shape of ``expected``, and then compared with it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from streams.testing.trace_engines import ENGINES, Actual, Scenario, runner_of
 from versioned.errors import ConfigurationError
 
-Scenario = Mapping[str, Any]
-Actual = dict[str, Any]
-Runner = Callable[[Scenario], Actual]
-
 #: The fields of ``expected`` that are compared; of ``error`` only that there is one and at which step.
-COMPARED: Final = ("outputs", "returns", "dropped", "buffer", "versioned", "ok")
+COMPARED: Final = ("outputs", "returns", "dropped", "buffer", "versioned")
 
-#: Engine name, then operation name, to the function that runs a scenario.
-RUNNERS: Final[dict[str, dict[str, Runner]]] = {"driver": {}, "spark": {}}
+#: What a scenario says about its outcome; no engine sees it.
+_ANSWERS: Final = ("expected", "kafka", "kip_outputs")
 
 
-def register(engine: str, runners: Mapping[str, Runner]) -> None:
-    """Make an engine able to run operations."""
-    RUNNERS.setdefault(engine, {}).update(runners)
+def run(scenarios: Sequence[Scenario], engine: str) -> dict[str, Actual]:
+    """What an engine makes of scenarios, by id, in their order.
+
+    Raises:
+        ConfigurationError: the engine does not run an operation.
+    """
+    by_operation: dict[str, list[Scenario]] = {}
+    for scenario in scenarios:
+        question = {name: part for name, part in scenario.items() if name not in _ANSWERS}
+        by_operation.setdefault(scenario["op"], []).append(question)
+    runners = {operation: runner_of(engine, operation) for operation in by_operation}
+    outcomes: dict[str, Actual] = {}
+    for operation, questions in by_operation.items():
+        outcomes.update(runners[operation](questions))
+    return {scenario["id"]: outcomes[scenario["id"]] for scenario in scenarios}
 
 
 def run_scenario(scenario: Scenario, engine: str) -> Actual:
-    """The actual outcome of one scenario.
+    """What an engine makes of one scenario.
 
     Raises:
-        ConfigurationError: the engine does not run this operation.
+        ConfigurationError: the engine does not run its operation.
     """
-    runner = RUNNERS.get(engine, {}).get(scenario["op"])
-    if runner is None:
-        known = sorted(RUNNERS.get(engine, {}))
-        raise ConfigurationError(f'The engine "{engine}" does not run "{scenario["op"]}"; it runs {known}.')
-    return runner({name: part for name, part in scenario.items() if name not in ("expected", "kafka", "kip_outputs")})
+    return run([scenario], engine)[scenario["id"]]
 
 
 def first_difference(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str | None:
     """What differs first, as text; ``None`` if nothing that counts does."""
+    if "ok" in expected:
+        # Of a plan that is refused only that it is refused.
+        return None if expected["ok"] == actual["ok"] else f"ok: expected {expected['ok']}, got {actual['ok']}"
     wanted_error, error = expected.get("error"), actual.get("error")
     if (wanted_error is None) != (error is None):
         return f"error: expected {wanted_error}, got {error}"
@@ -54,41 +63,45 @@ def first_difference(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> 
     failing = wanted_error["input_index"] if wanted_error else None
     for name in COMPARED:
         if name in expected:
-            difference = _list_difference(
-                name, _before(expected[name], failing), _before(actual.get(name), failing)
-            )
+            wanted, got = (_before(_shape(items), failing) for items in (expected[name], actual.get(name)))
+            difference = _list_difference(name, wanted, got)
             if difference:
                 return difference
     return None
 
 
-def compare(scenarios: Iterable[Scenario], engine: str) -> tuple[dict[str, Actual], dict[str, str]]:
-    """The actual outcome per id, and the first difference of each one that failed."""
-    outcomes: dict[str, Actual] = {}
-    failures: dict[str, str] = {}
-    for scenario in scenarios:
-        outcomes[scenario["id"]] = actual = run_scenario(scenario, engine)
-        difference = first_difference(scenario["expected"], actual)
-        if difference:
-            failures[scenario["id"]] = difference
-    return outcomes, failures
+def differences(scenarios: Sequence[Scenario], outcomes: Mapping[str, Actual]) -> dict[str, str]:
+    """The first difference of each scenario that failed, by id."""
+    found = {scenario["id"]: first_difference(scenario["expected"], outcomes[scenario["id"]]) for scenario in scenarios}
+    return {name: difference for name, difference in found.items() if difference is not None}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code, 1 if a scenario failed."""
-    parser = argparse.ArgumentParser(prog="python -m streams.testing.traces", description=__doc__)
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON lists of scenarios")
-    parser.add_argument("--engine", choices=sorted(RUNNERS), default="driver")
-    parser.add_argument("--out", type=Path, help="where the actual outcomes go, as JSON by scenario id")
-    options = parser.parse_args(arguments)
+    """The command line; returns the exit code: 1 if a scenario failed, 2 if the engine cannot run one."""
+    options = _options(arguments)
+    # Expired look-ups are part of many scenarios; their warnings would hide the result.
+    logging.getLogger("streams").setLevel(logging.ERROR)
     scenarios = [scenario for path in options.files for scenario in json.loads(path.read_text(encoding="utf-8"))]
-    outcomes, failures = compare(scenarios, options.engine)
+    try:
+        outcomes = run(scenarios, options.engine)
+    except ConfigurationError as refusal:
+        sys.stderr.write(f"{refusal}\n")
+        return 2
     if options.out:
         options.out.write_text(json.dumps(outcomes, indent=1), encoding="utf-8")
+    failures = differences(scenarios, outcomes)
     for name, difference in failures.items():
         sys.stdout.write(f"{name}: {difference}\n")
     sys.stdout.write(f"{len(outcomes) - len(failures)} passed, {len(failures)} failed\n")
     return 1 if failures else 0
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m streams.testing.traces", description=__doc__)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON lists of scenarios")
+    parser.add_argument("--engine", choices=ENGINES, default="driver")
+    parser.add_argument("--out", type=Path, help="where the actual outcomes go, as JSON by scenario id")
+    return parser.parse_args(arguments)
 
 
 def _before(items: Any, failing: int | None) -> Any:
@@ -96,6 +109,13 @@ def _before(items: Any, failing: int | None) -> Any:
     if failing is None or not isinstance(items, list):
         return items
     return [item for item in items if (item["input_index"] if isinstance(item, dict) else item[0]) < failing]
+
+
+def _shape(items: Any) -> Any:
+    # Of an error only its presence counts, for a single call as well.
+    if not isinstance(items, list):
+        return items
+    return [item | {"error": True} if isinstance(item, dict) and "error" in item else item for item in items]
 
 
 def _list_difference(name: str, expected: Any, actual: Any) -> str | None:
@@ -110,15 +130,6 @@ def _list_difference(name: str, expected: Any, actual: Any) -> str | None:
             return f"{name}[{position}]: expected {wanted}, got {got}"
     return None
 
-
-def _register_driver() -> None:
-    # Imported late: the adapters import this module's types.
-    from streams.testing import trace_windows
-
-    register("driver", trace_windows.RUNNERS)
-
-
-_register_driver()
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -38,7 +38,7 @@ def feed(buffer: SuppressBuffer, records: Iterable[Record], now_us: int = 0) -> 
     return [shown(buffer.put(update(*record), now_us)) for record in records]
 
 
-def eviction_table(**bounds: int) -> SuppressBuffer:
+def eviction_table(**bounds: Any) -> SuppressBuffer:
     rule = BufferRule("table", **{"wait_us": NEVER_US, **bounds}, timer="record", when_full="emit_early")
     return SuppressBuffer(rule, size_of=value_size)
 
@@ -115,9 +115,8 @@ def test_an_old_record_is_not_held_back_by_a_younger_one_that_came_first() -> No
 @pytest.mark.rule("R105")
 def test_the_order_of_eviction_is_the_same_for_every_kind_of_bound() -> None:
     records = [("A", "x", 2), ("B", "y", 1), ("C", "z", 3)]
-    orders = []
-    for bounds in ({"wait_us": 0}, {"max_records": 0}, {"max_bytes": 0}):
-        orders.append([row for step in feed(eviction_table(**bounds), records) for row in step])
+    bounds = ({"wait_us": 0}, {"max_records": 0}, {"max_bytes": 0})
+    orders = [[row for step in feed(eviction_table(**bound), records) for row in step] for bound in bounds]
     assert orders[0] == orders[1] == orders[2]
 
 
@@ -184,7 +183,7 @@ def test_ties_leave_in_the_canonical_order_of_their_keys(keys: list[Any], expect
 @pytest.mark.parametrize(
     ("bounds", "words"), [({"max_records": 2}, "3 of 2 records"), ({"max_bytes": 4}, "6 of 4 bytes")]
 )
-def test_a_full_strict_buffer_shuts_down_and_says_what_to_do(bounds: dict[str, int], words: str) -> None:
+def test_a_full_strict_buffer_shuts_down_and_says_what_to_do(bounds: dict[str, Any], words: str) -> None:
     buffer = SuppressBuffer(BufferRule("alerts", NEVER_US, when_full="shut_down", **bounds), size_of=value_size)
     feed(buffer, [("A", "xx", 0), ("B", "yy", 1)])
     with pytest.raises(BufferFullError) as caught:
@@ -249,6 +248,24 @@ def test_retention_flushes_what_an_event_time_buffer_has_held_too_long() -> None
     assert ticks[4][0].cause is Cause.RETENTION
 
 
+@pytest.mark.rule("R121")
+def test_a_wall_clock_that_is_set_back_only_makes_rows_wait() -> None:
+    buffer = SuppressBuffer(BufferRule("wall", wait_us=10, clock="wall"))
+    buffer.tick(100)
+    feed(buffer, [("A", "1", 0)], now_us=40)
+    assert [shown(buffer.tick(now)) for now in (50, 109, 110)] == [[], [], [("A", "1", 0)]]
+
+
+@pytest.mark.rule("R120", "R126")
+def test_the_wall_clock_is_data_so_that_a_replay_decides_the_same() -> None:
+    def run() -> list[list[Record]]:
+        buffer = SuppressBuffer(BufferRule("wall", wait_us=10, clock="wall", retention_us=7))
+        fed = [feed(buffer, [(key, "v", ts)], now) for key, ts, now in [("A", 5, 0), ("B", 1, 4)]]
+        return [*(step for steps in fed for step in steps), *(shown(buffer.tick(now)) for now in range(5, 15))]
+
+    assert run() == run()
+
+
 def test_final_results_leave_out_tombstones() -> None:
     buffer = SuppressBuffer(BufferRule("final", wait_us=0, clock="window_end", final=True))
     buffer.put(update("A", None, 3, window=Window(0, 10)), now_us=0)
@@ -284,7 +301,7 @@ def brute_force(rule: BufferRule, records: list[Record]) -> list[list[Record]]:
     """KIP-328's algorithm over a plain list: insert or update, then take the oldest away while a bound is violated."""
     rows: list[dict[str, Any]] = []
     stream_time = -(10**9)
-    emitted = []
+    emitted: list[list[Record]] = []
     for key, value, ts in records:
         stream_time = max(stream_time, ts)
         row = next((row for row in rows if row["key"] == key), None)
@@ -346,7 +363,7 @@ def test_after_a_drain_downstream_holds_the_latest_update_of_every_key(rule: Buf
     buffer = SuppressBuffer(rule, size_of=value_size)
     emitted = [row for step in feed(buffer, records) for row in step] + shown(buffer.drain())
     assert {key: (value, ts) for key, value, ts in emitted} == {key: (value, ts) for key, value, ts in records}
-    assert buffer.records == 0 and buffer.bytes == 0
+    assert (buffer.records, buffer.bytes) == (0, 0)
 
 
 @pytest.mark.rule("R93")
@@ -372,4 +389,4 @@ def test_a_buffer_restored_from_its_rows_goes_on_as_if_nothing_had_happened(
     rows: list[BufferedRow] = first.rows()
     second = SuppressBuffer.restore(rule, rows, first.stream_time_us, size_of=value_size)
     assert before + feed(second, records[cut:]) == feed(whole, records)
-    assert second.rows() == whole.rows() and second.bytes == whole.bytes
+    assert (second.rows(), second.bytes) == (whole.rows(), whole.bytes)

@@ -87,18 +87,18 @@ def test_every_window_gets_one_final_result_and_it_is_the_last_content(windows: 
     state = counts(windows)
     rule = buffer_rule("finals", Suppressed.until_window_closes(BufferConfig.unbounded()), windows)
     buffer, order = SuppressBuffer(rule), tie_order(windows)
-    finals: list[tuple[Any, Window, Any]] = []
+    finals: list[tuple[Any, ...]] = []
+    places: dict[bytes, tuple[Any, ...]] = {}
     stream_time = -(10**9)
     for key, ts in [*history, ("flush", 1_000)]:
         stream_time = max(stream_time, ts)
         emissions = []
         for result in state.add(Row(key=key), Row(v=1), ts, stream_time).results:
             value = None if result.after is None else Row(count=result.after.state)
-            place = (key, result.window.start_us, result.window.end_us)
-            emissions += buffer.put(
-                Update(place, order([key], result.window), value, None, result.ts_us, result.window), now_us=0
-            )
-        finals += [(*emission.row.key, emission.row.value.count) for emission in emissions]
+            rank = order([key], result.window)
+            places[rank] = (key, result.window.start_us, result.window.end_us)
+            emissions += buffer.put(Update(rank, rank, value, None, result.ts_us, result.window), now_us=0)
+        finals += [(*places[emission.row.order], emission.row.value.count) for emission in emissions]
     stored = [
         (key.key, window.start_us, window.end_us, slot.state)
         for key, window, slot in state.items()
@@ -164,7 +164,9 @@ def test_a_reducer_joins_the_values_of_a_window(windows: Windows, result: list[s
 
 
 def test_an_aggregate_keeps_a_plain_value_and_gives_it_as_the_output_field() -> None:
-    count_letters = Aggregation("aggregate", "letters", initializer=lambda: 0, adder=lambda key, value, total: total + 1)
+    count_letters = Aggregation(
+        "aggregate", "letters", initializer=lambda: 0, adder=lambda key, value, total: total + 1
+    )
     assert joined(count_letters, TimeWindows(10, 10, 0)) == [Row(letters=3)]
 
 

@@ -1,0 +1,44 @@
+# `make help` tells what there is. Everything is set up on first use: a virtual environment, packages, Delta's jars.
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+WORK ?= .quickstart
+.DEFAULT_GOAL := help
+
+.PHONY: help setup quickstart test test-all lint clean java
+
+help: ## what one can do
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+java:
+	@bash tools/check_java.sh
+
+$(VENV)/.installed: pyproject.toml requirements.lock | java
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet -r requirements.lock
+	$(PY) -m pip install --quiet --no-deps -e .
+	@touch $@
+
+.jars/.fetched: $(VENV)/.installed
+	$(PY) -m jobs.fetch_jars .jars
+	@touch $@
+
+setup: java $(VENV)/.installed .jars/.fetched ## virtual environment, packages and jars (done by the others as needed)
+
+quickstart: setup ## real flights and weather through a spark-submit job into versioned tables
+	$(PY) -m jobs.quickstart --work $(WORK)
+
+test: setup ## the tests that a change must pass (under 30 minutes on 2 cores)
+	$(PY) -m pytest -q -m "not slow"
+
+test-all: setup ## every test
+	$(PY) -m pytest -q
+
+lint: $(VENV)/.installed ## style, types and layers
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+clean: ## remove what the targets made, but for the virtual environment and the jars
+	rm -rf $(WORK) build dist spark-warehouse metastore_db derby.log

@@ -1,0 +1,84 @@
+"""The quickstart's picture: where a few aircraft were, version by version, and the final counts of departures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+_AIRPORT_COLOURS: Final = {"EWR": "#3b6fb6", "JFK": "#d1495b", "LGA": "#66a182"}
+_AIRCRAFT: Final = 6
+_DAYS: Final = 4
+
+
+def draw(aircraft: DataFrame, departures: DataFrame, path: Path) -> Path:
+    """Draw both panels over the same days.
+
+    Args:
+        aircraft: Versions: ``tailnum``, ``validFrom``, ``validTo``, ``origin``.
+        departures: Final counts: ``origin``, ``windowStart``, ``count``.
+        path: The PNG to write.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    first, last = _span(departures)
+    figure, (above, below) = plt.subplots(
+        2, 1, figsize=(11, 7), sharex=True, height_ratios=(3, 2), layout="constrained"
+    )
+    _draw_versions(above, _busiest(aircraft, first, last), last)
+    _draw_counts(below, departures.where(F.col("windowStart").between(first, last)).orderBy("windowStart").toPandas())
+    above.set_xlim(first, last)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+    return path
+
+
+def _span(departures: DataFrame) -> tuple[pd.Timestamp, pd.Timestamp]:
+    middle = departures.agg(F.percentile_approx(F.unix_seconds("windowStart"), 0.5)).collect()[0][0] or 0
+    first = pd.Timestamp(middle, unit="s").floor("D")
+    return first, first + pd.Timedelta(days=_DAYS)
+
+
+def _busiest(aircraft: DataFrame, first: pd.Timestamp, last: pd.Timestamp) -> pd.DataFrame:
+    shown = aircraft.where((F.col("validFrom") < last) & F.coalesce(F.col("validTo") > first, F.lit(True)))
+    busiest = shown.groupBy("tailnum").count().orderBy(F.desc("count"), "tailnum").limit(_AIRCRAFT).select("tailnum")
+    return shown.join(busiest, "tailnum").orderBy("tailnum", "validFrom").toPandas()
+
+
+def _draw_versions(axes, versions: pd.DataFrame, last: pd.Timestamp) -> None:  # type: ignore[no-untyped-def]
+    names = sorted(versions["tailnum"].unique())
+    for row in versions.itertuples():
+        end = last if pd.isna(row.validTo) else row.validTo
+        line = names.index(row.tailnum)
+        colour = _AIRPORT_COLOURS.get(row.origin, "#888888")
+        axes.barh(
+            line, end - row.validFrom, left=row.validFrom, height=0.62, color=colour, edgecolor="white", linewidth=0.8
+        )
+        axes.annotate(
+            f" {row.dest}", (row.validFrom, line), va="center", fontsize=7, color="white", annotation_clip=True
+        )
+    axes.set_yticks(range(len(names)), names)
+    axes.set_title(
+        "Versions: last departure of an aircraft, coloured by its airport, labelled with its destination", loc="left"
+    )
+
+
+def _draw_counts(axes, counts: pd.DataFrame) -> None:  # type: ignore[no-untyped-def]
+    for origin, rows in counts.groupby("origin"):
+        axes.step(
+            rows["windowStart"],
+            rows["count"],
+            where="post",
+            label=origin,
+            color=_AIRPORT_COLOURS.get(str(origin), "#888888"),
+        )
+    axes.set_title("Final departures per hour, each emitted once", loc="left")
+    axes.set_ylabel("departures")
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper right", ncols=3, frameon=False)

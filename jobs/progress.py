@@ -1,0 +1,47 @@
+"""What a running job shows: a line per batch, and at the end a summary that a person understands."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from streams.spark import BatchReport, StreamingApplication
+from versioned.put import read_table
+
+HEADER = f"{'batch':>5}  {'records':>8}  {'late':>6}  {'rejected':>8}  {'emitted':>8}  {'seconds':>7}"
+
+
+def batch_line(report: BatchReport) -> str:
+    """One batch in the columns of ``HEADER``; ``late`` counts records that came too late for a node."""
+    emitted = sum(report.emitted.values())
+    return (
+        f"{report.batch_id:>5}  {report.records:>8,}  {report.late:>6,}  {report.rejected:>8,}  {emitted:>8,}  "
+        f"{report.seconds:>7.1f}"
+    )
+
+
+def summary(app: StreamingApplication, reports: Iterable[BatchReport], frames: dict[str, DataFrame]) -> str:
+    """The whole run in a few lines: what came in, what was rejected and why, how many rows each table holds."""
+    done = list(reports)
+    records = sum((Counter(report.input) for report in done), Counter())
+    lines = [
+        f"{len(done)} micro-batches in this run: "
+        + (", ".join(f"{n:,} {topic}" for topic, n in records.items()) or "no new input")
+    ]
+    lines += [f"  put aside: {row['n']:>8,}  {row['node']}: {row['reason']}" for row in _reasons(frames["rejects"])]
+    lines += [f"  table {name:<22} {frame.count():>9,} rows" for name, frame in frames.items() if name != "rejects"]
+    lines.append(f"  all tables are plain Delta tables below {app.table('')}".rstrip("/"))
+    return "\n".join(lines)
+
+
+def tables_of(app: StreamingApplication) -> dict[str, DataFrame]:
+    """Every table of the application by name, the rejects included."""
+    return {table.short_name: read_table(app.spark, table) for table in app.tables()}
+
+
+def _reasons(rejects: DataFrame) -> list[dict[str, object]]:
+    counted = rejects.groupBy("node", "reason").agg(F.count("*").alias("n")).orderBy("node", "reason")
+    return [row.asDict() for row in counted.collect()]

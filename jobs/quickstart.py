@@ -1,0 +1,48 @@
+"""``python -m jobs.quickstart --work FOLDER``: prepare the input once, then run the job with spark-submit.
+
+What ``make quickstart`` calls. Run again, it finds the input prepared and all of it processed, and shows the tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from jobs.prepare_flights import prepare
+from jobs.session import local_jars
+
+_PROJECT = Path(__file__).parents[1]
+
+
+def submit_command(work: Path, config: Path) -> list[str]:
+    """The spark-submit command of the job; Delta's jars come from the project's folder if they are there."""
+    conf = _PROJECT / "conf"
+    jars = local_jars()
+    return [
+        str(Path(sys.executable).with_name("spark-submit")),
+        *("--properties-file", str(conf / "spark-defaults.conf")),
+        *("--driver-java-options", f"-Dlog4j2.configurationFile={(conf / 'log4j2.properties').as_uri()}"),
+        *(("--jars", jars) if jars else ()),
+        *(str(_PROJECT / "jobs" / "run.py"), "--config", str(config), "--work", str(work)),
+    ]
+
+
+def main() -> int:
+    """Prepare and run; the exit code is the job's."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--work", type=Path, required=True, help="folder for the input, the tables and the picture")
+    parser.add_argument("--config", type=Path, default=_PROJECT / "conf" / "quickstart.yaml")
+    parser.add_argument("--batches", type=int, default=24, help="micro-batches to cut the data into (default 24)")
+    parser.add_argument("--until", help="leave out what arrives on this day or later, for example 2013-02-01")
+    args = parser.parse_args()
+    print(prepare(args.work / "input", args.batches, until=args.until), flush=True)
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(_PROJECT)}
+    # The program is our own and its arguments are paths: no shell, nothing from outside.
+    return subprocess.run(submit_command(args.work, args.config), env=environment, check=False).returncode  # noqa: S603
+
+
+if __name__ == "__main__":
+    sys.exit(main())

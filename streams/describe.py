@@ -1,0 +1,246 @@
+"""A topology as text: what each node does, with its versions, windows and buffers (Kafka: ``Topology.describe``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final
+
+from streams.expressions import Expr, operation
+from streams.nodes import (
+    Aggregation,
+    ChangelogSink,
+    ForeignKeyJoin,
+    GlobalTableSource,
+    Node,
+    Output,
+    SelectKey,
+    StreamAggregate,
+    StreamFilter,
+    StreamGlobalTableJoin,
+    StreamMapValues,
+    StreamSource,
+    StreamStreamJoin,
+    StreamTableJoin,
+    Suppress,
+    TableAggregate,
+    TableFilter,
+    TableMapValues,
+    TableSink,
+    TableSource,
+    TableTableJoin,
+    Topology,
+    ToStream,
+    ToTable,
+    WindowedAggregate,
+)
+from streams.options import FOREVER
+from streams.plan_checks import is_versioned, materialized_of
+from suppress.buffer_config import EagerBufferConfig, StrictBufferConfig
+from suppress.suppressed import UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
+from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, Windows
+
+_UNITS: Final = (
+    (86_400_000_000, "day"),
+    (3_600_000_000, "hour"),
+    (60_000_000, "minute"),
+    (1_000_000, "second"),
+    (1_000, "millisecond"),
+    (1, "microsecond"),
+)
+
+
+def describe(topology: Topology) -> str:
+    """Every node in plan order: its kind and options, where it reads from, and where its rows go.
+
+    Example:
+        >>> source = StreamSource("clicks", topic="clicks")
+        >>> print(describe(Topology((source, ChangelogSink("out", (source,))))))
+        clicks: stream of topic clicks, key (key), time ts
+            -> out
+        out: changelog sink, every change
+            <- clicks
+    """
+    return "\n".join(line for node in topology for line in _lines(topology, node))
+
+
+def what_it_is(node: Node) -> list[str]:
+    """What a node does, in a few phrases: its kind first."""
+    kind = _PHRASES[type(node)](node)
+    if node.output is Output.TABLE and not isinstance(node, (TableSource, GlobalTableSource)):
+        kind += _stored(node)
+    return kind
+
+
+def span(duration: timedelta) -> str:
+    """A duration in words: its largest whole units.
+
+    >>> span(timedelta(hours=26))
+    '1 day 2 hours'
+    """
+    if duration == FOREVER:
+        return "for ever"
+    return span_us(duration // timedelta(microseconds=1))
+
+
+def span_us(duration_us: int) -> str:
+    """A duration in microseconds, in words."""
+    words = []
+    rest = abs(duration_us)
+    for unit_us, unit in _UNITS:
+        count, rest = divmod(rest, unit_us)
+        if count:
+            words.append(f"{count} {unit}{'s' if count > 1 else ''}")
+    return ("-" if duration_us < 0 else "") + (" ".join(words) or "0")
+
+
+def _lines(topology: Topology, node: Node) -> list[str]:
+    lines = [f"{node.name}: {', '.join(what_it_is(node))}"]
+    if node.parents:
+        lines.append(f"    <- {', '.join(parent.name for parent in node.parents)}")
+    children = topology.children(node)
+    if children:
+        lines.append(f"    -> {', '.join(child.name for child in children)}")
+    return lines
+
+
+def _source(kind: str) -> Callable[[Any], list[str]]:
+    def phrases(node: StreamSource | TableSource | GlobalTableSource) -> list[str]:
+        told = [f"{kind} of topic {node.topic}", f"key ({', '.join(node.key)})", f"time {node.timestamp}"]
+        if isinstance(node, TableSource):
+            told += _reordered(node.reorder) + _stored(node)
+        return told
+
+    return phrases
+
+
+def _stored(node: Node) -> list[str]:
+    materialized = materialized_of(node)
+    if materialized is None:
+        return ["versioned (inherited)"] if is_versioned(node) else []
+    name = [f"store {materialized.name}"] if materialized.name not in (None, node.name) else []
+    if not materialized.is_versioned:
+        kept = [] if materialized.retention is None else [f"retention {span(materialized.retention)}"]
+        return [*name, *kept]
+    history = materialized.history_retention or timedelta()
+    grace = history if materialized.grace is None else materialized.grace
+    told = ["versioned", f"history {span(history)}", f"grace {span(grace)}"]
+    if materialized.time_scope != "partition":
+        told.append(f"stream time per {materialized.time_scope}")
+    return [*told, *name]
+
+
+def _reordered(reorder: timedelta | None) -> list[str]:
+    return [] if reorder is None else [f"reordered within {span(reorder)}"]
+
+
+def _join(kind: str) -> Callable[[Any], list[str]]:
+    def phrases(node: Any) -> list[str]:
+        told = [f"{node.kind} {kind}"]
+        if isinstance(node, StreamTableJoin) and node.joined.grace is not None:
+            told.append(f"grace {span(node.joined.grace)}")
+        if isinstance(node, StreamStreamJoin) and node.windows is not None:
+            told.append(_join_windows(node.windows))
+        if isinstance(node, TableTableJoin) and node.history == "complete":
+            told.append("complete history")
+        return told
+
+    return phrases
+
+
+def _join_windows(windows: JoinWindows) -> str:
+    before, after = span_us(windows.before_us), span_us(windows.after_us)
+    return f"{before} before to {after} after, grace {span_us(windows.grace_us)}"
+
+
+def _aggregate(node: StreamAggregate | TableAggregate) -> list[str]:
+    return [_aggregation(node.aggregation), *_grouped(node.group_key)]
+
+
+def _windowed_aggregate(node: WindowedAggregate) -> list[str]:
+    windows = [] if node.windows is None else [windows_in_words(node.windows)]
+    return [f"windowed {_aggregation(node.aggregation)}", *windows, *_grouped(node.group_key)]
+
+
+def _aggregation(aggregation: Aggregation) -> str:
+    return aggregation.kind if aggregation.value is None else f"{aggregation.kind} of {aggregation.value!r}"
+
+
+def _grouped(key: Expr | None) -> list[str]:
+    return [] if key is None else [f"by {_key(key)}"]
+
+
+def _key(key: Expr | None) -> str:
+    # A key that is one field of the value reads better as that field alone.
+    if key is None:
+        return "the key"
+    op, args = operation(key)
+    return repr(args[1]) if op == "row" else repr(key)
+
+
+def windows_in_words(windows: Windows) -> str:
+    """Windows with their sizes and grace.
+
+    >>> windows_in_words(TimeWindows.of("1 hour").grace("10 minutes"))
+    'tumbling windows of 1 hour, grace 10 minutes'
+    """
+    grace = f", grace {span_us(windows.grace_us)}"
+    if isinstance(windows, TimeWindows):
+        if windows.advance_us == windows.size_us:
+            return f"tumbling windows of {span_us(windows.size_us)}{grace}"
+        return f"hopping windows of {span_us(windows.size_us)} every {span_us(windows.advance_us)}{grace}"
+    if isinstance(windows, SessionWindows):
+        return f"sessions with gap {span_us(windows.gap_us)}{grace}"
+    if isinstance(windows, SlidingWindows):
+        return f"sliding windows of {span_us(windows.difference_us)}{grace}"
+    return "one unlimited window"
+
+
+def _suppress(node: Suppress) -> list[str]:
+    suppressed = node.suppressed
+    if isinstance(suppressed, UntilWindowCloses):
+        return ["suppress until the window closes", _buffer(suppressed.buffer)]
+    if isinstance(suppressed, UntilWallClockTimeLimit):
+        return [f"suppress for {span_us(suppressed.wait_us)} of wall-clock time", _buffer(suppressed.buffer)]
+    if isinstance(suppressed, UntilTimeLimit):
+        timer = [] if suppressed.timer == "first" else [f"timer {suppressed.timer}"]
+        return [f"suppress for {span_us(suppressed.wait_us)} of event time", *timer, _buffer(suppressed.buffer)]
+    return ["suppress"]
+
+
+def _buffer(buffer: StrictBufferConfig | EagerBufferConfig) -> str:
+    bounds = [] if buffer.max_records is None else [f"{buffer.max_records:,} records"]
+    bounds += [] if buffer.max_bytes is None else [f"{buffer.max_bytes:,} bytes"]
+    if not bounds:
+        return "unbounded buffer"
+    full = "emit early" if isinstance(buffer, EagerBufferConfig) else buffer.when_full.replace("_", " ")
+    return f"at most {' and '.join(bounds)}, then {full}"
+
+
+def _changelog(node: ChangelogSink) -> list[str]:
+    return ["changelog sink", "every change" if node.emit == "every" else "the net change per key and batch"]
+
+
+_PHRASES: Final[dict[type[Node], Callable[[Any], list[str]]]] = {
+    StreamSource: _source("stream"),
+    TableSource: _source("table"),
+    GlobalTableSource: _source("global table"),
+    StreamFilter: lambda node: [f"filter {node.predicate!r}"],
+    TableFilter: lambda node: [f"filter {node.predicate!r}"],
+    StreamMapValues: lambda node: [f"map values to {node.mapper!r}"],
+    TableMapValues: lambda node: [f"map values to {node.mapper!r}"],
+    SelectKey: lambda node: [f"key by {_key(node.mapper)}"],
+    ToStream: lambda node: ["to stream"],
+    ToTable: lambda node: ["to table", *_reordered(node.reorder)],
+    StreamTableJoin: _join("stream-table join"),
+    StreamGlobalTableJoin: _join("join with a global table"),
+    StreamStreamJoin: _join("stream-stream join"),
+    TableTableJoin: _join("table-table join"),
+    ForeignKeyJoin: _join("foreign-key join"),
+    StreamAggregate: _aggregate,
+    TableAggregate: _aggregate,
+    WindowedAggregate: _windowed_aggregate,
+    Suppress: _suppress,
+    ChangelogSink: _changelog,
+    TableSink: lambda node: ["table sink", "latest state per key"],
+}

@@ -1,0 +1,129 @@
+"""Foreign-key joins of two tables, record by record: inner and left (R155)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from streams.driver.keys import Key, as_key, key_parts
+from streams.driver.processor import Change, Context, Dated
+from streams.driver.table_state import StoredTable
+from streams.expressions import evaluate
+from streams.nodes import ForeignKeyJoin
+from streams.plan_checks import is_versioned
+from streams.reasons import NULL_KEY
+from streams.rows import Row
+from suppress.order import canonical_order
+from versioned.errors import TopologyError
+
+_RIGHT: Final = 1
+
+
+@dataclass(frozen=True)
+class _Left:
+    """A left row as the join last saw it; ``foreign`` is the right row's key, null if it points nowhere."""
+
+    value: Row
+    foreign: Row | None
+    ts_us: int
+
+
+class ForeignKeyJoinProcessor(StoredTable):
+    """Joins each left row with the right row that it points to (Kafka: ``KTable.join`` with a foreign key, KIP-213).
+
+    A result's ts is the larger of both sides', a versioned side counting with its latest version, tombstones included.
+    Between two versioned sides it never goes back either for one left key. A record that is out of order on a versioned
+    side gives nothing. A change of a right row gives one result for each left row that points to it, in order of keys.
+    """
+
+    def __init__(self, node: ForeignKeyJoin, context: Context) -> None:
+        super().__init__(node, context, always_stored=True)
+        if node.joiner is None or node.foreign_key is None:
+            raise TopologyError("no-joiner", node.name, "a foreign-key join needs a joiner and a foreign key.")
+        self._joiner = node.joiner
+        self._foreign_key = node.foreign_key
+        self._is_left_join = node.kind == "left"
+        self._right = node.parents[_RIGHT].name
+        self._keeps_order = all(is_versioned(parent) for parent in node.parents)
+        self._lefts: dict[Row, _Left] = {}
+        self._pointing: dict[Key, dict[Row, None]] = {}
+        self._last_us: dict[Row, int] = {}
+
+    def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
+        if change.key is None:
+            self.skip(change, NULL_KEY)
+            return
+        if not change.is_latest:
+            self.metrics.count("ignored")
+            self.metrics.count("dropped")
+            return
+        changed = self._right_changed if parent == _RIGHT else self._left_changed
+        for result in changed(change.key, change):
+            taken = self._stored(result.key or change.key, result)
+            if taken is not None:
+                yield taken
+
+    def _left_changed(self, key: Row, change: Change) -> Iterator[Change]:
+        before = self._lefts.get(key)
+        after = self._pointed(key, change)
+        right = None if after is None or after.foreign is None else self._right_row(after.foreign)
+        if after is None:
+            yield from self._deleted(key, before, change.ts_us)
+        elif self._is_left_join or (right is not None and right[0] is not None):
+            yield self._result(key, after, right)
+        else:
+            yield from self._unmatched(key, before, after, right)
+
+    def _right_changed(self, foreign: Row, change: Change) -> Iterator[Change]:
+        for key in sorted(self._pointing.get(key_parts(foreign), ()), key=canonical_order):
+            left = self._lefts[key]
+            if change.new is not None or self._is_left_join:
+                yield self._result(key, left, (change.new, change.ts_us))
+            else:
+                yield self._tombstone(key, max(left.ts_us, change.ts_us))
+
+    def _deleted(self, key: Row, before: _Left | None, ts_us: int) -> Iterator[Change]:
+        if before is None or (before.foreign is None and not self._is_left_join):
+            return
+        right = None if before.foreign is None else self._right_row(before.foreign)
+        yield self._tombstone(key, ts_us if right is None or self._is_left_join else max(ts_us, right[1]))
+
+    def _unmatched(self, key: Row, before: _Left | None, after: _Left, right: Dated | None) -> Iterator[Change]:
+        # Nothing is there to join. Only if the row pointed elsewhere before is there a result to take back.
+        if after.foreign is None:
+            self.skip(Change(key, after.value, None, after.ts_us), NULL_KEY)
+        if before is not None and before.foreign is not None and before.foreign != after.foreign:
+            yield self._tombstone(key, after.ts_us if right is None else max(after.ts_us, right[1]))
+
+    def _pointed(self, key: Row, change: Change) -> _Left | None:
+        """Remember where a left row points to now."""
+        before = self._lefts.pop(key, None)
+        if before is not None and before.foreign is not None:
+            self._pointing[key_parts(before.foreign)].pop(key)
+        if change.new is None:
+            return None
+        foreign = as_key(evaluate(self._foreign_key, {"key": key, "value": change.new}))
+        if foreign is not None and any(part is None for part in foreign.values()):
+            foreign = None
+        self._lefts[key] = _Left(change.new, foreign, change.ts_us)
+        if foreign is not None:
+            self._pointing.setdefault(key_parts(foreign), {})[key] = None
+        return self._lefts[key]
+
+    def _right_row(self, foreign: Row) -> Dated | None:
+        return self.context.processor(self._right).get(foreign)
+
+    def _result(self, key: Row, left: _Left, right: Dated | None) -> Change:
+        value = evaluate(self._joiner, {"key": key, "left": left.value, "right": None if right is None else right[0]})
+        ts_us = left.ts_us if right is None else max(left.ts_us, right[1])
+        return Change(key, value, None, self._ordered(key, ts_us))
+
+    def _tombstone(self, key: Row, ts_us: int) -> Change:
+        return Change(key, None, None, self._ordered(key, ts_us))
+
+    def _ordered(self, key: Row, ts_us: int) -> int:
+        if self._keeps_order:
+            ts_us = max(ts_us, self._last_us.get(key, ts_us))
+            self._last_us[key] = ts_us
+        return ts_us

@@ -1,0 +1,53 @@
+"""Joins of a stream with a global table, which every record sees whole and without regard to time (R170)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streams.driver.keys import as_key
+from streams.driver.processor import Change, Context, Found, Processor
+from streams.expressions import evaluate
+from streams.nodes import StreamGlobalTableJoin
+from streams.reasons import NO_MATCH, NULL_KEY, NULL_VALUE
+from streams.rows import Row
+from versioned.errors import TopologyError
+
+
+class StreamGlobalTableJoinProcessor(Processor):
+    """Looks a key that is computed from the record up in a global table (Kafka: ``KStreamGlobalKTableJoin``).
+
+    The result keeps the stream's key. A computed key of null finds nothing; an inner join rejects it.
+    """
+
+    def __init__(self, node: StreamGlobalTableJoin, context: Context) -> None:
+        super().__init__(node, context)
+        if node.joiner is None:
+            raise TopologyError("no-joiner", node.name, "a join needs a joiner.")
+        self._joiner = node.joiner
+        self._key_mapper = node.key_mapper
+        self._is_inner = node.kind == "inner"
+        self._table = node.parents[1].name
+
+    def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
+        if parent == 1:
+            return
+        if change.new is None:
+            self.skip(change, NULL_VALUE)
+            return
+        key = self._looked_up(change)
+        if key is None and self._is_inner:
+            self.skip(change, NULL_KEY)
+            return
+        found = Found(None, NO_MATCH)
+        if key is not None:
+            found = self.context.processor(self._table).find(key, change.ts_us)
+        self.metrics.count("match" if found.reason is None else found.reason.lower())
+        if found.reason is None or not self._is_inner:
+            bindings = {"key": change.key, "left": change.new, "right": found.value}
+            yield Change(change.key, evaluate(self._joiner, bindings), None, change.ts_us, reason=found.reason)
+
+    def _looked_up(self, change: Change) -> Row | None:
+        if self._key_mapper is None:
+            return change.key
+        key = as_key(evaluate(self._key_mapper, {"key": change.key, "value": change.new}))
+        return None if key is None or any(part is None for part in key.values()) else key

@@ -1,0 +1,131 @@
+"""Stream-table joins, record by record: each record with the version valid at its time (R138-R145)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from streams.driver.hold_buffer import HoldBuffer
+from streams.driver.processor import Change, Context, Found, Processor
+from streams.expressions import evaluate
+from streams.nodes import StreamTableJoin
+from streams.reasons import EXPIRED, NO_MATCH, NULL_KEY, NULL_VALUE, TOO_LATE
+from streams.rows import Row
+from suppress.sizes import logical_size
+from suppress.window_rules import lateness_us
+from versioned.durations import duration_us
+from versioned.errors import RecordError, TopologyError
+
+_LOG: Final = logging.getLogger(__name__)
+_INSTANT_BYTES: Final = 8
+
+#: A record of the stream that waits: its key is known, its value is not null.
+Waiting = tuple[Row, Row, int]
+
+
+class StreamTableJoinProcessor(Processor):
+    """Looks each stream record up in a table (Kafka: ``KStreamKTableJoin``; KIP-914, and KIP-923 for grace).
+
+    A versioned table is asked for the version valid at the record's ts, any other for its latest value. A record
+    without a match says why. With grace a record waits, per stream-time scope, until the stream has passed it by the
+    grace; one that is already later than that is joined at once, or rejected if the policy says so.
+    """
+
+    def __init__(self, node: StreamTableJoin, context: Context) -> None:
+        super().__init__(node, context)
+        if node.joiner is None:
+            raise TopologyError("no-joiner", node.name, "a join needs a joiner.")
+        self._joiner = node.joiner
+        self._is_inner = node.kind == "inner"
+        self._joined = node.joined
+        self._table = node.parents[1].name
+        self._buffers: dict[int, HoldBuffer[Waiting]] = {}
+        self._stream_times: dict[int, int] = {}
+
+    def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
+        """A record of the stream; changes of the table (parent 1) only change what later records find.
+
+        Raises:
+            RecordError: a left join with grace got a null key, which has no place in the buffer.
+        """
+        if parent == 1:
+            return
+        self._observe(change.ts_us)
+        if change.new is None:
+            self.skip(change, NULL_VALUE)
+        elif change.key is None:
+            yield from self._without_key(change, change.new)
+        elif self._joined.grace is None:
+            yield from self._answer(change.key, change.new, change.ts_us)
+        else:
+            yield from self._wait(change, change.key, change.new, duration_us(self._joined.grace))
+
+    def held(self) -> tuple[int, int]:
+        """Records that wait, and their bytes: keys, values and timestamps by logical size."""
+        return (
+            sum(len(buffer) for buffer in self._buffers.values()),
+            sum(buffer.size(_bytes) for buffer in self._buffers.values()),
+        )
+
+    def held_bytes(self, size_of: Callable[[Waiting], int]) -> int:
+        """The bytes that wait, by another measure of a ``(key, value, ts)``."""
+        return sum(buffer.size(size_of) for buffer in self._buffers.values())
+
+    def _without_key(self, change: Change, value: Row) -> Iterator[Change]:
+        if self._is_inner:
+            self.skip(change, NULL_KEY)
+            return
+        if self._joined.grace is not None:
+            raise RecordError(
+                f"{self.node.name}: a record at {change.ts_us} us has no key, and a left join with grace "
+                f"({self._joined.grace}) orders what waits by key. Filter records without a key before the join."
+            )
+        self.metrics.count("no_match")
+        yield self._result(None, value, change.ts_us, Found(None, NO_MATCH))
+
+    def _wait(self, change: Change, key: Row, value: Row, grace_us: int) -> Iterator[Change]:
+        buffer = self._buffers.setdefault(self.context.partition, HoldBuffer(grace_us))
+        if not buffer.is_too_late(change.ts_us):
+            for waiting in buffer.hold(change.ts_us, key.values(), (key, value, change.ts_us)):
+                yield from self._answer(*waiting)
+        elif self._joined.too_late == "join":
+            yield from self._answer(key, value, change.ts_us)
+        else:
+            self.metrics.count("late")
+            self.context.reject(self.node, change, TOO_LATE)
+        records, size = self.held()
+        self.metrics.observe_buffer(size, records)
+
+    def _answer(self, key: Row, value: Row, ts_us: int) -> Iterator[Change]:
+        found = self.context.processor(self._table).find(key, ts_us)
+        self.metrics.count("match" if found.reason is None else found.reason.lower())
+        if found.reason == EXPIRED:
+            self._warn(key, value, ts_us)
+        gives_nothing = self._is_inner or (found.reason == EXPIRED and self._joined.on_expired != "null")
+        if found.reason is None or not gives_nothing:
+            yield self._result(key, value, ts_us, found)
+
+    def _result(self, key: Row | None, value: Row, ts_us: int, found: Found) -> Change:
+        joined = evaluate(self._joiner, {"key": key, "left": value, "right": found.value})
+        return Change(key, joined, None, ts_us, reason=found.reason)
+
+    def _warn(self, key: Row, value: Row, ts_us: int) -> None:
+        _LOG.warning(
+            "%s: a look-up at %d us is older than the history of %s and found nothing; keep history longer, or choose "
+            "on_expired.",
+            self.node.name,
+            ts_us,
+            self._table,
+        )
+        if self._joined.on_expired == "side_table":
+            self.context.reject(self.node, Change(key, value, None, ts_us), EXPIRED)
+
+    def _observe(self, ts_us: int) -> None:
+        partition = self.context.partition
+        self._stream_times[partition] = max(ts_us, self._stream_times.get(partition, ts_us))
+        self.metrics.observe_lateness(lateness_us(self._stream_times[partition], ts_us))
+
+
+def _bytes(waiting: Waiting) -> int:
+    return logical_size(waiting[0]) + logical_size(waiting[1]) + _INSTANT_BYTES

@@ -1,0 +1,145 @@
+"""Aggregates of a table: remove the old value's part, add the new one's (R163, R164)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from streams.driver.aggregators import as_row, plain
+from streams.driver.keys import as_key
+from streams.driver.processor import Change, Context, Dated
+from streams.driver.table_state import StoredTable
+from streams.driver.window_state import Slot
+from streams.expressions import evaluate
+from streams.nodes import Aggregation, TableAggregate
+from streams.reasons import NULL_KEY
+from streams.rows import Row
+from versioned.errors import TopologyError
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one value contributes: its group, and the value that is aggregated there."""
+
+    group: Row
+    value: Row
+
+
+class TableAggregator:
+    """An aggregation that can also take a value away again.
+
+    The state of ``min`` and ``max`` is the bag of values, so that the next one is known when the extreme leaves.
+    """
+
+    def __init__(self, node: str, aggregation: Aggregation) -> None:
+        if aggregation.kind in ("reduce", "aggregate") and aggregation.subtractor is None:
+            raise TopologyError("R163", node, f"{aggregation.kind} of a table needs a subtractor beside the adder.")
+        self._spec = aggregation
+
+    def initial(self) -> Any:
+        """The state of a group without values."""
+        kind = self._spec.kind
+        if kind == "aggregate" and self._spec.initializer is not None:
+            return plain(self._spec.initializer())
+        return {"count": 0, "sum": (0, 0), "avg": (0, 0), "min": Counter(), "max": Counter()}.get(kind)
+
+    def change(self, state: Any, key: Row, value: Row, sign: int) -> Any:
+        """The state with a value added (sign 1) or taken away (sign -1)."""
+        kind = self._spec.kind
+        if kind in ("reduce", "aggregate"):
+            function = self._spec.adder if sign > 0 else self._spec.subtractor
+            if kind == "reduce":
+                return value if state is None or function is None else plain(function(state, value))
+            return state if function is None else plain(function(key, value, state))
+        # Without an expression every value counts, whatever is in it.
+        operand = 1 if self._spec.value is None else evaluate(self._spec.value, {"key": key, "value": value})
+        if operand is None:
+            return state
+        if kind == "count":
+            return state + sign
+        if kind in ("sum", "avg"):
+            return (state[0] + sign * operand, state[1] + sign)
+        return _counted(state, operand, sign)
+
+    def result(self, state: Any) -> Row | None:
+        """The row that flows out."""
+        kind = self._spec.kind
+        if kind in ("reduce", "aggregate"):
+            return as_row(state, self._spec.output)
+        if kind in ("sum", "avg"):
+            total, count = state
+            value = None if count == 0 else total if kind == "sum" else total / count
+        elif kind in ("min", "max"):
+            value = (min if kind == "min" else max)(state, default=None)
+        else:
+            value = state
+        return Row({self._spec.output: value})
+
+
+class TableAggregateProcessor(StoredTable):
+    """The running aggregate of each group of a table (Kafka: ``KGroupedTable``).
+
+    If the group changes, the old group's result comes first. A record of a versioned table that is out of order is
+    ignored: accepted, without effect. The result's timestamp never goes back (R168).
+    """
+
+    def __init__(self, node: TableAggregate, context: Context) -> None:
+        super().__init__(node, context)
+        self._group_key = node.group_key
+        self._group_value = node.group_value
+        self._aggregator = TableAggregator(node.name, node.aggregation)
+        self._slots: dict[Row, Slot] = {}
+
+    def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
+        if change.key is None:
+            self.skip(change, NULL_KEY)
+            return
+        if not change.is_latest:
+            self.metrics.count("ignored")
+            return
+        old, new = self._part(change.key, change.old), self._part(change.key, change.new)
+        if old is not None and new is not None and old.group == new.group:
+            yield from self._changed(old.group, [(old, -1), (new, 1)], change.ts_us)
+            return
+        if old is not None:
+            yield from self._changed(old.group, [(old, -1)], change.ts_us)
+        if new is not None:
+            yield from self._changed(new.group, [(new, 1)], change.ts_us)
+
+    def _view_get(self, key: Row) -> Dated | None:
+        slot = self._slots.get(key)
+        return None if slot is None else (self._aggregator.result(slot.state), slot.ts_us)
+
+    def _part(self, key: Row, value: Row | None) -> _Part | None:
+        if value is None:
+            return None
+        bindings = {"key": key, "value": value}
+        group = key if self._group_key is None else as_key(evaluate(self._group_key, bindings))
+        mapped = value if self._group_value is None else as_row(evaluate(self._group_value, bindings), "value")
+        return None if group is None or mapped is None else _Part(group, mapped)
+
+    def _changed(self, group: Row, parts: list[tuple[_Part, int]], ts_us: int) -> Iterator[Change]:
+        before = self._slots.get(group)
+        state = self._aggregator.initial() if before is None else before.state
+        for part, sign in parts:
+            state = self._aggregator.change(state, group, part.value, sign)
+        after = Slot(state, ts_us if before is None else max(before.ts_us, ts_us))
+        new = self._aggregator.result(state)
+        old = None if before is None else self._aggregator.result(before.state)
+        taken = self._stored(group, Change(group, new, old, after.ts_us))
+        if taken is None:
+            # A versioned store that refuses the result keeps what it has, and so does the aggregate.
+            return
+        if new is None:
+            self._slots.pop(group, None)
+        else:
+            self._slots[group] = after
+        yield taken
+
+
+def _counted(values: Counter[Any], value: Any, sign: int) -> Counter[Any]:
+    changed = Counter(values)
+    changed[value] += sign
+    return +changed

@@ -1,0 +1,132 @@
+"""What a table of the driver stores: versions, or the latest value per key."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from streams.driver.keys import Key, key_parts
+from streams.driver.processor import Change, Dated, Found, Processor
+from streams.nodes import Materialized
+from streams.reasons import LATE, NO_MATCH
+from streams.rows import Row
+from versioned.durations import duration_us
+from versioned.store_rules import LATEST, REFUSED, Reason, Version, VersionedStore
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class PlainState:
+    """An unversioned table: the latest record by arrival wins (Kafka: a timestamped key-value store)."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Key, tuple[Row, int]] = {}
+
+    def put(self, key: Row, change: Change, partition: int) -> Change | None:
+        """Store a change; gives it back with the old value."""
+        parts = key_parts(key)
+        before = self._rows.get(parts)
+        if change.new is None:
+            self._rows.pop(parts, None)
+        else:
+            self._rows[parts] = (change.new, change.ts_us)
+        return replace(change, old=None if before is None else before[0], is_latest=True)
+
+    def get(self, key: Row) -> Dated | None:
+        """Value and timestamp of a key."""
+        return self._rows.get(key_parts(key))
+
+    def find(self, key: Row, at_us: int, partition: int) -> Found:
+        """The latest value, whatever the instant (R144)."""
+        row = self._rows.get(key_parts(key))
+        return Found(None, NO_MATCH) if row is None else Found(row[0])
+
+    def versions(self) -> Iterator[Version]:
+        """Every row, as if valid from its own timestamp on."""
+        return (Version(key, value, ts_us, None) for key, (value, ts_us) in self._rows.items())
+
+
+class VersionedState:
+    """A versioned table; ``store`` is the rule itself."""
+
+    def __init__(self, store: VersionedStore, unit_us: int) -> None:
+        self.store = store
+        self._unit_us = unit_us
+
+    def put(self, key: Row, change: Change, partition: int) -> Change | None:
+        """Store a change; gives it back with the value that was valid at its time, or ``None`` if it is too late."""
+        ts_us = change.ts_us // self._unit_us * self._unit_us
+        old = self.store.value_at(key_parts(key), ts_us)
+        outcome = self.store.put(key_parts(key), change.new, ts_us, partition)
+        return None if outcome == REFUSED else replace(change, ts_us=ts_us, old=old, is_latest=outcome == LATEST)
+
+    def get(self, key: Row) -> Dated | None:
+        """Value and timestamp of the latest version, a tombstone included."""
+        version = self.store.latest(key_parts(key))
+        return None if version is None else (version.value, version.valid_from_us)
+
+    def find(self, key: Row, at_us: int, partition: int) -> Found:
+        """The value valid at an instant, or why there is none (R138, R184)."""
+        version = self.store.as_of(key_parts(key), at_us, partition)
+        return Found(None, version.value) if isinstance(version, Reason) else Found(version.value)
+
+    def versions(self) -> Iterator[Version]:
+        """Every version with a value, oldest first within a key."""
+        return (version for version in self.store if version.value is not None)
+
+
+TableState = PlainState | VersionedState
+
+
+def table_state(materialized: Materialized | None) -> TableState:
+    """The store that a table asks for; a plain one if it asks for none."""
+    if materialized is None or materialized.history_retention is None:
+        return PlainState()
+    grace_us = None if materialized.grace is None else duration_us(materialized.grace)
+    store = VersionedStore(duration_us(materialized.history_retention), grace_us, materialized.time_scope)
+    return VersionedState(store, materialized.time_resolution.value)
+
+
+class StoredTable(Processor):
+    """An operator whose table is stored, or is a view that :meth:`_view_get` and :meth:`_view_find` compute.
+
+    A change that a versioned store refuses goes nowhere (R174): it is late, and kept aside if the policy says so.
+    """
+
+    def __init__(self, node: object, context: object, *, always_stored: bool = False) -> None:
+        super().__init__(node, context)  # type: ignore[arg-type]
+        self._materialized: Materialized | None = getattr(node, "materialized", None)
+        is_stored = always_stored or self._materialized is not None
+        self.state: TableState | None = table_state(self._materialized) if is_stored else None
+
+    def get(self, key: Row) -> Dated | None:
+        return self._view_get(key) if self.state is None else self.state.get(key)
+
+    def find(self, key: Row, at_us: int) -> Found:
+        if self.state is None:
+            return self._view_find(key, at_us)
+        return self.state.find(key, at_us, self.context.partition)
+
+    def _view_get(self, key: Row) -> Dated | None:
+        return None
+
+    def _view_find(self, key: Row, at_us: int) -> Found:
+        return super().find(key, at_us)
+
+    def _stored(self, key: Row, change: Change) -> Change | None:
+        """The change as the table takes it: with the store's old value, or ``None`` if the store refused it."""
+        if self.state is None:
+            return change
+        taken = self.state.put(key, change, self.context.partition)
+        if taken is None:
+            self._refuse(change)
+        return taken
+
+    def _refuse(self, change: Change) -> None:
+        self.metrics.count("late")
+        self.metrics.count("dropped")
+        _LOG.debug("%s: record at %d us is older than the grace allows and was refused", self.node.name, change.ts_us)
+        if self._materialized is not None and self._materialized.late_policy == "side_table":
+            self.context.reject(self.node, change, LATE)

@@ -1,0 +1,82 @@
+"""Which fields the values of a node have, as far as the plan tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streams.expressions import Expr, operation
+from streams.nodes import (
+    Aggregation,
+    ForeignKeyJoin,
+    GlobalTableSource,
+    Node,
+    StreamAggregate,
+    StreamGlobalTableJoin,
+    StreamMapValues,
+    StreamSource,
+    StreamStreamJoin,
+    StreamTableJoin,
+    TableAggregate,
+    TableMapValues,
+    TableSource,
+    TableTableJoin,
+    WindowedAggregate,
+)
+
+Fields = tuple[str, ...] | None
+
+_JOINS = (StreamTableJoin, StreamGlobalTableJoin, StreamStreamJoin, TableTableJoin, ForeignKeyJoin)
+_SOURCES = (StreamSource, TableSource, GlobalTableSource)
+
+
+def value_fields(node: Node) -> Fields:
+    """The names of a node's value fields, in order; none if they are known only when it runs.
+
+    >>> value_fields(StreamSource("clicks", topic="clicks", value=("page", "ms")))
+    ('page', 'ms')
+    """
+    if isinstance(node, _SOURCES):
+        return node.value
+    if isinstance(node, (StreamMapValues, TableMapValues)):
+        return _of_expr(node.mapper, {"value": value_fields(node.parents[0])})
+    if isinstance(node, _JOINS):
+        left, right = node.parents
+        return _of_expr(node.joiner, {"left": value_fields(left), "right": value_fields(right)})
+    if isinstance(node, (StreamAggregate, WindowedAggregate, TableAggregate)):
+        return _of_aggregation(node, node.aggregation)
+    return value_fields(node.parents[0]) if len(node.parents) == 1 else None
+
+
+def _of_aggregation(node: Node, aggregation: Aggregation) -> Fields:
+    if aggregation.kind == "aggregate":
+        return None
+    if aggregation.kind != "reduce":
+        return (aggregation.output,)
+    known = value_fields(node.parents[0])
+    mapped = node.group_value if isinstance(node, TableAggregate) else None
+    return known if mapped is None else _of_expr(mapped, {"value": known})
+
+
+def _of_expr(expr: Expr | None, bindings: Mapping[str, Fields]) -> Fields:
+    if expr is None:
+        return None
+    op, args = operation(expr)
+    if op == "struct":
+        return tuple(args[0])
+    if op == "row":
+        return (args[0],)
+    if op == "ref":
+        return bindings.get(args[0])
+    if op in ("case", "coalesce"):
+        branches = (*args[1:-1:2], args[-1]) if op == "case" else args
+        return next((fields for fields in (_of_expr(branch, bindings) for branch in branches) if fields), None)
+    return _merged([_of_expr(arg, bindings) for arg in args]) if op == "merge" else None
+
+
+def _merged(parts: list[Fields]) -> Fields:
+    names: dict[str, None] = {}
+    for part in parts:
+        if part is None:
+            return None
+        names.update(dict.fromkeys(part))
+    return tuple(names)

@@ -1,0 +1,112 @@
+"""The plan while it grows: what the DSL's objects share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from streams.expressions import Expr, as_expr, operation, row_expr, trace
+from streams.fields import value_fields
+from streams.functions import python_function
+from streams.nodes import Materialized, Node
+from streams.plan_checks import check_node, check_parents
+from versioned.errors import TopologyError
+
+_N = TypeVar("_N", bound=Node)
+
+#: A user's function of a row: ``(value)`` or ``(key, value)``.
+Function = Callable[..., Any]
+#: Such a function, or the name of a field.
+FieldOrFunction = str | Function
+#: A function of both rows of a join: ``(left, right)`` or ``(key, left, right)``.
+Joiner = Callable[..., Any]
+
+
+class Graph:
+    """The nodes so far, in an order in which each comes after its parents."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self._known: set[Node] = set()
+        self._counts: Counter[str] = Counter()
+
+    def name(self, kind: str, *given: str | None) -> str:
+        """The first name given, else the kind and its number among its kind.
+
+        Counting by kind keeps the names of other kinds when a node comes or goes (R58).
+        """
+        for name in given:
+            if name is not None:
+                return name
+        self._counts[kind] += 1
+        return f"{kind}-{self._counts[kind]}"
+
+    def add(self, node: _N) -> _N:
+        """Check a node and append it.
+
+        Raises:
+            TopologyError: it can never work.
+        """
+        check_parents(node, self._known)
+        check_node(node)
+        self.nodes.append(node)
+        self._known.add(node)
+        return node
+
+
+def store_name(materialized: Materialized | None) -> str | None:
+    """The name given to a store, which names its node as well if nothing else does."""
+    return None if materialized is None else materialized.name
+
+
+def value_function(function: FieldOrFunction) -> Expr:
+    """A function of ``(value)`` or ``(key, value)``, or a field's name, as an expression."""
+    return as_expr(Expr("ref", "value")[function]) if isinstance(function, str) else trace(function, "key", "value")
+
+
+def row_function(function: FieldOrFunction, field: str | None = None) -> Expr:
+    """The same, giving a row: a single value becomes its only field."""
+    return row_expr(value_function(function), field)
+
+
+def key_function(function: FieldOrFunction | tuple[str, ...] | list[str]) -> Expr:
+    """A new key: a function, or the names of the value's fields that it is made of."""
+    if isinstance(function, (tuple, list)):
+        return as_expr({name: Expr("ref", "value")[name] for name in function})
+    expr = value_function(function)
+    # A computed key has no field to be named after.
+    return row_expr(expr, None if operation(expr)[0] == "field" else "key")
+
+
+def predicate_function(function: Function) -> Expr:
+    """A predicate of ``(value)`` or ``(key, value)``."""
+    return trace(function, "key", "value")
+
+
+def plain_function(function: Function, returns: str) -> Expr:
+    """A plain Python function of ``(key, value)`` as an expression that gives a row."""
+    return row_expr(python_function(function, returns)(Expr("ref", "key"), Expr("ref", "value")))
+
+
+def joined_value(joiner: Joiner | None, name: str, left: Node, right: Node) -> Expr:
+    """What a joiner stands for; without one, all fields of both sides.
+
+    Raises:
+        TopologyError: no joiner, and both sides have a field of the same name.
+    """
+    if joiner is not None:
+        return row_expr(trace(joiner, "key", "left", "right"))
+    left_fields, right_fields = value_fields(left), value_fields(right)
+    refs = Expr("ref", "left"), Expr("ref", "right")
+    if left_fields is None or right_fields is None:
+        return Expr("merge", *refs)
+    both = sorted(set(left_fields) & set(right_fields))
+    if both:
+        raise TopologyError(
+            "joiner", name,
+            f"{left.name} and {right.name} both have {both}. Pass a joiner that names the fields, such as "
+            f'lambda left, right: {{"{both[0]}": left.{both[0]}, "right_{both[0]}": right.{both[0]}}}.',
+        )  # fmt: skip
+    # Written out, so that a missing side gives nulls under its names on both engines.
+    return as_expr({field: refs[0][field] for field in left_fields} | {field: refs[1][field] for field in right_fields})

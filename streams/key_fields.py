@@ -1,0 +1,50 @@
+"""Which fields the keys of a node have, as far as the plan tells."""
+
+from __future__ import annotations
+
+from streams.expressions import Expr, operation
+from streams.fields import value_fields
+from streams.nodes import (
+    GlobalTableSource,
+    Node,
+    SelectKey,
+    StreamAggregate,
+    StreamSource,
+    TableAggregate,
+    TableSource,
+    WindowedAggregate,
+)
+
+_SOURCES = (StreamSource, TableSource, GlobalTableSource)
+_GROUPS = (StreamAggregate, WindowedAggregate, TableAggregate)
+
+
+def key_fields(node: Node) -> tuple[str, ...] | None:
+    """The names of a node's key fields, in order; none if they are known only when it runs.
+
+    >>> key_fields(StreamSource("flights", topic="flights", key=("carrier", "flight")))
+    ('carrier', 'flight')
+    """
+    if isinstance(node, _SOURCES):
+        return node.key
+    if isinstance(node, SelectKey):
+        return _of_expr(node.mapper, node.parents[0])
+    if isinstance(node, _GROUPS):
+        group = key_fields(node.parents[0]) if node.group_key is None else _of_expr(node.group_key, node.parents[0])
+        windows = ("windowStart", "windowEnd") if isinstance(node, WindowedAggregate) else ()
+        return None if group is None else (*group, *windows)
+    # Everything else keeps its first parent's keys.
+    return key_fields(node.parents[0]) if node.parents else None
+
+
+def _of_expr(expr: Expr | None, parent: Node) -> tuple[str, ...] | None:
+    if expr is None:
+        return key_fields(parent)
+    op, args = operation(expr)
+    if op == "struct":
+        return tuple(args[0])
+    if op == "row":
+        return (args[0],)
+    if op == "ref":
+        return key_fields(parent) if args[0] == "key" else value_fields(parent)
+    return None if op == "field" else ("key",)

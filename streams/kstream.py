@@ -1,0 +1,229 @@
+"""Streams of the DSL (Kafka Streams: ``KStream``)."""
+
+from __future__ import annotations
+
+from typing import Any, overload
+
+from streams.graph import (
+    FieldOrFunction,
+    Function,
+    Graph,
+    Joiner,
+    joined_value,
+    key_function,
+    plain_function,
+    predicate_function,
+    row_function,
+    store_name,
+)
+from streams.grouped import KGroupedStream
+from streams.ktable import GlobalKTable, KTable
+from streams.nodes import (
+    ChangelogSink,
+    Emit,
+    Joined,
+    JoinKind,
+    Materialized,
+    Node,
+    SelectKey,
+    StreamFilter,
+    StreamGlobalTableJoin,
+    StreamMapValues,
+    StreamStreamJoin,
+    StreamTableJoin,
+    TableSink,
+    ToTable,
+)
+from suppress.windows import JoinWindows
+from versioned.durations import Duration, duration
+from versioned.errors import TopologyError
+
+
+class KStream:
+    """Records, one after the other (Kafka: ``KStream``).
+
+    Functions given to it take ``(value)`` or ``(key, value)`` and are traced once (see ``streams.expressions``).
+
+    Example:
+        >>> from streams.topology import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> flights = builder.stream("flights", key="tail", value=("origin", "delay"))
+        >>> flights.filter(lambda value: value.delay > 60).to_changelog("delayed")
+        >>> [node.name for node in builder.build()]
+        ['stream-flights', 'stream-filter-1', 'delayed']
+    """
+
+    def __init__(self, graph: Graph, node: Node) -> None:
+        self.graph = graph
+        self.node = node
+
+    def filter(self, predicate: Function, *, name: str | None = None) -> KStream:
+        """Records for which the predicate is true; null is not true (Kafka: ``filter``)."""
+        return self._filter("stream-filter", predicate, False, name)
+
+    def filter_not(self, predicate: Function, *, name: str | None = None) -> KStream:
+        """Records for which the predicate is false; null is not false either (Kafka: ``filterNot``)."""
+        return self._filter("stream-filter-not", predicate, True, name)
+
+    def map_values(self, mapper: FieldOrFunction, *, name: str | None = None) -> KStream:
+        """Records with new values: a dict becomes a row (Kafka: ``mapValues``)."""
+        node = StreamMapValues(self.graph.name("stream-map-values", name), (self.node,), row_function(mapper))
+        return KStream(self.graph, self.graph.add(node))
+
+    def transform_values(self, function: Function, returns: str, *, name: str | None = None) -> KStream:
+        """New values by a plain Python function of ``(key, value)`` (Kafka: ``transformValues``; R167).
+
+        Args:
+            function: Gives a mapping, or a single value; called in Python on both engines, so prefer ``map_values``.
+            returns: The DDL of what it gives: ``"price double, label string"``.
+            name: Name of the node.
+        """
+        mapper = plain_function(function, returns)
+        node = StreamMapValues(self.graph.name("stream-transform-values", name), (self.node,), mapper)
+        return KStream(self.graph, self.graph.add(node))
+
+    def select_key(self, key: FieldOrFunction | tuple[str, ...], *, name: str | None = None) -> KStream:
+        """Records under a new key, in new stream-time scopes (Kafka: ``selectKey``).
+
+        Args:
+            key: A function, or the names of value fields. A single value gives a key with one field: the field's name,
+                or ``key`` if it is computed.
+            name: Name of the node.
+        """
+        node = SelectKey(self.graph.name("select-key", name), (self.node,), key_function(key))
+        return KStream(self.graph, self.graph.add(node))
+
+    def to_table(
+        self, materialized: Materialized | None = None, *, reorder: Duration | None = None, name: str | None = None
+    ) -> KTable:
+        """Its records as changes of a table (Kafka: ``toTable``; R133, R134).
+
+        Args:
+            materialized: Versioned only if this says so.
+            reorder: Hold records this long and release them in order of time per key (R169).
+            name: Name of the node.
+        """
+        node_name = self.graph.name("to-table", name, store_name(materialized))
+        held = None if reorder is None else duration(reorder)
+        return KTable(self.graph, self.graph.add(ToTable(node_name, (self.node,), materialized, held)))
+
+    def group_by_key(self) -> KGroupedStream:
+        """Group by the key that the records have (Kafka: ``groupByKey``)."""
+        return KGroupedStream(self.graph, self.node, None)
+
+    def group_by(self, key: FieldOrFunction | tuple[str, ...]) -> KGroupedStream:
+        """Group by a new key; records whose new key is null are skipped and counted (Kafka: ``groupBy``)."""
+        return KGroupedStream(self.graph, self.node, key_function(key))
+
+    @overload
+    def join(
+        self, other: KTable, joiner: Joiner | None = ..., *, joined: Joined = ..., name: str | None = ...
+    ) -> KStream: ...
+    @overload
+    def join(
+        self, other: GlobalKTable, joiner: Joiner | None = ..., *, key: FieldOrFunction, name: str | None = ...
+    ) -> KStream: ...
+    @overload
+    def join(
+        self, other: KStream, joiner: Joiner | None = ..., *, windows: JoinWindows, name: str | None = ...
+    ) -> KStream: ...
+    def join(self, other: Any, joiner: Joiner | None = None, **options: Any) -> KStream:
+        """Inner join with a table, a global table or a stream (Kafka: ``join``; KIP-914, KIP-923).
+
+        Args:
+            other: A table, looked up at the record's time if it is versioned (R138), else as it is now; a global table;
+                or a stream.
+            joiner: ``(left, right)`` or ``(key, left, right)``; all fields of both if not given.
+            joined: For a table: grace and what to do with expired look-ups.
+            key: For a global table: its key, from this record.
+            windows: For a stream: how far apart two records may be.
+            name: Name of the node.
+
+        Raises:
+            TopologyError: a grace on an unversioned table, or larger than its history retention.
+            TypeError: an option that does not go with the other side.
+        """
+        return self._join("inner", other, joiner, **options)
+
+    @overload
+    def left_join(
+        self, other: KTable, joiner: Joiner | None = ..., *, joined: Joined = ..., name: str | None = ...
+    ) -> KStream: ...
+    @overload
+    def left_join(
+        self, other: GlobalKTable, joiner: Joiner | None = ..., *, key: FieldOrFunction, name: str | None = ...
+    ) -> KStream: ...
+    @overload
+    def left_join(
+        self, other: KStream, joiner: Joiner | None = ..., *, windows: JoinWindows, name: str | None = ...
+    ) -> KStream: ...
+    def left_join(self, other: Any, joiner: Joiner | None = None, **options: Any) -> KStream:
+        """As :meth:`join`; records without a partner come with nulls (Kafka: ``leftJoin``; R140, R141)."""
+        return self._join("left", other, joiner, **options)
+
+    def outer_join(
+        self, other: KStream, joiner: Joiner | None = None, *, windows: JoinWindows, name: str | None = None
+    ) -> KStream:
+        """As :meth:`join` of two streams; records of either side without a partner too (Kafka: ``outerJoin``)."""
+        return self._join_stream("outer", other, joiner, windows=windows, name=name)
+
+    def to_changelog(self, name: str, *, emit: Emit = "every") -> None:
+        """Append its records to the sink table ``name`` (Kafka: ``to``)."""
+        self.graph.add(ChangelogSink(name, (self.node,), emit))
+
+    def to_latest(self, name: str) -> None:
+        """Keep the last record of each key in the sink table ``name``."""
+        self.graph.add(TableSink(name, (self.node,)))
+
+    def _filter(self, kind: str, predicate: Function, negated: bool, name: str | None) -> KStream:
+        expr = predicate_function(predicate)
+        node = StreamFilter(self.graph.name(kind, name), (self.node,), ~expr if negated else expr)
+        return KStream(self.graph, self.graph.add(node))
+
+    def _join(self, kind: JoinKind, other: Any, joiner: Joiner | None, **options: Any) -> KStream:
+        if isinstance(other, KTable):
+            return self._join_table(kind, other, joiner, **options)
+        if isinstance(other, GlobalKTable):
+            return self._join_global(kind, other, joiner, **options)
+        if isinstance(other, KStream):
+            return self._join_stream(kind, other, joiner, **options)
+        raise TypeError(f"A stream joins a KTable, a GlobalKTable or a KStream; got {other!r}.")
+
+    def _join_table(
+        self,
+        kind: JoinKind,
+        other: KTable,
+        joiner: Joiner | None,
+        *,
+        joined: Joined | None = None,
+        name: str | None = None,
+    ) -> KStream:
+        options = joined or Joined()
+        node_name = self.graph.name("stream-table-join", name, options.name)
+        value = joined_value(joiner, node_name, self.node, other.node)
+        node = StreamTableJoin(node_name, (self.node, other.node), kind, value, options)
+        return KStream(self.graph, self.graph.add(node))
+
+    def _join_global(
+        self,
+        kind: JoinKind,
+        other: GlobalKTable,
+        joiner: Joiner | None,
+        *,
+        key: FieldOrFunction,
+        name: str | None = None,
+    ) -> KStream:
+        node_name = self.graph.name("global-table-join", name)
+        value = joined_value(joiner, node_name, self.node, other.node)
+        node = StreamGlobalTableJoin(node_name, (self.node, other.node), kind, key_function(key), value)
+        return KStream(self.graph, self.graph.add(node))
+
+    def _join_stream(
+        self, kind: JoinKind, other: KStream, joiner: Joiner | None, *, windows: JoinWindows, name: str | None = None
+    ) -> KStream:
+        node_name = self.graph.name("stream-stream-join", name)
+        if not isinstance(windows, JoinWindows):
+            raise TopologyError("join-windows", node_name, f"a join of two streams needs JoinWindows; got {windows!r}.")
+        value = joined_value(joiner, node_name, self.node, other.node)
+        node = StreamStreamJoin(node_name, (self.node, other.node), kind, windows, value)
+        return KStream(self.graph, self.graph.add(node))

@@ -1,0 +1,227 @@
+"""Tables of the DSL (Kafka Streams: ``KTable``, ``GlobalKTable``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streams.expressions import Expr
+from streams.graph import (
+    FieldOrFunction,
+    Function,
+    Graph,
+    Joiner,
+    joined_value,
+    key_function,
+    plain_function,
+    predicate_function,
+    row_function,
+    store_name,
+)
+from streams.nodes import (
+    ChangelogSink,
+    Emit,
+    ForeignKeyJoin,
+    GlobalTableSource,
+    History,
+    JoinKind,
+    Materialized,
+    Node,
+    Suppress,
+    TableFilter,
+    TableMapValues,
+    TableSink,
+    TableTableJoin,
+    ToStream,
+)
+from streams.plan_checks import is_versioned
+from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
+from versioned.errors import TopologyError
+
+if TYPE_CHECKING:
+    from streams.grouped import KGroupedTable
+    from streams.kstream import KStream
+
+_SUPPRESSED = (UntilWindowCloses, UntilTimeLimit, UntilWallClockTimeLimit)
+
+
+class GlobalKTable:
+    """A table that every scope sees whole, looked up without regard to time (Kafka: ``GlobalKTable``)."""
+
+    def __init__(self, graph: Graph, node: GlobalTableSource) -> None:
+        self.graph = graph
+        self.node = node
+
+
+class KTable:
+    """A changing table: the latest value per key, or every version (Kafka: ``KTable``).
+
+    Functions given to it take ``(value)`` or ``(key, value)`` and are traced once (see ``streams.expressions``). Every
+    operation takes a ``name``; one with a ``materialized`` is stored under that.
+
+    Example:
+        >>> from streams.topology import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> prices = builder.table("prices", Materialized.versioned("7 days"), key="item", value=("price",))
+        >>> prices.filter(lambda value: value.price > 10).is_versioned
+        True
+    """
+
+    def __init__(self, graph: Graph, node: Node) -> None:
+        self.graph = graph
+        self.node = node
+
+    @property
+    def is_versioned(self) -> bool:
+        """Whether it keeps versions, from its ancestors only (R127-R137)."""
+        return is_versioned(self.node)
+
+    def filter(
+        self, predicate: Function, *, materialized: Materialized | None = None, name: str | None = None
+    ) -> KTable:
+        """Rows for which the predicate is true; others become tombstones (Kafka: ``filter``; R160-R162)."""
+        return self._filter("filter", predicate_function(predicate), materialized, name)
+
+    def filter_not(
+        self, predicate: Function, *, materialized: Materialized | None = None, name: str | None = None
+    ) -> KTable:
+        """Rows for which the predicate is false; a null predicate is neither (Kafka: ``filterNot``)."""
+        return self._filter("filter-not", ~predicate_function(predicate), materialized, name)
+
+    def map_values(
+        self, mapper: FieldOrFunction, *, materialized: Materialized | None = None, name: str | None = None
+    ) -> KTable:
+        """Rows with new values; a dict becomes a row, null a tombstone (Kafka: ``mapValues``; R167)."""
+        return self._map_values("map-values", row_function(mapper), materialized, name)
+
+    def transform_values(
+        self,
+        function: Function,
+        returns: str,
+        *,
+        materialized: Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable:
+        """New values by a plain Python function of ``(key, value)`` (Kafka: ``transformValues``; R167).
+
+        Args:
+            function: Gives a mapping, or a single value; called in Python on both engines, so prefer ``map_values``.
+            returns: The DDL of what it gives: ``"price double, label string"``.
+            materialized: How the result is stored, if it is.
+            name: Name of the node.
+        """
+        return self._map_values("transform-values", plain_function(function, returns), materialized, name)
+
+    def to_stream(self, *, name: str | None = None) -> KStream:
+        """Its changes as a stream of new values; tombstones are null values (Kafka: ``toStream``)."""
+        from streams.kstream import KStream
+
+        return KStream(self.graph, self.graph.add(ToStream(self.graph.name("to-stream", name), (self.node,))))
+
+    def group_by(self, key: FieldOrFunction | tuple[str, ...], value: FieldOrFunction | None = None) -> KGroupedTable:
+        """Group its rows for an aggregate, which removes old values and adds new ones (Kafka: ``groupBy``; R163).
+
+        Args:
+            key: A function, or the names of value fields; rows whose group key is null belong to no group.
+            value: What is aggregated; the whole value if not given.
+        """
+        from streams.grouped import KGroupedTable
+
+        grouped = None if value is None else row_function(value)
+        return KGroupedTable(self.graph, self.node, key_function(key), grouped)
+
+    def suppress(self, suppressed: Suppressed, *, name: str | None = None) -> KTable:
+        """Hold updates back: final results only, or not more often than every so long (KIP-328, KIP-539; R24-R60).
+
+        Raises:
+            TopologyError: the table is versioned (R165), or final results are wanted and it has no windows that close.
+            TypeError: something else than a ``Suppressed`` is given (R26).
+        """
+        if not isinstance(suppressed, _SUPPRESSED):
+            raise TypeError(f"suppress takes what a Suppressed factory gives; got {suppressed!r}.")
+        node = Suppress(self.graph.name("suppress", name, suppressed.name), (self.node,), suppressed)
+        return KTable(self.graph, self.graph.add(node))
+
+    def join(
+        self,
+        other: KTable,
+        joiner: Joiner | None = None,
+        *,
+        foreign_key: FieldOrFunction | None = None,
+        materialized: Materialized | None = None,
+        history: History = "latest",
+        name: str | None = None,
+    ) -> KTable:
+        """Inner join on the key, or by a foreign key of this table's value (Kafka: ``join``; KIP-914, KIP-213).
+
+        Args:
+            other: The right table.
+            joiner: ``(left, right)`` or ``(key, left, right)``; all fields of both if not given.
+            foreign_key: A function of this table's row, or a field, that gives the other table's key.
+            materialized: How the result is stored; versioned only if this says so (R132).
+            history: ``complete`` re-emits older results that a late record changes (R150); both sides versioned.
+            name: Name of the node.
+        """
+        return self._join("inner", other, joiner, foreign_key, materialized, history, name)
+
+    def left_join(
+        self,
+        other: KTable,
+        joiner: Joiner | None = None,
+        *,
+        foreign_key: FieldOrFunction | None = None,
+        materialized: Materialized | None = None,
+        history: History = "latest",
+        name: str | None = None,
+    ) -> KTable:
+        """As :meth:`join`, and rows without a partner with nulls (Kafka: ``leftJoin``)."""
+        return self._join("left", other, joiner, foreign_key, materialized, history, name)
+
+    def outer_join(
+        self,
+        other: KTable,
+        joiner: Joiner | None = None,
+        *,
+        materialized: Materialized | None = None,
+        history: History = "latest",
+        name: str | None = None,
+    ) -> KTable:
+        """As :meth:`join` on the key, and rows of either side without a partner (Kafka: ``outerJoin``)."""
+        return self._join("outer", other, joiner, None, materialized, history, name)
+
+    def to_changelog(self, name: str, *, emit: Emit = "every") -> None:
+        """Append its changes to the sink table ``name`` (Kafka: ``toStream().to``)."""
+        self.graph.add(ChangelogSink(name, (self.node,), emit))
+
+    def to_latest(self, name: str) -> None:
+        """Keep its latest state in the sink table ``name``: one row per key, none after a tombstone."""
+        self.graph.add(TableSink(name, (self.node,)))
+
+    def _filter(self, kind: str, predicate: Expr, materialized: Materialized | None, name: str | None) -> KTable:
+        node_name = self.graph.name(kind, name, store_name(materialized))
+        return KTable(self.graph, self.graph.add(TableFilter(node_name, (self.node,), predicate, materialized)))
+
+    def _map_values(self, kind: str, mapper: Expr, materialized: Materialized | None, name: str | None) -> KTable:
+        node_name = self.graph.name(kind, name, store_name(materialized))
+        return KTable(self.graph, self.graph.add(TableMapValues(node_name, (self.node,), mapper, materialized)))
+
+    def _join(
+        self,
+        kind: JoinKind,
+        other: KTable,
+        joiner: Joiner | None,
+        foreign_key: FieldOrFunction | None,
+        materialized: Materialized | None,
+        history: History,
+        name: str | None,
+    ) -> KTable:
+        label = "table-join" if foreign_key is None else "foreign-key-join"
+        node_name = self.graph.name(label, name, store_name(materialized))
+        parents = (self.node, other.node)
+        value = joined_value(joiner, node_name, *parents)
+        if foreign_key is None:
+            primary = TableTableJoin(node_name, parents, kind, value, materialized, history)
+            return KTable(self.graph, self.graph.add(primary))
+        if history != "latest":
+            raise TopologyError("R150", node_name, 'history="complete" is for joins on the primary key.')
+        node = ForeignKeyJoin(node_name, parents, kind, key_function(foreign_key), value, materialized)
+        return KTable(self.graph, self.graph.add(node))

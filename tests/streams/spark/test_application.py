@@ -1,0 +1,109 @@
+"""The first law and exactly-once: any cut and any crash give the tables of one uninterrupted run."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from small_app import TABLES, application, write_input
+
+from versioned import faults
+
+#: Where a batch may die: before and after each write, in the order of the writes.
+_POINTS = [
+    "before:rejects/main",
+    "after:latest_hourly/main",
+    "after:hourly_final/main",
+    "before:hourly/main",
+    "after:last_airport/splice",
+    "after:last_airport/main",
+    "before:weather/main",
+    "after:weather/main",
+    "before:ledger/row",
+    "end:batch",
+]
+
+
+class _Crash(Exception):
+    """Stands for the end of the process at a write."""
+
+
+def _rows(spark: SparkSession, folder: Path, out: str) -> dict[str, Counter[str]]:
+    """Every row of every table as text, without what a cut may change."""
+    told = {}
+    for table in TABLES:
+        frame = spark.read.format("delta").load(str(folder / out / table)).drop("_batch_id")
+        told[table] = Counter(row[0] for row in frame.selectExpr("to_json(struct(*))").collect())
+    return told
+
+
+def _differences(spark: SparkSession, folder: Path, out: str, wanted: dict[str, Counter[str]]) -> dict[str, Any]:
+    got = _rows(spark, folder, out)
+    return {
+        table: {"lost": list((wanted[table] - got[table]))[:3], "more": list((got[table] - wanted[table]))[:3]}
+        for table in TABLES
+        if got[table] != wanted[table]
+    }
+
+
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Counter[str]]]:
+    """A folder with input, and the tables of an uninterrupted run over it."""
+    folder = tmp_path_factory.mktemp("small")
+    write_input(spark, folder)
+    application(spark, folder).run()
+    return folder, _rows(spark, folder, "out")
+
+
+def test_the_run_fills_every_table(whole: tuple[Path, dict[str, Counter[str]]]) -> None:
+    assert all(whole[1].values())
+
+
+def test_any_cut_into_batches_gives_the_same_tables(
+    spark: SparkSession, tmp_path: Path, whole: tuple[Path, dict[str, Counter[str]]]
+) -> None:
+    ends = sorted(random.Random(7).sample(range(1, 600), 4))
+    write_input(spark, tmp_path, ends=[*ends, 600])
+    application(spark, tmp_path).run()
+    assert _differences(spark, tmp_path, "out", whole[1]) == {}
+
+
+def _crash_at(point: str) -> Callable[[str], None]:
+    def action(name: str) -> None:
+        if name == point:
+            raise _Crash(point)
+
+    return action
+
+
+def test_a_crash_at_any_write_loses_and_doubles_nothing(
+    spark: SparkSession, whole: tuple[Path, dict[str, Counter[str]]]
+) -> None:
+    folder, wanted = whole
+    crashed = []
+    for point in _POINTS:
+        # One chain of restarts: each start replays the batch in which the one before died.
+        try:
+            with faults.armed(_crash_at(point)):
+                application(spark, folder, "chain").run()
+        except StreamingQueryException:
+            crashed.append(point)
+    application(spark, folder, "chain").run()
+    assert len(crashed) >= 8
+    assert _differences(spark, folder, "chain", wanted) == {}
+
+
+def test_input_is_accepted_rejected_or_dropped_and_nothing_else(
+    spark: SparkSession, whole: tuple[Path, dict[str, Counter[str]]]
+) -> None:
+    ledger = spark.read.format("delta").load(str(whole[0] / "out" / "ledger")).select("counts").collect()
+    for (counts,) in ledger:
+        for node in ("flights", "weather", "last_airport", "hourly"):
+            parts = sum(counts.get(f"{node}.{part}", 0) for part in ("accepted", "rejected", "late"))
+            assert counts.get(f"{node}.input", 0) == parts, (node, counts)

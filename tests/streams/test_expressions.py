@@ -1,0 +1,294 @@
+"""Functions of a row: traced once, with one meaning on both engines."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from streams.expressions import Expr, evaluate, row_expr, trace
+from streams.functions import (
+    cast,
+    coalesce,
+    concat,
+    greatest,
+    is_in,
+    is_null,
+    least,
+    length,
+    lit,
+    lower,
+    merge,
+    python_function,
+    starts_with,
+    struct,
+    substring,
+    substring_after,
+    substring_before,
+    upper,
+    when,
+)
+from streams.rows import Row
+from streams.spark.columns import to_column
+from versioned.errors import ConfigurationError, RecordError
+
+Function = Callable[[Any], Any]
+
+_ROWS = [
+    Row(n=7, m=2, x=1.5, y=-0.5, s="Ab|cd", t="ab", b=True, nested=Row(k=1)),
+    Row(n=-7, m=0, x=0.0, y=2.0, s="", t="", b=False, nested=Row(k=None)),
+    Row(n=None, m=None, x=None, y=None, s=None, t=None, b=None, nested=None),
+    Row(n=0, m=-3, x=math.nan, y=math.nan, s="42", t="4", b=None, nested=Row(k=-1)),
+    Row(n=2**62, m=3, x=1e20, y=math.inf, s="1.5e3", t="1", b=True, nested=Row(k=2**40)),
+    Row(n=1, m=1, x=-math.inf, y=1e-7, s="ÄÖ|ß|€", t="ÄÖ", b=False, nested=Row(k=5)),
+    Row(n=10, m=-4, x=12345678.9, y=0.001, s=" true ", t="TRUE", b=None, nested=None),
+]
+
+_FUNCTIONS: dict[str, Function] = {
+    "field": lambda v: v.n,
+    "item": lambda v: v["s"],
+    "nested": lambda v: v.nested.k,
+    "eq": lambda v: v.n == v.m,
+    "eq_double": lambda v: v.x == v.y,
+    "eq_text": lambda v: v.s == "42",
+    "ne": lambda v: v.n != v.m,
+    "ne_nan": lambda v: v.x != v.y,
+    "lt": lambda v: v.n < v.m,
+    "le": lambda v: v.n <= 0,
+    "gt_nan": lambda v: v.x > v.y,
+    "lt_nan": lambda v: v.x < v.y,
+    "ge": lambda v: v.x >= 0.0,
+    "text_order": lambda v: v.s < v.t,
+    "and": lambda v: v.b & (v.n > 0),
+    "or": lambda v: v.b | (v.n > 0),
+    "and_literal": lambda v: True & v.b,
+    "or_literal": lambda v: False | v.b,
+    "not": lambda v: ~v.b,
+    "add": lambda v: v.m + 1,
+    "radd": lambda v: 1 + v.m,
+    "add_mixed": lambda v: v.m + v.y,
+    "sub": lambda v: v.m - 5,
+    "rsub": lambda v: 5 - v.m,
+    "mul": lambda v: v.m * 3,
+    "rmul": lambda v: 3 * v.x,
+    "neg": lambda v: -v.m,
+    "div": lambda v: v.n / v.m,
+    "rdiv": lambda v: 1 / v.m,
+    "div_double": lambda v: v.x / v.y,
+    "mod": lambda v: v.n % v.m,
+    "mod_double": lambda v: v.n % 2.5,
+    "wide_literals": lambda v: lit(2_000_000_000) + 2_000_000_000,
+    "is_null": lambda v: is_null(v.n),
+    "is_in": lambda v: is_in(v.m, 2, 3),
+    "coalesce": lambda v: coalesce(v.n, v.m, -1),
+    "concat": lambda v: concat(v.s, "-", v.t),
+    "concat_number": lambda v: concat("n", v.n),
+    "concat_bool": lambda v: concat("b", v.b),
+    "upper": lambda v: upper(v.s),
+    "lower": lambda v: lower(v.s),
+    "length": lambda v: length(v.s),
+    "substring": lambda v: substring(v.s, 2, 3),
+    "substring_empty": lambda v: substring(v.s, 9, 3),
+    "before": lambda v: substring_before(v.s, "|"),
+    "after": lambda v: substring_after(v.s, "|"),
+    "starts": lambda v: starts_with(v.s, v.t),
+    "when": lambda v: when(v.n > 5, "high").when(v.n > 0, "low").otherwise("none"),
+    "when_null": lambda v: when(v.b, None).otherwise(upper(v.s)),
+    "to_string": lambda v: cast(v.n, "string"),
+    "double_to_string": lambda v: cast(v.x, "string"),
+    "small_to_string": lambda v: cast(v.y, "string"),
+    "bool_to_string": lambda v: cast(v.b, "string"),
+    "to_bigint": lambda v: cast(v.s, "bigint"),
+    "double_to_bigint": lambda v: cast(v.x, "bigint"),
+    "to_double": lambda v: cast(v.s, "double"),
+    "to_boolean": lambda v: cast(v.s, "boolean"),
+    "text_to_boolean": lambda v: cast(v.t, "boolean"),
+    "number_to_boolean": lambda v: cast(v.m, "boolean"),
+    "bool_to_bigint": lambda v: cast(v.b, "bigint"),
+    "least": lambda v: least(v.x, v.y),
+    "greatest": lambda v: greatest(v.x, v.y),
+    "least_literal": lambda v: least(v.n, 3),
+    "struct": lambda v: {"a": v.n, "b": upper(v.t)},
+    "struct_function": lambda v: struct(a=v.n),
+    "struct_field": lambda v: struct(a=v.n).a,
+    "python": lambda v: python_function(lambda text: None if text is None else text[::-1], "string")(v.s),
+    "python_row": lambda v: python_function(lambda row: None if row is None else {"k": row.k}, "k bigint")(v.nested),
+    "python_item": lambda v: python_function(lambda row: row["n"], "bigint")(v),
+}
+
+_SCHEMA = "n bigint, m bigint, x double, y double, s string, t string, b boolean, nested struct<k: bigint>"
+
+
+def _as_tuple(value: Any) -> Any:
+    if isinstance(value, float):
+        return "nan" if math.isnan(value) else value
+    return tuple(map(_as_tuple, value.values())) if isinstance(value, Row) else value
+
+
+def _from_spark(value: Any) -> Any:
+    return tuple(map(_from_spark, value)) if isinstance(value, tuple) else _as_tuple(value)
+
+
+def test_both_engines_give_the_same_for_every_expression_and_row(spark: SparkSession) -> None:
+    exprs = {name: trace(function, "value") for name, function in _FUNCTIONS.items()}
+    exprs |= {f"row_{name}": row_expr(exprs[name]) for name in ("field", "struct", "when_null")}
+    rows = [(number, *_plain(row).values()) for number, row in enumerate(_ROWS)]
+    frame = spark.createDataFrame(rows, f"id int, {_SCHEMA}")
+    packed = frame.select("id", F.struct(*_ROWS[0]).alias("value"))
+    columns = [to_column(expr, {"value": F.col("value")}).alias(name) for name, expr in exprs.items()]
+    told = {row["id"]: row for row in packed.select("id", *columns).collect()}
+    wrong = [
+        (name, number, got, wanted)
+        for number, row in enumerate(_ROWS)
+        for name, expr in exprs.items()
+        if (got := _from_spark(told[number][name])) != (wanted := _as_tuple(evaluate(expr, {"value": row})))
+    ]
+    assert wrong == []
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    return {name: tuple(part.values()) if isinstance(part, Row) else part for name, part in row.items()}
+
+
+def test_a_merge_has_the_fields_of_both_rows_on_both_engines(spark: SparkSession) -> None:
+    expr = merge(Expr("ref", "left"), Expr("ref", "right"))
+    frame = spark.sql("SELECT struct(1 AS a) AS left, struct(2 AS b) AS right")
+    column = to_column(expr, {"left": F.col("left"), "right": F.col("right")}, {"left": ["a"], "right": ["b"]})
+    on_spark = frame.select(column.alias("both")).collect()[0]["both"].asDict()
+    assert on_spark == dict(evaluate(expr, {"left": Row(a=1), "right": Row(b=2)}))
+
+
+def test_a_function_is_called_once_when_it_is_traced() -> None:
+    calls: list[Any] = []
+    expr = trace(lambda value: calls.append(value) or value.n, "key", "value")
+    for row in _ROWS:
+        evaluate(expr, {"key": None, "value": row})
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda value: value.a, "value.a"),
+        (lambda key, value: key.k, "key.k"),
+        (lambda key, value: {"both": key.k + value.a}, "{both: key.k + value.a}"),
+        (lambda value: (value.a > 1) & ~value.b, "(value.a > 1) & not(value.b)"),
+    ],
+)
+def test_a_function_may_take_the_value_or_the_key_as_well(function: Function, told: str) -> None:
+    assert repr(trace(function, "key", "value")) == told
+
+
+def test_a_function_of_too_many_rows_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="takes 3 arguments; it may take at most 2"):
+        trace(lambda a, b, c: a, "key", "value")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda value: value.a and value.b,
+        lambda value: not value.a,
+        lambda value: 1 if value.a else 2,
+        lambda value: value.a in ("x", "y"),
+        lambda value: 1 < value.a < 3,
+    ],
+)
+def test_python_that_tracing_cannot_see_is_refused_with_a_hint(function: Function) -> None:
+    with pytest.raises(TypeError, match=r"Use & \| ~ instead of and or not"):
+        trace(function, "value")
+
+
+def test_an_expression_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        Expr("ref", "value").n = 3
+
+
+@pytest.mark.parametrize("function", [lambda v: v.n + v.m * 2, lambda v: {"a": upper(v.s)}])
+def test_an_expression_survives_pickling(function: Function) -> None:
+    expr = trace(function, "value")
+    assert repr(pickle.loads(pickle.dumps(expr))) == repr(expr)
+
+
+def test_a_missing_field_is_an_error_that_lists_the_fields() -> None:
+    with pytest.raises(RecordError, match=r'no field "z"; the row has \[\'a\'\]'):
+        evaluate(trace(lambda value: value.z, "value"), {"value": Row(a=1)})
+
+
+@pytest.mark.parametrize("function", [lambda v: v.n + 1, lambda v: v.n * 2, lambda v: -v.n - 2])
+def test_a_result_beyond_64_bits_is_an_error(function: Function) -> None:
+    with pytest.raises(RecordError, match="64 bits"):
+        evaluate(trace(function, "value"), {"value": Row(n=2**63 - 1)})
+
+
+def test_adding_texts_is_an_error_that_names_concat() -> None:
+    with pytest.raises(RecordError, match="use concat"):
+        evaluate(trace(lambda value: value.s + "x", "value"), {"value": Row(s="a")})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: cast(lit(1), "decimal"),
+        lambda: substring(lit("a"), 0, 1),
+        lambda: substring(lit("a"), 1, -1),
+        lambda: least(lit(1)),
+        lambda: greatest(),
+        lambda: is_in(lit(1)),
+    ],
+)
+def test_arguments_that_never_work_are_refused_when_the_plan_is_built(make: Callable[[], Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("function", "row", "wanted"),
+    [
+        (lambda v: v.a, Row(a=1), Row(a=1)),
+        (lambda v: v.a + 1, Row(a=1), Row(value=2)),
+        (lambda v: v.a, Row(a=None), None),
+        (lambda v: None, Row(a=1), None),
+        (lambda v: {"b": v.a}, Row(a=None), Row(b=None)),
+        (lambda v: v, Row(a=1), Row(a=1)),
+        (lambda v: when(v.a > 1, {"b": v.a}).otherwise(None), Row(a=1), None),
+        (lambda v: when(v.a > 1, {"b": v.a}).otherwise(None), Row(a=2), Row(b=2)),
+        (lambda v: python_function(lambda row: {"b": row.a}, "b bigint")(v), Row(a=2), Row(b=2)),
+        (lambda v: python_function(lambda a: a, "bigint")(v.a), Row(a=2), Row(value=2)),
+    ],
+)
+def test_a_single_value_becomes_a_row_and_null_stays_null(function: Function, row: Row, wanted: Row | None) -> None:
+    assert evaluate(row_expr(trace(function, "value")), {"value": row}) == wanted
+
+
+_TRUTH = st.sampled_from([True, False, None])
+
+
+@given(_TRUTH, _TRUTH)
+def test_de_morgan_holds_with_three_values(left: bool | None, right: bool | None) -> None:
+    negated = trace(lambda value: ~(value.a & value.b), "value")
+    spread = trace(lambda value: ~value.a | ~value.b, "value")
+    bindings = {"value": Row(a=left, b=right)}
+    assert evaluate(negated, bindings) is evaluate(spread, bindings)
+
+
+@given(st.integers(-(10**9), 10**9), st.integers(-(10**9), 10**9).filter(bool))
+def test_the_remainder_has_the_dividends_sign_and_completes_the_quotient(n: int, m: int) -> None:
+    rest = evaluate(trace(lambda value: value.n % value.m, "value"), {"value": Row(n=n, m=m)})
+    assert (n - rest) % m == 0
+    assert abs(rest) < abs(m)
+    assert rest == 0 or (rest < 0) == (n < 0)
+
+
+@given(st.text(max_size=12), st.text(min_size=1, max_size=3))
+def test_text_is_put_together_again_from_before_and_after(text: str, delimiter: str) -> None:
+    parts = trace(lambda v: {"a": substring_before(v.s, v.d), "b": substring_after(v.s, v.d)}, "v")
+    row = evaluate(parts, {"v": Row(s=text, d=delimiter)})
+    assert (f"{row.a}{delimiter}{row.b}" if row.a is not None else text) == text

@@ -1,0 +1,117 @@
+"""From what a plan says to what a buffer does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from suppress.buffer_config import BufferConfig
+from suppress.buffer_rules import BufferRule
+from suppress.suppress_rules import buffer_rule, tie_order
+from suppress.suppressed import Suppressed
+from suppress.window_rules import Window
+from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+from versioned.errors import ConfigurationError
+
+MINUTE_US = 60_000_000
+FINAL = Suppressed.until_window_closes(BufferConfig.unbounded())
+
+
+@pytest.mark.parametrize(
+    ("buffer", "expected"),
+    [
+        pytest.param(BufferConfig.unbounded(), (None, None, "grow"), marks=pytest.mark.rule("R45")),
+        pytest.param(BufferConfig.max_records(5), (5, None, "emit_early"), marks=pytest.mark.rule("R41")),
+        pytest.param(BufferConfig.max_bytes(5), (None, 5, "emit_early"), marks=pytest.mark.rule("R43")),
+        pytest.param(
+            BufferConfig.max_records(5).with_max_bytes(9), (5, 9, "emit_early"), marks=pytest.mark.rule("R32")
+        ),
+        pytest.param(
+            BufferConfig.max_bytes(5).shut_down_when_full(), (None, 5, "shut_down"), marks=pytest.mark.rule("R47")
+        ),
+        pytest.param(
+            BufferConfig.max_bytes(5).spill_to_disk_when_full(), (None, 5, "spill"), marks=pytest.mark.rule("R48")
+        ),
+    ],
+)
+def test_a_buffer_configuration_becomes_bounds_and_what_happens_beyond_them(buffer: Any, expected: Any) -> None:
+    rule = buffer_rule("n", Suppressed.until_time_limit("1 minute", buffer))
+    assert (rule.max_records, rule.max_bytes, rule.when_full) == expected
+
+
+@pytest.mark.rule("R52")
+@pytest.mark.parametrize(
+    ("windows", "wait_us"),
+    [
+        (TimeWindows.of("1 hour").grace("1 minute"), MINUTE_US),
+        (SessionWindows.of("1 minute").grace("1 minute"), 2 * MINUTE_US + 1_000),
+        (SlidingWindows.of_time_difference_and_grace("1 hour", "1 minute"), MINUTE_US + 1_000),
+    ],
+)
+def test_final_results_wait_from_the_window_end_until_it_closes(windows: Windows, wait_us: int) -> None:
+    rule = buffer_rule("n", FINAL, windows, unit_us=1_000)
+    assert (rule.clock, rule.wait_us, rule.final) == ("window_end", wait_us, True)
+
+
+@pytest.mark.rule("R9", "R51")
+@pytest.mark.parametrize("windows", [None, UnlimitedWindows.of()], ids=["no windows", "unlimited"])
+def test_final_results_need_windows_that_close(windows: Windows | None) -> None:
+    with pytest.raises(ConfigurationError, match="need windows that close"):
+        buffer_rule("n", FINAL, windows)
+
+
+@pytest.mark.rule("R112")
+def test_a_wall_clock_limit_counts_from_the_arrival() -> None:
+    rule = buffer_rule("n", Suppressed.until_wall_clock_time_limit("1 minute", BufferConfig.unbounded()))
+    assert (rule.clock, rule.wait_us) == ("wall", MINUTE_US)
+
+
+@pytest.mark.rule("R106")
+def test_the_last_timer_brings_its_maximal_age() -> None:
+    suppressed = Suppressed.until_time_limit(
+        "1 minute", BufferConfig.unbounded(), timer="last", max_age="3 minutes", clock="window_start"
+    )
+    rule = buffer_rule("n", suppressed)
+    assert (rule.timer, rule.max_age_us, rule.clock) == ("last", 3 * MINUTE_US, "window_start")
+
+
+@pytest.mark.rule("R116", "R117")
+@pytest.mark.parametrize(
+    ("suppressed", "retention_us"),
+    [
+        (Suppressed.until_time_limit("1 hour", BufferConfig.unbounded()), 7),
+        (Suppressed.until_time_limit("1 hour", BufferConfig.unbounded(), retention="5 us"), 5),
+        (FINAL, None),
+        (Suppressed.until_window_closes(BufferConfig.unbounded(), close_idle=True), 7),
+        (Suppressed.until_window_closes(BufferConfig.unbounded(), retention="5 us"), 5),
+    ],
+)
+def test_the_retention_of_the_application_spares_final_results_unless_asked(
+    suppressed: Suppressed, retention_us: int | None
+) -> None:
+    assert buffer_rule("n", suppressed, TimeWindows.of("1 hour"), default_retention_us=7).retention_us == retention_us
+
+
+def test_a_plan_that_waits_for_nothing_known_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"Suppressed\.until_"):
+        buffer_rule("n", Suppressed())
+
+
+@pytest.mark.parametrize(
+    ("windows", "places"),
+    [
+        (TimeWindows.of("10 us"), [("a", 0, 10), ("a", 5, 15), ("b", 0, 10)]),
+        (SessionWindows.of("10 us"), [("a", 5, 8), ("a", 0, 9), ("a", 3, 9), ("b", 0, 1)]),
+    ],
+    ids=["key, then start", "session: key, then end, then start"],
+)
+def test_ties_are_ordered_by_key_and_then_by_window(windows: Windows, places: list[tuple[str, int, int]]) -> None:
+    order = tie_order(windows)
+    backwards = places[::-1]
+    assert sorted(backwards, key=lambda place: order([place[0]], Window(*place[1:]))) == places
+
+
+def test_the_default_rule_keeps_the_first_timer_and_no_bound() -> None:
+    rule = BufferRule("n", wait_us=1)
+    assert (rule.timer, rule.when_full, rule.retention_us) == ("first", "grow", None)

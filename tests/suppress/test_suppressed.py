@@ -1,0 +1,111 @@
+"""What a suppression waits for, as values (KIP-328, KIP-539)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from suppress.buffer_config import BufferConfig
+from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
+from versioned.errors import ConfigurationError, TopologyError
+
+_UNBOUNDED = BufferConfig.unbounded()
+_EAGER = BufferConfig.max_records(1)
+_ALL = [
+    Suppressed.until_window_closes(_UNBOUNDED),
+    Suppressed.until_time_limit("5 s", _EAGER),
+    Suppressed.until_wall_clock_time_limit("5 s", _EAGER),
+]
+
+
+@pytest.mark.rule("R51")
+def test_final_results_refuse_an_eager_buffer_at_run_time() -> None:
+    with pytest.raises(TopologyError, match="strict buffer"):
+        Suppressed.until_window_closes(_EAGER)  # type: ignore[arg-type]
+
+
+@pytest.mark.rule("R51")
+def test_a_type_checker_refuses_an_eager_buffer_for_final_results(tmp_path: Path) -> None:
+    api = pytest.importorskip("mypy.api")
+    program = tmp_path / "wrong.py"
+    program.write_text(
+        "from suppress.buffer_config import BufferConfig\n"
+        "from suppress.suppressed import Suppressed\n"
+        "Suppressed.until_window_closes(BufferConfig.unbounded())\n"
+        "Suppressed.until_window_closes(BufferConfig.max_records(1))\n",
+        encoding="utf-8",
+    )
+    told, _, _ = api.run(["--strict", "--follow-imports=silent", "--cache-dir", str(tmp_path), str(program)])
+    assert [line.split(":")[1] for line in told.splitlines() if "error:" in line] == ["4"]
+
+
+@pytest.mark.rule("R57", "R58")
+@pytest.mark.parametrize("suppressed", _ALL, ids=lambda value: type(value).__name__)
+def test_each_kind_takes_a_name_and_keeps_everything_else(suppressed: Suppressed) -> None:
+    assert suppressed.with_name("n").with_name("n") == suppressed.with_name("n") != suppressed
+
+
+@pytest.mark.rule("R55", "R107")
+def test_the_timer_starts_with_the_first_update_unless_said_otherwise() -> None:
+    assert Suppressed.until_time_limit("5 s", _EAGER) == UntilTimeLimit(5_000_000, _EAGER, "first", None, "record")
+
+
+@pytest.mark.rule("R55")
+@pytest.mark.parametrize("buffer", [_UNBOUNDED, _EAGER])
+def test_a_time_limit_takes_either_kind_of_buffer(buffer: object) -> None:
+    assert Suppressed.until_time_limit("5 s", buffer).buffer == buffer  # type: ignore[arg-type]
+
+
+@pytest.mark.rule("R112")
+def test_a_wall_clock_limit_holds_its_wait_in_microseconds() -> None:
+    assert Suppressed.until_wall_clock_time_limit("1 ms", _EAGER) == UntilWallClockTimeLimit(1_000, _EAGER)
+
+
+@pytest.mark.rule("R116", "R117")
+def test_final_results_are_not_closed_by_the_wall_clock_unless_asked() -> None:
+    assert Suppressed.until_window_closes(_UNBOUNDED) == UntilWindowCloses(_UNBOUNDED, None, False, None)
+
+
+@pytest.mark.rule("R106")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Suppressed.until_time_limit("5 s", _EAGER, timer="last"),
+        lambda: Suppressed.until_time_limit("5 s", _EAGER, max_age="1 min"),
+        lambda: Suppressed.until_time_limit("5 s", _EAGER, timer="record", max_age="1 min"),
+    ],
+)
+def test_restarting_the_timer_needs_a_greatest_age_and_nothing_else_takes_one(make: Callable[[], object]) -> None:
+    with pytest.raises(ConfigurationError, match="max_age"):
+        make()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Suppressed.until_time_limit("-1 ms", _EAGER),
+        lambda: Suppressed.until_wall_clock_time_limit("-1 ms", _EAGER),
+        lambda: Suppressed.until_window_closes(_UNBOUNDED, retention="-1 ms"),
+        lambda: Suppressed.until_time_limit("1 ms", _EAGER, retention="-1 ms"),
+        lambda: Suppressed.until_time_limit("1 ms", _EAGER, timer="last", max_age="-1 ms"),
+    ],
+)
+def test_a_negative_duration_is_refused(make: Callable[[], object]) -> None:
+    with pytest.raises(ConfigurationError, match="must not be negative; got -1000 microseconds"):
+        make()
+
+
+@pytest.mark.rule("R60")
+def test_a_wait_of_zero_is_valid() -> None:
+    assert Suppressed.until_time_limit("0 s", _EAGER).wait_us == 0
+
+
+@pytest.mark.rule("R105", "R108")
+def test_one_operator_has_three_ways_to_wait_and_no_other_switch() -> None:
+    assert sorted(name for name in vars(Suppressed) if name.startswith("until")) == [
+        "until_time_limit",
+        "until_wall_clock_time_limit",
+        "until_window_closes",
+    ]

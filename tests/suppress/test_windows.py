@@ -1,0 +1,118 @@
+"""Windows as values: what they hold, how they are made, what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+from versioned.errors import ConfigurationError
+
+_GRACEFUL = [
+    TimeWindows.of("1 hour"),
+    SlidingWindows.of_time_difference_with_no_grace("1 hour"),
+    SessionWindows.of("1 hour"),
+    UnlimitedWindows.of(),
+    JoinWindows.of("1 hour"),
+]
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
+@pytest.mark.rule("R6", "R7", "R8", "R9", "R12")
+@pytest.mark.parametrize("windows", _GRACEFUL, ids=_kind)
+def test_every_kind_of_windows_takes_a_grace_and_tells_it(windows: Windows | JoinWindows) -> None:
+    assert windows.grace("10 minutes").grace_period_ms == 600_000
+
+
+@pytest.mark.parametrize("windows", _GRACEFUL, ids=_kind)
+def test_grace_is_zero_unless_given(windows: Windows | JoinWindows) -> None:
+    assert windows.grace_us == 0
+
+
+@pytest.mark.parametrize("windows", _GRACEFUL, ids=_kind)
+def test_setting_a_grace_leaves_the_original_as_it_was(windows: Windows | JoinWindows) -> None:
+    windows.grace("1 minute")
+    assert windows.grace_us == 0
+
+
+@pytest.mark.parametrize("windows", _GRACEFUL, ids=_kind)
+def test_a_negative_grace_is_refused(windows: Windows | JoinWindows) -> None:
+    with pytest.raises(ConfigurationError, match="Grace must not be negative; got -1000 microseconds"):
+        windows.grace(timedelta(milliseconds=-1))
+
+
+@pytest.mark.rule("R12")
+def test_the_grace_in_milliseconds_is_rounded_down() -> None:
+    assert TimeWindows.of("1 s").grace(timedelta(microseconds=1_999)).grace_period_ms == 1
+
+
+@pytest.mark.rule("R6")
+def test_windows_tumble_unless_they_advance() -> None:
+    assert TimeWindows.of("1 hour").advance_us == TimeWindows.of("1 hour").size_us == 3_600_000_000
+
+
+def test_hopping_windows_start_every_advance() -> None:
+    assert TimeWindows.of("1 hour").advance_by("20 minutes").advance_us == 1_200_000_000
+
+
+@pytest.mark.parametrize(
+    ("made", "same"),
+    [
+        (TimeWindows.of_size_with_no_grace("5 ms"), TimeWindows.of("5 ms")),
+        (TimeWindows.of_size_and_grace("5 ms", "2 ms"), TimeWindows(5_000, 5_000, 2_000)),
+        (SlidingWindows.of_time_difference_and_grace("5 ms", "2 ms"), SlidingWindows(5_000, 2_000)),
+        (SessionWindows.of_inactivity_gap_with_no_grace("5 ms"), SessionWindows(5_000)),
+        (SessionWindows.of_inactivity_gap_and_grace("5 ms", "2 ms"), SessionWindows(5_000, 2_000)),
+        (UnlimitedWindows.of().start_on(7), UnlimitedWindows(7)),
+        (JoinWindows.of_time_difference_with_no_grace("5 ms"), JoinWindows(5_000, 5_000)),
+        (JoinWindows.of_time_difference_and_grace("5 ms", "2 ms"), JoinWindows(5_000, 5_000, 2_000)),
+        (JoinWindows.of("5 ms").before("1 ms").after("9 ms"), JoinWindows(1_000, 9_000)),
+        (TimeWindows.of(timedelta(hours=1)), TimeWindows.of("60 minutes")),
+    ],
+)
+def test_factories_make_the_same_windows_as_their_fields(made: object, same: object) -> None:
+    assert made == same
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: TimeWindows.of("0 s"),
+        lambda: TimeWindows.of("-1 s"),
+        lambda: TimeWindows.of("5 ms").advance_by("0 ms"),
+        lambda: TimeWindows.of("5 ms").advance_by("6 ms"),
+        lambda: TimeWindows.of("5 ms").advance_by("-1 ms"),
+        lambda: SessionWindows.of("-1 ms"),
+        lambda: SlidingWindows.of_time_difference_with_no_grace("-1 ms"),
+        lambda: JoinWindows.of("5 ms").before("-6 ms"),
+        lambda: JoinWindows.of("-1 ms"),
+        lambda: TimeWindows.of("soon"),
+    ],
+)
+def test_sizes_that_can_never_work_are_refused(make: Callable[[], object]) -> None:
+    with pytest.raises(ConfigurationError):
+        make()
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        SessionWindows.of("0 ms"),
+        SlidingWindows.of_time_difference_with_no_grace("0 ms"),
+        JoinWindows.of("0 ms"),
+        JoinWindows.of("5 ms").before("-5 ms"),
+        UnlimitedWindows.of().start_on(-1),
+    ],
+)
+def test_zero_gaps_and_differences_and_negative_instants_are_valid(windows: object) -> None:
+    assert windows == windows
+
+
+def test_the_message_about_an_advance_names_both_numbers() -> None:
+    with pytest.raises(ConfigurationError, match="advance 6000 and size 5000"):
+        TimeWindows.of("5 ms").advance_by("6 ms")

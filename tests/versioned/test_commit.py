@@ -1,0 +1,119 @@
+"""The one commit function: idempotent per step, never skipped in silence, leaving no settings behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from versioned import faults
+from versioned.commit import Append, Merge, ReplaceWhere, Step, commit, history, is_missing, newest_own
+from versioned.errors import FencedError
+from versioned.identifiers import TableRef
+from versioned.put import read_table
+
+
+def _step(batch_id: int, *, epoch: int = 1, step: str = "main") -> Step:
+    return Step("app", "node", step, epoch, batch_id)
+
+
+def _frame(spark: SparkSession, *ids: int) -> DataFrame:
+    return spark.createDataFrame([(number, number > 5) for number in ids], "id INT, big BOOLEAN")
+
+
+def _ids(spark: SparkSession, target: TableRef) -> list[int]:
+    return sorted(row["id"] for row in read_table(spark, target).collect())
+
+
+@pytest.fixture
+def target(spark: SparkSession, tmp_path: Path) -> TableRef:
+    """A table with the row 1, written by batch 0."""
+    ref = TableRef.parse(str(tmp_path / "table"))
+    commit(ref, lambda: Append(_frame(spark, 1)), _step(0))
+    return ref
+
+
+def test_a_replayed_step_writes_nothing_and_tells_what_landed_first(spark: SparkSession, target: TableRef) -> None:
+    first = commit(target, lambda: Append(_frame(spark, 2)), _step(1), {"rows": 1})
+    again = commit(target, lambda: Append(_frame(spark, 2)), _step(1), {"rows": 99})
+    assert (again.version, again.details) == (first.version, {"rows": 1})
+    assert _ids(spark, target) == [1, 2]
+
+
+def test_two_steps_of_one_batch_on_one_table_both_land(spark: SparkSession, target: TableRef) -> None:
+    commit(target, lambda: Append(_frame(spark, 2)), _step(1, step="splice"))
+    commit(target, lambda: Append(_frame(spark, 3)), _step(1, step="main"))
+    assert _ids(spark, target) == [1, 2, 3]
+
+
+def test_an_older_epoch_is_fenced_instead_of_skipped_in_silence(spark: SparkSession, target: TableRef) -> None:
+    commit(target, lambda: Append(_frame(spark, 2)), _step(0, epoch=2))
+    with pytest.raises(FencedError, match="newer epoch"):
+        commit(target, lambda: Append(_frame(spark, 3)), _step(9, epoch=1))
+    assert _ids(spark, target) == [1, 2]
+
+
+def test_a_replayed_merge_is_skipped_too(spark: SparkSession, target: TableRef) -> None:
+    def merge() -> Merge:
+        return Merge(_frame(spark, 1, 2), "t.id = s.id", lambda m: m.whenMatchedDelete().whenNotMatchedInsertAll())
+
+    commit(target, merge, _step(1))
+    assert _ids(spark, target) == [2]
+    commit(target, merge, _step(1))
+    assert _ids(spark, target) == [2]
+
+
+def test_replacing_where_lets_rows_move_out_of_the_replaced_part(spark: SparkSession, tmp_path: Path) -> None:
+    target = TableRef.parse(str(tmp_path / "parts"))
+    spark.sql(f"CREATE TABLE {target.sql} (id INT, big BOOLEAN) USING DELTA PARTITIONED BY (big)")
+    commit(target, lambda: Append(_frame(spark, 1, 7)), _step(0))
+    commit(target, lambda: ReplaceWhere(_frame(spark, 2, 8), "big = false"), _step(1))
+    assert _ids(spark, target) == [2, 7, 8]
+
+
+def test_no_write_leaves_a_setting_on_the_session(spark: SparkSession, target: TableRef) -> None:
+    names = (
+        "spark.databricks.delta.write.txnAppId",
+        "spark.databricks.delta.write.txnVersion",
+        "spark.databricks.delta.commitInfo.userMetadata",
+        "spark.databricks.delta.replaceWhere.constraintCheck.enabled",
+    )
+    before = [spark.conf.get(name, None) for name in names]
+    commit(target, lambda: Merge(_frame(spark, 4), "t.id = s.id", lambda m: m.whenNotMatchedInsertAll()), _step(1))
+    commit(target, lambda: ReplaceWhere(_frame(spark, 5), "id = 4"), _step(2))
+    assert [spark.conf.get(name, None) for name in names] == before
+
+
+def test_the_own_commit_is_found_below_maintenance(spark: SparkSession, target: TableRef) -> None:
+    landed = commit(target, lambda: Append(_frame(spark, 2)), _step(1))
+    for _ in range(4):
+        commit(target, lambda: Append(_frame(spark, 3)))
+    found = newest_own(spark, target, _step(1))
+    assert found is not None and found.version == landed.version < history(spark, target, 1)[0]["version"]
+
+
+def test_a_crash_between_two_steps_is_completed_by_the_replay(spark: SparkSession, target: TableRef) -> None:
+    class Crash(BaseException):
+        pass
+
+    def crash(name: str) -> None:
+        if name == "before:node/main":
+            raise Crash
+
+    def batch() -> None:
+        commit(target, lambda: Append(_frame(spark, 2)), _step(1, step="splice"))
+        commit(target, lambda: Append(_frame(spark, 3)), _step(1, step="main"))
+
+    with faults.armed(crash), pytest.raises(Crash):
+        batch()
+    assert _ids(spark, target) == [1, 2]
+    batch()
+    assert _ids(spark, target) == [1, 2, 3]
+
+
+def test_a_table_is_missing_until_it_is_written(spark: SparkSession, tmp_path: Path) -> None:
+    target = TableRef.parse(str(tmp_path / "later"))
+    assert is_missing(spark, target)
+    commit(target, lambda: Append(_frame(spark, 1)))
+    assert not is_missing(spark, target)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 _AIRPORT_COLOURS: Final = {"EWR": "#3b6fb6", "JFK": "#d1495b", "LGA": "#66a182"}
+_OTHER_COLOUR: Final = "#888888"
 _AIRCRAFT: Final = 6
 _DAYS: Final = 4
 
@@ -51,34 +55,29 @@ def _busiest(aircraft: DataFrame, first: pd.Timestamp, last: pd.Timestamp) -> pd
     return shown.join(busiest, "tailnum").orderBy("tailnum", "validFrom").toPandas()
 
 
-def _draw_versions(axes, versions: pd.DataFrame, last: pd.Timestamp) -> None:  # type: ignore[no-untyped-def]
+def _draw_versions(axes: Axes, versions: pd.DataFrame, last: pd.Timestamp) -> None:
     names = sorted(versions["tailnum"].unique())
-    for row in versions.itertuples():
-        end = last if pd.isna(row.validTo) else row.validTo
-        line = names.index(row.tailnum)
-        colour = _AIRPORT_COLOURS.get(row.origin, "#888888")
-        axes.barh(
-            line, end - row.validFrom, left=row.validFrom, height=0.62, color=colour, edgecolor="white", linewidth=0.8
-        )
-        axes.annotate(
-            f" {row.dest}", (row.validFrom, line), va="center", fontsize=7, color="white", annotation_clip=True
-        )
+    for row in versions.to_dict("records"):
+        line, start = names.index(row["tailnum"]), row["validFrom"]
+        until = last if pd.isna(row["validTo"]) else row["validTo"]
+        colour = _AIRPORT_COLOURS.get(row["origin"], _OTHER_COLOUR)
+        axes.barh(line, until - start, left=start, height=0.62, color=colour, edgecolor="white", linewidth=0.8)
+        axes.annotate(f" {row['dest']}", (start, line), va="center", fontsize=7, color="white", annotation_clip=True)
     axes.set_yticks(range(len(names)), names)
-    axes.set_title(
-        "Versions: last departure of an aircraft, coloured by its airport, labelled with its destination", loc="left"
-    )
+    axes.set_title("Versions of an aircraft: coloured by where it departed, labelled with where it went", loc="left")
 
 
-def _draw_counts(axes, counts: pd.DataFrame) -> None:  # type: ignore[no-untyped-def]
-    for origin, rows in counts.groupby("origin"):
-        axes.step(
-            rows["windowStart"],
-            rows["count"],
-            where="post",
-            label=origin,
-            color=_AIRPORT_COLOURS.get(str(origin), "#888888"),
-        )
+def _draw_counts(axes: Axes, counts: pd.DataFrame) -> None:
+    from matplotlib.dates import ConciseDateFormatter
+
+    # An hour without departures has no row: its count is zero, not that of the hour before.
+    by_hour = counts.pivot_table(index="windowStart", columns="origin", values="count").resample("h").sum()
+    for origin in by_hour.columns:
+        colour = _AIRPORT_COLOURS.get(str(origin), _OTHER_COLOUR)
+        axes.step(by_hour.index, by_hour[origin], where="post", label=str(origin), color=colour)
     axes.set_title("Final departures per hour, each emitted once", loc="left")
     axes.set_ylabel("departures")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.2 * max(1, by_hour.max().max()))
     axes.legend(loc="upper right", ncols=3, frameon=False)
+    axes.set_xlabel("UTC")
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(axes.xaxis.get_major_locator()))  # type: ignore[no-untyped-call]

@@ -26,14 +26,16 @@ def batch_line(report: BatchReport) -> str:
 def summary(app: StreamingApplication, reports: Iterable[BatchReport], frames: dict[str, DataFrame]) -> str:
     """The whole run in a few lines: what came in, what was rejected and why, how many rows each table holds."""
     done = list(reports)
-    records = sum((Counter(report.input) for report in done), Counter())
+    records: Counter[str] = Counter()
+    for report in done:
+        records.update(report.input)
     lines = [
         f"{len(done)} micro-batches in this run: "
         + (", ".join(f"{n:,} {topic}" for topic, n in records.items()) or "no new input")
     ]
     lines += [f"  put aside: {row['n']:>8,}  {row['node']}: {row['reason']}" for row in _reasons(frames["rejects"])]
     lines += [f"  table {name:<22} {frame.count():>9,} rows" for name, frame in frames.items() if name != "rejects"]
-    lines.append(f"  all tables are plain Delta tables below {app.table('')}".rstrip("/"))
+    lines.append(f"  all of them are plain Delta tables in {app.root}")
     return "\n".join(lines)
 
 

@@ -110,9 +110,7 @@ class Materialized:
         return cls(name=name)
 
     @classmethod
-    def window_store(
-        cls, name: str, retention: Duration, *, segment_interval: Duration | None = None
-    ) -> Materialized:
+    def window_store(cls, name: str, retention: Duration, *, segment_interval: Duration | None = None) -> Materialized:
         """A ready window or session store, whose retention is its own (Kafka: a store supplier, R19).
 
         >>> Materialized.window_store("hourly", "2 days").with_retention("1 day").retention

@@ -1,8 +1,8 @@
 """When a filter of a table drops a tombstone that follows a tombstone (R160-R162; KIP-914, "Filter").
 
-A repeated tombstone says nothing new about a plain table, but in a versioned one it carries a time. So the table that is
-filtered decides, never what is done with the result; only a source table without a store, which cannot tell what its old
-values were, learns them from an operator that asks for them.
+A repeated tombstone says nothing new about a plain table, but in a versioned one it carries a time. So the table that
+is filtered decides, never what is done with the result; only a source table without a store, which cannot tell what its
+old values were, learns them from an operator that asks for them.
 """
 
 from __future__ import annotations

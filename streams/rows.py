@@ -9,6 +9,8 @@ from typing import Any
 class Row(Mapping[str, Any]):
     """An immutable, hashable record with named fields, read by attribute or by name.
 
+    A field named like a method of mappings (``values``, ``items``, ``keys``, ``get``) is read by name only.
+
     >>> row = Row(origin="JFK", flights=2)
     >>> row.origin, row["flights"]
     ('JFK', 2)
@@ -42,7 +44,8 @@ class Row(Mapping[str, Any]):
         return isinstance(other, Row) and self._fields == other._fields
 
     def __hash__(self) -> int:
-        return hash(tuple(self._fields.items()))
+        # Rows are equal whatever the order of their fields, so the order must not count here either.
+        return hash(frozenset(self._fields.items()))
 
     def __reduce__(self) -> tuple[type[Row], tuple[dict[str, Any]]]:
         return (Row, (self._fields,))

@@ -39,8 +39,8 @@ class StreamsBuilder:
         >>> weather = builder.table("weather", Materialized.versioned("7 days"), key="origin", value=("temp",))
         >>> flights = builder.stream("flights", key="origin", value=("tail",))
         >>> flights.left_join(weather, name="flights-with-weather").to_changelog("flights_weather")
-        >>> print(builder.build().describe())
-        stream-flights ...
+        >>> print(builder.build().describe().splitlines()[0])
+        weather: table of topic weather, key (origin), time ts, versioned, history 7 days, grace 7 days
     """
 
     def __init__(self) -> None:

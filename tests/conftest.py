@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.session import build_session
+
+# Spark's Python workers need the packages of this interpreter, not of the first python3 on the path.
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 # Helper modules of tests lie beside them.
 for _folder in ("streams/spark", "jobs"):

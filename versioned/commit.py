@@ -179,7 +179,9 @@ def is_missing(session: SparkSession, target: TableRef) -> bool:
 @contextmanager
 def session_settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Settings for the length of one write, put back as they were."""
-    before: dict[str, str | None] = {name: session.conf.get(name, None) for name in settings}
+    # The stubs know no default of None, though it is the documented way to ask whether a setting is set.
+    ask: Any = session.conf.get
+    before: dict[str, str | None] = {name: ask(name, None) for name in settings}
     for name, value in settings.items():
         session.conf.set(name, value)
     try:
@@ -209,9 +211,10 @@ def _write_with_retry(
                 raise
             if attempt == _MAX_TRIES:
                 raise CommitError(
-                    f"{target} was changed by others during each of {_MAX_TRIES} tries. Pause maintenance and start again."
+                    f"{target} was changed by others during each of {_MAX_TRIES} tries. "
+                    "Pause maintenance and start again."
                 ) from error
-            time.sleep(random.uniform(0.1, 0.4) * attempt)
+            time.sleep(random.uniform(0.1, 0.4) * attempt)  # noqa: S311 - spreads retries, guards nothing
     raise AssertionError("unreachable")
 
 

@@ -1,4 +1,4 @@
-"""The complete join of two histories: every result that ever was, kept right by late records (KIP-914, "Attempt 2"; R150).
+"""The complete join of two histories: every result that ever was, kept right by late records (KIP-914; R150).
 
 At any instant the result is the join of what is valid on both sides. A result starts wherever a version of either side
 starts and there is something to join; it ends in a start without a value, a tombstone, of which two never follow each
@@ -33,8 +33,8 @@ class Cause:
 class ResultChange:
     """What a record did to one start of the result.
 
-    ``op`` says whether the start is new, has another value, or vanished; ``old`` and ``new`` are the results valid there
-    before and after. A result that merely ends earlier or later is no change of its own.
+    ``op`` says whether the start is new, has another value, or vanished; ``old`` and ``new`` are the results valid
+    there before and after. A result that merely ends earlier or later is no change of its own.
     """
 
     key: Hashable

@@ -53,7 +53,12 @@ def between_frame(rows: DataFrame, spec: VersionedTableSpec, start: Column | Non
 
 
 def lookup_frame(
-    asked: DataFrame, rows: DataFrame, spec: VersionedTableSpec, at: str, how: How = "left", horizon: Column | None = None
+    asked: DataFrame,
+    rows: DataFrame,
+    spec: VersionedTableSpec,
+    at: str,
+    how: How = "left",
+    horizon: Column | None = None,
 ) -> DataFrame:
     """Each row of ``asked`` with the version of its key that was valid at its instant.
 
@@ -69,8 +74,8 @@ def lookup_frame(
         horizon: Column of ``asked``, or a literal.
 
     Returns:
-        asked + value columns, validFrom, validTo and ``reason``: null where found, else ``NO_MATCH``, ``TOMBSTONE`` (the
-        key was deleted then) or ``EXPIRED`` (older than the history, and the key has later versions only).
+        asked + value columns, validFrom, validTo and ``reason``: null where found, else ``NO_MATCH``, ``TOMBSTONE``
+        (the key was deleted then) or ``EXPIRED`` (older than the history, and the key has later versions only).
     """
     instant = F.col(f"a.{quote(at)}")
     start, end = F.col(f"t.{quote(spec.valid_from)}"), F.col(f"t.{quote(spec.valid_to)}")
@@ -80,7 +85,9 @@ def lookup_frame(
     limit = None if horizon is None else asked.withColumn("_horizon", horizon)
     left = (asked if limit is None else limit).alias("a")
     found = left.join(rows.alias("t"), same_key & (start <= instant) & (end.isNull() | (instant < end)), "left")
-    found = found.select("a.*", *(F.col(f"t.{quote(name)}") for name in _told(spec)), F.col(f"t.{DELETED}").alias("_dead"))
+    found = found.select(
+        "a.*", *(F.col(f"t.{quote(name)}") for name in _told(spec)), F.col(f"t.{DELETED}").alias("_dead")
+    )
     reason = F.when(F.col("_dead").isNull(), NO_MATCH).when(F.col("_dead"), TOMBSTONE)
     if limit is not None:
         found = _with_later(found, rows, spec)

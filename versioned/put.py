@@ -157,7 +157,8 @@ class PutBatch:
             return True
         first = self._spec.first_stream_time_us
         return any(
-            oldest < max(newest, self._observed.get(scope, newest), newest if first is None else first) - self._spec.grace_us
+            oldest
+            < max(newest, self._observed.get(scope, newest), newest if first is None else first) - self._spec.grace_us
             for scope, (oldest, newest) in bounds.items()
         )
 

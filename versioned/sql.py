@@ -37,7 +37,8 @@ def register_sql(
     start, end = quote(spec.valid_from), quote(spec.valid_to)
     at = f"{start} <= ts AND ({end} IS NULL OR ts < {end})"
     spark.sql(
-        f"CREATE OR REPLACE {kind}FUNCTION {quoted[1]}(ts TIMESTAMP) RETURNS TABLE RETURN {_select(target, spec)} AND {at}"
+        f"CREATE OR REPLACE {kind}FUNCTION {quoted[1]}(ts TIMESTAMP) "
+        f"RETURNS TABLE RETURN {_select(target, spec)} AND {at}"
     )
     reach = f"{start} <= until_ts AND ({end} IS NULL OR {end} > from_ts)"
     spark.sql(
@@ -49,4 +50,4 @@ def register_sql(
 
 def _select(target: TableRef, spec: VersionedTableSpec) -> str:
     columns = ", ".join(quote(name) for name in (*spec.keys, spec.valid_from, spec.valid_to, *spec.values))
-    return f"SELECT {columns} FROM {target.sql} WHERE NOT {quote(DELETED)}"
+    return f"SELECT {columns} FROM {target.sql} WHERE NOT {quote(DELETED)}"  # noqa: S608 - quoted names only, no values

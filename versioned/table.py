@@ -240,7 +240,12 @@ class VersionedTable:
         )
 
     def history(
-        self, keys: DataFrame | None = None, start: datetime | None = None, end: datetime | None = None, *, ascending: bool = True
+        self,
+        keys: DataFrame | None = None,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        *,
+        ascending: bool = True,
     ) -> DataFrame:
         """The versions of some keys (or of all), in order of validFrom; bounds as in :meth:`between`."""
         found = self.between(start, end)

@@ -44,7 +44,9 @@ def purge(
     same = F.lit(True)
     for name in keys:
         same = same & (F.col(f"t.{quote(name)}") == F.col(f"s.{quote(name)}"))
-    return commit(target, lambda: Merge(gone.select(*map(quote, keys)), same, lambda m: m.whenMatchedDelete()), None, details)
+    return commit(
+        target, lambda: Merge(gone.select(*map(quote, keys)), same, lambda m: m.whenMatchedDelete()), None, details
+    )
 
 
 def optimize(spark: SparkSession, target: TableRef, *, current: bool = False) -> None:
@@ -62,8 +64,8 @@ def vacuum(spark: SparkSession, target: TableRef, retain: Duration = LEAST_FILE_
     kept = duration(retain)
     if kept < LEAST_FILE_RETENTION:
         raise RetentionError(
-            f"Files must be kept for at least {LEAST_FILE_RETENTION.days} days; got {kept}. Readers, replays and time travel "
-            "still need them."
+            f"Files must be kept for at least {LEAST_FILE_RETENTION.days} days; got {kept}. Readers, replays and time "
+            "travel still need them."
         )
     hours = -(-kept // timedelta(hours=1))
     spark.sql(f"VACUUM {target.sql} RETAIN {hours} HOURS")

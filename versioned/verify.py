@@ -34,16 +34,16 @@ class VerificationReport:
         found = {name: count for name, count in self.broken.items() if count}
         if found:
             raise InvariantError(
-                f"{sum(found.values())} of {self.rows} rows break an invariant: {found}. Somebody else wrote to the table: "
-                "restore an older version and put the records since then again."
+                f"{sum(found.values())} of {self.rows} rows break an invariant: {found}. Somebody else wrote to the "
+                "table: restore an older version and put the records since then again."
             )
 
 
 def verify_frame(rows: DataFrame, spec: VersionedTableSpec) -> VerificationReport:
     """Look at every stored row.
 
-    ``overlap``: a version lasts beyond the start of the next; ``gap``: it ends before (a deletion is a row, so there are
-    no gaps); ``empty``: validTo <= validFrom; ``several_current``: more than one open row of a key;
+    ``overlap``: a version lasts beyond the start of the next; ``gap``: it ends before (a deletion is a row, so there
+    are no gaps); ``empty``: validTo <= validFrom; ``several_current``: more than one open row of a key;
     ``no_current``: a key whose newest version is closed; ``partition``: ``_current`` does not say whether validTo is
     null; ``null_key``; ``value_of_deleted``: a tombstone with values.
     """

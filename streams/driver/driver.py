@@ -10,9 +10,11 @@ from typing import Any
 from streams.driver.processor import Change, Context, Processor, Reject
 from streams.driver.records import Source, key_row, timestamp_us, value_row
 from streams.driver.registry import processor_for
+from streams.driver.store_view import StoreView
 from streams.driver.suppress import SuppressProcessor
 from streams.metrics import MetricValue
 from streams.nodes import ChangelogSink, GlobalTableSource, Node, StreamSource, TableSink, TableSource, Topology
+from streams.reasons import FUTURE_TS, NULL_TS
 from streams.rows import Row
 from versioned.durations import Duration, duration_us, instant_us
 from versioned.errors import RecordError
@@ -20,13 +22,20 @@ from versioned.errors import RecordError
 
 @dataclass(frozen=True)
 class OutputRecord:
-    """A record that arrived at a sink. ``old`` is set for tables; ``reason`` for stream-table joins without match."""
+    """A record that arrived at a sink.
+
+    ``old`` is set for tables; ``reason`` for stream-table joins without match; ``op`` and ``cause`` for joins with
+    complete history.
+    """
 
     key: Row | None
     value: Row | None
     ts_us: int
     old: Row | None = None
     reason: str | None = None
+    op: str | None = None
+    cause: str | None = None
+    is_latest: bool = True
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,7 @@ class TopologyTestDriver:
         self._outputs: dict[str, list[OutputRecord]] = {}
         self._edges: dict[str, list[_Edge]] = {node.name: [] for node in topology}
         self._offsets: dict[tuple[str, int], int] = {}
-        self.stores: Mapping[str, Processor] = {}
+        self.stores: Mapping[str, StoreView] = {}
         self._wire()
 
     def pipe_input(
@@ -153,13 +162,13 @@ class TopologyTestDriver:
         return self._context.processor(node)
 
     def _wire(self) -> None:
-        stores: dict[str, Processor] = {}
+        stores: dict[str, StoreView] = {}
         for node in self._topology:
             processor = processor_for(node, self._context)
             materialized = getattr(node, "materialized", None)
-            stores[node.name] = processor
+            stores[node.name] = StoreView(processor)
             if materialized is not None and materialized.name is not None:
-                stores[materialized.name] = processor
+                stores[materialized.name] = stores[node.name]
             for index, parent in enumerate(node.parents):
                 self._edges[parent.name].append(_Edge(node, index))
             if isinstance(node, (StreamSource, TableSource, GlobalTableSource)):
@@ -173,13 +182,15 @@ class TopologyTestDriver:
         record = (key_row(source, key), value_row(source, value))
         too_far = self._skew_us is not None and ts_us is not None and ts_us > self._context.now_us + self._skew_us
         if ts_us is None or too_far:
-            self._refuse(source, record, ts_us, "null timestamp" if ts_us is None else "timestamp too far ahead")
+            self._refuse(source, record, ts_us, NULL_TS if ts_us is None else FUTURE_TS)
             return
         self._run(source, Change(record[0], record[1], None, ts_us), 0)
 
     def _refuse(self, source: Source, record: tuple[Row | None, Row | None], ts_us: int | None, reason: str) -> None:
         context = self._context
-        context.processor(source.name).metrics.count("skipped")
+        metrics = context.processor(source.name).metrics
+        metrics.count("skipped")
+        metrics.count("dropped")
         context.rejects.append(Reject(source.name, reason, *record, ts_us, context.partition, context.offset))
 
     def _run(self, node: Node, change: Change, index: int) -> None:
@@ -189,8 +200,12 @@ class TopologyTestDriver:
     def _forward(self, node: Node, change: Change) -> None:
         # Depth first, children in plan order, as Kafka forwards.
         if node.name in self._outputs:
-            self._outputs[node.name].append(
-                OutputRecord(change.key, change.new, change.ts_us, change.old, change.reason)
-            )
+            self._outputs[node.name].append(_output(change))
         for edge in self._edges[node.name]:
             self._run(edge.child, change, edge.index)
+
+
+def _output(change: Change) -> OutputRecord:
+    return OutputRecord(
+        change.key, change.new, change.ts_us, change.old, change.reason, change.op, change.cause, change.is_latest
+    )

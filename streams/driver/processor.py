@@ -21,7 +21,8 @@ class Change:
 
     ``new`` is the value, null = tombstone; ``old`` (tables only) the value valid at ``ts_us`` just before;
     ``is_latest`` is false for a record that is out of order in a versioned table. ``reason`` says why a stream-table
-    join found nothing.
+    join found nothing. ``op`` and ``cause`` are set by joins with complete history: what happened to the start of a
+    result (``insert``, ``update``, ``retract``), and the record that did it, as ``side@microseconds``.
     """
 
     key: Row | None
@@ -30,6 +31,8 @@ class Change:
     ts_us: int
     is_latest: bool = True
     reason: str | None = None
+    op: str | None = None
+    cause: str | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Reject:
 class Context:
     """What operators share: the plan, the place of the current record, the wall clock as data, rejects, each other."""
 
-    topology: Topology = Topology(())
+    topology: Topology = field(default_factory=lambda: Topology(()))
     now_us: int = 0
     partition: int = 0
     offset: int = 0

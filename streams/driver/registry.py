@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from streams import nodes
-from streams.driver.processor import Context, Processor
 from streams.driver.foreign_key_join import ForeignKeyJoinProcessor
 from streams.driver.global_table_join import StreamGlobalTableJoinProcessor
+from streams.driver.processor import Context, Processor
 from streams.driver.stateless import (
     PassThroughProcessor,
     SelectKeyProcessor,
@@ -22,8 +22,9 @@ from streams.driver.stream_table_join import StreamTableJoinProcessor
 from streams.driver.suppress import SuppressProcessor
 from streams.driver.table_aggregate import TableAggregateProcessor
 from streams.driver.table_filter import table_filter, table_map_values
+from streams.driver.table_sink import TableSinkProcessor
 from streams.driver.table_source import TableSourceProcessor
-from streams.driver.table_table_join import TableTableJoinProcessor
+from streams.driver.table_table_join import table_table_join
 from streams.driver.windowed_aggregate import WindowedAggregateProcessor
 from versioned.errors import TopologyError
 
@@ -32,7 +33,7 @@ Factory = Callable[[Any, Context], Processor]
 OPERATORS: Final[dict[type[nodes.Node], Factory]] = {
     nodes.StreamSource: PassThroughProcessor,
     nodes.ChangelogSink: PassThroughProcessor,
-    nodes.TableSink: PassThroughProcessor,
+    nodes.TableSink: TableSinkProcessor,
     nodes.TableSource: TableSourceProcessor,
     nodes.ToTable: TableSourceProcessor,
     nodes.GlobalTableSource: TableSourceProcessor,
@@ -42,7 +43,7 @@ OPERATORS: Final[dict[type[nodes.Node], Factory]] = {
     nodes.TableFilter: table_filter,
     nodes.TableMapValues: table_map_values,
     nodes.TableAggregate: TableAggregateProcessor,
-    nodes.TableTableJoin: TableTableJoinProcessor,
+    nodes.TableTableJoin: table_table_join,
     nodes.StreamFilter: StreamFilterProcessor,
     nodes.StreamMapValues: StreamMapValuesProcessor,
     nodes.SelectKey: SelectKeyProcessor,

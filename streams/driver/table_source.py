@@ -4,36 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streams.driver.hold_buffer import HoldBuffer
+from streams.driver.keys import key_parts
 from streams.driver.processor import Change, Context
 from streams.driver.stream_times import StreamTimes
 from streams.driver.table_state import StoredTable
 from streams.nodes import GlobalTableSource, Materialized, TableSource, ToTable
 from streams.reasons import NULL_KEY
+from streams.rows import Row
 from suppress.window_rules import lateness_us
+from versioned.durations import duration_us
 
 
 class TableSourceProcessor(StoredTable):
     """Records as changes of a table (Kafka: ``KTableSource``); also a stream that becomes one (``to_table``).
 
     A record that the versioned store refuses goes nowhere (R174); one that is out of order flows on with
-    ``is_latest = False``. A null key is rejected.
+    ``is_latest = False``. A null key is rejected. With ``reorder`` records are held and come to the table in order of
+    time, unless they are later than that (R169).
     """
 
     def __init__(self, node: TableSource | ToTable | GlobalTableSource, context: Context) -> None:
         super().__init__(node, context, always_stored=True)
         stored: Materialized = getattr(node, "materialized", None) or Materialized()
+        reorder = getattr(node, "reorder", None)
+        self._reorder_us = None if reorder is None else duration_us(reorder)
+        self._held: dict[object, HoldBuffer[tuple[Row, Change]]] = {}
         self._times = StreamTimes(stored.time_scope)
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
         if change.key is None:
             self.skip(change, NULL_KEY)
-            return
-        taken = self._stored(change.key, change)
-        if taken is None:
-            # Measured against the stream time that the refused record did not move.
-            stream_time_us = self._times.get(self.context.partition, change.key)
+        elif self._reorder_us is None:
+            yield from self._put(change.key, change)
         else:
-            stream_time_us = self._times.advance(self.context.partition, change.key, change.ts_us)
+            for key, released in self._released(change.key, change, self._reorder_us):
+                yield from self._put(key, released)
+
+    @property
+    def held(self) -> int:
+        """Records that wait to be put in order."""
+        return sum(len(buffer) for buffer in self._held.values())
+
+    def _released(self, key: Row, change: Change, wait_us: int) -> list[tuple[Row, Change]]:
+        scope = self._times.of(self.context.partition, key_parts(key))
+        return self._held.setdefault(scope, HoldBuffer(wait_us)).hold(change.ts_us, key.values(), (key, change))
+
+    def _put(self, key: Row, change: Change) -> Iterator[Change]:
+        taken = self._stored(key, change)
+        scope = (self.context.partition, key_parts(key))
+        # A refused record is measured against the stream time that it did not move.
+        stream_time_us = self._times.get(*scope) if taken is None else self._times.advance(*scope, change.ts_us)
         self.metrics.observe_lateness(
             lateness_us(change.ts_us if stream_time_us is None else stream_time_us, change.ts_us)
         )

@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from streams.driver.keys import Key, key_parts
-from streams.driver.processor import Change, Dated, Found, Processor
-from streams.nodes import Materialized
+from streams.driver.processor import Change, Context, Dated, Found, Processor
+from streams.key_fields import key_fields
+from streams.nodes import Materialized, Node
 from streams.reasons import LATE, NO_MATCH
 from streams.rows import Row
 from versioned.durations import duration_us
+from versioned.errors import ConfigurationError
 from versioned.store_rules import LATEST, REFUSED, Reason, Version, VersionedStore
 
 _LOG: Final = logging.getLogger(__name__)
@@ -43,9 +45,9 @@ class PlainState:
         row = self._rows.get(key_parts(key))
         return Found(None, NO_MATCH) if row is None else Found(row[0])
 
-    def versions(self) -> Iterator[Version]:
-        """Every row, as if valid from its own timestamp on."""
-        return (Version(key, value, ts_us, None) for key, (value, ts_us) in self._rows.items())
+    def items(self) -> Iterator[tuple[Key, Row, int]]:
+        """Every key with its value and timestamp."""
+        return ((parts, value, ts_us) for parts, (value, ts_us) in self._rows.items())
 
 
 class VersionedState:
@@ -72,9 +74,15 @@ class VersionedState:
         version = self.store.as_of(key_parts(key), at_us, partition)
         return Found(None, version.value) if isinstance(version, Reason) else Found(version.value)
 
-    def versions(self) -> Iterator[Version]:
-        """Every version with a value, oldest first within a key."""
-        return (version for version in self.store if version.value is not None)
+    def items(self) -> Iterator[tuple[Key, Row, int]]:
+        """Every key that is not deleted, with its latest value and timestamp."""
+        latest = map(self.store.get, self.store.keys())
+        return ((_key(found), found.value, found.valid_from_us) for found in latest if found is not None)
+
+
+def _key(version: Version) -> Key:
+    key: Any = version.key
+    return tuple(key)
 
 
 TableState = PlainState | VersionedState
@@ -95,8 +103,9 @@ class StoredTable(Processor):
     A change that a versioned store refuses goes nowhere (R174): it is late, and kept aside if the policy says so.
     """
 
-    def __init__(self, node: object, context: object, *, always_stored: bool = False) -> None:
-        super().__init__(node, context)  # type: ignore[arg-type]
+    def __init__(self, node: Node, context: Context, *, always_stored: bool = False) -> None:
+        super().__init__(node, context)
+        self._names = key_fields(node)
         self._materialized: Materialized | None = getattr(node, "materialized", None)
         is_stored = always_stored or self._materialized is not None
         self.state: TableState | None = table_state(self._materialized) if is_stored else None
@@ -108,6 +117,18 @@ class StoredTable(Processor):
         if self.state is None:
             return self._view_find(key, at_us)
         return self.state.find(key, at_us, self.context.partition)
+
+    def items(self) -> Iterator[tuple[Row, Row | None, int]]:
+        """Every key of the stored table with its latest value and timestamp.
+
+        Raises:
+            ConfigurationError: the table is a view.
+        """
+        if self.state is None:
+            raise ConfigurationError(f"{self.node.name} has no store of its own. Give it a Materialized.")
+        for parts, value, ts_us in self.state.items():
+            names = self._names or tuple(f"key{place}" for place in range(len(parts)))
+            yield Row(dict(zip(names, parts, strict=True))), value, ts_us
 
     def _view_get(self, key: Row) -> Dated | None:
         return None

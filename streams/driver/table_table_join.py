@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streams.driver.processor import Change, Context, Dated
+from streams.driver.complete_join import CompleteJoinProcessor
+from streams.driver.processor import Change, Context, Dated, Processor
 from streams.driver.table_state import StoredTable
 from streams.expressions import evaluate
 from streams.key_fields import key_fields
@@ -78,3 +79,10 @@ class TableTableJoinProcessor(StoredTable):
             return None
         joined: Row | None = evaluate(self._joiner, {"key": key, "left": left, "right": right})
         return joined
+
+
+def table_table_join(node: TableTableJoin, context: Context) -> Processor:
+    """The operator of a join, with the latest or with the complete history."""
+    return (
+        CompleteJoinProcessor(node, context) if node.history == "complete" else TableTableJoinProcessor(node, context)
+    )

@@ -15,18 +15,19 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from streams.nodes import GlobalTableSource, StreamSource, TableSource, Topology
+from streams.spark.checkpoint import add_sources
 from streams.spark.engine import Operators, operators_of
 from streams.spark.flow import SCOPE, US, Bounds, Flow, NodeReport
 from streams.spark.intake import INVALID, IntakeRule, Order, newest, shape
 from streams.spark.ledger import Ledger, LedgerState, Times
 from streams.spark.operator import Batch
 from streams.spark.rejects import Rejects
-from streams.spark.sources import CLOCK, EVOLUTION_SETTINGS, SOURCE, SparkSource, records_of, unite
+from streams.spark.sources import CLOCK, SOURCE, SparkSource, records_of, unite
 from versioned import faults
-from versioned.commit import history, own_details, session_settings
+from versioned.commit import history, own_details
 from versioned.durations import Duration, duration_us, instant
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, check_columns
@@ -99,6 +100,8 @@ class StreamingApplication:
         self._ledger = Ledger(spark, self._root.child("ledger"), name)
         self._rejects = Rejects(self._root.child("rejects"))
         self._state: LedgerState | None = None
+        self._topics: tuple[str, ...] = ()
+        self._seen_since_start = False
         self._check()
 
     def table(self, name: str) -> TableRef:
@@ -108,6 +111,11 @@ class StreamingApplication:
     def tables(self) -> list[TableRef]:
         """Every table of this application but the ledger: the operators' and the rejects."""
         return self._tables()
+
+    @property
+    def root(self) -> TableRef:
+        """The folder or catalog name below which every table lies."""
+        return self._root
 
     @property
     def spark(self) -> SparkSession:
@@ -123,17 +131,28 @@ class StreamingApplication:
         self._ledger.create()
         self._rejects.create(self._spark)
         self._state = self._ledger.last()
-        united = unite(self._spark, self._sources)
+        topics = self._topics_in_order(self._state)
+        add_sources(self._checkpoint, len(topics) + 1)
+        united = unite(self._spark, {topic: self._sources[topic] for topic in topics})
         writer = (
             united.writeStream.queryName(self.name)
             .option("checkpointLocation", self._checkpoint)
             .foreachBatch(self._run_batch)
         )
-        timed = (
-            writer.trigger(availableNow=True) if trigger == "available_now" else writer.trigger(processingTime=trigger)
-        )
-        with session_settings(self._spark, EVOLUTION_SETTINGS):
-            return timed.start()
+        if trigger == "available_now":
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=trigger).start()
+
+    def _topics_in_order(self, state: LedgerState) -> tuple[str, ...]:
+        """The topics as the checkpoint knows them, new ones last; kept in the ledger from the first batch on."""
+        gone = sorted(set(state.topics) - set(self._sources))
+        if gone:
+            raise CheckpointMismatchError(
+                f'"{self.name}" has read the topics {gone} before, and they are gone: Spark would go on with the '
+                "offsets of other sources. Put them back (an empty folder will do), or start with a new root."
+            )
+        self._topics = (*state.topics, *sorted(set(self._sources) - set(state.topics)))
+        return self._topics
 
     def run(self, trigger: str = "available_now") -> None:
         """Start the query and wait until it ends."""
@@ -157,8 +176,8 @@ class StreamingApplication:
         assert self._state is not None
         if batch_id < self._state.batch_id:
             raise CheckpointMismatchError(
-                f'The ledger of "{self.name}" has batch {self._state.batch_id}, but the checkpoint starts again at batch '
-                f"{batch_id}: it was lost, or belongs to another run. Nothing was written. Restore the checkpoint "
+                f'The ledger of "{self.name}" has batch {self._state.batch_id}, but the checkpoint starts again at '
+                f"batch {batch_id}: it was lost, or belongs to another run. Nothing was written. Restore the checkpoint "
                 f"{self._checkpoint}, or start with a new root."
             )
         return Batch(session, self.name, self._root, self._state.epoch, batch_id, clock_us, self._state.stream_times)
@@ -231,8 +250,6 @@ class StreamingApplication:
                         return report
         return None
 
-    _seen_since_start = False
-
     def _tables(self) -> list[TableRef]:
         owned = [table for operator in self._operators.values() for table in operator.tables(self._root)]
         return [self._rejects.target, *owned]
@@ -253,7 +270,7 @@ class StreamingApplication:
         assert self._state is not None
         times: dict[str, Times] = {name: dict(times) for name, times in self._state.stream_times.items()}
         times |= {name: report.stream_times for name, report in reports.items() if report.stream_times}
-        after = LedgerState(batch.epoch, batch.batch_id, times, batch.details["maxima"])
+        after = LedgerState(batch.epoch, batch.batch_id, times, batch.details["maxima"], self._topics)
         counts = {f"{name}.{what}": n for name, report in reports.items() for what, n in report.counts.items()}
         row = {
             "application": self.name,

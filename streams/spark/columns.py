@@ -119,4 +119,3 @@ _COLUMNS: Final[dict[str, Callable[..., Column]]] = {
     "least": F.least,
     "greatest": F.greatest,
 }
-

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -110,7 +110,7 @@ class KeyValueTableOperator(Operator[TableSource]):
         deleted = F.col(VALUE).isNull().alias("_deleted")
         rows = newest.select(f"{KEY}.*", F.timestamp_micros(US).alias("ts"), f"{VALUE}.*", deleted)
         same = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in self.keys)
-        columns = {name: F.col(f"s.{quote(name)}") for name in (*self.keys, "ts", *self.value_type().names)}
+        columns: dict[str, str | Column] = {name: F.col(f"s.{quote(name)}") for name in (*self.keys, "ts", *self.value_type().names)}
 
         def clauses(merge: DeltaMergeBuilder) -> DeltaMergeBuilder:
             return (

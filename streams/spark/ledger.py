@@ -30,21 +30,27 @@ Times = dict[int, int]
 class LedgerState:
     """What the batches so far leave for the next one.
 
-    ``stream_times`` per node and ``maxima`` per topic hold instants in microseconds by scope.
+    ``stream_times`` per node and ``maxima`` per source node hold instants in microseconds by scope; ``topics`` are the
+    sources in the order in which the checkpoint knows them.
     """
 
     epoch: int = 1
     batch_id: int = -1
     stream_times: Mapping[str, Times] = field(default_factory=dict)
     maxima: Mapping[str, Times] = field(default_factory=dict)
+    topics: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        return json.dumps({"stream_times": self.stream_times, "maxima": self.maxima}, sort_keys=True)
+        """The state as text, for the ledger's column ``state``."""
+        said = {"stream_times": self.stream_times, "maxima": self.maxima, "topics": self.topics}
+        return json.dumps(said, sort_keys=True)
 
     @classmethod
     def from_json(cls, epoch: int, batch_id: int, text: str) -> LedgerState:
+        """The inverse of :meth:`to_json`."""
         said = json.loads(text)
-        return cls(epoch, batch_id, _int_keys(said["stream_times"]), _int_keys(said["maxima"]))
+        times, maxima = _int_keys(said["stream_times"]), _int_keys(said["maxima"])
+        return cls(epoch, batch_id, times, maxima, tuple(said["topics"]))
 
 
 class Ledger:

@@ -21,7 +21,6 @@ from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport
 from versioned.commit import Landed, Step, Write, commit
 from versioned.identifiers import TableRef
 
-
 N = TypeVar("N", bound=Node)
 
 

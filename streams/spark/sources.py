@@ -1,9 +1,8 @@
 """Sources of an application: any Spark streaming source, united into one query.
 
 All sources run in one streaming query, each packed into a struct column of its own name, so that one
-``foreachBatch`` sees them together. Each is named from the first batch on, so adding or reordering sources later
-keeps the checkpoint. A tick source and the batch clock ride along: the clock is a column of the streaming plan, so a
-replay of the batch sees the same instant.
+``foreachBatch`` sees them together. A tick source and the batch clock ride along: the clock is a column of the
+streaming plan, so a replay of the batch sees the same instant.
 """
 
 from __future__ import annotations
@@ -16,18 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from versioned.commit import session_settings
-from versioned.errors import ConfigurationError
-
 SOURCE: Final = "_source"
 CLOCK: Final = "_clock"
 TICK: Final = "_tick"
-
-#: Settings that let sources be added later; needed from an application's first batch on.
-EVOLUTION_SETTINGS: Final = {
-    "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",
-    "spark.sql.streaming.offsetLog.formatVersion": "2",
-}
 
 
 @dataclass(frozen=True)
@@ -62,9 +52,9 @@ class SparkSource:
     def order_column(self) -> str | None:
         return self.sequence_by or ("offset" if self.format == "kafka" else None)
 
-    def read(self, spark: SparkSession, name: str) -> DataFrame:
-        """The streaming DataFrame of this source, named so that its offsets are found by name."""
-        reader = spark.readStream.format(self.format).options(**self.options).name(name)
+    def read(self, spark: SparkSession) -> DataFrame:
+        """The streaming DataFrame of this source."""
+        reader = spark.readStream.format(self.format).options(**self.options)
         if self.schema is not None:
             reader = reader.schema(self.schema)
         frame = reader.load()
@@ -72,18 +62,14 @@ class SparkSource:
 
 
 def unite(spark: SparkSession, sources: Mapping[str, SparkSource]) -> DataFrame:
-    """One streaming DataFrame of all sources, the tick and the batch clock.
+    """One streaming DataFrame of the tick and all sources, in the order of the mapping, with the batch clock.
 
     Columns: ``_source`` (topic, or ``_tick``), ``_clock``, and one struct column per topic.
     """
-    if not sources:
-        raise ConfigurationError("An application needs at least one source; got none.")
-    with session_settings(spark, EVOLUTION_SETTINGS):
-        packed = [_pack(source.read(spark, topic), topic) for topic, source in sorted(sources.items())]
-        united = _tick(spark)
-        for frame in packed:
-            united = united.unionByName(frame, allowMissingColumns=True)
-        return united.withColumn(CLOCK, F.current_timestamp())
+    united = _tick(spark)
+    for topic, source in sources.items():
+        united = united.unionByName(_pack(source.read(spark), topic), allowMissingColumns=True)
+    return united.withColumn(CLOCK, F.current_timestamp())
 
 
 def records_of(batch: DataFrame, topic: str) -> DataFrame:
@@ -97,5 +83,5 @@ def _pack(frame: DataFrame, topic: str) -> DataFrame:
 
 def _tick(spark: SparkSession) -> DataFrame:
     # Wakes the query when no other input comes; its own timestamp is no clock and is dropped.
-    rows = spark.readStream.format("rate-micro-batch").options(rowsPerBatch="1", numPartitions="1").name(TICK).load()
+    rows = spark.readStream.format("rate-micro-batch").options(rowsPerBatch="1", numPartitions="1").load()
     return rows.select(F.lit(TICK).alias(SOURCE))

@@ -36,7 +36,7 @@ from streams.spark.flow import (
 )
 from streams.spark.operator import Batch, Operator
 from suppress.windows import TimeWindows
-from versioned.commit import Append, ReplaceWhere, commit, is_missing
+from versioned.commit import ReplaceWhere, is_missing
 from versioned.identifiers import TableRef, check_columns, quote, text_literal
 from versioned.put import read_table
 

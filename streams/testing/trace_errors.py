@@ -103,9 +103,9 @@ CASES: Final[dict[str, Callable[[StreamsBuilder], Any]]] = {
     "suppress_on_versioned_table": lambda b: _versioned(b).suppress(_LIMIT),
     "suppress_on_filtered_versioned_table": lambda b: _kept(_versioned(b)).suppress(_LIMIT),
     "suppress_on_mapvalues_versioned_table": lambda b: _mapped(b).suppress(_LIMIT),
-    "suppress_on_filtered_versioned_table_materialized_kv": lambda b: (
-        _kept(_versioned(b), Materialized.key_value("kv")).suppress(_LIMIT)
-    ),
+    "suppress_on_filtered_versioned_table_materialized_kv": lambda b: _kept(
+        _versioned(b), Materialized.key_value("kv")
+    ).suppress(_LIMIT),
     "suppress_on_versioned_to_stream_to_table": lambda b: _back_and_forth(b).suppress(_LIMIT),
     "suppress_on_unversioned_table": lambda b: _plain(b).suppress(_LIMIT),
     "suppress_on_table_join_versioned": lambda b: _table_join(b).suppress(_LIMIT),
@@ -133,20 +133,18 @@ CASES: Final[dict[str, Callable[[StreamsBuilder], Any]]] = {
     "advance_zero": lambda b: _windowed(b, TimeWindows.of("5 ms").advance_by("0 ms")),
     "session_gap_zero": lambda b: _windowed(b, SessionWindows.of("0 ms")),
     "session_gap_negative": lambda b: _windowed(b, SessionWindows.of(_ms(-1))),
-    "sliding_difference_negative": lambda b: (
-        _windowed(b, SlidingWindows.of_time_difference_with_no_grace(_ms(-1)))
-    ),
+    "sliding_difference_negative": lambda b: _windowed(b, SlidingWindows.of_time_difference_with_no_grace(_ms(-1))),
     "sliding_difference_zero": lambda b: _windowed(b, SlidingWindows.of_time_difference_with_no_grace(_ms(0))),
-    "join_windows_negative_interval": lambda b: (
-        _stream(b).join(b.stream("other"), windows=JoinWindows.of("5 ms").before(_ms(-6)))
+    "join_windows_negative_interval": lambda b: _stream(b).join(
+        b.stream("other"), windows=JoinWindows.of("5 ms").before(_ms(-6))
     ),
     "window_store_retention_less_than_size_plus_grace": _stored_nine(_tumbling()),
     "session_store_retention_less_than_gap_plus_grace": _stored_nine(SessionWindows.of("5 ms").grace("5 ms")),
-    "suppress_time_limit_negative": lambda b: (
-        _plain(b).suppress(Suppressed.until_time_limit(_ms(-1), BufferConfig.unbounded()))
+    "suppress_time_limit_negative": lambda b: _plain(b).suppress(
+        Suppressed.until_time_limit(_ms(-1), BufferConfig.unbounded())
     ),
-    "suppress_max_records_negative": lambda b: (
-        _plain(b).suppress(Suppressed.until_time_limit("5 ms", BufferConfig.max_records(-1)))
+    "suppress_max_records_negative": lambda b: _plain(b).suppress(
+        Suppressed.until_time_limit("5 ms", BufferConfig.max_records(-1))
     ),
     "suppress_duplicate_names": _suppressed_twice,
     "table_join_versioned_materialized_versioned": lambda b: _table_join(b, _history()),

@@ -10,7 +10,8 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -79,11 +80,10 @@ def differences(scenarios: Sequence[Scenario], outcomes: Mapping[str, Actual]) -
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code: 1 if a scenario failed, 2 if the engine cannot run one."""
     options = _options(arguments)
-    # Expired look-ups are part of many scenarios; their warnings would hide the result.
-    logging.getLogger("streams").setLevel(logging.ERROR)
     scenarios = [scenario for path in options.files for scenario in json.loads(path.read_text(encoding="utf-8"))]
     try:
-        outcomes = run(scenarios, options.engine)
+        with _quiet():
+            outcomes = run(scenarios, options.engine)
     except ConfigurationError as refusal:
         sys.stderr.write(f"{refusal}\n")
         return 2
@@ -94,6 +94,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"{name}: {difference}\n")
     sys.stdout.write(f"{len(outcomes) - len(failures)} passed, {len(failures)} failed\n")
     return 1 if failures else 0
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    # Expired look-ups are part of many scenarios; their warnings would hide the result.
+    logger = logging.getLogger("streams")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

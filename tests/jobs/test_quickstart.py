@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from recompute_flights import Expected, recompute
 from jobs.flights import flights as all_flights
 from jobs.flights import in_order_of_arrival, write_files
 from jobs.flights import weather as all_weather
-from jobs.session import local_jars
+from jobs.quickstart import submit_command
 from jobs.settings import load
 
 _PROJECT = Path(__file__).parents[2]
@@ -40,17 +41,17 @@ class Run:
         return self.spark.read.format("delta").load(str(self.work / "tables" / name))
 
 
-def _submit(work: Path) -> subprocess.Popen[str]:
-    """The job as a user starts it, in a process group of its own."""
-    command = [
-        str(Path(sys.executable).with_name("spark-submit")),
-        *("--properties-file", str(_PROJECT / "conf" / "spark-defaults.conf"), "--jars", local_jars()),
-        *(str(_PROJECT / "jobs" / "run.py"), "--config", str(_CONFIG), "--work", str(work)),
-    ]
+def _submit(work: Path) -> subprocess.Popen[bytes]:
+    """The job as a user starts it, in a process group of its own; what it prints goes to a file, which never fills up."""
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(_PROJECT)}
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True
-    )
+    with (work / "printed.txt").open("wb") as printed:
+        return subprocess.Popen(
+            submit_command(work, _CONFIG),
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
 
 
 def _kill_after(work: Path, batches: int, moment_s: float) -> bool:
@@ -65,13 +66,14 @@ def _kill_after(work: Path, batches: int, moment_s: float) -> bool:
     was_running = job.poll() is None
     if was_running:
         os.killpg(job.pid, signal.SIGKILL)
-    job.communicate()
+    job.wait()
     return was_running
 
 
 def _finish(work: Path) -> str:
     job = _submit(work)
-    printed, _ = job.communicate(timeout=_TIMEOUT_S)
+    job.wait(timeout=_TIMEOUT_S)
+    printed = (work / "printed.txt").read_text(encoding="utf-8")
     assert job.returncode == 0, printed[-3_000:]
     return printed
 
@@ -157,3 +159,12 @@ def test_nothing_is_lost_between_input_and_the_ledger(run: Run) -> None:
 def test_the_job_shows_its_batches_a_summary_and_a_picture(run: Run) -> None:
     assert "micro-batches in this run" in run.printed
     assert (run.work / "quickstart.png").stat().st_size > 10_000
+
+
+def test_every_sql_block_of_the_readme_answers(run: Run) -> None:
+    readme = (_PROJECT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```sql\n(.*?)```", readme, re.DOTALL)
+    assert len(blocks) >= 4
+    for block in blocks:
+        asked = block.replace(".quickstart/tables", str(run.work / "tables"))
+        assert run.spark.sql(asked).count() > 0, block

@@ -90,7 +90,8 @@ def test_the_own_commit_is_found_below_maintenance(spark: SparkSession, target: 
     for _ in range(4):
         commit(target, lambda: Append(_frame(spark, 3)))
     found = newest_own(spark, target, _step(1))
-    assert found is not None and found.version == landed.version < history(spark, target, 1)[0]["version"]
+    assert found is not None
+    assert found.version == landed.version < history(spark, target, 1)[0]["version"]
 
 
 def test_a_crash_between_two_steps_is_completed_by_the_replay(spark: SparkSession, target: TableRef) -> None:

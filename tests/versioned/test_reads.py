@@ -37,7 +37,15 @@ def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Vers
     """a: x@10, y@20, deleted@30, z@1000; b: only p@5; c: q@400 replaced by r@950; stream time 1000, retention 500."""
     path = str(tmp_path_factory.mktemp("reads") / "rates")
     made = VersionedTable.create(spark, path, "k STRING, v STRING", keys="k", history_retention="500 seconds")
-    rows = [("a", "x", 10), ("a", "y", 20), ("a", None, 30), ("b", "p", 5), ("c", "q", 400), ("c", "r", 950), ("a", "z", 1000)]
+    rows = [
+        ("a", "x", 10),
+        ("a", "y", 20),
+        ("a", None, 30),
+        ("b", "p", 5),
+        ("c", "q", 400),
+        ("c", "r", 950),
+        ("a", "z", 1000),
+    ]
     made.put(_records(spark, *rows), deleted="dead", sequence="s")
     return made
 
@@ -58,12 +66,18 @@ _AS_OF = [
 
 @pytest.mark.parametrize(("second", "expected"), _AS_OF)
 @pytest.mark.rule("R138", "R181", "R184")
-def test_as_of_gives_the_versions_valid_at_an_instant(table: VersionedTable, second: int, expected: dict[str, str]) -> None:
+def test_as_of_gives_the_versions_valid_at_an_instant(
+    table: VersionedTable, second: int, expected: dict[str, str]
+) -> None:
     assert {row[0]: row[1] for row in _seen(table.as_of(_at(second)))} == expected
 
 
 def test_between_includes_the_version_that_began_before(table: VersionedTable) -> None:
-    assert sorted(_seen(table.between(_at(600), _at(950)))) == [("b", "p", 5, None), ("c", "q", 400, 950), ("c", "r", 950, None)]
+    assert sorted(_seen(table.between(_at(600), _at(950)))) == [
+        ("b", "p", 5, None),
+        ("c", "q", 400, 950),
+        ("c", "r", 950, None),
+    ]
 
 
 def test_between_refuses_bounds_the_wrong_way_round(table: VersionedTable) -> None:
@@ -96,7 +110,9 @@ def _lookups(spark: SparkSession) -> DataFrame:
 
 
 @pytest.mark.rule("R139", "R140", "R141", "R184")
-def test_a_left_lookup_keeps_every_row_and_says_why_nothing_was_found(spark: SparkSession, table: VersionedTable) -> None:
+def test_a_left_lookup_keeps_every_row_and_says_why_nothing_was_found(
+    spark: SparkSession, table: VersionedTable
+) -> None:
     found = table.lookup(_lookups(spark), at="at", how="left").select("k", "s", "v", "reason").collect()
     assert sorted(map(tuple, found)) == sorted(_LOOKUPS)
 
@@ -131,7 +147,9 @@ def test_what_did_we_believe_on_monday_about_last_friday(spark: SparkSession, tm
 
 
 def test_delete_returns_the_version_that_was_valid(spark: SparkSession, tmp_path: Path) -> None:
-    made = VersionedTable.create(spark, str(tmp_path / "d"), "k STRING, v STRING", keys="k", history_retention="100 seconds")
+    made = VersionedTable.create(
+        spark, str(tmp_path / "d"), "k STRING, v STRING", keys="k", history_retention="100 seconds"
+    )
     made.put(_records(spark, ("a", "x", 10), ("a", "y", 200)))
     asked = spark.createDataFrame([("a", 150), ("a", 250), ("b", 160), ("a", 20)], "k STRING, s LONG")
     told = made.delete(asked.withColumn("ts", F.timestamp_seconds("s")), sequence="s")
@@ -146,9 +164,21 @@ def test_delete_returns_the_version_that_was_valid(spark: SparkSession, tmp_path
     assert made.verify().is_sound
 
 
-def test_purge_removes_expired_history_and_old_tombstones_but_no_latest_value(spark: SparkSession, tmp_path: Path) -> None:
-    made = VersionedTable.create(spark, str(tmp_path / "p"), "k STRING, v STRING", keys="k", history_retention="100 seconds")
-    rows = [("gone", "x", 1), ("gone", None, 2), ("old", "p", 3), ("a", "q", 4), ("a", "r", 899), ("a", "s", 900), ("a", "t", 1000)]
+def test_purge_removes_expired_history_and_old_tombstones_but_no_latest_value(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    made = VersionedTable.create(
+        spark, str(tmp_path / "p"), "k STRING, v STRING", keys="k", history_retention="100 seconds"
+    )
+    rows = [
+        ("gone", "x", 1),
+        ("gone", None, 2),
+        ("old", "p", 3),
+        ("a", "q", 4),
+        ("a", "r", 899),
+        ("a", "s", 900),
+        ("a", "t", 1000),
+    ]
     made.put(_records(spark, *rows), deleted="dead", sequence="s")
     assert made.purge()
     assert sorted(_seen(made.history())) == [("a", "s", 900, 1000), ("a", "t", 1000, None), ("old", "p", 3, None)]
@@ -171,7 +201,9 @@ def test_optimize_and_vacuum_change_no_row(table: VersionedTable) -> None:
 
 
 _FAULTS = [
-    pytest.param("UPDATE {t} SET validTo = validTo + INTERVAL 1 HOUR WHERE k = 'c' AND v = 'q'", "overlap", id="overlap"),
+    pytest.param(
+        "UPDATE {t} SET validTo = validTo + INTERVAL 1 HOUR WHERE k = 'c' AND v = 'q'", "overlap", id="overlap"
+    ),
     pytest.param("UPDATE {t} SET validTo = validTo - INTERVAL 1 SECOND WHERE k = 'c' AND v = 'q'", "gap", id="gap"),
     pytest.param("DELETE FROM {t} WHERE k = 'c' AND v = 'r'", "no_current", id="no current row"),
     pytest.param("UPDATE {t} SET v = 'w' WHERE deleted", "value_of_deleted", id="tombstone with a value"),

@@ -1,14 +1,9 @@
-"""A small application with every operator of the Spark engine so far, as a program that can be killed.
-
-``python small_app.py FOLDER [POINT BATCH]``: with a point and a batch number, the process group is killed there.
-"""
+"""A small application with every operator of the Spark engine so far, over out-of-order, late and bad input."""
 
 from __future__ import annotations
 
 import os
 import random
-import signal
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -30,14 +25,15 @@ from streams.spark import SparkSource, StreamingApplication
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import TimeWindows
-from versioned import faults
 
 HOUR_MS = 3_600_000
 BATCHES = 3
 #: Every table that a run writes, with the columns that tell a batch or a cut and are left out of comparisons.
 TABLES = ("enriched", "hourly_final", "latest_hourly", "weather", "last_airport", "hourly", "rejects")
-_FLIGHTS = "seq LONG, origin STRING, tail STRING, dest STRING, ts TIMESTAMP"
-_WEATHER = "seq LONG, origin STRING, temp DOUBLE, ts TIMESTAMP"
+SCHEMAS = {
+    "flights": "seq LONG, origin STRING, tail STRING, dest STRING, ts TIMESTAMP",
+    "weather": "seq LONG, origin STRING, temp DOUBLE, ts TIMESTAMP",
+}
 
 
 def topology() -> Topology:
@@ -50,11 +46,17 @@ def topology() -> Topology:
     joined = StreamTableJoin("with_weather", (flights, weather), kind="left", joiner=joiner)
     hourly = WindowedAggregate("hourly", (flights,), windows=TimeWindows.of("1 hour").grace("3 hours"))
     final = Suppress("final", (hourly,), suppressed=Suppressed.until_window_closes(BufferConfig.unbounded()))
-    sinks = (ChangelogSink("enriched", (joined,)), ChangelogSink("hourly_final", (final,)), TableSink("latest_hourly", (hourly,)))
+    sinks = (
+        ChangelogSink("enriched", (joined,)),
+        ChangelogSink("hourly_final", (final,)),
+        TableSink("latest_hourly", (hourly,)),
+    )
     return Topology((flights, weather, last, joined, hourly, final, *sinks))
 
 
-def write_input(spark: SparkSession, folder: Path, batches: int = BATCHES, seed: int = 1, ends: list[int] | None = None) -> None:
+def write_input(
+    spark: SparkSession, folder: Path, batches: int = BATCHES, seed: int = 1, ends: list[int] | None = None
+) -> None:
     """Files of out-of-order flights and weather; the same rows for the same seed, however they are cut."""
     chance = random.Random(seed)
     flights, weather = [], []
@@ -64,18 +66,20 @@ def write_input(spark: SparkSession, folder: Path, batches: int = BATCHES, seed:
         flights.append((number * 2, origin, tail, chance.choice("XYZ"), ms if chance.random() > 0.05 else None))
         if number % 5 == 0:
             late = chance.choice((0, 0, 2 * HOUR_MS, 35 * HOUR_MS))
-            weather.append((number * 2 + 1, chance.choice(("JFK", "EWR")), float(number), number * HOUR_MS // 10 - late))
+            weather.append(
+                (number * 2 + 1, chance.choice(("JFK", "EWR")), float(number), number * HOUR_MS // 10 - late)
+            )
     ends = ends or [600 * (batch + 1) // batches for batch in range(batches)]
     for first, end in zip([0, *ends], ends, strict=False):
-        _write(spark, folder / "flights", [row for row in flights if first <= row[0] < end], _FLIGHTS)
-        _write(spark, folder / "weather", [row for row in weather if first <= row[0] < end], _WEATHER)
+        _write(spark, folder / "flights", [row for row in flights if first <= row[0] < end], SCHEMAS["flights"])
+        _write(spark, folder / "weather", [row for row in weather if first <= row[0] < end], SCHEMAS["weather"])
 
 
 def application(spark: SparkSession, folder: Path, out: str = "out") -> StreamingApplication:
     """The application over the files of ``folder``."""
     sources = {
         name: SparkSource("parquet", {"path": str(folder / name), "maxFilesPerTrigger": "1"}, schema, sequence_by="seq")
-        for name, schema in (("flights", _FLIGHTS), ("weather", _WEATHER))
+        for name, schema in (("flights", SCHEMAS["flights"]), ("weather", SCHEMAS["weather"]))
     }
     return StreamingApplication(spark, "small", topology(), str(folder / out), sources, order="sequence")
 
@@ -90,32 +94,3 @@ def _write(spark: SparkSession, path: Path, rows: list[tuple[object, ...]], sche
     # One file per batch, in the order of its name and time.
     newest.rename(path / f"{number:05d}.parquet")
     os.utime(path / f"{number:05d}.parquet", (1_700_000_000 + number, 1_700_000_000 + number))
-
-
-def _kill_at(point: str, batch: int) -> faults.Action:
-    seen = 0
-
-    def action(name: str) -> None:
-        nonlocal seen
-        seen += name == point
-        if name == point and seen == batch + 1:
-            os.killpg(os.getpgrp(), signal.SIGKILL)
-
-    return action
-
-
-def main() -> None:
-    """Run once; see the module's docstring."""
-    from jobs.session import build_session
-
-    spark = build_session("small")
-    app = application(spark, Path(sys.argv[1]))
-    if len(sys.argv) > 2:
-        with faults.armed(_kill_at(sys.argv[2], int(sys.argv[3]))):
-            app.run()
-    else:
-        app.run()
-
-
-if __name__ == "__main__":
-    main()

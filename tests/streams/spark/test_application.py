@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from small_app import TABLES, application, write_input
+from small_app import SCHEMAS, TABLES, application, write_input
 
+from streams.nodes import ChangelogSink, Node, StreamSource, Topology
+from streams.spark import SparkSource, StreamingApplication
 from versioned import faults
+from versioned.errors import CheckpointMismatchError
 
 #: Where a batch may die: before and after each write, in the order of the writes.
 _POINTS = [
@@ -46,7 +49,7 @@ def _rows(spark: SparkSession, folder: Path, out: str) -> dict[str, Counter[str]
 def _differences(spark: SparkSession, folder: Path, out: str, wanted: dict[str, Counter[str]]) -> dict[str, Any]:
     got = _rows(spark, folder, out)
     return {
-        table: {"lost": list((wanted[table] - got[table]))[:3], "more": list((got[table] - wanted[table]))[:3]}
+        table: {"lost": list(wanted[table] - got[table])[:3], "more": list(got[table] - wanted[table])[:3]}
         for table in TABLES
         if got[table] != wanted[table]
     }
@@ -107,3 +110,27 @@ def test_input_is_accepted_rejected_or_dropped_and_nothing_else(
         for node in ("flights", "weather", "last_airport", "hourly"):
             parts = sum(counts.get(f"{node}.{part}", 0) for part in ("accepted", "rejected", "late"))
             assert counts.get(f"{node}.input", 0) == parts, (node, counts)
+
+
+def test_a_source_can_be_added_to_a_running_application(spark: SparkSession, tmp_path: Path) -> None:
+    def grown(topics: tuple[str, ...]) -> StreamingApplication:
+        nodes: list[Node] = []
+        for topic in topics:
+            source = StreamSource(f"{topic}_in", topic=topic, key=("origin",))
+            nodes += [source, ChangelogSink(f"{topic}_out", (source,))]
+        sources = {topic: SparkSource("parquet", {"path": str(tmp_path / topic)}, SCHEMAS[topic]) for topic in topics}
+        return StreamingApplication(spark, "grown", Topology(tuple(nodes)), str(tmp_path / "out"), sources)
+
+    write_input(spark, tmp_path, batches=1)
+    grown(("weather",)).run()
+    # "flights" sorts before "weather", and its rows must not be taken for weather.
+    grown(("flights", "weather")).run()
+    counts = [
+        spark.read.format("delta").load(str(tmp_path / "out" / f"{topic}_out")).count()
+        for topic in ("flights", "weather")
+    ]
+    rejected = spark.read.format("delta").load(str(tmp_path / "out" / "rejects")).count()
+    assert counts[0] + rejected == 300
+    assert counts[1] == 60
+    with pytest.raises(CheckpointMismatchError, match="weather"):
+        grown(("flights",)).run()

@@ -36,7 +36,9 @@ def _topology() -> Topology:
     history = Materialized(history_retention=timedelta(milliseconds=_RETENTION_MS), late_policy="side_table")
     versioned = TableSource("history", topic="table", key=_KEY, value=("v",), deleted="dead", materialized=history)
     text = trace(
-        lambda left, right: {"v": concat("(", coalesce(left.v, "null"), ",", coalesce(right.v, "null"), ")")}, "left", "right"
+        lambda left, right: {"v": concat("(", coalesce(left.v, "null"), ",", coalesce(right.v, "null"), ")")},
+        "left",
+        "right",
     )
     nodes = [stream, nullable, versioned]
     for table in (nullable, versioned):
@@ -76,7 +78,8 @@ def _differences(spark: SparkSession, app: StreamingApplication, scenarios: list
     for case, scenario in enumerate(scenarios):
         table, sink = _nodes_of(scenario)
         wanted = [
-            (o["input_index"], o["key"], o["value"], o["ts"] * _factor(scenario)) for o in scenario["expected"]["outputs"]
+            (o["input_index"], o["key"], o["value"], o["ts"] * _factor(scenario))
+            for o in scenario["expected"]["outputs"]
         ]
         got = outputs[sink].get(case, [])
         drops = dropped.get((case, table), Counter()) + dropped.get((case, f"join_{sink}"), Counter())

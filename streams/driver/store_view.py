@@ -1,0 +1,96 @@
+"""Queries on the tables of a running topology (Kafka: interactive queries, ``VersionedKeyValueStore``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from streams.driver.keys import key_parts
+from streams.driver.processor import Dated, Processor
+from streams.driver.table_state import StoredTable, VersionedState
+from streams.key_fields import key_fields
+from streams.rows import Row
+from versioned.durations import instant_us
+from versioned.errors import ConfigurationError, RecordError
+from versioned.store_rules import Version
+
+
+class StoreView:
+    """One table, by the name of its node or of its store.
+
+    Keys are given as a single value if the key has one field, else as a mapping; instants as datetimes (UTC if they
+    have no zone) or as microseconds.
+    """
+
+    def __init__(self, processor: Processor) -> None:
+        self._processor = processor
+        self._names = key_fields(processor.node)
+
+    def get(self, key: Any) -> Dated | None:
+        """The latest value of a key and its timestamp in microseconds; none if there is none, or it is deleted.
+
+        Raises:
+            RecordError: the key has other fields than the table.
+        """
+        dated = self._processor.get(self._row(key))
+        return None if dated is None or dated[0] is None else dated
+
+    def as_of(self, key: Any, at: datetime | int) -> Row | None:
+        """The value valid at an instant, as a stream-table join finds it: none before the history, or if deleted."""
+        return self._processor.find(self._row(key), _us(at)).value
+
+    def history(
+        self,
+        key: Any,
+        since: datetime | int | None = None,
+        until: datetime | int | None = None,
+        *,
+        ascending: bool = True,
+    ) -> list[Version]:
+        """The versions with a value that were valid at some instant of [since, until].
+
+        Raises:
+            ConfigurationError: the table keeps no versions, or the range ends before it begins.
+        """
+        state = self._processor.state if isinstance(self._processor, StoredTable) else None
+        if not isinstance(state, VersionedState):
+            raise ConfigurationError(
+                f"{self._processor.node.name} keeps no versions, so it has no history. Give it "
+                "Materialized.versioned(...), or use get."
+            )
+        row = self._row(key)
+        found = state.store.history(key_parts(row), _maybe_us(since), _maybe_us(until), ascending=ascending)
+        return [replace(version, key=row) for version in found]
+
+    def items(self) -> Iterator[tuple[Row, Row | None, int]]:
+        """Every key with its latest value and timestamp.
+
+        Raises:
+            ConfigurationError: the node has no store of its own.
+        """
+        items = getattr(self._processor, "items", None)
+        if items is None:
+            raise ConfigurationError(f"{self._processor.node.name} has no store of its own. Give it a Materialized.")
+        found: Iterator[tuple[Row, Row | None, int]] = items()
+        return found
+
+    def _row(self, key: Any) -> Row:
+        if isinstance(key, Row):
+            return key
+        if isinstance(key, Mapping):
+            return Row(key)
+        if self._names is not None and len(self._names) != 1:
+            raise RecordError(
+                f"{self._processor.node.name}: the key has the fields {list(self._names)}; give a mapping, not {key!r}."
+            )
+        return Row({(self._names or ("key",))[0]: key})
+
+
+def _us(at: datetime | int) -> int:
+    return instant_us(at) if isinstance(at, datetime) else at
+
+
+def _maybe_us(at: datetime | int | None) -> int | None:
+    return None if at is None else _us(at)

@@ -1,0 +1,31 @@
+"""Sinks that keep the latest state per key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streams.driver.processor import Change, Context
+from streams.driver.table_state import StoredTable
+from streams.nodes import TableSink
+from streams.reasons import NULL_KEY
+
+
+class TableSinkProcessor(StoredTable):
+    """One row per key, the latest; a tombstone deletes it. Its rows are read as a store of the sink's name.
+
+    A record that is out of order in a versioned table is not the latest of its key, so it changes nothing here.
+    """
+
+    def __init__(self, node: TableSink, context: Context) -> None:
+        super().__init__(node, context, always_stored=True)
+
+    def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
+        if change.key is None:
+            self.skip(change, NULL_KEY)
+            return
+        if not change.is_latest:
+            self.metrics.count("ignored")
+            return
+        taken = self._stored(change.key, change)
+        if taken is not None:
+            yield taken

@@ -1,0 +1,183 @@
+"""The test driver itself: input in any form, bad input, depth-first processing, stores, clocks."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from streams.rows import Row
+from streams.testing import TopologyTestDriver
+from streams.topology import Materialized, StreamsBuilder
+from versioned.errors import ConfigurationError, RecordError
+
+UTC = timezone.utc
+
+
+def passing_through(**source: Any) -> TopologyTestDriver:
+    builder = StreamsBuilder()
+    builder.stream("events", **source).to_changelog("out")
+    return TopologyTestDriver(builder.build())
+
+
+def values(driver: TopologyTestDriver, sink: str = "out") -> list[Any]:
+    return [None if r.value is None else next(iter(r.value.values())) for r in driver.read_output(sink)]
+
+
+@pytest.mark.parametrize(
+    ("source", "key", "value", "seen"),
+    [
+        ({}, "k", 7, (Row(key="k"), Row(value=7))),
+        ({"key": "id", "value": "price"}, "k", 7, (Row(id="k"), Row(price=7))),
+        ({"key": "id", "value": "price"}, {"id": "k"}, {"price": 7, "more": 1}, (Row(id="k"), Row(price=7))),
+        ({"key": ("a", "b")}, {"a": 1, "b": 2}, {"x": 3}, (Row(a=1, b=2), Row(x=3))),
+        ({"key": ("a", "b")}, Row(a=1, b=2), Row(x=3), (Row(a=1, b=2), Row(x=3))),
+        ({}, None, None, (None, None)),
+        ({"key": ("a", "b")}, {"a": 1, "b": None}, 1, (None, Row(value=1))),
+    ],
+)
+def test_keys_and_values_may_be_scalars_mappings_or_rows(
+    source: dict[str, Any], key: Any, value: Any, seen: tuple[Row | None, Row | None]
+) -> None:
+    driver = passing_through(**source)
+    driver.pipe_input("events", key, value, 5)
+    (record,) = driver.read_output("out")
+    assert (record.key, record.value) == seen
+
+
+@pytest.mark.parametrize(
+    ("ts", "ts_us"),
+    [
+        (-3, -3),
+        (datetime(1970, 1, 1, 0, 0, 1), 1_000_000),
+        (datetime(1970, 1, 1, 1, tzinfo=timezone(timedelta(hours=1))), 0),
+        (datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC), -1_000_000),
+    ],
+)
+def test_a_time_is_an_integer_of_microseconds_or_a_datetime(ts: Any, ts_us: int) -> None:
+    driver = passing_through()
+    driver.pipe_input("events", "k", 1, ts)
+    assert [record.ts_us for record in driver.read_output("out")] == [ts_us]
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "value", "ts", "message"),
+    [
+        ("evnets", "k", {"x": 1, "y": 2}, 1, r'Nobody reads the topic "evnets"; there are \[\'events\'\]'),
+        ("events", 5, {"x": 1, "y": 2}, 1, r"the key has the fields \['a', 'b'\]; give a mapping, not 5"),
+        ("events", {"a": 1}, {"x": 1, "y": 2}, 1, r"the key lacks \['b'\]; it has the fields \['a', 'b'\]"),
+        ("events", {"a": 1, "b": 2}, 9, 1, r"the value has the fields \['x', 'y'\]; give a mapping, not 9"),
+        ("events", {"a": 1, "b": 2}, {"x": 1}, 1, r"the value lacks \['y'\]"),
+        ("events", {"a": 1, "b": 2}, {"x": 1, "y": 2}, "noon", "the timestamp 'noon' is a str"),
+        ("events", {"a": 1, "b": 2}, {"x": 1, "y": 2}, 1.5, r"the timestamp 1\.5 is a float"),
+        ("events", {"a": 1, "b": 2}, {"x": 1, "y": 2}, True, "the timestamp True is a bool"),
+    ],
+)
+def test_input_that_does_not_fit_its_source_is_refused_with_what_would(
+    topic: str, key: Any, value: Any, ts: Any, message: str
+) -> None:
+    driver = passing_through(key=("a", "b"), value=("x", "y"))
+    with pytest.raises(RecordError, match=message):
+        driver.pipe_input(topic, key, value, ts)
+
+
+def test_an_unknown_field_in_a_function_is_named_beside_those_there_are() -> None:
+    builder = StreamsBuilder()
+    builder.stream("events").filter(lambda value: value.prize > 1).to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    with pytest.raises(RecordError, match=r'no field "prize"; the row has \[\'price\'\]'):
+        driver.pipe_input("events", "k", {"price": 3}, 1)
+
+
+@pytest.mark.rule("R62")
+def test_a_null_time_is_rejected_with_its_place_and_counted_as_skipped() -> None:
+    driver = passing_through()
+    driver.pipe_input("events", "k", 1, 1, partition=3)
+    driver.pipe_input("events", "k", 2, None, partition=3)
+    (reject,) = driver.rejects
+    assert (reject.reason, reject.partition, reject.offset, reject.value) == ("NULL_TS", 3, 1, Row(value=2))
+    assert driver.counters("stream-events")["skipped"] == 1
+    assert values(driver) == [1]
+
+
+def test_a_clock_that_is_too_far_ahead_is_rejected_before_it_can_move_stream_time() -> None:
+    builder = StreamsBuilder()
+    builder.table("t", Materialized.versioned("1 s"), name="t").to_changelog("out")
+    driver = TopologyTestDriver(builder.build(), start=0, max_future_skew="1 day")
+    driver.pipe_input("t", "k", "broken", 86_400_000_001)
+    driver.pipe_input("t", "k", "fine", 5)
+    driver.advance_wall_clock("1 us")
+    driver.pipe_input("t", "k", "now fine", 86_400_000_001)
+    assert values(driver) == ["fine", "now fine"]
+    assert [reject.reason for reject in driver.rejects] == ["FUTURE_TS"]
+
+
+def test_a_record_goes_down_each_branch_to_its_end_before_the_next() -> None:
+    builder = StreamsBuilder()
+    source = builder.stream("events", value="v")
+    first = source.map_values(lambda value: {"v": value.v + 1})
+    first.to_changelog("a")
+    builder.table("events", Materialized.key_value("seen"), value="v", name="seen").to_changelog("b")
+    source.join(builder.table("later", Materialized.key_value("later"), value="w")).to_changelog("c")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("events", "k", 1, 1)
+    assert (values(driver, "a"), values(driver, "b"), values(driver, "c")) == ([2], [1], [])
+
+
+def test_reading_a_sink_takes_what_is_there() -> None:
+    driver = passing_through()
+    driver.pipe_input("events", "k", 1, 1)
+    assert (values(driver), values(driver)) == ([1], [])
+
+
+def versioned() -> TopologyTestDriver:
+    builder = StreamsBuilder()
+    table = builder.table("prices", Materialized.versioned("100 us", name="price-store"), key="item", value="price")
+    table.filter(lambda value: value.price > 5, name="dear").to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    for price, ts in ((10, 10), (3, 20), (12, 30), (None, 40), (7, 50)):
+        driver.pipe_input("prices", "pen", price, ts)
+    return driver
+
+
+@pytest.mark.rule("R138", "R184")
+def test_a_store_answers_by_the_name_of_its_node_and_by_its_own() -> None:
+    driver = versioned()
+    assert driver.stores["price-store"].get("pen") == (Row(price=7), 50)
+    assert driver.stores["prices" if "prices" in driver.stores else "price-store"].as_of("pen", 25) == Row(price=3)
+    assert driver.stores["price-store"].as_of({"item": "pen"}, datetime(1970, 1, 1, microsecond=40)) is None
+
+
+def test_a_history_gives_the_versions_of_a_range() -> None:
+    history = versioned().stores["price-store"].history("pen", since=25, until=45)
+    assert [(version.value, version.valid_from_us, version.valid_to_us) for version in history] == [
+        (Row(price=3), 20, 30),
+        (Row(price=12), 30, 40),
+    ]
+
+
+def test_a_filtered_view_of_a_versioned_table_answers_at_a_time_as_well() -> None:
+    view = versioned().stores["dear"]
+    assert (view.as_of("pen", 15), view.as_of("pen", 25), view.get("pen")) == (Row(price=10), None, (Row(price=7), 50))
+
+
+def test_a_table_without_versions_has_no_history() -> None:
+    with pytest.raises(ConfigurationError, match=r"dear keeps no versions.*Materialized\.versioned"):
+        versioned().stores["dear"].history("pen")
+
+
+def test_a_key_of_several_fields_cannot_be_asked_for_by_one_value() -> None:
+    builder = StreamsBuilder()
+    builder.table("t", Materialized.key_value("t"), key=("a", "b"), name="t").to_changelog("out")
+    with pytest.raises(RecordError, match=r"the key has the fields \['a', 'b'\]; give a mapping, not 'x'"):
+        TopologyTestDriver(builder.build()).stores["t"].get("x")
+
+
+def test_a_table_sink_holds_the_latest_state_and_is_not_disturbed_by_late_versions() -> None:
+    builder = StreamsBuilder()
+    builder.table("t", Materialized.versioned("1 s"), value="v", name="t").to_latest("state")
+    driver = TopologyTestDriver(builder.build())
+    for key, value, ts in (("a", 1, 10), ("b", 2, 20), ("a", 0, 5), ("b", None, 30)):
+        driver.pipe_input("t", key, value, ts)
+    assert list(driver.stores["state"].items()) == [(Row(key="a"), Row(v=1), 10)]

@@ -1,0 +1,85 @@
+"""Kafka Streams' own behaviour as data: stores, table joins, filters, aggregates and propagation on the test driver."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams.testing.traces import first_difference, main, run_scenario
+from versioned.errors import ConfigurationError
+
+TRACES = Path(__file__).parents[2] / "traces"
+
+
+def scenarios(name: str) -> list[dict[str, Any]]:
+    loaded: list[dict[str, Any]] = json.loads((TRACES / f"{name}.json").read_text())
+    return loaded
+
+
+def named(scenario: dict[str, Any]) -> str:
+    return str(scenario["id"])
+
+
+def check(scenario: dict[str, Any]) -> None:
+    assert first_difference(scenario["expected"], run_scenario(scenario, "driver")) is None
+
+
+@pytest.mark.rule("R172", "R173", "R174", "R180", "R181", "R182", "R183", "R184", "R185")
+@pytest.mark.parametrize("scenario", scenarios("versioned_store"), ids=named)
+def test_the_store_returns_what_the_trace_says(scenario: dict[str, Any]) -> None:
+    check(scenario)
+
+
+@pytest.mark.rule("R138", "R139", "R140", "R141", "R144", "R145")
+@pytest.mark.parametrize("scenario", scenarios("stream_table_join"), ids=named)
+def test_the_stream_table_join_does_what_the_trace_says(scenario: dict[str, Any]) -> None:
+    check(scenario)
+
+
+@pytest.mark.rule("R146", "R147", "R148", "R151", "R152", "R153", "R156", "R158")
+@pytest.mark.parametrize("scenario", scenarios("table_table_join"), ids=named)
+def test_the_table_table_join_does_what_the_trace_says(scenario: dict[str, Any]) -> None:
+    check(scenario)
+
+
+@pytest.mark.rule("R155")
+@pytest.mark.parametrize("scenario", scenarios("fk_join"), ids=named)
+def test_the_foreign_key_join_does_what_the_trace_says(scenario: dict[str, Any]) -> None:
+    check(scenario)
+
+
+@pytest.mark.rule("R160", "R161", "R162", "R167")
+@pytest.mark.parametrize("scenario", scenarios("table_filter"), ids=named)
+def test_the_filter_does_what_the_trace_says(scenario: dict[str, Any]) -> None:
+    check(scenario)
+
+
+@pytest.mark.rule("R163", "R164", "R168")
+@pytest.mark.parametrize("scenario", scenarios("table_aggregate"), ids=named)
+def test_the_table_aggregate_does_what_the_trace_says(scenario: dict[str, Any]) -> None:
+    check(scenario)
+
+
+@pytest.mark.rule("R127", "R128", "R129", "R130", "R131", "R132", "R133", "R134", "R136", "R165", "R166")
+@pytest.mark.parametrize("scenario", scenarios("propagation"), ids=named)
+def test_the_chain_of_operations_does_what_the_trace_says(scenario: dict[str, Any]) -> None:
+    check(scenario)
+
+
+def test_an_engine_without_adapters_for_an_operation_is_refused_by_name() -> None:
+    with pytest.raises(ConfigurationError, match='engine "driver" does not run "juggling"; it runs .*fk_join'):
+        run_scenario({"id": "x", "op": "juggling"}, "driver")
+
+
+def test_the_command_line_says_what_an_engine_cannot_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    unknown = tmp_path / "unknown.json"
+    unknown.write_text(json.dumps([{"id": "x", "op": "juggling", "expected": {}}]))
+    assert main([str(unknown)]) == 2
+    assert 'does not run "juggling"' in capsys.readouterr().err
+
+
+def test_a_plan_that_should_have_been_refused_is_a_difference() -> None:
+    assert first_difference({"ok": False}, {"ok": True}) == "ok: expected False, got True"

@@ -1,0 +1,115 @@
+"""A topology as text and as a picture."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from datetime import timedelta
+
+import pytest
+
+from streams.describe import span, windows_in_words
+from streams.nodes import Joined, Materialized, Topology
+from streams.options import FOREVER
+from streams.topology import StreamsBuilder
+from suppress.buffer_config import BufferConfig
+from suppress.suppressed import Suppressed
+from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+
+_SVG = "{http://www.w3.org/2000/svg}"
+
+
+def _topology() -> Topology:
+    builder = StreamsBuilder()
+    weather = builder.table("weather", Materialized.versioned("7 days", grace="2 days"), key="origin", value=("temp",))
+    warm = weather.filter(lambda value: value.temp > 20, name="warm")
+    flights = builder.stream("flights", key="origin", value=("tail", "delay<&>"))
+    flights.left_join(warm, joined=Joined.with_grace_period("1 day", name="joined")).to_changelog("out", emit="net")
+    flights.join(builder.stream("bags", value=("bag",)), windows=JoinWindows.of("5 min"), name="bags-join")
+    hourly = flights.group_by("tail").windowed_by(TimeWindows.of("1 hour").grace("10 minutes")).count(name="hourly")
+    bounded = BufferConfig.max_bytes(5_000_000).spill_to_disk_when_full()
+    hourly.suppress(Suppressed.until_window_closes(bounded), name="final").to_latest("finals")
+    limited = BufferConfig.max_records(1_000)
+    hourly.suppress(Suppressed.until_wall_clock_time_limit("30 s", limited), name="calm")
+    flights.map_values(lambda value: value["delay<&>"], name="delays")
+    return builder.build()
+
+
+@pytest.mark.rule("R136")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "weather: table of topic weather, key (origin), time ts, versioned, history 7 days, grace 2 days",
+        "warm: filter value.temp > 20, versioned (inherited)",
+        "joined: left stream-table join, grace 1 day",
+        "bags-join: inner stream-stream join, 5 minutes before to 5 minutes after, grace 0",
+        "hourly: windowed count, tumbling windows of 1 hour, grace 10 minutes, by value.tail",
+        "final: suppress until the window closes, at most 5,000,000 bytes, then spill",
+        "calm: suppress for 30 seconds of wall-clock time, at most 1,000 records, then emit early",
+        "out: changelog sink, the net change per key and batch",
+        "finals: table sink, latest state per key",
+    ],
+)
+def test_the_text_tells_of_each_node_its_versions_windows_and_buffers(line: str) -> None:
+    assert line in _topology().describe().splitlines()
+
+
+def test_the_text_tells_where_rows_come_from_and_go() -> None:
+    lines = _topology().describe().splitlines()
+    at = lines.index("joined: left stream-table join, grace 1 day")
+    assert lines[at + 1 : at + 3] == ["    <- stream-flights, warm", "    -> out"]
+
+
+@pytest.mark.parametrize(
+    ("windows", "words"),
+    [
+        (TimeWindows.of("1 hour").advance_by("10 min"), "hopping windows of 1 hour every 10 minutes, grace 0"),
+        (SessionWindows.of("1 min").grace("1 s"), "sessions with gap 1 minute, grace 1 second"),
+        (SlidingWindows(1_001), "sliding windows of 1 millisecond 1 microsecond, grace 0"),
+        (UnlimitedWindows.of(), "one unlimited window"),
+    ],
+)
+def test_windows_are_told_in_words(windows: Windows, words: str) -> None:
+    assert windows_in_words(windows) == words
+
+
+@pytest.mark.parametrize(
+    ("duration", "words"),
+    [(timedelta(0), "0"), (timedelta(seconds=-90), "-1 minute 30 seconds"), (FOREVER, "for ever")],
+)
+def test_durations_are_told_in_words(duration: timedelta, words: str) -> None:
+    assert span(duration) == words
+
+
+def test_the_picture_is_well_formed_and_has_a_box_for_each_node() -> None:
+    picture = ElementTree.fromstring(_topology().to_svg())
+    titles = [title.text or "" for title in picture.iter(f"{_SVG}title")]
+    assert sorted(title.split(":")[0] for title in titles) == sorted(node.name for node in _topology())
+
+
+def test_the_picture_has_an_arrow_for_each_parent() -> None:
+    picture = ElementTree.fromstring(_topology().to_svg())
+    arrows = [path for path in picture.iter(f"{_SVG}path") if path.get("marker-end")]
+    assert len(arrows) == sum(len(node.parents) for node in _topology())
+
+
+def test_no_two_boxes_of_the_picture_overlap() -> None:
+    picture = ElementTree.fromstring(_topology().to_svg())
+    sides = ("x", "y", "width", "height")
+    _background, *boxes = [[float(rect.get(side, "0")) for side in sides] for rect in picture.iter(f"{_SVG}rect")]
+    apart = [
+        a[0] + a[2] <= b[0] or b[0] + b[2] <= a[0] or a[1] + a[3] <= b[1] or b[1] + b[3] <= a[1]
+        for number, a in enumerate(boxes)
+        for b in boxes[number + 1 :]
+    ]
+    assert all(apart)
+
+
+def test_the_picture_refers_to_nothing_outside() -> None:
+    text = _topology().to_svg().replace('xmlns="http://www.w3.org/2000/svg"', "")
+    assert "http" not in text
+    assert "href" not in text
+
+
+def test_an_empty_topology_can_be_shown() -> None:
+    assert Topology(()).describe() == ""
+    assert ElementTree.fromstring(Topology(()).to_svg()).tag == f"{_SVG}svg"

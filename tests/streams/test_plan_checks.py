@@ -1,0 +1,343 @@
+"""What follows from a node's ancestors, and which plans are refused, with rule and node."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from streams.nodes import (
+    ForeignKeyJoin,
+    Joined,
+    Materialized,
+    StreamFilter,
+    StreamGlobalTableJoin,
+    StreamSource,
+    StreamTableJoin,
+    Suppress,
+    TableFilter,
+    TableSource,
+    WindowedAggregate,
+)
+from streams.options import FOREVER
+from streams.plan_checks import (
+    check_node,
+    check_plan,
+    history_retention_of,
+    is_versioned,
+    least_retention_us,
+    windowed_ancestor,
+)
+from streams.testing.trace_errors import build_case
+from streams.topology import KStream, KTable, StreamsBuilder
+from suppress.buffer_config import BufferConfig
+from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWindowCloses
+from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+from versioned.errors import ConfigurationError, TopologyError
+
+_WEEK = Materialized.versioned("7 days")
+_KV = Materialized.key_value()
+_LIMIT = Suppressed.until_time_limit("5 s", BufferConfig.unbounded())
+_FINAL = Suppressed.until_window_closes(BufferConfig.unbounded())
+_HOURS = TimeWindows.of("1 hour").grace("10 minutes")
+
+Plan = Callable[[KTable], KTable]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _versioned() -> KTable:
+    return StreamsBuilder().table("t", _WEEK)
+
+
+def _other(table: KTable, name: str = "other") -> KTable:
+    builder = StreamsBuilder()
+    builder._graph = table.graph
+    return builder.table(name, _WEEK)
+
+
+_KEPT: list[tuple[str, Plan]] = [
+    ("itself", lambda t: t),
+    ("filter", lambda t: t.filter(lambda value: value.v > 1)),
+    ("filter_not", lambda t: t.filter_not(lambda value: value.v > 1)),
+    ("map_values", lambda t: t.map_values(_same)),
+    ("transform_values", lambda t: t.transform_values(lambda key, value: value.v, "bigint")),
+    ("several views", lambda t: t.filter(_same).map_values(_same).filter(_same)),
+]
+_LOST: list[tuple[str, Plan]] = [
+    ("filter stored unversioned", lambda t: t.filter(lambda value: value.v > 1, materialized=_KV)),
+    ("view of one stored unversioned", lambda t: t.map_values(_same, materialized=_KV).filter(_same)),
+    ("to stream and back", lambda t: t.to_stream().to_table()),
+    ("aggregate", lambda t: t.group_by("v").count()),
+    ("primary-key join", lambda t: t.join(_other(t))),
+    ("left join", lambda t: t.left_join(_other(t))),
+    ("outer join", lambda t: t.outer_join(_other(t))),
+    ("foreign-key join", lambda t: t.join(_other(t), foreign_key="v")),
+]
+_REGAINED: list[tuple[str, Plan]] = [
+    ("to_table", lambda t: t.to_stream().to_table(_WEEK)),
+    ("aggregate", lambda t: t.group_by("v").count(materialized=_WEEK)),
+    ("primary-key join", lambda t: t.join(_other(t), materialized=_WEEK)),
+    ("foreign-key join", lambda t: t.join(_other(t), foreign_key="v", materialized=_WEEK)),
+    ("filter of an unversioned one", lambda t: t.map_values(_same, materialized=_KV).filter(_same, materialized=_WEEK)),
+    ("view of a regained one", lambda t: t.to_stream().to_table(_WEEK).filter(lambda value: value.v > 1)),
+]
+
+
+def _ids(plans: list[tuple[str, Plan]]) -> list[str]:
+    return [name for name, _ in plans]
+
+
+@pytest.mark.rule("R127", "R128", "R136")
+@pytest.mark.parametrize(("name", "plan"), _KEPT, ids=_ids(_KEPT))
+def test_a_view_of_a_versioned_table_is_versioned(name: str, plan: Plan) -> None:
+    assert plan(_versioned()).is_versioned
+
+
+@pytest.mark.rule("R129", "R130", "R131", "R132", "R133")
+@pytest.mark.parametrize(("name", "plan"), _LOST, ids=_ids(_LOST))
+def test_a_stateful_step_or_an_unversioned_store_ends_it(name: str, plan: Plan) -> None:
+    assert not plan(_versioned()).is_versioned
+
+
+@pytest.mark.rule("R134", "R136")
+@pytest.mark.parametrize(("name", "plan"), _REGAINED, ids=_ids(_REGAINED))
+def test_a_versioned_store_makes_a_table_versioned_again(name: str, plan: Plan) -> None:
+    assert plan(_versioned()).is_versioned
+
+
+@pytest.mark.rule("R135")
+@pytest.mark.parametrize("materialized", [None, _KV, Materialized.key_value("named")])
+def test_a_table_is_unversioned_by_default(materialized: Materialized | None) -> None:
+    assert not StreamsBuilder().table("t", materialized).is_versioned
+
+
+@pytest.mark.rule("R137")
+def test_what_follows_changes_nothing() -> None:
+    table = _versioned()
+    view = table.filter(lambda value: value.v > 1)
+    before = view.is_versioned
+    view.map_values(_same, materialized=_KV).group_by("v").count()
+    assert view.is_versioned is before
+
+
+@pytest.mark.rule("R145")
+def test_the_history_of_a_view_is_that_of_the_table_below() -> None:
+    assert history_retention_of(_versioned().filter(_same).map_values(_same).node) == timedelta(days=7)
+
+
+def _windowed(windows: Windows = _HOURS, materialized: Materialized | None = None) -> KTable:
+    grouped = StreamsBuilder().stream("s").group_by_key()
+    return grouped.windowed_by(windows).count(materialized=materialized, name="hourly")
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [_same, lambda t: t.filter(_same), lambda t: t.map_values(_same), lambda t: t.suppress(_LIMIT).filter(_same)],
+)
+def test_views_and_suppressions_keep_the_windows_of_the_keys(plan: Plan) -> None:
+    source = windowed_ancestor(plan(_windowed()).node)
+    assert source is not None
+    assert source.name == "hourly"
+
+
+@pytest.mark.parametrize(
+    "plan", [lambda t: t.group_by("count").count(), lambda t: t.join(_other(t)), lambda t: t.to_stream().to_table()]
+)
+def test_other_operations_lose_the_windows(plan: Plan) -> None:
+    assert windowed_ancestor(plan(_windowed()).node) is None
+
+
+def _grace_join(table: KTable, grace: str) -> KStream:
+    builder = StreamsBuilder()
+    builder._graph = table.graph
+    return builder.stream("s").join(table, joined=Joined.with_grace_period(grace, name="j"))
+
+
+def _stored(windows: Windows, retention: timedelta) -> KTable:
+    return _windowed(windows, Materialized().with_retention(retention))
+
+
+_HOUR_AND_MORE = timedelta(hours=1, minutes=10)
+_TICK = timedelta(microseconds=1)
+
+_REFUSED: list[tuple[str, str, Callable[[], object]]] = [
+    ("R165", "s", lambda: _versioned().suppress(_LIMIT, name="s")),
+    ("R165", "s", lambda: _versioned().filter(_same, materialized=_WEEK).suppress(_LIMIT, name="s")),
+    ("R166", "s", lambda: _versioned().filter(_same).suppress(_LIMIT, name="s")),
+    ("R166", "s", lambda: _versioned().filter(_same).map_values(_same).suppress(_LIMIT, name="s")),
+    ("R170", "g", lambda: StreamsBuilder().global_table("g", _WEEK)),
+    ("R51", "s", lambda: StreamsBuilder().table("t", _KV).suppress(_FINAL, name="s")),
+    ("R51", "s", lambda: _windowed().group_by("count").count().suppress(_FINAL, name="s")),
+    ("R51", "s", lambda: _windowed().suppress(UntilWindowCloses(BufferConfig.max_records(1)), name="s")),  # type: ignore[arg-type]
+    ("R9", "s", lambda: _windowed(UnlimitedWindows.of()).suppress(_FINAL, name="s")),
+    ("R9", "s", lambda: _windowed(UnlimitedWindows.of().grace("1 s")).filter(_same).suppress(_FINAL, name="s")),
+    ("R145", "j", lambda: _grace_join(StreamsBuilder().table("t", _KV), "1 s")),
+    ("R145", "j", lambda: _grace_join(StreamsBuilder().table("t"), "0 s")),
+    ("R145", "j", lambda: _grace_join(_versioned().filter(_same, materialized=_KV), "1 s")),
+    ("R145", "j", lambda: _grace_join(_versioned().filter(_same), "8 days")),
+    ("R14", "hourly", lambda: _stored(_HOURS, _HOUR_AND_MORE - _TICK)),
+    ("R14", "hourly", lambda: _stored(SessionWindows.of("1 hour").grace("10 min"), _HOUR_AND_MORE - _TICK)),
+    ("R14", "hourly", lambda: _stored(SlidingWindows(3_600_000_000), timedelta(hours=2) - _TICK)),
+    ("window-store", "hourly", lambda: _windowed(materialized=_WEEK)),
+    ("R150", "j", lambda: _complete_join(_versioned())),
+    ("unique-names", "sup", lambda: build_case("suppress_duplicate_names")),
+    ("legal-names", "in/flights", lambda: StreamsBuilder().table("in/flights")),
+    ("legal-names", "(empty)", lambda: StreamsBuilder().table("")),
+    ("R169", "t", lambda: StreamsBuilder().table("t", reorder="-1 s")),
+    ("one-builder", "j", lambda: _versioned().join(_versioned(), name="j")),
+    ("session-merger", "a", lambda: _sessions().aggregate(int, lambda key, value, total: total, name="a")),
+]
+
+
+def _complete_join(table: KTable) -> KTable:
+    return table.join(table.filter(_same, materialized=_KV), history="complete", name="j")
+
+
+def _sessions() -> Any:
+    return StreamsBuilder().stream("s").group_by_key().windowed_by(SessionWindows.of("1 s"))
+
+
+@pytest.mark.rule("R9", "R14", "R51", "R145", "R165", "R166", "R169", "R170")
+@pytest.mark.parametrize(("rule", "node", "make"), _REFUSED)
+def test_a_plan_that_can_never_work_is_refused_with_its_rule_and_node(
+    rule: str, node: str, make: Callable[[], object]
+) -> None:
+    with pytest.raises(TopologyError) as caught:
+        make()
+    assert (caught.value.rule, caught.value.node) == (rule, node)
+
+
+@pytest.mark.rule("R14", "R20", "R21")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: _stored(_HOURS, _HOUR_AND_MORE),
+        lambda: _stored(SessionWindows.of("1 hour").grace("10 min"), _HOUR_AND_MORE),
+        lambda: _stored(SlidingWindows(3_600_000_000), timedelta(hours=2)),
+        lambda: _stored(UnlimitedWindows.of(), timedelta(0)),
+        lambda: _stored(_HOURS, FOREVER),
+        lambda: _windowed(TimeWindows.of("30 days")),
+    ],
+)
+def test_a_retention_of_just_the_size_and_grace_is_accepted(make: Callable[[], object]) -> None:
+    assert make() is not None
+
+
+@pytest.mark.rule("R14")
+def test_the_refused_retention_is_named_beside_size_and_grace() -> None:
+    with pytest.raises(TopologyError, match=r"retention of 1:00:00 is shorter than size 1:00:00 \+ grace 0:10:00"):
+        _stored(_HOURS, timedelta(hours=1))
+
+
+@pytest.mark.rule("R14")
+@pytest.mark.parametrize(
+    ("windows", "least_us"),
+    [
+        (TimeWindows(5, 5, 2), 7),
+        (TimeWindows(5, 1, 2), 7),
+        (SessionWindows(5, 2), 7),
+        (SlidingWindows(5, 2), 12),
+        (UnlimitedWindows(), None),
+    ],
+)
+def test_windows_must_be_kept_for_their_size_and_grace(windows: Windows, least_us: int | None) -> None:
+    assert least_retention_us(windows) == least_us
+
+
+@pytest.mark.rule("R145")
+def test_a_join_grace_as_long_as_the_history_is_accepted() -> None:
+    assert _grace_join(_versioned(), "7 days").node.name == "j"
+
+
+@pytest.mark.rule("R170")
+def test_the_refused_global_table_says_why() -> None:
+    with pytest.raises(TopologyError, match="not synchronised in time"):
+        StreamsBuilder().global_table("g", _WEEK)
+
+
+@pytest.mark.rule("R18")
+def test_retention_of_a_key_value_store_is_ignored_with_a_note(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="streams.plan_checks"):
+        StreamsBuilder().table("t", _KV.with_retention("1 hour"))
+    assert [record.levelname for record in caplog.records] == ["INFO"]
+    assert "ignored" in caplog.text
+
+
+@pytest.mark.rule("R19")
+def test_the_retention_of_a_ready_store_wins() -> None:
+    assert Materialized.window_store("w", "2 days").with_retention("1 hour").retention == timedelta(days=2)
+
+
+@pytest.mark.rule("R16", "R21")
+def test_retention_is_set_on_the_store_and_may_be_for_ever() -> None:
+    assert Materialized().with_retention(None).retention == FOREVER
+
+
+@pytest.mark.rule("R186")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Materialized.versioned("-1 ms"),
+        lambda: Materialized.versioned("1 day", grace="-1 ms"),
+        lambda: Materialized.versioned("1 day", grace="2 days"),
+        lambda: Materialized.versioned("1 day", segment_interval="0 ms"),
+        lambda: Materialized.versioned("1 day", segment_interval=timedelta(microseconds=999)),
+        lambda: Materialized(grace=timedelta(0)),
+        lambda: Materialized().with_retention("-1 ms"),
+        lambda: Joined.with_grace_period("-1 ms"),
+        lambda: Joined().with_retention("-1 ms"),
+        lambda: Joined().with_corrections("-1 ms"),
+    ],
+)
+def test_a_store_or_join_with_impossible_durations_is_refused(make: Callable[[], object]) -> None:
+    with pytest.raises(ConfigurationError):
+        make()
+
+
+@pytest.mark.rule("R186")
+@pytest.mark.parametrize("grace", ["0 s", "1 day"])
+def test_a_grace_from_zero_to_the_history_is_accepted(grace: str) -> None:
+    assert Materialized.versioned("1 day", grace=grace).is_versioned
+
+
+_STREAM = StreamSource("s", topic="s")
+_TABLE = TableSource("t", topic="t")
+
+
+@pytest.mark.parametrize(
+    ("rule", "node"),
+    [
+        ("join-kind", StreamTableJoin("j", (_STREAM, _TABLE), kind="outer")),
+        ("join-kind", ForeignKeyJoin("j", (_TABLE, _TABLE), kind="outer")),
+        ("global-table", StreamGlobalTableJoin("j", (_STREAM, _TABLE))),
+        ("windows", WindowedAggregate("w", (_STREAM,))),
+        ("corrections", StreamTableJoin("j", (_STREAM, _TABLE), joined=Joined().with_corrections("1 s"))),
+        ("R30", Suppress("s", (_TABLE,), UntilTimeLimit(1, BufferConfig.unbounded(), clock="window_start"))),
+    ],
+)
+def test_plans_made_by_hand_are_checked_as_well(rule: str, node: Any) -> None:
+    with pytest.raises(TopologyError) as caught:
+        check_node(node)
+    assert caught.value.rule == rule
+
+
+def test_a_parent_must_come_before_its_children() -> None:
+    with pytest.raises(TopologyError, match="not part of this plan"):
+        check_plan([StreamFilter("f", (_STREAM,)), _STREAM])
+
+
+def test_a_store_may_not_have_the_name_of_another_node() -> None:
+    first = TableSource("t", topic="t", materialized=Materialized.key_value("shared"))
+    with pytest.raises(TopologyError, match='the name "shared" is already that of the TableSource t'):
+        check_plan([first, TableFilter("shared", (first,))])
+
+
+@pytest.mark.rule("R128")
+def test_streams_are_never_versioned() -> None:
+    assert not is_versioned(_STREAM)

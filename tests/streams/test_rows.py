@@ -1,0 +1,45 @@
+"""Rows: named fields that cannot change."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+
+import pytest
+
+from streams.rows import Row
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Row(a=1, b="x"), lambda: Row({"a": 1, "b": "x"}), lambda: Row([("a", 1)], b="x")]
+)
+def test_a_row_is_made_of_a_mapping_or_of_names(make: Callable[[], Row]) -> None:
+    assert (make().a, make()["b"]) == (1, "x")
+
+
+def test_a_row_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError, match="make a new one"):
+        Row(a=1).a = 2
+
+
+def test_equal_rows_have_equal_hashes_whatever_the_order_of_their_fields() -> None:
+    assert len({Row(a=1, b=2), Row(b=2, a=1)}) == 1
+
+
+def test_a_row_keeps_the_order_of_its_fields() -> None:
+    assert list(Row(b=2, a=1)) == ["b", "a"]
+
+
+def test_an_unknown_field_is_an_error_that_lists_the_fields() -> None:
+    with pytest.raises(AttributeError, match=r'no field "z"; there are \[\'a\'\]'):
+        _ = Row(a=1).z
+
+
+@pytest.mark.parametrize("other", [{"a": 1}, None, Row(a=2), Row(a=1, b=None)])
+def test_a_row_equals_only_rows_of_the_same_fields_and_values(other: object) -> None:
+    assert Row(a=1) != other
+
+
+def test_a_row_survives_pickling() -> None:
+    row = Row(a=1, nested=Row(b=None))
+    assert pickle.loads(pickle.dumps(row)) == row

@@ -1,0 +1,231 @@
+"""The DSL: which node each operation makes, how it is named, and what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from streams import nodes
+from streams.nodes import Joined, Materialized, Node
+from streams.rows import Row
+from streams.testing import TopologyTestDriver
+from streams.topology import KStream, KTable, StreamsBuilder
+from suppress.buffer_config import BufferConfig
+from suppress.suppressed import Suppressed
+from suppress.windows import JoinWindows, TimeWindows
+from versioned.errors import TopologyError
+
+_LIMIT = Suppressed.until_time_limit("5 s", BufferConfig.unbounded())
+_HOURS = TimeWindows.of("1 hour")
+
+
+class _Tables:
+    """Sources of each kind in one builder."""
+
+    def __init__(self) -> None:
+        self.builder = StreamsBuilder()
+        self.stream = self.builder.stream("s", value=("a", "g"))
+        self.other_stream = self.builder.stream("s2", value=("b",))
+        self.table = self.builder.table("t", Materialized.key_value(), value=("c", "g"))
+        self.other = self.builder.table("t2", Materialized.key_value(), value=("d",))
+        self.globally = self.builder.global_table("gt", value=("e",))
+
+
+Make = Callable[[_Tables], KStream | KTable]
+
+_STREAM_OPERATIONS: list[tuple[type[Node], Make]] = [
+    (nodes.StreamFilter, lambda x: x.stream.filter(lambda value: value.a > 1)),
+    (nodes.StreamFilter, lambda x: x.stream.filter_not(lambda key, value: value.a > key.key)),
+    (nodes.StreamMapValues, lambda x: x.stream.map_values(lambda value: value.a)),
+    (nodes.StreamMapValues, lambda x: x.stream.map_values("a")),
+    (nodes.StreamMapValues, lambda x: x.stream.transform_values(lambda key, value: value.a, "bigint")),
+    (nodes.SelectKey, lambda x: x.stream.select_key("g")),
+    (nodes.SelectKey, lambda x: x.stream.select_key(lambda value: {"g": value.g, "a": value.a})),
+    (nodes.ToStream, lambda x: x.table.to_stream()),
+    (nodes.StreamTableJoin, lambda x: x.stream.join(x.other)),
+    (nodes.StreamTableJoin, lambda x: x.stream.left_join(x.other, joined=Joined().with_on_expired("drop"))),
+    (nodes.StreamGlobalTableJoin, lambda x: x.stream.join(x.globally, key="g")),
+    (nodes.StreamGlobalTableJoin, lambda x: x.stream.left_join(x.globally, key=lambda key, value: value.g)),
+    (nodes.StreamStreamJoin, lambda x: x.stream.join(x.other_stream, windows=JoinWindows.of("5 s"))),
+    (nodes.StreamStreamJoin, lambda x: x.stream.left_join(x.other_stream, windows=JoinWindows.of("5 s"))),
+    (nodes.StreamStreamJoin, lambda x: x.stream.outer_join(x.other_stream, windows=JoinWindows.of("5 s"))),
+]
+_TABLE_OPERATIONS: list[tuple[type[Node], Make]] = [
+    (nodes.TableFilter, lambda x: x.table.filter(lambda value: value.c > 1)),
+    (nodes.TableFilter, lambda x: x.table.filter_not(lambda value: value.c > 1)),
+    (nodes.TableMapValues, lambda x: x.table.map_values(lambda value: {"z": value.c})),
+    (nodes.TableMapValues, lambda x: x.table.transform_values(lambda key, value: value.c, "bigint")),
+    (nodes.ToTable, lambda x: x.stream.to_table()),
+    (nodes.TableTableJoin, lambda x: x.table.join(x.other)),
+    (nodes.TableTableJoin, lambda x: x.table.left_join(x.other, lambda left, right: left.c)),
+    (nodes.TableTableJoin, lambda x: x.table.outer_join(x.other, lambda key, left, right: key.key)),
+    (nodes.ForeignKeyJoin, lambda x: x.table.join(x.other, foreign_key="g")),
+    (nodes.ForeignKeyJoin, lambda x: x.table.left_join(x.other, foreign_key=lambda value: value.g)),
+    (nodes.Suppress, lambda x: x.table.suppress(_LIMIT)),
+    (nodes.StreamAggregate, lambda x: x.stream.group_by_key().count()),
+    (nodes.StreamAggregate, lambda x: x.stream.group_by("g").sum("a")),
+    (nodes.StreamAggregate, lambda x: x.stream.group_by("g").reduce(lambda total, value: value)),
+    (nodes.WindowedAggregate, lambda x: x.stream.group_by("g").windowed_by(_HOURS).avg("a")),
+    (nodes.WindowedAggregate, lambda x: x.stream.group_by("g").windowed_by(_HOURS).min(lambda value: value.a)),
+    (nodes.TableAggregate, lambda x: x.table.group_by("g").count()),
+    (nodes.TableAggregate, lambda x: x.table.group_by("g", "c").max("c")),
+    (nodes.TableAggregate, lambda x: x.table.group_by("g").reduce(lambda a, v: a, lambda a, v: a)),
+    (nodes.TableAggregate, lambda x: x.table.group_by("g").aggregate(int, lambda k, v, a: a, lambda k, v, a: a)),
+]
+
+
+@pytest.mark.rule("R24")
+@pytest.mark.parametrize(("kind", "make"), _STREAM_OPERATIONS + _TABLE_OPERATIONS)
+def test_each_operation_adds_one_node_of_its_kind(kind: type[Node], make: Make) -> None:
+    tables = _Tables()
+    made = make(tables)
+    assert type(tables.builder.build().nodes[-1]) is kind
+    assert made.node is tables.builder.build().nodes[-1]
+
+
+@pytest.mark.parametrize(("kind", "make"), _STREAM_OPERATIONS)
+def test_stream_operations_give_streams(kind: type[Node], make: Make) -> None:
+    assert isinstance(make(_Tables()), KStream)
+
+
+@pytest.mark.parametrize(("kind", "make"), _TABLE_OPERATIONS)
+def test_table_operations_give_tables(kind: type[Node], make: Make) -> None:
+    assert isinstance(make(_Tables()), KTable)
+
+
+@pytest.mark.parametrize(
+    ("expected", "make"),
+    [
+        ("n", lambda x: x.stream.filter(lambda value: value.a > 1, name="n")),
+        ("n", lambda x: x.table.filter(lambda v: v.c > 1, name="n", materialized=Materialized.key_value("store"))),
+        ("store", lambda x: x.table.filter(lambda v: v.c > 1, materialized=Materialized.key_value("store"))),
+        ("n", lambda x: x.stream.join(x.other, joined=Joined(name="n"))),
+        ("n", lambda x: x.table.suppress(_LIMIT.with_name("n"))),
+        ("n", lambda x: x.stream.group_by("g").count(name="n")),
+        ("table-join-1", lambda x: x.table.join(x.other)),
+        ("windowed-count-1", lambda x: x.stream.group_by("g").windowed_by(_HOURS).count()),
+    ],
+)
+@pytest.mark.rule("R57")
+def test_a_node_is_named_by_its_name_its_store_or_its_kind_and_number(expected: str, make: Make) -> None:
+    assert make(_Tables()).node.name == expected
+
+
+def _counts(with_suppression: bool) -> list[str]:
+    builder = StreamsBuilder()
+    counts = builder.stream("s").group_by_key().count()
+    if with_suppression:
+        counts = counts.suppress(_LIMIT.with_name("calm"))
+    counts.filter(lambda value: value.count > 3).to_changelog("out")
+    return [node.name for node in builder.build()]
+
+
+@pytest.mark.rule("R58")
+def test_inserting_a_suppression_renames_no_other_node() -> None:
+    assert set(_counts(with_suppression=True)) - set(_counts(with_suppression=False)) == {"calm"}
+
+
+@pytest.mark.rule("R26")
+def test_suppress_takes_no_store() -> None:
+    with pytest.raises(TypeError, match="takes what a Suppressed factory gives"):
+        _Tables().table.suppress(Materialized.key_value())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.stream.join(x.other, windows=JoinWindows.of("1 s")),
+        lambda x: x.stream.join(x.globally),
+        lambda x: x.stream.join(x.other_stream),
+        lambda x: x.stream.join("t"),
+    ],
+)
+def test_options_of_another_kind_of_join_are_refused(make: Callable[[Any], object]) -> None:
+    with pytest.raises(TypeError):
+        make(_Tables())
+
+
+@pytest.mark.rule("R171")
+def test_modes_have_the_defaults_of_the_papers() -> None:
+    tables = _Tables()
+    table_join: Any = tables.table.join(tables.other).node
+    stream_join: Any = tables.stream.join(tables.other).node
+    assert (table_join.history, stream_join.joined) == ("latest", Joined(None, None, None, "null", "join", None))
+
+
+@pytest.mark.parametrize(
+    ("make", "fields"),
+    [
+        (lambda x: x.stream.join(x.other), ["a", "g", "d"]),
+        (lambda x: x.table.outer_join(x.other), ["c", "g", "d"]),
+        (lambda x: x.stream.map_values("a").join(x.other), ["a", "d"]),
+        (lambda x: x.table.group_by("g").count().join(x.other), ["count", "d"]),
+        (lambda x: x.table.join(x.other).filter(lambda v: v.d > 1).left_join(x.stream.group_by_key().sum("a")), None),
+    ],
+)
+def test_without_a_joiner_the_result_has_all_fields_of_both(make: Any, fields: list[str] | None) -> None:
+    joiner = make(_Tables()).node.joiner
+    names = fields or ["c", "g", "d", "sum"]
+    assert repr(joiner).startswith("{" + names[0])
+    assert [part.split(":")[0] for part in repr(joiner)[1:-1].split(", ")] == names
+
+
+def test_without_a_joiner_two_fields_of_one_name_are_refused() -> None:
+    tables = _Tables()
+    with pytest.raises(TopologyError, match=r"stream-s and t both have \['g'\]"):
+        tables.stream.join(tables.table)
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("g", "{g: value.g}"),
+        (("g", "a"), "{g: value.g, a: value.a}"),
+        (lambda value: value.a + 1, "{key: value.a + 1}"),
+        (lambda value: {"x": value.a}, "{x: value.a}"),
+        (lambda key, value: key, "key"),
+    ],
+)
+def test_a_key_is_a_row_named_after_its_field_or_key(key: Any, told: str) -> None:
+    node: Any = _Tables().stream.select_key(key).node
+    assert repr(node.mapper) == told
+
+
+def test_durations_are_text_or_timedelta() -> None:
+    tables = _Tables()
+    held: Any = tables.stream.to_table(reorder="5 minutes").node
+    same: Any = tables.stream.to_table(reorder=timedelta(minutes=5)).node
+    assert held.reorder == same.reorder
+
+
+def test_late_records_go_to_the_side_if_the_windows_or_the_store_say_so() -> None:
+    grouped = _Tables().stream.group_by("g")
+    said: Any = grouped.windowed_by(_HOURS, late_policy="side_table").count(name="x").node
+    stored: Any = grouped.windowed_by(_HOURS).count(materialized=Materialized(late_policy="side_table")).node
+    assert (said.late_policy, stored.late_policy) == ("side_table", "side_table")
+
+
+@pytest.mark.parametrize(
+    ("emit", "kind"), [("every", nodes.ChangelogSink), ("net", nodes.ChangelogSink), (None, nodes.TableSink)]
+)
+def test_tables_end_in_a_changelog_or_in_their_latest_state(emit: Any, kind: type[Node]) -> None:
+    tables = _Tables()
+    if emit is None:
+        tables.table.to_latest("out")
+    else:
+        tables.table.to_changelog("out", emit=emit)
+    assert isinstance(tables.builder.build().node("out"), kind)
+
+
+def test_a_topology_of_the_dsl_runs_in_the_driver() -> None:
+    builder = StreamsBuilder()
+    clicks = builder.stream("clicks", key="user", value=("page",))
+    clicks.filter(lambda value: value.page != "home").group_by("page").count().to_changelog("views")
+    driver = TopologyTestDriver(builder.build())
+    for ts, page in enumerate(["home", "buy", "buy", None]):
+        driver.pipe_input("clicks", "u", {"page": page}, ts)
+    told = [(record.key, record.value) for record in driver.read_output("views")]
+    assert told == [(Row(page="buy"), Row(count=1)), (Row(page="buy"), Row(count=2))]

@@ -1,0 +1,35 @@
+"""Every block of code in the README runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+_PROJECT = Path(__file__).parents[1]
+_TEXT = (_PROJECT / "README.md").read_text(encoding="utf-8")
+
+
+def _blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", _TEXT, re.DOTALL)
+
+
+def test_the_python_blocks_run_one_after_the_other(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names: dict[str, object] = {"spark": spark, "folder": str(tmp_path)}
+    for block in _blocks("python"):
+        exec(block, names)  # the README's own code
+    printed = capsys.readouterr().out
+    promised = re.findall(r"^# (PutCounts.*)$", _TEXT, re.MULTILINE)
+    assert promised
+    assert all(line in printed for line in promised)
+
+
+def test_every_shell_command_is_a_target_of_the_makefile() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (_PROJECT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    commands = [line.split("#")[0].split() for block in _blocks("bash") for line in block.splitlines()]
+    assert commands
+    assert all(command[0] == "make" and command[1] in targets for command in commands)

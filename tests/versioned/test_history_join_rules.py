@@ -1,0 +1,128 @@
+"""Complete joins of two histories (R150, R154) against a join of everything at every instant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from versioned.history_join_rules import Cause, HistoryJoin, Kind, ResultChange
+
+Put = tuple[str, Any, int]
+
+
+def pair(key: Any, left: Any, right: Any) -> str:
+    return f"({left},{right})"
+
+
+def puts(*texts: str) -> list[Put]:
+    """``a5`` is a put on the left at 5, ``b5`` on the right, ``a5-`` a tombstone."""
+    sides = {"a": "left", "b": "right"}
+    return [(sides[t[0]], None if t.endswith("-") else t, int(t[1:].rstrip("-"))) for t in texts]
+
+
+def joined(join: HistoryJoin, records: list[Put]) -> list[ResultChange]:
+    return [change for side, value, ts in records for change in join.put(side, "k", value, ts)]  # type: ignore[arg-type]
+
+
+def emitted(changes: list[ResultChange]) -> list[tuple[Any, int]]:
+    return [(change.new, change.valid_from_us) for change in changes]
+
+
+@pytest.mark.rule("R150")
+def test_the_papers_second_attempt_gives_every_older_result_that_a_late_record_changes() -> None:
+    join = HistoryJoin("inner", pair)
+    assert emitted(joined(join, puts("a0", "a5"))) == []
+    assert emitted(joined(join, puts("b2"))) == [("(a0,b2)", 2), ("(a5,b2)", 5)]
+    assert emitted(joined(join, puts("b3"))) == [("(a0,b3)", 3), ("(a5,b3)", 5)]
+    assert emitted(joined(join, puts("b4"))) == [("(a0,b4)", 4), ("(a5,b4)", 5)]
+    assert emitted(joined(join, puts("a1"))) == [("(a1,b2)", 2), ("(a1,b3)", 3), ("(a1,b4)", 4)]
+
+
+@pytest.mark.rule("R149", "R150")
+def test_on_the_papers_counter_example_to_its_first_attempt_all_three_results_come() -> None:
+    join = HistoryJoin("inner", pair)
+    joined(join, puts("a0", "b0", "a4", "b3", "b2"))
+    assert emitted(joined(join, puts("a1"))) == [("(a1,b0)", 1), ("(a1,b2)", 2), ("(a1,b3)", 3)]
+
+
+@pytest.mark.rule("R153")
+def test_the_result_that_stays_wrong_with_the_latest_history_only_is_put_right() -> None:
+    join = HistoryJoin("inner", pair)
+    joined(join, puts("a0", "b2", "a5"))
+    (change,) = joined(join, puts("a1"))
+    assert change == ResultChange("k", 2, "update", "(a0,b2)", "(a1,b2)", Cause("left", 1), is_latest=False)
+
+
+def test_a_start_that_vanishes_is_retracted() -> None:
+    join = HistoryJoin("inner", pair)
+    joined(join, puts("b0", "a5"))
+    (change,) = joined(join, puts("a5-"))
+    assert (change.op, change.valid_from_us, change.old, change.new) == ("retract", 5, "(a5,b0)", None)
+
+
+def test_a_result_that_merely_ends_earlier_is_no_change_of_its_own() -> None:
+    join = HistoryJoin("inner", pair)
+    joined(join, puts("a0", "b0", "a9"))
+    assert emitted(joined(join, puts("a5"))) == [("(a5,b0)", 5)]
+
+
+def test_a_tombstone_that_ends_a_result_is_a_start_without_value() -> None:
+    join = HistoryJoin("inner", pair)
+    joined(join, puts("a0", "b0"))
+    assert emitted(joined(join, puts("b7-"))) == [(None, 7)]
+    assert joined(join, puts("a8-")) == []
+
+
+SIDES = st.sampled_from(["left", "right"])
+RECORDS = st.lists(st.tuples(SIDES, st.one_of(st.none(), st.sampled_from("xyz")), st.integers(-9, 9)), max_size=14)
+KINDS = st.sampled_from(["inner", "left", "outer"])
+
+
+def brute_force(records: list[Put], kind: str, at: int) -> str | None:
+    """The join of what is valid on both sides at one instant, from the plain list of records."""
+    valid = {}
+    for side in ("left", "right"):
+        versions = {ts: value for name, value, ts in records if name == side}
+        starts = [ts for ts in versions if ts <= at]
+        valid[side] = versions[max(starts)] if starts else None
+    left, right = valid["left"], valid["right"]
+    if left is None and (kind != "outer" or right is None):
+        return None
+    return None if kind == "inner" and right is None else pair("k", left, right)
+
+
+@pytest.mark.rule("R150")
+@given(RECORDS, KINDS)
+def test_the_changes_applied_one_after_the_other_give_the_join_at_every_instant(records: list[Put], kind: Kind) -> None:
+    starts: dict[int, Any] = {}
+    join = HistoryJoin(kind, pair)
+    for place, (side, value, ts) in enumerate(records):
+        for change in join.put(side, "k", value, ts):  # type: ignore[arg-type]
+            if change.op == "retract":
+                del starts[change.valid_from_us]
+            else:
+                assert (change.valid_from_us in starts) == (change.op == "update")
+                starts[change.valid_from_us] = change.new
+        for at in range(-10, 11):
+            valid = [start for start in starts if start <= at]
+            assert (starts[max(valid)] if valid else None) == brute_force(records[: place + 1], kind, at)
+
+
+@given(RECORDS, KINDS)
+def test_the_history_holds_no_start_that_says_nothing(records: list[Put], kind: Kind) -> None:
+    join = HistoryJoin(kind, pair)
+    joined(join, records)
+    values = [None, *(value for _, value in join.history("k"))]
+    assert not any(before is None and after is None for before, after in zip(values, values[1:], strict=False))
+
+
+@given(RECORDS, KINDS)
+def test_old_is_the_result_that_was_valid_there_before(records: list[Put], kind: Kind) -> None:
+    join = HistoryJoin(kind, pair)
+    for place, (side, value, ts) in enumerate(records):
+        for change in join.put(side, "k", value, ts):  # type: ignore[arg-type]
+            assert change.old == brute_force(records[:place], kind, change.valid_from_us)
+            assert change.new == brute_force(records[: place + 1], kind, change.valid_from_us)

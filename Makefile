@@ -26,11 +26,7 @@ $(VENV)/.installed: pyproject.toml requirements.lock | java
 setup: java $(VENV)/.installed .jars/.fetched ## virtual environment, packages and jars (done by the others as needed)
 
 quickstart: setup ## real flights and weather through a spark-submit job into versioned tables
-	$(PY) -m jobs.prepare_flights $(WORK)/input
-	PYSPARK_PYTHON=$(PY) $(VENV)/bin/spark-submit --properties-file conf/spark-defaults.conf \
-		--jars "$$(ls .jars/*.jar | paste -sd, -)" \
-		--driver-java-options "-Dlog4j2.configurationFile=conf/log4j2.properties" \
-		jobs/run.py --config conf/quickstart.yaml --work $(WORK)
+	$(PY) -m jobs.quickstart --work $(WORK)
 
 test: setup ## the tests that a change must pass (under 30 minutes on 2 cores)
 	$(PY) -m pytest -q -m "not slow"

@@ -2,7 +2,7 @@
 
 A flight becomes known when it *lands*; its event time is its departure. So departures arrive up to many hours out of
 order. A cancelled flight is known at its scheduled departure and has no departure time: real bad input. A flight that
-departed but has no landing time is known twelve hours after its departure. An hourly weather record is known five
+departed but has no landing time is known a day after its departure. An hourly weather record is known five
 minutes after its hour, or six hours after it if its pressure is missing (one in ten): so the table has late rows too.
 
 The package gives schedules as UTC hours, delays in minutes, and landings as the time on the clock at the destination.
@@ -36,7 +36,7 @@ _ARROW_TYPES: Final = {
     "DOUBLE": pa.float64(),
     "TIMESTAMP": pa.timestamp("us", tz="UTC"),
 }
-_UNREPORTED: Final = pd.Timedelta(hours=12)
+_UNREPORTED: Final = pd.Timedelta(days=1)
 _WEATHER_DELAY: Final = pd.Timedelta(minutes=5)
 _WEATHER_LATE: Final = pd.Timedelta(hours=6)
 #: Puerto Rico and the Virgin Islands, which the package's table of airports lacks.

@@ -55,12 +55,16 @@ class TopologyTestDriver:
         suppressed_record_retention: ``suppressed.record.retention.ms`` of the application (KIP-539); off by default.
 
     Example:
-        >>> from streams.nodes import ChangelogSink, StreamSource
-        >>> source = StreamSource("clicks", topic="clicks")
-        >>> driver = TopologyTestDriver(Topology((source, ChangelogSink("out", (source,)))))
-        >>> driver.pipe_input("clicks", "user", 7, 1_000)
-        >>> [(record.key.key, record.value.value) for record in driver.read_output("out")]
-        [('user', 7)]
+        >>> from streams.topology import Materialized, StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> prices = builder.table("prices", Materialized.versioned("1 day"), key="item", value="price")
+        >>> builder.stream("orders", key="item", value="amount").join(prices).to_changelog("priced")
+        >>> driver = TopologyTestDriver(builder.build())
+        >>> driver.pipe_input("prices", "pen", 2, 1_000)
+        >>> driver.pipe_input("prices", "pen", 3, 2_000)
+        >>> driver.pipe_input("orders", "pen", 10, 1_999)
+        >>> [record.value.price for record in driver.read_output("priced")]
+        [2]
     """
 
     def __init__(
@@ -150,7 +154,12 @@ class TopologyTestDriver:
         return tuple(value for reading in readings for value in reading)
 
     def counters(self, node: str) -> Mapping[str, int]:
-        """The counts of one node: ``late``, ``expired``, ``skipped``, ``dropped``, ``suppressed``, ``emitted`` ..."""
+        """The counts of one node: ``input``, ``accepted``, ``dropped`` and what they are made of.
+
+        Every record of the input is either accepted or dropped. Dropped are the ``skipped`` (invalid), the ``late``, and
+        those that a join of versioned tables does not take since they are out of order (``ignored``); an aggregate of a
+        table accepts the latter. Others are ``expired``, ``suppressed``, ``emitted``, ``match``, ``no_match`` ...
+        """
         return self._context.processor(node).metrics.counters
 
     def total(self, counter: str) -> int:
@@ -189,13 +198,18 @@ class TopologyTestDriver:
     def _refuse(self, source: Source, record: tuple[Row | None, Row | None], ts_us: int | None, reason: str) -> None:
         context = self._context
         metrics = context.processor(source.name).metrics
-        metrics.count("skipped")
-        metrics.count("dropped")
+        for counter in ("input", "skipped", "dropped"):
+            metrics.count(counter)
         context.rejects.append(Reject(source.name, reason, *record, ts_us, context.partition, context.offset))
 
     def _run(self, node: Node, change: Change, index: int) -> None:
-        for result in self._context.processor(node.name).process(change, index):
+        processor = self._context.processor(node.name)
+        counters = processor.metrics.counters
+        dropped = counters["dropped"]
+        for result in processor.process(change, index):
             self._forward(node, result)
+        processor.metrics.count("input")
+        processor.metrics.count("accepted", int(counters["dropped"] == dropped))
 
     def _forward(self, node: Node, change: Change) -> None:
         # Depth first, children in plan order, as Kafka forwards.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from streams.driver.keys import as_key
 from streams.driver.processor import Change, Context, Found, Processor
+from streams.driver.stream_table_join import LOOK_UPS
 from streams.expressions import evaluate
 from streams.nodes import StreamGlobalTableJoin
 from streams.reasons import NO_MATCH, NULL_KEY, NULL_VALUE
@@ -41,7 +42,7 @@ class StreamGlobalTableJoinProcessor(Processor):
         found = Found(None, NO_MATCH)
         if key is not None:
             found = self.context.processor(self._table).find(key, change.ts_us)
-        self.metrics.count("match" if found.reason is None else found.reason.lower())
+        self.metrics.count(LOOK_UPS[found.reason])
         if found.reason is None or not self._is_inner:
             bindings = {"key": change.key, "left": change.new, "right": found.value}
             yield Change(change.key, evaluate(self._joiner, bindings), None, change.ts_us, reason=found.reason)

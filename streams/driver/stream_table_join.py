@@ -10,7 +10,7 @@ from streams.driver.hold_buffer import HoldBuffer
 from streams.driver.processor import Change, Context, Found, Processor
 from streams.expressions import evaluate
 from streams.nodes import StreamTableJoin
-from streams.reasons import EXPIRED, NO_MATCH, NULL_KEY, NULL_VALUE, TOO_LATE
+from streams.reasons import EXPIRED, NO_MATCH, NULL_KEY, NULL_VALUE, TOMBSTONE, TOO_LATE
 from streams.rows import Row
 from suppress.sizes import logical_size
 from suppress.window_rules import lateness_us
@@ -19,6 +19,9 @@ from versioned.errors import RecordError, TopologyError
 
 _LOG: Final = logging.getLogger(__name__)
 _INSTANT_BYTES: Final = 8
+
+#: What a look-up counts as, by its reason. An expired one is no expired window, which has a metric of its own.
+LOOK_UPS: Final = {None: "match", NO_MATCH: "no_match", TOMBSTONE: "tombstone", EXPIRED: "expired_lookup"}
 
 #: A record of the stream that waits: its key is known, its value is not null.
 Waiting = tuple[Row, Row, int]
@@ -93,13 +96,14 @@ class StreamTableJoinProcessor(Processor):
             yield from self._answer(key, value, change.ts_us)
         else:
             self.metrics.count("late")
+            self.metrics.count("dropped")
             self.context.reject(self.node, change, TOO_LATE)
         records, size = self.held()
         self.metrics.observe_buffer(size, records)
 
     def _answer(self, key: Row, value: Row, ts_us: int) -> Iterator[Change]:
         found = self.context.processor(self._table).find(key, ts_us)
-        self.metrics.count("match" if found.reason is None else found.reason.lower())
+        self.metrics.count(LOOK_UPS[found.reason])
         if found.reason == EXPIRED:
             self._warn(key, value, ts_us)
         gives_nothing = self._is_inner or (found.reason == EXPIRED and self._joined.on_expired != "null")

@@ -177,8 +177,8 @@ class StreamingApplication:
         if batch_id < self._state.batch_id:
             raise CheckpointMismatchError(
                 f'The ledger of "{self.name}" has batch {self._state.batch_id}, but the checkpoint starts again at '
-                f"batch {batch_id}: it was lost, or belongs to another run. Nothing was written. Restore the checkpoint "
-                f"{self._checkpoint}, or start with a new root."
+                f"batch {batch_id}: it was lost, or belongs to another run. Nothing was written. Restore the "
+                f"checkpoint {self._checkpoint}, or start with a new root."
             )
         return Batch(session, self.name, self._root, self._state.epoch, batch_id, clock_us, self._state.stream_times)
 

@@ -110,7 +110,9 @@ class KeyValueTableOperator(Operator[TableSource]):
         deleted = F.col(VALUE).isNull().alias("_deleted")
         rows = newest.select(f"{KEY}.*", F.timestamp_micros(US).alias("ts"), f"{VALUE}.*", deleted)
         same = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in self.keys)
-        columns: dict[str, str | Column] = {name: F.col(f"s.{quote(name)}") for name in (*self.keys, "ts", *self.value_type().names)}
+        columns: dict[str, str | Column] = {
+            name: F.col(f"s.{quote(name)}") for name in (*self.keys, "ts", *self.value_type().names)
+        }
 
         def clauses(merge: DeltaMergeBuilder) -> DeltaMergeBuilder:
             return (

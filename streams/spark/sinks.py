@@ -100,7 +100,9 @@ class TableSinkOperator(_SinkOperator):
             return
         keys = struct_fields(self._frame, KEY)
         same = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in keys)
-        columns: dict[str, str | Column] = {name: F.col(f"s.{quote(name)}") for name in rows.columns if name != "_deleted"}
+        columns: dict[str, str | Column] = {
+            name: F.col(f"s.{quote(name)}") for name in rows.columns if name != "_deleted"
+        }
 
         def clauses(merge: DeltaMergeBuilder) -> DeltaMergeBuilder:
             return (

@@ -157,7 +157,9 @@ class WindowedAggregateOperator(Operator[WindowedAggregate]):
         last = F.col(US) - F.pmod(F.col(US), F.lit(advance))
         first = last - ((size - 1) // advance) * advance
         candidates = F.sequence(first, last, F.lit(advance)) if advance < size else F.array(last)
-        rows = timed.withColumn(_START_US, F.explode(candidates)).where(F.col(_START_US) + size > F.col(US))
+        # The epoch is a wall: a record at or after it is in no window that starts before it (as in Kafka).
+        holds = (F.col(_START_US) + size > F.col(US)) & ((F.col(_START_US) >= 0) | (F.col(US) < 0))
+        rows = timed.withColumn(_START_US, F.explode(candidates)).where(holds)
         rows = rows.withColumn(_END_US, F.col(_START_US) + size)
         late = F.coalesce(F.col(_END_US) + self.windows.grace_us <= F.col("_stream_us"), F.lit(False))
         return rows.withColumn("_late", late).drop("_stream_us")

@@ -42,7 +42,7 @@ class Run:
 
 
 def _submit(work: Path) -> subprocess.Popen[bytes]:
-    """The job as a user starts it, in a process group of its own; what it prints goes to a file, which never fills up."""
+    """The job as a user starts it, in a process group of its own; it prints to a file, which never fills up."""
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(_PROJECT)}
     with (work / "printed.txt").open("wb") as printed:
         return subprocess.Popen(

@@ -133,7 +133,9 @@ def test_reading_a_sink_takes_what_is_there() -> None:
 
 def versioned() -> TopologyTestDriver:
     builder = StreamsBuilder()
-    table = builder.table("prices", Materialized.versioned("100 us", name="price-store"), key="item", value="price")
+    table = builder.table(
+        "prices", Materialized.versioned("100 us", name="price-store"), key="item", value="price", name="prices"
+    )
     table.filter(lambda value: value.price > 5, name="dear").to_changelog("out")
     driver = TopologyTestDriver(builder.build())
     for price, ts in ((10, 10), (3, 20), (12, 30), (None, 40), (7, 50)):
@@ -145,7 +147,7 @@ def versioned() -> TopologyTestDriver:
 def test_a_store_answers_by_the_name_of_its_node_and_by_its_own() -> None:
     driver = versioned()
     assert driver.stores["price-store"].get("pen") == (Row(price=7), 50)
-    assert driver.stores["prices" if "prices" in driver.stores else "price-store"].as_of("pen", 25) == Row(price=3)
+    assert driver.stores["prices"].as_of("pen", 25) == Row(price=3)
     assert driver.stores["price-store"].as_of({"item": "pen"}, datetime(1970, 1, 1, microsecond=40)) is None
 
 
@@ -181,3 +183,25 @@ def test_a_table_sink_holds_the_latest_state_and_is_not_disturbed_by_late_versio
     for key, value, ts in (("a", 1, 10), ("b", 2, 20), ("a", 0, 5), ("b", None, 30)):
         driver.pipe_input("t", key, value, ts)
     assert list(driver.stores["state"].items()) == [(Row(key="a"), Row(v=1), 10)]
+
+
+@pytest.mark.rule("R62")
+def test_every_record_of_a_nodes_input_is_accepted_or_dropped() -> None:
+    builder = StreamsBuilder()
+    sides = [builder.table(name, Materialized.versioned("100 us", name=name), value=name, name=name) for name in "ab"]
+    sides[0].join(sides[1], name="join").to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    for topic, key, ts in (
+        ("a", "k", 10),
+        ("b", "k", 5),
+        ("a", "k", 500),
+        ("a", "k", 1),
+        (None, None, 0),
+        ("a", "k", 450),
+    ):
+        driver.pipe_input(topic or "b", key, 1, ts)
+    driver.pipe_input("a", "k", 1, None)
+    counted = {name: driver.counters(name) for name in ("a", "b", "join")}
+    assert {name: counts["input"] for name, counts in counted.items()} == {"a": 5, "b": 2, "join": 4}
+    assert all(counts["input"] == counts["accepted"] + counts["dropped"] for counts in counted.values())
+    assert {name: counts["dropped"] for name, counts in counted.items()} == {"a": 2, "b": 1, "join": 1}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,16 @@ from pyspark.sql import SparkSession
 
 from streams.expressions import trace
 from streams.functions import coalesce, concat
-from streams.nodes import ChangelogSink, Joined, Materialized, StreamSource, StreamTableJoin, TableSource, Topology
+from streams.nodes import (
+    ChangelogSink,
+    Joined,
+    Materialized,
+    OnExpired,
+    StreamSource,
+    StreamTableJoin,
+    TableSource,
+    Topology,
+)
 from streams.spark import StreamingApplication
 
 _TRACES = Path(__file__).parents[2] / "traces" / "stream_table_join.json"
@@ -30,7 +41,7 @@ def _factor(scenario: Scenario) -> int:
     return _RETENTION_MS // int(scenario["params"]["table"].get("history_retention_ms", _RETENTION_MS))
 
 
-def _topology() -> Topology:
+def _topology(joined: Joined | None = None) -> Topology:
     stream = StreamSource("in", topic="stream", key=_KEY, value=("v",), deleted="dead")
     nullable = TableSource("plain", topic="table", key=_KEY, value=("v",), deleted="dead", materialized=Materialized())
     history = Materialized(history_retention=timedelta(milliseconds=_RETENTION_MS), late_policy="side_table")
@@ -44,7 +55,7 @@ def _topology() -> Topology:
     for table in (nullable, versioned):
         for kind in ("inner", "left"):
             name = f"{kind}_{table.name}"
-            join = StreamTableJoin(f"join_{name}", (stream, table), kind=kind, joiner=text, joined=Joined())
+            join = StreamTableJoin(f"join_{name}", (stream, table), kind=kind, joiner=text, joined=joined or Joined())
             nodes += [join, ChangelogSink(name, (join,))]
     return Topology(tuple(nodes))
 
@@ -90,12 +101,69 @@ def _differences(spark: SparkSession, app: StreamingApplication, scenarios: list
     return found
 
 
-@pytest.mark.rule("R138", "R139", "R140", "R141", "R144")
-@pytest.mark.parametrize("batches", [1, 4])
-def test_every_trace_gives_its_outputs_and_drops_however_it_is_cut(
-    spark: SparkSession, tmp_path: Path, batches: int
-) -> None:
+@dataclass(frozen=True)
+class _Run:
+    app: StreamingApplication
+    scenarios: list[Scenario]
+    warnings: list[str]
+
+
+@pytest.fixture(scope="module", params=[1, 4], ids=["one batch", "four batches"])
+def run(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> _Run:
+    """All scenarios in one application, whole or cut at random; and what the join warned of."""
     scenarios = _scenarios()
-    cuts = cut_once(scenarios) if batches == 1 else cut_at_random(scenarios, batches, seed=914)
-    app = run_packed(spark, tmp_path, _topology(), scenarios, cuts, _factor)
-    assert _differences(spark, app, scenarios) == []
+    cuts = cut_once(scenarios) if request.param == 1 else cut_at_random(scenarios, request.param, seed=914)
+    heard = _Heard()
+    logger = logging.getLogger("streams.spark.stream_table_join")
+    logger.addHandler(heard)
+    app = run_packed(spark, tmp_path_factory.mktemp("join"), _topology(), scenarios, cuts, _factor)
+    logger.removeHandler(heard)
+    return _Run(app, scenarios, heard.messages)
+
+
+class _Heard(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+
+@pytest.mark.rule("R138", "R139", "R140", "R141", "R144")
+def test_every_trace_gives_its_outputs_and_drops_however_it_is_cut(spark: SparkSession, run: _Run) -> None:
+    assert _differences(spark, run.app, run.scenarios) == []
+
+
+@pytest.mark.rule("R142")
+def test_a_lookup_older_than_the_history_is_warned_of_and_counted(spark: SparkSession, run: _Run) -> None:
+    expired = _ledger_sum(spark, run.app, "join_left_history.expired")
+    assert expired > 0
+    told = [message for message in run.warnings if message.startswith("join_left_history: ")]
+    assert sum(int(message.split()[1]) for message in told) == expired
+
+
+def _ledger_sum(spark: SparkSession, app: StreamingApplication, count: str) -> int:
+    ledger = spark.read.format("delta").load(str(app.table("ledger")))
+    return sum(row["counts"].get(count, 0) for row in ledger.select("counts").collect())
+
+
+@pytest.mark.rule("R143")
+@pytest.mark.parametrize("on_expired", ["null", "drop", "side_table"])
+def test_expired_lookups_are_padded_dropped_or_put_aside(
+    spark: SparkSession, tmp_path: Path, on_expired: OnExpired
+) -> None:
+    scenario = {
+        "params": {"table": {"versioned": True, "history_retention_ms": _RETENTION_MS}},
+        "steps": [
+            {"topic": "table", "key": "k", "value": "a", "ts": 1},
+            {"topic": "table", "key": "k", "value": "b", "ts": 10 * _RETENTION_MS},
+            {"topic": "stream", "key": "k", "value": "s", "ts": 5},
+            {"topic": "stream", "key": "k", "value": "t", "ts": 10 * _RETENTION_MS},
+        ],
+    }
+    app = run_packed(spark, tmp_path, _topology(Joined(on_expired=on_expired)), [scenario], [[4]], lambda _: 1)
+    rows = [(row[2], row[0]) for row in _outputs(spark, app, "left_history")[0]]
+    assert rows == ([("(s,null)", 2)] if on_expired == "null" else []) + [("(t,b)", 3)]
+    aside = _dropped(spark, app).get((0, "join_left_history"), Counter())
+    assert dict(aside) == ({2: 1} if on_expired == "side_table" else {})

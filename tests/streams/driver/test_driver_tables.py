@@ -1,0 +1,290 @@
+"""Tables on the driver: late policies, time scopes, reordering, filters, aggregates, global tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.driver.table_source import TableSourceProcessor
+from streams.ktable import KTable
+from streams.rows import Row
+from streams.testing import TopologyTestDriver
+from streams.topology import Materialized, StreamsBuilder
+from versioned.durations import Resolution
+
+VERSIONED = Materialized.versioned("100 us", name="t")
+PLAIN = Materialized.key_value("t")
+
+
+def table(materialized: Materialized | None = VERSIONED, **options: Any) -> tuple[StreamsBuilder, KTable]:
+    builder = StreamsBuilder()
+    return builder, builder.table("t", materialized, value="v", name="t", **options)
+
+
+def running(materialized: Materialized | None = VERSIONED, **options: Any) -> TopologyTestDriver:
+    builder, source = table(materialized, **options)
+    source.to_changelog("out")
+    return TopologyTestDriver(builder.build())
+
+
+def pipe(driver: TopologyTestDriver, *records: tuple[str | None, Any, int], topic: str = "t") -> None:
+    for key, value, ts in records:
+        driver.pipe_input(topic, key, value, ts)
+
+
+def seen(driver: TopologyTestDriver, sink: str = "out") -> list[tuple[Any, Any, int]]:
+    return [
+        (
+            None if record.key is None else next(iter(record.key.values())),
+            None if record.value is None else next(iter(record.value.values())),
+            record.ts_us,
+        )
+        for record in driver.read_output(sink)
+    ]
+
+
+@pytest.mark.rule("R174", "R176")
+@pytest.mark.parametrize(("policy", "rejects"), [("drop", []), ("side_table", [("LATE", "k", 99)])])
+def test_a_refused_record_goes_nowhere_but_to_the_rejects_if_the_policy_says_so(
+    policy: Any, rejects: list[Any]
+) -> None:
+    driver = running(VERSIONED.with_late_policy(policy))
+    pipe(driver, ("other", 1, 200), ("k", 2, 99), ("k", 3, 100))
+    assert seen(driver) == [("other", 1, 200), ("k", 3, 100)]
+    assert [(reject.reason, reject.key.key, reject.ts_us) for reject in driver.rejects if reject.key] == rejects
+    assert driver.counters("t")["late"] == driver.counters("t")["dropped"] == 1
+
+
+@pytest.mark.rule("R159", "R111")
+@pytest.mark.parametrize(
+    ("scope", "taken"), [("partition", ["a", "a2", "b"]), ("store", ["a", "a2"]), ("key", ["a", "a2", "b", "c"])]
+)
+def test_late_is_measured_by_partition_by_store_or_by_key(scope: Any, taken: list[str]) -> None:
+    driver = running(VERSIONED.with_time_scope(scope))
+    for value, key, ts, partition in (("a", "k", 0, 0), ("a2", "k", 1_000, 0), ("b", "l", 5, 1), ("c", "m", 5, 0)):
+        driver.pipe_input("t", key, value, ts, partition=partition)
+    assert [value for _, value, _ in seen(driver)] == taken
+
+
+@pytest.mark.rule("R175")
+def test_a_record_that_is_out_of_order_flows_on_marked_with_the_value_valid_then_as_old() -> None:
+    driver = running()
+    pipe(driver, ("k", "a", 10), ("k", "c", 30), ("k", "b", 20))
+    record = driver.read_output("out")[-1]
+    assert (record.is_latest, record.old, record.value) == (False, Row(v="a"), Row(v="b"))
+
+
+@pytest.mark.rule("R180")
+def test_a_null_key_is_rejected_and_counted_as_skipped() -> None:
+    driver = running()
+    pipe(driver, (None, "a", 10))
+    assert ([reject.reason for reject in driver.rejects], driver.counters("t")["skipped"]) == (["NULL_KEY"], 1)
+
+
+def test_finer_times_are_rounded_down_to_the_resolution_of_the_table() -> None:
+    driver = running(Materialized.versioned("1 s", name="t", time_resolution=Resolution.MILLISECOND))
+    pipe(driver, ("k", "a", 1_999), ("k", "b", -1))
+    assert seen(driver) == [("k", "a", 1_000), ("k", "b", -1_000)]
+
+
+@pytest.mark.rule("R169")
+def test_with_reorder_a_late_record_comes_to_the_table_in_its_place() -> None:
+    driver = running(reorder="10 us")
+    pipe(driver, ("k", "c", 20), ("k", "a", 11), ("k", "b", 15), ("tick", "-", 26))
+    assert seen(driver) == [("k", "a", 11), ("k", "b", 15)]
+    assert isinstance(processor := driver.processor("t"), TableSourceProcessor)
+    assert processor.held == 2
+
+
+@pytest.mark.rule("R169", "R151")
+def test_with_reorder_a_join_of_tables_never_sees_the_late_record_that_the_paper_drops() -> None:
+    builder = StreamsBuilder()
+    left, right = (
+        builder.table(side, Materialized.versioned("1 s", name=side), value=side, reorder="100 us", name=side)
+        for side in ("a", "b")
+    )
+    left.join(right, name="join").to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    for topic, ts in (("a", 0), ("a", 5), ("b", 2), ("b", 3), ("a", 1), ("a", 1_000), ("b", 1_000)):
+        driver.pipe_input(topic, "k", f"{topic}{ts}", ts)
+    assert driver.total("dropped") == driver.total("ignored") == 0
+
+
+@pytest.mark.rule("R169")
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 60)), max_size=30))
+def test_no_record_less_late_than_the_wait_comes_out_of_order(records: list[tuple[str, int]]) -> None:
+    driver = running(Materialized.versioned("1 day", name="t"), reorder="20 us")
+    in_time = set()
+    newest = 0
+    for number, (key, ts) in enumerate(records):
+        newest = max(newest, ts)
+        in_time |= {number} if newest - ts < 20 else set()
+        driver.pipe_input("t", key, number, ts)
+    driver.pipe_input("t", "flush", -1, 1_000)
+    out = [(record.value.v, record.is_latest) for record in driver.read_output("out") if record.value is not None]
+    assert sorted(number for number, _ in out) == list(range(len(records)))
+    assert all(is_latest for number, is_latest in out if number in in_time)
+
+
+FILTER_INPUT = (("k", 1, 2), ("k", 2, 4), ("k", 9, 3))
+
+
+@pytest.mark.rule("R160", "R161", "R162")
+@pytest.mark.parametrize(
+    ("materialized", "out"),
+    [
+        (VERSIONED, [("k", None, 2), ("k", None, 4), ("k", 9, 3)]),
+        (PLAIN, [("k", 9, 3)]),
+        (None, [("k", None, 2), ("k", None, 4), ("k", 9, 3)]),
+    ],
+)
+def test_a_filter_drops_repeated_tombstones_only_of_a_plain_stored_table(
+    materialized: Materialized | None, out: list[Any]
+) -> None:
+    builder, source = table(materialized)
+    source.filter(lambda value: value.v > 5).to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    pipe(driver, *FILTER_INPUT)
+    assert seen(driver) == out
+
+
+@pytest.mark.rule("R162")
+def test_how_the_result_is_stored_does_not_change_which_tombstones_a_filter_of_a_versioned_table_keeps() -> None:
+    builder, source = table()
+    source.filter(lambda value: value.v > 5, materialized=Materialized.key_value("big")).to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    pipe(driver, *FILTER_INPUT)
+    assert [ts for *_, ts in seen(driver)] == [2, 4, 3]
+
+
+@pytest.mark.rule("R161", "R138")
+def test_a_stream_joined_to_a_filtered_versioned_table_sees_the_filter_at_its_time() -> None:
+    builder, source = table()
+    filtered = source.filter(lambda value: value.v > 5)
+    stream = builder.stream("s", value="s")
+    stream.left_join(filtered, lambda left, right: {"x": right.v}).to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    pipe(driver, ("k", 9, 10), ("k", 1, 20))
+    pipe(driver, ("k", 0, 15), ("k", 0, 25), topic="s")
+    assert [(record.value.x, record.reason) for record in driver.read_output("out") if record.value] == [
+        (9, None),
+        (None, "TOMBSTONE"),
+    ]
+
+
+@pytest.mark.rule("R163", "R164")
+@pytest.mark.parametrize(
+    ("materialized", "steps"),
+    [
+        (VERSIONED, [("add", 1), ("subtract", 1), ("add", 2)]),
+        (PLAIN, [("add", 1), ("subtract", 1), ("add", 2), ("subtract", 2), ("add", 3)]),
+    ],
+)
+def test_a_late_record_changes_the_aggregate_of_a_plain_table_only(
+    materialized: Materialized, steps: list[tuple[str, int]]
+) -> None:
+    done: list[tuple[str, int]] = []
+
+    def told(what: str) -> Any:
+        def apply(key: Row, value: Row, aggregate: Any) -> int:
+            done.append((what, value.v))
+            return 0
+
+        return apply
+
+    builder, source = table(materialized)
+    grouped = source.group_by(lambda key, value: key)
+    grouped.aggregate(lambda: 0, told("add"), told("subtract"), name="agg").to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    pipe(driver, ("k", 1, 1), ("k", 2, 10), ("k", 3, 5))
+    assert done == steps
+    assert driver.counters("agg")["ignored"] == (1 if materialized is VERSIONED else 0)
+
+
+@pytest.mark.rule("R163")
+@pytest.mark.parametrize(
+    ("kind", "results"),
+    [
+        ("count", [1, 2, 1, 1]),
+        ("sum", [5, 7, 2, 9]),
+        ("avg", [5.0, 3.5, 2.0, 9.0]),
+        ("min", [5, 2, 2, 9]),
+        ("max", [5, 5, 2, 9]),
+    ],
+)
+def test_the_built_in_aggregates_take_old_values_away(kind: str, results: list[float]) -> None:
+    builder, source = table(PLAIN)
+    grouped = source.group_by(lambda value: "all")
+    aggregate = grouped.count() if kind == "count" else getattr(grouped, kind)("v")
+    aggregate.to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    pipe(driver, ("a", 5, 1), ("b", 2, 2), ("a", None, 3), ("b", 9, 4))
+    assert [value for _, value, _ in seen(driver)] == results
+
+
+@pytest.mark.rule("R163")
+def test_when_the_group_changes_the_old_groups_result_comes_first() -> None:
+    builder, source = table(PLAIN)
+    source.group_by(lambda value: value.v).count().to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    pipe(driver, ("a", "red", 1), ("a", "blue", 2))
+    assert seen(driver) == [("red", 1, 1), ("red", 0, 2), ("blue", 1, 2)]
+
+
+@pytest.mark.rule("R168")
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 50)), max_size=30), st.booleans())
+def test_the_times_of_an_aggregates_results_never_go_back(records: list[tuple[str, int]], is_versioned: bool) -> None:
+    builder, source = table(Materialized.versioned("1 day", name="t") if is_versioned else PLAIN)
+    source.group_by(lambda value: "all").count().to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    pipe(driver, *((key, 1, ts) for key, ts in records))
+    times = [ts for *_, ts in seen(driver)]
+    assert times == sorted(times)
+
+
+@pytest.mark.rule("R27")
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.integers(1, 9)), st.integers(0, 50)), max_size=30
+    )
+)
+def test_a_sum_over_a_plain_table_is_the_sum_of_its_rows(records: list[Any]) -> None:
+    builder, source = table(PLAIN)
+    source.group_by(lambda value: "all").sum("v", name="total").to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    pipe(driver, *records)
+    rows = {key: value for key, value, _ in records}
+    expected = [value for value in rows.values() if value is not None]
+    total = driver.stores["total"].get("all")
+    assert (total[0].sum if total and total[0] else None) == (sum(expected) if expected else None)
+
+
+@pytest.mark.rule("R133", "R134")
+def test_a_stream_becomes_a_versioned_table_again_if_stored_so() -> None:
+    builder, source = table()
+    source.to_stream().to_table(Materialized.versioned("1 s", name="again")).to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    pipe(driver, ("k", "b", 20), ("k", "a", 10))
+    assert driver.stores["again"].as_of("k", 15) == Row(v="a")
+
+
+@pytest.mark.parametrize(
+    ("kind", "out"), [("inner", [("o1", "DE")]), ("left", [("o1", "DE"), ("o2", None), ("o3", None)])]
+)
+def test_a_stream_finds_a_global_table_by_a_computed_key_whatever_the_time(kind: str, out: list[Any]) -> None:
+    builder = StreamsBuilder()
+    countries = builder.global_table("countries", key="code", value="name")
+    orders = builder.stream("orders", value="place")
+    join = orders.join if kind == "inner" else orders.left_join
+    joined = join(countries, lambda key, left, right: {"order": key.key, "name": right.name}, key=lambda v: v.place)
+    joined.to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("countries", "de", "DE", 1_000)
+    for order, place in (("o1", "de"), ("o2", "fr"), ("o3", None)):
+        driver.pipe_input("orders", order, place and {"place": place} or {"place": None}, 5)
+    found = [(record.value.order, record.value.name) for record in driver.read_output("out") if record.value]
+    assert found == out
+    assert [reject.reason for reject in driver.rejects] == (["NULL_KEY"] if kind == "inner" else [])

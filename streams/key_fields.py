@@ -47,4 +47,4 @@ def _of_expr(expr: Expr | None, parent: Node) -> tuple[str, ...] | None:
         return (args[0],)
     if op == "ref":
         return key_fields(parent) if args[0] == "key" else value_fields(parent)
-    return None if op == "field" else ("key",)
+    return None

@@ -8,7 +8,6 @@ from streams.driver.keys import Key, key_parts
 from streams.driver.processor import Change, Context, Dated
 from streams.driver.table_state import StoredTable
 from streams.expressions import evaluate
-from streams.key_fields import key_fields
 from streams.nodes import TableTableJoin
 from streams.plan_checks import is_versioned
 from streams.reasons import NULL_KEY
@@ -34,7 +33,6 @@ class CompleteJoinProcessor(StoredTable):
                 "R150", node.name, f"a complete join needs a joiner and versions; {unversioned} have none."
             )
         self._joiner = node.joiner
-        self._key_fields = key_fields(node.parents[0])
         self._histories = HistoryJoin(node.kind, self._pair)
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
@@ -43,8 +41,7 @@ class CompleteJoinProcessor(StoredTable):
             return
         parts = key_parts(change.key)
         for result in self._histories.put(_SIDES[parent], parts, change.new, change.ts_us):
-            row = change.key if self._key_fields is None else self._row(parts)
-            yield from self._kept(row, result)
+            yield from self._kept(self.own_key(change.key), result)
 
     def history(self, key: Row) -> list[tuple[int, Row | None]]:
         """Every start of the result of a key with its value, oldest first; null where a result ends."""
@@ -69,9 +66,9 @@ class CompleteJoinProcessor(StoredTable):
             )
 
     def _row(self, parts: Key) -> Row:
-        return Row(dict(zip(self._key_fields or (), parts, strict=True)))
+        return Row(dict(zip(self.key_fields or (), parts, strict=True)))
 
     def _pair(self, parts: Key, left: Row | None, right: Row | None) -> Row | None:
-        key = self._row(parts) if self._key_fields is not None else None
+        key = self._row(parts) if self.key_fields is not None else None
         joined: Row | None = evaluate(self._joiner, {"key": key, "left": left, "right": right})
         return joined

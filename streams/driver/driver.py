@@ -156,9 +156,9 @@ class TopologyTestDriver:
     def counters(self, node: str) -> Mapping[str, int]:
         """The counts of one node: ``input``, ``accepted``, ``dropped`` and what they are made of.
 
-        Every record of the input is either accepted or dropped. Dropped are the ``skipped`` (invalid), the ``late``, and
-        those that a join of versioned tables does not take since they are out of order (``ignored``); an aggregate of a
-        table accepts the latter. Others are ``expired``, ``suppressed``, ``emitted``, ``match``, ``no_match`` ...
+        Every record of the input is either accepted or dropped. Dropped are the ``skipped`` (invalid), the ``late``,
+        and those that a join of versioned tables does not take since they are out of order (``ignored``); an aggregate
+        of a table accepts the latter. Others are ``expired``, ``suppressed``, ``emitted``, ``match``, ``no_match`` ...
         """
         return self._context.processor(node).metrics.counters
 

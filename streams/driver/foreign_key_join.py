@@ -112,7 +112,8 @@ class ForeignKeyJoinProcessor(StoredTable):
         return self._lefts[key]
 
     def _right_row(self, foreign: Row) -> Dated | None:
-        return self.context.processor(self._right).get(foreign)
+        right = self.context.processor(self._right)
+        return right.get(right.own_key(foreign))
 
     def _result(self, key: Row, left: _Left, right: Dated | None) -> Change:
         value = evaluate(self._joiner, {"key": key, "left": left.value, "right": None if right is None else right[0]})

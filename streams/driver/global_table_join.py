@@ -41,7 +41,8 @@ class StreamGlobalTableJoinProcessor(Processor):
             return
         found = Found(None, NO_MATCH)
         if key is not None:
-            found = self.context.processor(self._table).find(key, change.ts_us)
+            table = self.context.processor(self._table)
+            found = table.find(table.own_key(key), change.ts_us)
         self.metrics.count(LOOK_UPS[found.reason])
         if found.reason is None or not self._is_inner:
             bindings = {"key": change.key, "left": change.new, "right": found.value}

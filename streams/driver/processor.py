@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from streams.key_fields import key_fields
 from streams.metrics import NodeMetrics
 from streams.nodes import Node, Topology
 from streams.reasons import NO_MATCH
@@ -86,6 +87,7 @@ class Processor:
         self.node: Node = node
         self.context = context
         materialized = getattr(node, "materialized", None)
+        self.key_fields = key_fields(self.node)
         self.metrics = NodeMetrics(node.name, store=None if materialized is None else materialized.name)
 
     def process(self, change: Change, parent: int = 0) -> Iterable[Change]:
@@ -95,6 +97,12 @@ class Processor:
     def tick(self, now_us: int) -> Iterable[Change]:
         """The wall clock has come to ``now_us``; nothing by default (KIP-539: ``insertNullRecord``, R119)."""
         return ()
+
+    def own_key(self, key: Row) -> Row:
+        """A key of another operator under this one's names: sides of a join may call the same key differently."""
+        if self.key_fields is None or self.key_fields == tuple(key):
+            return key
+        return Row(dict(zip(self.key_fields, key.values(), strict=True)))
 
     def get(self, key: Row) -> Dated | None:
         """The latest value of a key in the table that the operator makes, for joins and queries; none if unknown."""

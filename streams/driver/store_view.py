@@ -10,7 +10,6 @@ from typing import Any
 from streams.driver.keys import key_parts
 from streams.driver.processor import Dated, Processor
 from streams.driver.table_state import StoredTable, VersionedState
-from streams.key_fields import key_fields
 from streams.rows import Row
 from versioned.durations import instant_us
 from versioned.errors import ConfigurationError, RecordError
@@ -26,7 +25,7 @@ class StoreView:
 
     def __init__(self, processor: Processor) -> None:
         self._processor = processor
-        self._names = key_fields(processor.node)
+        self._names = processor.key_fields
 
     def get(self, key: Any) -> Dated | None:
         """The latest value of a key and its timestamp in microseconds; none if there is none, or it is deleted.

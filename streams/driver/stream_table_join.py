@@ -102,7 +102,8 @@ class StreamTableJoinProcessor(Processor):
         self.metrics.observe_buffer(size, records)
 
     def _answer(self, key: Row, value: Row, ts_us: int) -> Iterator[Change]:
-        found = self.context.processor(self._table).find(key, ts_us)
+        table = self.context.processor(self._table)
+        found = table.find(table.own_key(key), ts_us)
         self.metrics.count(LOOK_UPS[found.reason])
         if found.reason == EXPIRED:
             self._warn(key, value, ts_us)

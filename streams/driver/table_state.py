@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from streams.driver.keys import Key, key_parts
 from streams.driver.processor import Change, Context, Dated, Found, Processor
-from streams.key_fields import key_fields
 from streams.nodes import Materialized, Node
 from streams.reasons import LATE, NO_MATCH
 from streams.rows import Row
@@ -105,7 +104,6 @@ class StoredTable(Processor):
 
     def __init__(self, node: Node, context: Context, *, always_stored: bool = False) -> None:
         super().__init__(node, context)
-        self._names = key_fields(node)
         self._materialized: Materialized | None = getattr(node, "materialized", None)
         is_stored = always_stored or self._materialized is not None
         self.state: TableState | None = table_state(self._materialized) if is_stored else None
@@ -127,8 +125,12 @@ class StoredTable(Processor):
         if self.state is None:
             raise ConfigurationError(f"{self.node.name} has no store of its own. Give it a Materialized.")
         for parts, value, ts_us in self.state.items():
-            names = self._names or tuple(f"key{place}" for place in range(len(parts)))
-            yield Row(dict(zip(names, parts, strict=True))), value, ts_us
+            yield self._row(parts), value, ts_us
+
+    def _row(self, parts: Key) -> Row:
+        # Where the plan does not tell the names, a key of one field is called as computed keys are.
+        unknown = ("key",) if len(parts) == 1 else tuple(f"key{place}" for place in range(len(parts)))
+        return Row(dict(zip(self.key_fields or unknown, parts, strict=True)))
 
     def _view_get(self, key: Row) -> Dated | None:
         return None

@@ -8,7 +8,6 @@ from streams.driver.complete_join import CompleteJoinProcessor
 from streams.driver.processor import Change, Context, Dated, Processor
 from streams.driver.table_state import StoredTable
 from streams.expressions import evaluate
-from streams.key_fields import key_fields
 from streams.nodes import TableTableJoin
 from streams.reasons import NULL_KEY
 from streams.rows import Row
@@ -30,7 +29,6 @@ class TableTableJoinProcessor(StoredTable):
             )
         self._joiner = node.joiner
         self._kind = node.kind
-        self._key_fields = key_fields(node.parents[0])
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
         if change.key is None:
@@ -40,20 +38,22 @@ class TableTableJoinProcessor(StoredTable):
             self.metrics.count("ignored")
             self.metrics.count("dropped")
             return
-        key = self._named(change.key)
+        key = self.own_key(change.key)
         result = self._joined(key, change, parent)
         taken = None if result is None else self._stored(key, result)
         if taken is not None:
             yield taken
 
     def _view_get(self, key: Row) -> Dated | None:
-        left, right = (self.context.processor(parent.name).get(key) for parent in self.node.parents)
+        sides = [self.context.processor(parent.name) for parent in self.node.parents]
+        left, right = (side.get(side.own_key(key)) for side in sides)
         value = self._pair(key, None if left is None else left[0], None if right is None else right[0])
         times = [dated[1] for dated in (left, right) if dated is not None]
         return None if value is None else (value, max(times))
 
     def _joined(self, key: Row, change: Change, parent: int) -> Change | None:
-        dated = self.context.processor(self.node.parents[1 - parent].name).get(key)
+        other_side = self.context.processor(self.node.parents[1 - parent].name)
+        dated = other_side.get(other_side.own_key(key))
         other = None if dated is None else dated[0]
         if other is None and self._needs_other(parent):
             return None
@@ -62,10 +62,6 @@ class TableTableJoinProcessor(StoredTable):
         ts_us = change.ts_us if dated is None else max(change.ts_us, dated[1])
         new, old = self._sides(key, change.new, other, parent), self._sides(key, change.old, other, parent)
         return Change(key, new, old, ts_us)
-
-    def _named(self, key: Row) -> Row:
-        # The right side may call the same key differently; the result has the left side's names.
-        return key if self._key_fields is None else Row(dict(zip(self._key_fields, key.values(), strict=True)))
 
     def _needs_other(self, parent: int) -> bool:
         return self._kind == "inner" or (self._kind == "left" and parent == 1)

@@ -182,7 +182,7 @@ def _frame(rows: list[tuple[Any, ...]], names: list[str], instants: list[str]) -
     frame = pd.DataFrame(rows, columns=names)
     # By way of nullable integers: a float of microseconds would lose the last digits of an instant.
     times = {name: pd.to_datetime(frame[name].astype("Int64"), unit="us", utc=True) for name in instants}
-    return frame.assign(**times)
+    return frame.assign(**{name: instant.astype("datetime64[ns, UTC]") for name, instant in times.items()})
 
 
 def _us(duration: pd.Timedelta) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -116,7 +117,7 @@ def test_the_history_holds_no_start_that_says_nothing(records: list[Put], kind: 
     join = HistoryJoin(kind, pair)
     joined(join, records)
     values = [None, *(value for _, value in join.history("k"))]
-    assert not any(before is None and after is None for before, after in zip(values, values[1:], strict=False))
+    assert not any(before is None and after is None for before, after in pairwise(values))
 
 
 @given(RECORDS, KINDS)

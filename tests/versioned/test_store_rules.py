@@ -240,10 +240,10 @@ def test_the_versions_of_a_key_follow_each_other_without_gap_or_overlap(calls: l
     store = VersionedStore(grace_us)
     for call in calls:
         store.put(call.key, call.value, call.ts_us)
-    for key in store.keys():
+    for key in {call.key for call in calls}:
         versions = [version for version in store if version.key == key]
         ends = [version.valid_to_us for version in versions]
-        assert ends == [version.valid_from_us for version in versions[1:]] + [None]
+        assert ends == [*(version.valid_from_us for version in versions[1:]), *([None] if versions else [])]
 
 
 @given(CALLS, st.integers(0, 80), st.integers(-60, 60))
@@ -257,3 +257,13 @@ def test_a_purge_changes_no_answer_from_the_horizon_on(calls: list[Call], grace_
         assert isinstance(before, Reason) == isinstance(after, Reason)
         if not isinstance(before, Reason) and not isinstance(after, Reason):
             assert (before.value, before.valid_from_us) == (after.value, after.valid_from_us)
+
+
+@pytest.mark.rule("R184")
+def test_without_a_partition_a_look_up_goes_by_the_time_of_the_keys_last_put() -> None:
+    store = VersionedStore(100)
+    store.put("k", "a", 10, partition=0)
+    store.put("fast", "x", 1_000, partition=1)
+    assert value_at(store, "k", 5) is Reason.NO_MATCH
+    store.put("k", "b", 950, partition=1)
+    assert value_at(store, "k", 10) is Reason.EXPIRED

@@ -284,7 +284,21 @@ def test_a_stream_finds_a_global_table_by_a_computed_key_whatever_the_time(kind:
     driver = TopologyTestDriver(builder.build())
     driver.pipe_input("countries", "de", "DE", 1_000)
     for order, place in (("o1", "de"), ("o2", "fr"), ("o3", None)):
-        driver.pipe_input("orders", order, place and {"place": place} or {"place": None}, 5)
+        driver.pipe_input("orders", order, {"place": place}, 5)
     found = [(record.value.order, record.value.name) for record in driver.read_output("out") if record.value]
     assert found == out
     assert [reject.reason for reject in driver.rejects] == (["NULL_KEY"] if kind == "inner" else [])
+
+
+@pytest.mark.rule("R144")
+def test_a_stream_finds_the_groups_of_an_aggregate_whatever_their_key_is_called() -> None:
+    builder = StreamsBuilder()
+    orders = builder.stream("orders", key="order", value="item")
+    totals = orders.group_by("item").count(name="totals")
+    returns = builder.stream("returns", key="product", value="why")
+    returns.join(totals, lambda left, right: {"count": right["count"]}).to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    for number in range(3):
+        driver.pipe_input("orders", number, "pen", number)
+    driver.pipe_input("returns", "pen", "broken", 9)
+    assert [record.value["count"] for record in driver.read_output("out") if record.value] == [3]

@@ -70,7 +70,7 @@ def test_the_chain_of_operations_does_what_the_trace_says(scenario: dict[str, An
 
 
 def test_an_engine_without_adapters_for_an_operation_is_refused_by_name() -> None:
-    with pytest.raises(ConfigurationError, match='engine "driver" does not run "juggling"; it runs .*fk_join'):
+    with pytest.raises(ConfigurationError, match=r'engine "driver" does not run "juggling"; it runs .*fk_join'):
         run_scenario({"id": "x", "op": "juggling"}, "driver")
 
 

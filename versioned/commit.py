@@ -179,19 +179,17 @@ def is_missing(session: SparkSession, target: TableRef) -> bool:
 @contextmanager
 def session_settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Settings for the length of one write, put back as they were."""
-    # The stubs know no default of None, though it is the documented way to ask whether a setting is set.
-    ask: Any = session.conf.get
-    before: dict[str, str | None] = {name: ask(name, None) for name in settings}
+    before = {name: session.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         session.conf.set(name, value)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
+        for name, former in before.items():
+            if former is None:
                 session.conf.unset(name)
             else:
-                session.conf.set(name, value)
+                session.conf.set(name, former)
 
 
 def _write_with_retry(

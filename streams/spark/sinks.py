@@ -12,7 +12,19 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from streams.nodes import ChangelogSink, Output, TableSink
-from streams.spark.flow import KEY, PLACE, REASON, SCOPE, US, VALUE, Flow, NodeReport, struct_fields
+from streams.spark.flow import (
+    KEY,
+    LATEST,
+    PLACE,
+    REASON,
+    SCOPE,
+    US,
+    VALUE,
+    Flow,
+    NodeReport,
+    has_null_key,
+    struct_fields,
+)
 from streams.spark.operator import Batch, Operator
 from versioned.commit import Append, Merge, commit, is_missing
 from versioned.errors import SchemaError
@@ -113,10 +125,19 @@ class TableSinkOperator(_SinkOperator):
 
         batch.commit(self.tables(batch.root)[0], lambda: Merge(rows, same, clauses), self.node.name, "main")
 
+    def apply(self, batch: Batch, inputs: list[Flow]) -> None:
+        frame = inputs[0].frame
+        if not inputs[0].is_empty:
+            batch.reject(self.node.name, frame.where(has_null_key(frame)), F.lit("NULL_KEY"))
+        super().apply(batch, inputs)
+
     def _shape(self, frame: DataFrame, batch_id: int) -> DataFrame:
         self._frame = frame
         last = Window.partitionBy(KEY).orderBy(F.desc(PLACE))
-        newest = frame.withColumn("_rank", F.row_number().over(last)).where(F.col("_rank") == 1)
+        kept = frame.where(~has_null_key(frame))
+        # What is out of order in a versioned table changes its history, not what is latest.
+        kept = kept.where(F.col(LATEST)) if LATEST in frame.columns else kept
+        newest = kept.withColumn("_rank", F.row_number().over(last)).where(F.col("_rank") == 1)
         deleted = F.col(VALUE).isNull().alias("_deleted")
         return newest.select(
             *self._columns(frame),

@@ -29,7 +29,7 @@ from suppress.windows import TimeWindows
 HOUR_MS = 3_600_000
 BATCHES = 3
 #: Every table that a run writes, with the columns that tell a batch or a cut and are left out of comparisons.
-TABLES = ("enriched", "hourly_final", "latest_hourly", "weather", "last_airport", "hourly", "rejects")
+TABLES = ("enriched", "hourly_final", "latest_hourly", "weather_now", "weather", "last_airport", "hourly", "rejects")
 SCHEMAS = {
     "flights": "seq LONG, origin STRING, tail STRING, dest STRING, ts TIMESTAMP",
     "weather": "seq LONG, origin STRING, temp DOUBLE, ts TIMESTAMP",
@@ -50,6 +50,7 @@ def topology() -> Topology:
         ChangelogSink("enriched", (joined,)),
         ChangelogSink("hourly_final", (final,)),
         TableSink("latest_hourly", (hourly,)),
+        TableSink("weather_now", (weather,)),
     )
     return Topology((flights, weather, last, joined, hourly, final, *sinks))
 

@@ -68,6 +68,17 @@ def test_the_run_fills_every_table(whole: tuple[Path, dict[str, Counter[str]]]) 
     assert all(whole[1].values())
 
 
+def test_a_table_sink_of_a_versioned_table_holds_its_current_rows(
+    spark: SparkSession, whole: tuple[Path, dict[str, Counter[str]]]
+) -> None:
+    out = whole[0] / "out"
+    now = spark.read.format("delta").load(str(out / "weather_now")).selectExpr("origin", "temp", "ts")
+    current = spark.read.format("delta").load(str(out / "weather")).where("_current")
+    assert sorted(map(tuple, now.collect())) == sorted(
+        map(tuple, current.selectExpr("origin", "temp", "validFrom").collect())
+    )
+
+
 def test_any_cut_into_batches_gives_the_same_tables(
     spark: SparkSession, tmp_path: Path, whole: tuple[Path, dict[str, Counter[str]]]
 ) -> None:

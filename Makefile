@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 WORK ?= .quickstart
 .DEFAULT_GOAL := help
 
-.PHONY: help setup quickstart test test-all lint clean java
+.PHONY: help setup quickstart ask test test-all lint clean java
 
 help: ## what one can do
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -27,6 +27,9 @@ setup: java $(VENV)/.installed .jars/.fetched ## virtual environment, packages a
 
 quickstart: setup ## real flights and weather through a spark-submit job into versioned tables
 	$(PY) -m jobs.quickstart --work $(WORK)
+
+ask: setup ## SQL over the quickstart's tables, statement by statement (or from a file: make ask < questions.sql)
+	@$(PY) -m jobs.ask --work $(WORK)
 
 test: setup ## the tests that a change must pass (under 30 minutes on 2 cores)
 	$(PY) -m pytest -q -m "not slow"

@@ -1,13 +1,15 @@
 """``python -m jobs.ask --work FOLDER "SELECT ..."``: SQL over the tables of an application.
 
 Every table is there under its own name. A versioned table also has a view ``<name>_current`` and the functions
-``<name>_as_of(ts)`` and ``<name>_between(a, b)``. Without a query, the names are listed.
+``<name>_as_of(ts)`` and ``<name>_between(a, b)``. Without a query,
+statements are read from the console or a file.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -47,29 +49,54 @@ def register_tables(spark: SparkSession, root: Path) -> list[str]:
     return names
 
 
+def statements(lines: Iterable[str]) -> Iterator[str]:
+    """SQL statements out of lines; each ends at the end of a line with a semicolon, the last one also without.
+
+    >>> list(statements(["SELECT 1", " AS one;", "", "SELECT 2"]))
+    ['SELECT 1\\n AS one', 'SELECT 2']
+    """
+    said: list[str] = []
+    for line in lines:
+        said.append(line.rstrip())
+        if said[-1].endswith(";"):
+            yield "\n".join(said).strip().removesuffix(";")
+            said = []
+    rest = "\n".join(said).strip()
+    if rest:
+        yield rest
+
+
+def answer(spark: SparkSession, query: str) -> bool:
+    """Print a query's answer, or why there is none; whether there was one."""
+    try:
+        spark.sql(query).show(_ROWS, truncate=False)
+    except PySparkException as error:
+        print(error.getMessage() or error, file=sys.stderr)
+        return False
+    return True
+
+
 def main() -> int:
-    """Exit codes: 0 answered, 1 the query failed, 2 no tables."""
+    """Exit codes: 0 answered, 1 a query failed, 2 no tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--work", type=Path, default=Path(".quickstart"), help="folder of the run (default .quickstart)"
     )
-    parser.add_argument("query", nargs="?", help="one SQL statement")
+    parser.add_argument("query", nargs="?", help="one SQL statement; without it they are read from the console")
     args = parser.parse_args()
     quiet = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"}
     spark = build_session("ask", quiet)
     try:
         names = register_tables(spark, args.work.resolve() / "tables")
-        if args.query is None:
-            print("\n".join(names))
-        else:
-            spark.sql(args.query).show(_ROWS, truncate=False)
     except ConfigurationError as error:
         print(error, file=sys.stderr)
         return 2
-    except PySparkException as error:
-        print(error.getMessage() or error, file=sys.stderr)
-        return 1
-    return 0
+    if args.query is not None:
+        return 0 if answer(spark, args.query) else 1
+    if sys.stdin.isatty():
+        print(f"Tables, views and functions: {', '.join(names)}\nEnd a statement with ; and the session with Ctrl-D.")
+    answers = [answer(spark, query) for query in statements(sys.stdin)]
+    return 0 if all(answers) else 1
 
 
 if __name__ == "__main__":

@@ -50,8 +50,10 @@ def _span(departures: DataFrame) -> tuple[pd.Timestamp, pd.Timestamp]:
 
 
 def _busiest(aircraft: DataFrame, first: pd.Timestamp, last: pd.Timestamp) -> pd.DataFrame:
+    """The versions of the aircraft that departed from most airports, and most often."""
     shown = aircraft.where((F.col("validFrom") < last) & F.coalesce(F.col("validTo") > first, F.lit(True)))
-    busiest = shown.groupBy("tailnum").count().orderBy(F.desc("count"), "tailnum").limit(_AIRCRAFT).select("tailnum")
+    travels = shown.groupBy("tailnum").agg(F.count_distinct("origin").alias("airports"), F.count("*").alias("versions"))
+    busiest = travels.orderBy(F.desc("airports"), F.desc("versions"), "tailnum").limit(_AIRCRAFT).select("tailnum")
     return shown.join(busiest, "tailnum").orderBy("tailnum", "validFrom").toPandas()
 
 

@@ -27,7 +27,7 @@ def main() -> None:
     """Prepare from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--batches", type=int, default=24, help="micro-batches to cut the data into (default 24)")
+    parser.add_argument("--batches", type=int, default=20, help="micro-batches to cut the data into (default 20)")
     parser.add_argument("--until", help="leave out what arrives on this day or later, for example 2013-02-01")
     args = parser.parse_args()
     print(prepare(args.folder, args.batches, until=args.until))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -35,13 +36,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, required=True, help="folder for the input, the tables and the picture")
     parser.add_argument("--config", type=Path, default=_PROJECT / "conf" / "quickstart.yaml")
-    parser.add_argument("--batches", type=int, default=24, help="micro-batches to cut the data into (default 24)")
+    parser.add_argument("--batches", type=int, default=20, help="micro-batches to cut the data into (default 20)")
     parser.add_argument("--until", help="leave out what arrives on this day or later, for example 2013-02-01")
     args = parser.parse_args()
     print(prepare(args.work / "input", args.batches, until=args.until), flush=True)
+    command = submit_command(args.work, args.config)
+    print(shlex.join(command), flush=True)
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(_PROJECT)}
     # The program is our own and its arguments are paths: no shell, nothing from outside.
-    return subprocess.run(submit_command(args.work, args.config), env=environment, check=False).returncode  # noqa: S603
+    return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603
 
 
 if __name__ == "__main__":

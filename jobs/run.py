@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import sys
 import time
 from collections.abc import Callable
@@ -20,14 +21,18 @@ from versioned.errors import ConfigurationError, VersionedError
 
 
 def application(
-    spark: SparkSession, settings: JobSettings, work: Path, on_batch: Callable[[BatchReport], None] | None = None
+    spark: SparkSession,
+    settings: JobSettings,
+    plan: Topology,
+    work: Path,
+    on_batch: Callable[[BatchReport], None] | None = None,
 ) -> StreamingApplication:
     """The application that the settings describe; paths are below the work folder."""
     sources = {topic: _source(source, work) for topic, source in settings.sources.items()}
     return StreamingApplication(
         spark,
         settings.application,
-        _plan(settings),
+        plan,
         str(work / settings.root),
         sources,
         order=settings.order,
@@ -39,6 +44,7 @@ def application(
 def run(config: Path, work: Path) -> None:
     """Run the application, with a line per batch, a summary and, if the plan's module draws one, a picture."""
     settings = load(config)
+    plan = plan_of(settings)  # before Spark starts: what is wrong is told at once
     started = time.monotonic()
     spark = build_session(settings.application)
     reports: list[BatchReport] = []
@@ -47,7 +53,7 @@ def run(config: Path, work: Path) -> None:
         reports.append(report)
         print(batch_line(report), flush=True)
 
-    app = application(spark, settings, work.resolve(), show)
+    app = application(spark, settings, plan, work.resolve(), show)
     print(HEADER, flush=True)
     app.run(settings.trigger)
     print(summary(app, reports, tables_of(app)))
@@ -57,16 +63,23 @@ def run(config: Path, work: Path) -> None:
     print(f"  {time.monotonic() - started:.0f} seconds")
 
 
-def _plan(settings: JobSettings) -> Topology:
+def plan_of(settings: JobSettings) -> Topology:
+    """The plan that the settings name, built with their ``plan_settings``.
+
+    Raises:
+        ConfigurationError: there is no such function, or it does not take these settings.
+    """
     module, function = settings.plan.split(":")
     try:
         build = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise ConfigurationError(f"plan: {settings.plan} is not there: {error}") from error
     try:
-        plan: Topology = build(**settings.plan_settings)
+        inspect.signature(build).bind(**settings.plan_settings)
     except TypeError as error:
-        raise ConfigurationError(f"plan_settings: {settings.plan} does not take them: {error}") from error
+        allowed = ", ".join(inspect.signature(build).parameters)
+        raise ConfigurationError(f"plan_settings: {error}. {settings.plan} takes: {allowed}") from error
+    plan: Topology = build(**settings.plan_settings)
     return plan
 
 

@@ -1,14 +1,21 @@
-"""The Spark session of jobs and tests: settings from ``conf/spark-defaults.conf``, Delta's jars from ``.jars``."""
+"""The Spark session of jobs and tests: settings from ``conf/spark-defaults.conf``, Delta's jars from ``.jars``.
+
+A program that spark-submit started keeps what spark-submit was told (``--master``, ``--properties-file``, ``--jars``);
+only without spark-submit do the project's own settings apply.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from pyspark.sql import SparkSession
 
-_PROJECT = Path(__file__).parents[1]
+_PROJECT: Final = Path(__file__).parents[1]
+#: Set by spark-submit for the Python program that it starts.
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 
 
 def read_properties(path: Path) -> dict[str, str]:
@@ -24,18 +31,27 @@ def local_jars(folder: Path | None = None) -> str:
     return ",".join(str(jar) for jar in sorted(where.glob("*.jar")))
 
 
+def project_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a session is given besides its name: nothing below spark-submit, else two local cores and ``conf/``.
+
+    >>> project_settings({"PYSPARK_GATEWAY_PORT": "40001"})
+    {}
+    """
+    if _SUBMITTED in environment:
+        return {}
+    settings = {"spark.master": "local[2]", **read_properties(_PROJECT / "conf" / "spark-defaults.conf")}
+    jars = local_jars()
+    return settings | ({"spark.jars": jars} if jars else {})
+
+
 def build_session(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """A local session that runs the library; a session that is already there is used as it is.
+    """A session that runs the library; a session that is already there is used as it is.
 
     Args:
         name: Application name.
-        settings: Settings beside those of ``conf/spark-defaults.conf``.
+        settings: Settings that win over all others.
     """
-    builder = SparkSession.builder.appName(name).master("local[2]")
-    merged = {**read_properties(_PROJECT / "conf" / "spark-defaults.conf"), **(settings or {})}
-    jars = local_jars()
-    if jars:
-        merged["spark.jars"] = jars
-    for key, value in merged.items():
+    builder = SparkSession.builder.appName(name)
+    for key, value in {**project_settings(os.environ), **(settings or {})}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

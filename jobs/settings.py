@@ -1,6 +1,12 @@
 """Settings of a job, from a YAML file: typed, and refused with the path of what is wrong.
 
->>> parse({"application": "a", "plan": "jobs.quickstart_plan:build", "root": "tables", "sources": {}, "tigger": 1})
+An environment variable wins over the file: ``VERSIONED_JOB__PLAN_SETTINGS__GRACE="2 hours"`` sets the key
+``plan_settings.grace``.
+
+>>> said = {"application": "a", "plan": "jobs.quickstart_plan:build", "root": "r", "sources": {"s": {"format": "rate"}}}
+>>> parse(said).trigger
+'available_now'
+>>> parse(said | {"tigger": "10 seconds"})  # doctest: +ELLIPSIS
 Traceback (most recent call last):
 versioned.errors.ConfigurationError: tigger: unknown key; did you mean "trigger"? Allowed here: application, ...
 """
@@ -8,6 +14,8 @@ versioned.errors.ConfigurationError: tigger: unknown key; did you mean "trigger"
 from __future__ import annotations
 
 import difflib
+import os
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,6 +27,7 @@ from versioned.durations import duration, duration_us
 from versioned.errors import ConfigurationError
 
 _MAX_BYTES = 1 << 20
+_PREFIX = "VERSIONED_JOB__"
 
 
 def _to_duration(value: Any) -> timedelta:
@@ -69,8 +78,12 @@ class JobSettings(_Strict):
         return value
 
 
-def load(path: Path) -> JobSettings:
+def load(path: Path, environment: Mapping[str, str] | None = None) -> JobSettings:
     """Read a settings file.
+
+    Args:
+        path: The YAML file.
+        environment: Its ``VERSIONED_JOB__...`` variables win over the file; default: the process's own.
 
     Raises:
         ConfigurationError: the file is missing, too large, no YAML, or a key or value is wrong; names its path.
@@ -87,7 +100,30 @@ def load(path: Path) -> JobSettings:
         raise ConfigurationError(f"{path}: not readable as YAML: {error}") from error
     if not isinstance(said, dict):
         raise ConfigurationError(f"{path}: settings are a mapping of keys, not {type(said).__name__}.")
-    return parse(said)
+    return parse(overridden(said, os.environ if environment is None else environment))
+
+
+def overridden(said: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+    """Settings with those of the environment put over them; ``__`` separates the parts of a path.
+
+    >>> overridden({"trigger": "available_now"}, {"VERSIONED_JOB__TRIGGER": "10 seconds"})
+    {'trigger': '10 seconds'}
+
+    Raises:
+        ConfigurationError: a variable goes below a key that holds a plain value.
+    """
+    for name in sorted(environment):
+        if name.startswith(_PREFIX):
+            said = _with(said, name.removeprefix(_PREFIX).split("__"), environment[name], name)
+    return said
+
+
+def _with(said: Any, path: list[str], value: str, variable: str) -> dict[str, Any]:
+    if not isinstance(said, dict):
+        raise ConfigurationError(f"{variable}: goes below a key that holds a value, not a mapping: {said!r}.")
+    # Names of variables are upper case by custom; the keys that the file has tell how they are written.
+    key = next((str(key) for key in said if str(key).lower() == path[0].lower()), path[0].lower())
+    return said | {key: _with(said.get(key, {}), path[1:], value, variable) if len(path) > 1 else value}
 
 
 def parse(said: dict[str, Any]) -> JobSettings:

@@ -1,8 +1,9 @@
 """Reading versions, DataFrame to DataFrame: current, as of an instant, between two, and looked up per row.
 
-``rows`` are stored rows of a versioned table (``versioned.spec``); ``horizon`` is the oldest instant whose lookups are
-promised (stream time minus history retention), as a Column of ``rows`` or of the looked-up frame, or None for no limit.
-Older lookups find only the latest version, if it was valid already (R184: the latest version never expires).
+``rows`` are stored rows of a versioned table (``versioned.spec``). The *horizon* is the oldest instant whose lookups
+are promised: stream time minus history retention. It is one instant for the table, or, with ``time_scope="key"``, one
+per key, read from the key's own latest version. Older lookups find only the latest version, if it was valid already
+(R184: the latest version never expires). What is found does not depend on whether history was purged.
 """
 
 from __future__ import annotations
@@ -12,13 +13,21 @@ from typing import Final, Literal
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from versioned.errors import SchemaError
 from versioned.identifiers import quote
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 
 NO_MATCH: Final = "NO_MATCH"
 TOMBSTONE: Final = "TOMBSTONE"
 EXPIRED: Final = "EXPIRED"
+REASON: Final = "reason"
 How = Literal["inner", "left"]
+
+#: The horizon of a row; null where there is none yet.
+HORIZON: Final = "_horizon"
+_DEAD: Final = "_dead"
+_LATEST_FROM: Final = "_latest_from"
+_LONGEST: Final = 2**62
 
 
 def visible(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
@@ -28,21 +37,34 @@ def visible(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
 
 
 def current_frame(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    """The latest version of each key that is not deleted."""
+    """The latest version of each key that is not deleted (Kafka: ``get(key)``)."""
     return visible(rows.where(F.col(CURRENT)), spec)
 
 
 def as_of_frame(rows: DataFrame, spec: VersionedTableSpec, at: Column, horizon: Column | None = None) -> DataFrame:
-    """The version of each key that was valid at an instant."""
+    """The version of each key that was valid at an instant (Kafka: ``get(key, asOf)``).
+
+    Args:
+        rows: The table's stored rows.
+        spec: The table.
+        at: The instant.
+        horizon: One for all keys, or None for no limit; with ``time_scope="key"`` the keys' own are used.
+    """
     start, end = F.col(quote(spec.valid_from)), F.col(quote(spec.valid_to))
-    valid = (start <= at) & (end.isNull() | (at < end))
+    valid = rows.where((start <= at) & (end.isNull() | (at < end)))
+    if spec.time_scope == "key":
+        valid = valid.join(key_horizons(rows, spec), list(spec.keys), "left")
+        horizon = F.col(HORIZON)
     if horizon is not None:
-        valid = valid & (end.isNull() | F.coalesce(at >= horizon, F.lit(True)))
-    return visible(rows.where(valid), spec)
+        valid = valid.where(end.isNull() | F.coalesce(at >= horizon, F.lit(True)))
+    return visible(valid, spec)
 
 
 def between_frame(rows: DataFrame, spec: VersionedTableSpec, start: Column | None, end: Column | None) -> DataFrame:
-    """Every stored version valid at some instant of [start, end], the one that began before ``start`` included."""
+    """Every stored version valid at some instant of [start, end], the one that began before ``start`` included.
+
+    Complete from the horizon on; older versions are there until they are purged (Kafka: MultiVersionedKeyQuery).
+    """
     kept = rows
     if end is not None:
         kept = kept.where(F.col(quote(spec.valid_from)) <= end)
@@ -50,6 +72,15 @@ def between_frame(rows: DataFrame, spec: VersionedTableSpec, start: Column | Non
         until = F.col(quote(spec.valid_to))
         kept = kept.where(until.isNull() | (until > start))
     return visible(kept, spec)
+
+
+def history_frame(versions: DataFrame, spec: VersionedTableSpec, keys: DataFrame | None, ascending: bool) -> DataFrame:
+    """Versions (of :func:`between_frame`) of some keys, or of all, in order of key and validFrom."""
+    if keys is not None:
+        wanted = keys.select(*map(quote, spec.keys)).distinct()
+        versions = versions.join(wanted, list(spec.keys), "left_semi")
+    start = F.col(quote(spec.valid_from))
+    return versions.orderBy(*map(quote, spec.keys), start.asc() if ascending else start.desc())
 
 
 def lookup_frame(
@@ -60,53 +91,92 @@ def lookup_frame(
     how: How = "left",
     horizon: Column | None = None,
 ) -> DataFrame:
-    """Each row of ``asked`` with the version of its key that was valid at its instant.
+    """Each row of ``asked`` with the version of its key that was valid at its instant (KIP-914, stream-table join).
 
-    One equi-join with a range condition; closed history is read only from the oldest instant asked for on, where the
-    caller prunes it.
+    One equi-join with a range condition, and one more with the current keys where a horizon may hide versions.
 
     Args:
-        asked: Has the key columns and ``at``; its other columns must not be named as the table's.
+        asked: Has the key columns and ``at``; a null key or instant finds nothing.
         rows: The table's stored rows.
         spec: The table.
         at: Name of the timestamp column.
         how: ``inner`` leaves out what finds nothing; ``left`` keeps it, with nulls.
-        horizon: Column of ``asked``, or a literal.
+        horizon: A literal or a Column of ``asked``; None for no limit. With ``time_scope="key"`` the keys' own are
+            used.
 
     Returns:
         asked + value columns, validFrom, validTo and ``reason``: null where found, else ``NO_MATCH``, ``TOMBSTONE``
-        (the key was deleted then) or ``EXPIRED`` (older than the history, and the key has later versions only).
+        (the key was deleted then) or ``EXPIRED`` (older than the history, and the key has later versions).
+
+    Raises:
+        SchemaError: ``asked`` lacks a column, or has one that the result would have twice.
     """
+    _check_asked(asked, spec, at)
+    limited = horizon is not None or spec.time_scope == "key"
+    left = asked if horizon is None else asked.withColumn(HORIZON, horizon)
+    found = _join_valid(left, rows, spec, at)
+    reason = F.when(F.col(_DEAD).isNull(), NO_MATCH).when(F.col(_DEAD), TOMBSTONE)
+    if limited:
+        found = found.join(_latest_starts(rows, spec), list(spec.keys), "left")
+        limit = F.col(HORIZON) if spec.time_scope != "key" else _less_retention(F.col(_LATEST_FROM), spec)
+        # Only a key's latest version outlives the horizon: a lookup that lies before that version is too old.
+        has_later = F.col(quote(at)) < F.col(_LATEST_FROM)
+        reason = F.when((F.col(quote(at)) < limit) & has_later, EXPIRED).otherwise(reason)
+    told = found.withColumn(REASON, reason)
+    hidden = [F.when(F.col(REASON).isNull(), F.col(quote(name))).alias(name) for name in _told(spec)]
+    kept = told if how == "left" else told.where(F.col(REASON).isNull())
+    return kept.select(*(F.col(quote(name)) for name in asked.columns), *hidden, REASON)
+
+
+def reachable(rows: DataFrame, spec: VersionedTableSpec, horizon: Column | None) -> DataFrame:
+    """Without the versions that no promised lookup finds, as if purged; file statistics keep them out of the scan.
+
+    Args:
+        rows: The table's stored rows.
+        spec: The table.
+        horizon: A literal; None = everything can be found.
+    """
+    if horizon is None or spec.time_scope == "key":
+        return rows
+    return rows.where(F.col(CURRENT) | (F.col(quote(spec.valid_to)) > horizon))
+
+
+def key_horizons(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """Each key with the horizon of its own stream time, which is the start of its latest version."""
+    latest = F.col(quote(spec.valid_from))
+    return rows.where(F.col(CURRENT)).select(*map(quote, spec.keys), _less_retention(latest, spec).alias(HORIZON))
+
+
+def _less_retention(instant: Column, spec: VersionedTableSpec) -> Column:
+    retention = F.lit(min(spec.history_retention_us, _LONGEST)).cast("long")
+    return F.timestamp_micros(F.unix_micros(instant) - retention)
+
+
+def _latest_starts(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    starts = F.col(quote(spec.valid_from)).alias(_LATEST_FROM)
+    return rows.where(F.col(CURRENT)).select(*map(quote, spec.keys), starts)
+
+
+def _join_valid(asked: DataFrame, rows: DataFrame, spec: VersionedTableSpec, at: str) -> DataFrame:
     instant = F.col(f"a.{quote(at)}")
     start, end = F.col(f"t.{quote(spec.valid_from)}"), F.col(f"t.{quote(spec.valid_to)}")
-    same_key = F.lit(True)
+    condition = (start <= instant) & (end.isNull() | (instant < end))
     for name in spec.keys:
-        same_key = same_key & (F.col(f"a.{quote(name)}") == F.col(f"t.{quote(name)}"))
-    limit = None if horizon is None else asked.withColumn("_horizon", horizon)
-    left = (asked if limit is None else limit).alias("a")
-    found = left.join(rows.alias("t"), same_key & (start <= instant) & (end.isNull() | (instant < end)), "left")
-    found = found.select(
-        "a.*", *(F.col(f"t.{quote(name)}") for name in _told(spec)), F.col(f"t.{DELETED}").alias("_dead")
-    )
-    reason = F.when(F.col("_dead").isNull(), NO_MATCH).when(F.col("_dead"), TOMBSTONE)
-    if limit is not None:
-        found = _with_later(found, rows, spec)
-        too_old = F.coalesce(F.col(quote(at)) < F.col("_horizon"), F.lit(False))
-        closed = F.col("_dead").isNotNull() & F.col(quote(spec.valid_to)).isNotNull()
-        later_only = F.col("_dead").isNull() & F.col("_has_current")
-        reason = F.when(too_old & (closed | later_only), EXPIRED).otherwise(reason)
-    told = found.withColumn("reason", reason)
-    hidden = [F.when(F.col("reason").isNull(), F.col(quote(name))).alias(name) for name in _told(spec)]
-    kept = told if how == "left" else told.where(F.col("reason").isNull())
-    return kept.select(*(F.col(quote(name)) for name in asked.columns), *hidden, "reason")
+        condition = (F.col(f"a.{quote(name)}") == F.col(f"t.{quote(name)}")) & condition
+    told = [F.col(f"t.{quote(name)}") for name in _told(spec)]
+    found = asked.alias("a").join(rows.alias("t"), condition, "left")
+    return found.select("a.*", *told, F.col(f"t.{quote(DELETED)}").alias(_DEAD))
 
 
 def _told(spec: VersionedTableSpec) -> list[str]:
     return [*spec.values, spec.valid_from, spec.valid_to]
 
 
-def _with_later(found: DataFrame, rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    """Mark the rows whose key is in the table at all."""
-    keys = rows.where(F.col(CURRENT)).select(*map(quote, spec.keys), F.lit(True).alias("_current_key"))
-    joined = found.join(keys, list(spec.keys), "left")
-    return joined.withColumn("_has_current", F.coalesce("_current_key", F.lit(False))).drop("_current_key")
+def _check_asked(asked: DataFrame, spec: VersionedTableSpec, at: str) -> None:
+    missing = [name for name in (*spec.keys, at) if name not in asked.columns]
+    if missing:
+        raise SchemaError(f"The looked-up rows lack {missing}; they have {asked.columns}. Rename or add the columns.")
+    given = {name.lower() for name in (*_told(spec), REASON, HORIZON, _DEAD, _LATEST_FROM)}
+    twice = [name for name in asked.columns if name.lower() in given]
+    if twice:
+        raise SchemaError(f"The result of the lookup would have the columns {twice} twice. Rename them beforehand.")

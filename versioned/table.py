@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType, VariantType
+from pyspark.sql.types import StructType
 
 from versioned import put_frames, upkeep
 from versioned.commit import history, is_missing, own_details
 from versioned.durations import Duration, Resolution, instant, instant_us
 from versioned.errors import ConfigurationError, SchemaError
-from versioned.identifiers import TableRef, quote, text_literal
-from versioned.lookup_frames import How, as_of_frame, between_frame, current_frame, lookup_frame
+from versioned.identifiers import TableRef, quote
+from versioned.lookup_frames import (
+    How,
+    as_of_frame,
+    between_frame,
+    current_frame,
+    history_frame,
+    lookup_frame,
+    reachable,
+)
 from versioned.put import PutBatch, PutCounts, read_table
-from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec
+from versioned.schema import check_keys, check_schema, constraint_statement, create_statement
+from versioned.spec import TimeScope, VersionedTableSpec
 from versioned.sql import register_sql
 from versioned.verify import VerificationReport, verify_frame
 
@@ -104,11 +112,11 @@ class VersionedTable:
             time_resolution=time_resolution,
             first_stream_time_us=first_stream_time_us,
         )
-        _check_keys(columns, spec)
+        check_keys(columns, spec)
         if not is_missing(spark, ref):
             raise ConfigurationError(f"{ref} exists already. Open it, or choose another name.")
-        spark.sql(_create_statement(ref, columns, spec))
-        spark.sql(_constraint_statement(ref, spec))
+        spark.sql(create_statement(ref, columns, spec))
+        spark.sql(constraint_statement(ref, spec))
         return cls(spark, ref, spec)
 
     @classmethod
@@ -122,7 +130,7 @@ class VersionedTable:
         ref = TableRef.parse(target)
         detail = spark.sql(f"DESCRIBE DETAIL {ref.sql}").select("properties").collect()[0]
         spec = VersionedTableSpec.from_properties(detail["properties"], str(ref))
-        _check_schema(read_table(spark, ref).schema, spec, ref)
+        check_schema(read_table(spark, ref).schema, spec, ref)
         return cls(spark, ref, spec)
 
     @property
@@ -140,22 +148,24 @@ class VersionedTable:
         return read_table(self._spark, self._target)
 
     def stream_times(self) -> dict[int, int]:
-        """Stream time per scope in microseconds, as the newest commit of this library tells it."""
+        """Stream time per scope in microseconds, as the newest commits of this library tell it.
+
+        The largest of several, since a purge may land just after a batch whose times it had not seen.
+        """
         for limit in (10, 1_000, 100_000):
             commits = history(self._spark, self._target, limit)
-            for row in commits:
-                said = own_details(row)
-                times = (said or {}).get("details", {}).get("streamTimes")
-                if times is not None:
-                    return {int(scope): us for scope, us in times.items()}
-            if len(commits) < limit:
-                return {}
+            said = [own_details(row) or {} for row in commits]
+            told = [own["details"]["streamTimes"] for own in said if "streamTimes" in own.get("details", {})]
+            if told or len(commits) < limit:
+                scopes = {scope for times in told for scope in times}
+                return {int(scope): max(times[scope] for times in told if scope in times) for scope in scopes}
         return {}
 
     def horizon(self) -> datetime | None:
         """The oldest instant whose lookups are promised: the slowest scope's stream time minus retention.
 
-        None while the table is empty or when everything is kept (``time_scope="key"`` promises per key).
+        None while the table is empty. With ``time_scope="key"`` always None: there each key has its own, the start
+        of its latest version minus retention.
         """
         times = self.stream_times()
         if not times or self._spec.time_scope == "key":
@@ -248,11 +258,7 @@ class VersionedTable:
         ascending: bool = True,
     ) -> DataFrame:
         """The versions of some keys (or of all), in order of validFrom; bounds as in :meth:`between`."""
-        found = self.between(start, end)
-        if keys is not None:
-            found = found.join(keys.select(*self._spec.keys).distinct(), list(self._spec.keys), "left_semi")
-        start_column = F.col(quote(self._spec.valid_from))
-        return found.orderBy(*self._spec.keys, start_column.asc() if ascending else start_column.desc())
+        return history_frame(self.between(start, end), self._spec, keys, ascending)
 
     def lookup(self, frame: DataFrame, at: str, how: How = "left") -> DataFrame:
         """Each row with the version of its key that was valid at its instant: the as-of join.
@@ -264,8 +270,12 @@ class VersionedTable:
 
         Returns:
             frame + values, validFrom, validTo and ``reason`` (null = found; NO_MATCH, TOMBSTONE or EXPIRED).
+
+        Raises:
+            SchemaError: ``frame`` lacks a column, or has one that the result would have twice.
         """
-        return lookup_frame(frame, self.rows(), self._spec, at, how, self._horizon_column())
+        horizon = self._horizon_column()
+        return lookup_frame(frame, reachable(self.rows(), self._spec, horizon), self._spec, at, how, horizon)
 
     def verify(self) -> VerificationReport:
         """Check every stored row against the table's invariants: one job."""
@@ -277,22 +287,19 @@ class VersionedTable:
         Returns:
             Whether anything was deleted.
         """
-        horizon = self.horizon()
-        if horizon is None:
-            return False
         times = {str(scope): us for scope, us in self.stream_times().items()}
-        landed = upkeep.purge(self._spark, self._target, self._spec, instant_us(horizon), {"streamTimes": times})
-        return landed is not None
+        horizon, said = self._horizon_column(), {"streamTimes": times}
+        return upkeep.purge(self._spark, self._target, self._spec, horizon, said) is not None
 
     def optimize(self, *, current: bool = False) -> None:
         """Compact the files of closed history (and of current rows, if asked; that may make a batch retry)."""
         upkeep.optimize(self._spark, self._target, current=current)
 
-    def vacuum(self, retain: Duration = upkeep.LEAST_FILE_RETENTION) -> None:
+    def vacuum(self, retain: Duration | None = None) -> None:
         """Remove files older than ``retain`` that the newest version does not need.
 
         Raises:
-            RetentionError: shorter than seven days.
+            RetentionError: shorter than seven days, or than the table's ``delta.deletedFileRetentionDuration``.
         """
         upkeep.vacuum(self._spark, self._target, retain)
 
@@ -385,56 +392,3 @@ def _change_rows(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
         F.col("_value").alias("new"),
         F.col("_is_latest").alias("is_latest"),
     )
-
-
-def _check_keys(columns: StructType, spec: VersionedTableSpec) -> None:
-    types = dict(zip(columns.names, (field.dataType for field in columns.fields), strict=True))
-    for name in spec.keys:
-        if name not in types:
-            raise ConfigurationError(f'Key column "{name}" is not in the schema; it has {columns.names}.')
-        if not _orderable(types[name]):
-            raise ConfigurationError(
-                f'Key column "{name}" has type {types[name].simpleString()}, which has no order or no exact equality. '
-                "Use a string, number, date, timestamp, boolean or binary, or a struct or array of these."
-            )
-
-
-def _orderable(kind: DataType) -> bool:
-    if isinstance(kind, StructType):
-        return all(_orderable(field.dataType) for field in kind.fields)
-    if isinstance(kind, ArrayType):
-        return _orderable(kind.elementType)
-    return not isinstance(kind, (MapType, VariantType, FloatType, DoubleType))
-
-
-def _create_statement(ref: TableRef, columns: StructType, spec: VersionedTableSpec) -> str:
-    types = {field.name: field.dataType.simpleString() for field in columns.fields}
-    lines = [f"{quote(name)} {types[name]} NOT NULL" for name in spec.keys]
-    lines += [f"{quote(spec.valid_from)} TIMESTAMP NOT NULL", f"{quote(spec.valid_to)} TIMESTAMP"]
-    lines += [f"{quote(name)} {types[name]}" for name in spec.values]
-    lines += [f"{quote(DELETED)} BOOLEAN NOT NULL", f"{quote(CURRENT)} BOOLEAN NOT NULL"]
-    properties = _properties(spec.to_properties())
-    return f"CREATE TABLE {ref.sql} ({', '.join(lines)}) USING DELTA PARTITIONED BY ({quote(CURRENT)}) {properties}"
-
-
-def _properties(properties: Mapping[str, str]) -> str:
-    pairs = ", ".join(f"{text_literal(name)} = {text_literal(value)}" for name, value in properties.items())
-    return f"TBLPROPERTIES ({pairs})"
-
-
-def _constraint_statement(ref: TableRef, spec: VersionedTableSpec) -> str:
-    start, end = quote(spec.valid_from), quote(spec.valid_to)
-    rule = f"({end} IS NULL OR {start} < {end}) AND {quote(CURRENT)} = ({end} IS NULL)"
-    return f"ALTER TABLE {ref.sql} ADD CONSTRAINT versioned_interval CHECK ({rule})"
-
-
-def _check_schema(found: StructType, spec: VersionedTableSpec, ref: TableRef) -> None:
-    expected = [*spec.keys, spec.valid_from, spec.valid_to, *spec.values, DELETED, CURRENT]
-    if found.names != expected:
-        raise SchemaError(
-            f"{ref} has columns {found.names}, but its spec promises {expected}. "
-            "Somebody changed the table: restore it, or make a new one and backfill it."
-        )
-    for name, kind in ((spec.valid_from, "timestamp"), (spec.valid_to, "timestamp"), (DELETED, "boolean")):
-        if found[name].dataType.simpleString() != kind:
-            raise SchemaError(f'{ref}: column "{name}" is {found[name].dataType.simpleString()}, not {kind}.')

@@ -1,6 +1,6 @@
 """Upkeep of a versioned table: dropping expired history, compacting files, removing old ones.
 
-Nothing here may take away what a lookup is promised or what a replay needs.
+Nothing here may take away what a lookup is promised or what a replay needs (R188).
 """
 
 from __future__ import annotations
@@ -9,22 +9,24 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from versioned.commit import Landed, Merge, commit
 from versioned.durations import Duration, duration
-from versioned.errors import RetentionError
+from versioned.errors import ConfigurationError, RetentionError
 from versioned.identifiers import TableRef, quote
+from versioned.lookup_frames import HORIZON, key_horizons
 from versioned.put import read_table
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 
 #: Files of replaced versions stay at least this long: readers and replays may still hold them (R188).
 LEAST_FILE_RETENTION: Final = timedelta(days=7)
+_FILE_RETENTION: Final = "delta.deletedFileRetentionDuration"
 
 
 def expired(spec: VersionedTableSpec, horizon: Column) -> Column:
-    """Rows that no promised lookup can find: closed by the horizon, or a tombstone that began before it.
+    """Rows that no promised lookup can find: closed by the horizon, or a latest tombstone that began before it.
 
     A version that is still valid at the horizon stays, and so does every latest value, however old.
     """
@@ -33,20 +35,48 @@ def expired(spec: VersionedTableSpec, horizon: Column) -> Column:
     return closed | forgotten
 
 
+def expired_rows(rows: DataFrame, spec: VersionedTableSpec, horizon: Column | None) -> DataFrame:
+    """Key and validFrom of the stored rows that :func:`expired` names.
+
+    Args:
+        rows: The table's stored rows.
+        spec: The table.
+        horizon: One for all keys; with ``time_scope="key"`` the keys' own are used and this one is not.
+    """
+    if spec.time_scope == "key":
+        rows = rows.join(key_horizons(rows, spec), list(spec.keys))
+        horizon = F.col(HORIZON)
+    gone = F.lit(False) if horizon is None else expired(spec, horizon)
+    return rows.where(gone).select(*map(quote, spec.keys), quote(spec.valid_from))
+
+
 def purge(
-    spark: SparkSession, target: TableRef, spec: VersionedTableSpec, horizon_us: int, details: Mapping[str, object]
+    spark: SparkSession,
+    target: TableRef,
+    spec: VersionedTableSpec,
+    horizon: Column | None,
+    details: Mapping[str, object],
 ) -> Landed | None:
-    """Delete expired rows in one commit; None if there are none."""
-    gone = read_table(spark, target).where(expired(spec, F.timestamp_micros(F.lit(horizon_us))))
-    keys = [*spec.keys, spec.valid_from]
-    if gone.isEmpty():
+    """Delete expired rows in one commit; None if there are none.
+
+    Args:
+        spark: The session.
+        target: The table.
+        spec: Its contract.
+        horizon: Stream time minus retention; None where there is none, or each key has its own.
+        details: Facts to travel with the commit.
+    """
+
+    def gone() -> DataFrame:
+        # Read anew for every try: after a conflict the rows may have changed.
+        return expired_rows(read_table(spark, target), spec, horizon)
+
+    if gone().isEmpty():
         return None
     same = F.lit(True)
-    for name in keys:
+    for name in (*spec.keys, spec.valid_from):
         same = same & (F.col(f"t.{quote(name)}") == F.col(f"s.{quote(name)}"))
-    return commit(
-        target, lambda: Merge(gone.select(*map(quote, keys)), same, lambda m: m.whenMatchedDelete()), None, details
-    )
+    return commit(target, lambda: Merge(gone(), same, lambda m: m.whenMatchedDelete()), None, details)
 
 
 def optimize(spark: SparkSession, target: TableRef, *, current: bool = False) -> None:
@@ -55,17 +85,39 @@ def optimize(spark: SparkSession, target: TableRef, *, current: bool = False) ->
     spark.sql(f"OPTIMIZE {target.sql}{where}")
 
 
-def vacuum(spark: SparkSession, target: TableRef, retain: Duration = LEAST_FILE_RETENTION) -> None:
+def least_file_retention(spark: SparkSession, target: TableRef) -> timedelta:
+    """How long replaced files must stay: seven days, or what the table's own properties promise if that is longer."""
+    detail = spark.sql(f"DESCRIBE DETAIL {target.sql}").select("properties").collect()[0]
+    try:
+        promised = duration(detail["properties"].get(_FILE_RETENTION, "0 days"))
+    except ConfigurationError:
+        # Months have no fixed length; VACUUM itself judges them.
+        promised = LEAST_FILE_RETENTION
+    return max(promised, LEAST_FILE_RETENTION)
+
+
+def vacuum(spark: SparkSession, target: TableRef, retain: Duration | None = None) -> None:
     """Remove files that no version younger than ``retain`` needs.
 
+    Args:
+        spark: The session.
+        target: The table.
+        retain: None = the least that is allowed.
+
     Raises:
-        RetentionError: ``retain`` is shorter than seven days; a reader, a replay or time travel may need the files.
+        RetentionError: ``retain`` is shorter than seven days, or than the table's own
+            ``delta.deletedFileRetentionDuration``; a reader, a replay or time travel may need the files.
     """
-    kept = duration(retain)
-    if kept < LEAST_FILE_RETENTION:
+    least = least_file_retention(spark, target)
+    kept = least if retain is None else duration(retain)
+    if kept < least:
         raise RetentionError(
-            f"Files must be kept for at least {LEAST_FILE_RETENTION.days} days; got {kept}. Readers, replays and time "
-            "travel still need them."
+            f"Files of {target} must be kept for at least {_days(least)}; got {_days(kept)}. Readers, replays and "
+            f"time travel still need them. Keep them longer, or shorten {_FILE_RETENTION} (not below 7 days)."
         )
     hours = -(-kept // timedelta(hours=1))
     spark.sql(f"VACUUM {target.sql} RETAIN {hours} HOURS")
+
+
+def _days(length: timedelta) -> str:
+    return f"{length / timedelta(days=1):g} days"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobs.settings import load, parse
+from jobs.settings import load, overridden, parse
 from versioned.errors import ConfigurationError
 
 _CONFIG = Path(__file__).parents[2] / "conf" / "quickstart.yaml"
@@ -96,3 +96,39 @@ def test_a_file_that_holds_no_settings_is_refused(tmp_path: Path, content: str |
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"none\.yaml"):
         load(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "path"),
+    [
+        ("VERSIONED_JOB__PLAN_SETTINGS__GRACE", "2 hours", "plan_settings/grace"),
+        (
+            "VERSIONED_JOB__SOURCES__FLIGHTS__OPTIONS__MAXFILESPERTRIGGER",
+            "4",
+            "sources/flights/options/maxFilesPerTrigger",
+        ),
+        ("VERSIONED_JOB__SOURCES__FLIGHTS__SEQUENCE_BY", "seq", "sources/flights/sequence_by"),
+        ("VERSIONED_JOB__TRIGGER", "10 seconds", "trigger"),
+    ],
+)
+def test_a_variable_of_the_environment_wins_over_the_file(variable: str, value: str, path: str) -> None:
+    said = _changed("sources/flights/options", {"maxFilesPerTrigger": "1"})
+    at: Any = overridden(said, {variable: value, "PATH": "/usr/bin"})
+    for name in path.split("/"):
+        at = at[name]
+    assert at == value
+
+
+def test_the_environment_of_a_process_is_read_with_its_file() -> None:
+    settings = load(_CONFIG, {"VERSIONED_JOB__PLAN_SETTINGS__GRACE": "2 hours"})
+    assert settings.plan_settings["grace"] == timedelta(hours=2)
+
+
+def test_a_misspelt_variable_is_refused_with_the_path_that_it_sets() -> None:
+    with pytest.raises(ConfigurationError, match=r'tigger: unknown key; did you mean "trigger"'):
+        load(_CONFIG, {"VERSIONED_JOB__TIGGER": "available_now"})
+
+
+def test_a_variable_below_a_plain_value_is_refused_by_its_name() -> None:
+    with pytest.raises(ConfigurationError, match=r"VERSIONED_JOB__TRIGGER__EVERY.*available_now"):
+        load(_CONFIG, {"VERSIONED_JOB__TRIGGER__EVERY": "10 seconds"})

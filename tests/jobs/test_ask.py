@@ -1,0 +1,45 @@
+"""Statements of SQL, from a console or a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.ask import answer, register_tables, statements
+from versioned import VersionedTable
+from versioned.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([], []),
+        (["", "  "], []),
+        (["SELECT 1;"], ["SELECT 1"]),
+        (["SELECT 1", "AS one;"], ["SELECT 1\nAS one"]),
+        (["SELECT 1;", "", "SELECT 2"], ["SELECT 1", "SELECT 2"]),
+        (["SELECT ';' AS semicolon", ";"], ["SELECT ';' AS semicolon\n"]),
+    ],
+)
+def test_a_statement_ends_with_a_semicolon_at_the_end_of_a_line(lines: list[str], expected: list[str]) -> None:
+    assert list(statements(lines)) == expected
+
+
+def test_tables_are_known_by_their_names_and_versioned_ones_along_time(spark: SparkSession, tmp_path: Path) -> None:
+    table = VersionedTable.create(spark, f"{tmp_path}/rates", "c STRING, r INT", keys="c", history_retention="7 days")
+    table.put(spark.sql("SELECT 'EUR' AS c, 3 AS r, TIMESTAMP '2026-01-01' AS ts"))
+    spark.range(2).write.format("delta").save(f"{tmp_path}/counts")
+    assert register_tables(spark, tmp_path) == ["counts", "rates", "rates_current", "rates_as_of", "rates_between"]
+    assert spark.sql("SELECT r FROM rates_as_of(TIMESTAMP '2026-01-02'), counts").count() == 2
+
+
+def test_a_folder_without_tables_says_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="make quickstart"):
+        register_tables(spark, tmp_path)
+
+
+def test_a_wrong_question_is_answered_with_the_reason(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    assert not answer(spark, "SELECT * FROM not_there_at_all")
+    assert "not_there_at_all" in capsys.readouterr().err

@@ -1,0 +1,87 @@
+"""Durations and instants as integers of microseconds."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from versioned.durations import Resolution, duration, duration_us, instant, instant_us
+from versioned.errors import ConfigurationError
+
+_HOUR_US = 3_600_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "us"),
+    [
+        ("10 minutes", 600_000_000),
+        ("1 minute", 60_000_000),
+        ("1 day 2 hours", 26 * _HOUR_US),
+        ("1 day, 2 hours", 26 * _HOUR_US),
+        ("interval 3 weeks", 21 * 24 * _HOUR_US),
+        ("INTERVAL 1 Hour", _HOUR_US),
+        ("  5   seconds ", 5_000_000),
+        ("300ms", 300_000),
+        ("7 us", 7),
+        ("2 h 30 min", _HOUR_US * 5 // 2),
+        ("1 d", 24 * _HOUR_US),
+        ("0 seconds", 0),
+        ("-3 seconds", -3_000_000),
+        ("1 hour -1 minute", 59 * 60_000_000),
+    ],
+)
+def test_a_text_is_read_as_people_write_durations(text: str, us: int) -> None:
+    assert duration_us(text) == us
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "  ", "interval", "10", "minutes", "1.5 hours", "5 months", "1 year", "10 minutes later", "1 h 30", "P7D"],
+)
+def test_a_text_that_is_no_duration_is_refused_with_what_was_written(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="is not a duration") as refused:
+        duration_us(text)
+    assert f'"{text}"' in str(refused.value)
+
+
+@given(st.timedeltas(min_value=timedelta(days=-100_000), max_value=timedelta(days=100_000)))
+def test_a_timedelta_keeps_every_microsecond(length: timedelta) -> None:
+    assert duration(length) == timedelta(microseconds=duration_us(length)) == length
+
+
+def test_a_datetime_without_zone_is_utc() -> None:
+    naive = datetime(2013, 1, 1, 12, 30, 0, 1)
+    assert instant_us(naive) == instant_us(naive.replace(tzinfo=timezone.utc))
+
+
+def test_the_zone_of_a_datetime_counts() -> None:
+    east = timezone(timedelta(hours=2))
+    assert instant_us(datetime(1970, 1, 1, 2, tzinfo=east)) == 0
+
+
+def test_an_instant_before_1970_is_negative() -> None:
+    assert instant_us(datetime(1969, 12, 31, 23, 59, 59, 999_999)) == -1
+
+
+@given(st.datetimes(timezones=st.just(timezone.utc)))
+def test_an_instant_comes_back_as_the_same_datetime(at: datetime) -> None:
+    assert instant(instant_us(at)) == at
+
+
+@pytest.mark.parametrize(
+    ("resolution", "us", "floored"),
+    [
+        (Resolution.MICROSECOND, 1_999, 1_999),
+        (Resolution.MILLISECOND, 1_999, 1_000),
+        (Resolution.MILLISECOND, 2_000, 2_000),
+        (Resolution.MILLISECOND, -1, -1_000),
+        (Resolution.MILLISECOND, -1_000, -1_000),
+    ],
+)
+def test_finer_instants_are_rounded_down_to_the_resolution_also_before_1970(
+    resolution: Resolution, us: int, floored: int
+) -> None:
+    assert resolution.floor_us(us) == floored

@@ -1,0 +1,106 @@
+"""The contract of a versioned table: what it may promise, and that it travels with the table."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from versioned.durations import Resolution
+from versioned.errors import ConfigurationError, NotAVersionedTableError
+from versioned.spec import SPEC_PROPERTY, VersionedTableSpec
+
+
+def _spec(**changes: Any) -> VersionedTableSpec:
+    return VersionedTableSpec.of(**{"keys": "id", "values": ["price"], "history_retention": "7 days"} | changes)
+
+
+@pytest.mark.rule("R182")
+def test_grace_is_the_history_retention_unless_it_is_given() -> None:
+    spec = _spec()
+    assert spec.grace_us == spec.history_retention_us == 7 * 24 * 3_600 * 1_000_000
+
+
+def test_one_name_stands_for_a_list_of_one() -> None:
+    assert _spec(keys="id", values="price") == _spec(keys=["id"], values=("price",))
+
+
+def test_the_time_columns_have_the_names_of_the_design_unless_given() -> None:
+    spec = _spec()
+    assert (spec.valid_from, spec.valid_to) == ("validFrom", "validTo")
+
+
+@pytest.mark.rule("R186")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"history_retention": "-1 us"}, r"must not be negative; got -1 microseconds", id="retention < 0"),
+        pytest.param({"grace": "-1 us"}, r"got grace -1 and\s+history_retention 604800000000", id="grace < 0"),
+        pytest.param({"grace": "8 days"}, r"grace 691200000000 and\s+history_retention 604800000000", id="too long"),
+    ],
+)
+def test_impossible_durations_are_refused_with_the_numbers(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        _spec(**changes)
+
+
+@pytest.mark.rule("R186")
+@pytest.mark.parametrize("changes", [{"history_retention": "0 s"}, {"grace": "0 s"}, {"grace": "7 days"}])
+def test_a_retention_and_a_grace_of_zero_are_valid(changes: dict[str, Any]) -> None:
+    assert _spec(**changes).grace_us <= _spec(**changes).history_retention_us
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"keys": []}, "at least one key column", id="no key"),
+        pytest.param({"values": ["id"]}, "differ only by case", id="a key that is a value"),
+        pytest.param({"values": ["ID"]}, "differ only by case", id="a key that is a value but for case"),
+        pytest.param({"values": ["validto"]}, "differ only by case", id="a value named as the end column"),
+        pytest.param({"valid_to": "validFrom"}, "differ only by case", id="start and end of one name"),
+        pytest.param({"values": ["deleted"]}, "reserved", id="a reserved value"),
+        pytest.param({"valid_from": "_from"}, "not starting with _", id="a start column with underscore"),
+        pytest.param({"time_scope": "topic"}, 'partition, store or key; got "topic"', id="an unknown scope"),
+    ],
+)
+def test_impossible_columns_and_scopes_are_refused_with_the_reason(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        _spec(**changes)
+
+
+def test_a_table_may_have_no_value_columns() -> None:
+    assert _spec(values=[]).values == ()
+
+
+_SPECS = st.builds(
+    lambda retention, early, **fields: VersionedTableSpec(
+        history_retention_us=retention + early, grace_us=retention, **fields
+    ),
+    retention=st.integers(0, 2**62),
+    early=st.integers(0, 2**40),
+    keys=st.sampled_from([("id",), ("shop", "id")]),
+    values=st.sampled_from([(), ("price",), ("price", "currency")]),
+    valid_from=st.sampled_from(["validFrom", "since"]),
+    valid_to=st.sampled_from(["validTo", "until"]),
+    time_scope=st.sampled_from(["partition", "store", "key"]),
+    time_resolution=st.sampled_from(list(Resolution)),
+    first_stream_time_us=st.one_of(st.none(), st.integers(-(2**40), 2**40)),
+)
+
+
+@given(_SPECS)
+def test_a_spec_comes_back_from_the_properties_of_its_table(spec: VersionedTableSpec) -> None:
+    assert VersionedTableSpec.from_properties(spec.to_properties(), "t") == spec
+
+
+def test_a_spec_is_stored_as_text_that_other_tools_can_read() -> None:
+    stored = json.loads(_spec().to_properties()[SPEC_PROPERTY])
+    assert (stored["keys"], stored["history_retention_us"]) == (["id"], 604_800_000_000)
+
+
+def test_a_table_without_the_property_is_refused_by_name() -> None:
+    with pytest.raises(NotAVersionedTableError, match=r"sales\.rates is not a versioned table.*VersionedTable\.create"):
+        VersionedTableSpec.from_properties({"delta.minReaderVersion": "1"}, "sales.rates")

@@ -60,7 +60,7 @@ def verify_frame(rows: DataFrame, spec: VersionedTableSpec) -> VerificationRepor
         "empty": end <= start,
         "several_current": end.isNull() & (F.col("_open") > 1),
         "no_current": following.isNull() & (F.col("_open") == 0),
-        "partition": F.col(CURRENT) != end.isNull(),
+        "partition": ~F.col(CURRENT).eqNullSafe(end.isNull()),
         "null_key": _any([F.col(quote(name)).isNull() for name in spec.keys]),
         "value_of_deleted": F.col(DELETED) & _any([F.col(quote(name)).isNotNull() for name in spec.values]),
     }

@@ -1,14 +1,15 @@
 """Every call of the versioned-store traces, on Spark and Delta.
 
-All scenarios share one table: the scenario is part of the key and its own stream-time scope. The rules are about
-differences of times only, so each scenario's times are scaled until all have the same history retention. A scenario is
-cut into rounds of writes wherever reads come between them; what is stored after each round is kept, and all the reads
-are asked of it at once.
+All scenarios share one table. Wherever reads come between writes, the writes until there are a *story* of their own,
+part of the key and a stream-time scope: so all stories are put at once, in a few batches cut at random, and all reads
+are asked of the same stored rows. The rules are about differences of times only, so each scenario's times are scaled
+until all have the same history retention.
 """
 
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -21,7 +22,6 @@ from pyspark.sql import functions as F
 
 from versioned.durations import Resolution
 from versioned.lookup_frames import as_of_frame, between_frame, current_frame, lookup_frame
-from versioned.spec import VersionedTableSpec
 from versioned.table import VersionedTable
 
 _TRACES: Final = Path(__file__).parents[1] / "traces" / "versioned_store.json"
@@ -29,28 +29,31 @@ _RETENTION_MS: Final = 3_000
 _KAFKA_START_US: Final = -1_000
 _REFUSED: Final = -(2**63)
 _WRITES: Final = ("put", "delete")
-_KEYS: Final = ("round", "case", "k")
-_ASKED: Final = "round INT, case INT, k STRING, step INT, first LONG, last LONG, oldest LONG"
-_STORED: Final = "round INT, case INT, k STRING, v STRING, first LONG, last LONG, deleted BOOLEAN"
+_BATCHES: Final = 3
+_NO_STORY: Final = -1
+_RECORDS: Final = "story INT, k STRING, v STRING, ms LONG, step INT, dead BOOLEAN"
+_ASKED: Final = "story INT, k STRING, call INT, first LONG, last LONG, oldest LONG"
 
-Place = tuple[int, int]
 Answer = Any
+Version = tuple[str, int, int | None]
 
 
 @dataclass(frozen=True)
 class Call:
-    """One valid call: the scenario and step it is, and the round of writes that it belongs to or follows."""
+    """A valid call: its number over all scenarios, how many runs of writes came before it (its own included)."""
 
+    number: int
     case: int
+    name: str
     index: int
-    round: int
+    runs: int
     step: dict[str, Any]
     factor: int
     expected: Answer
 
     @property
-    def place(self) -> Place:
-        return (self.case, self.index)
+    def kind(self) -> str:
+        return str(self.step["call"])
 
     def time(self, name: str) -> int | None:
         found: int | None = self.step.get(name)
@@ -58,12 +61,15 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Run:
-    """What the writes returned, what was stored after each round, and each scenario's horizon then (in ms)."""
+class Stories:
+    """The table after all stories, which story a call can be asked of, and what each write returned in each story."""
 
-    returned: dict[Place, Answer]
-    stored: list[tuple[Any, ...]]
-    horizons: dict[tuple[int, int], int]
+    table: VersionedTable
+    number: dict[tuple[int, int], int]
+    returned: dict[tuple[int, int], Answer]
+
+    def of(self, call: Call) -> int:
+        return self.number.get((call.case, call.runs), _NO_STORY)
 
 
 def _factor(retention_ms: int) -> int:
@@ -72,7 +78,7 @@ def _factor(retention_ms: int) -> int:
 
 
 def _scaled(told: dict[str, Any], factor: int) -> Answer:
-    """What a call returns: a number, a version or versions as (value, from, to), with times scaled."""
+    """What a call returns: a number, or a version or versions as (value, from, to), with times scaled."""
     if "return" in told:
         return told["return"] if told["return"] in (-1, _REFUSED) else told["return"] * factor
     if "records" in told:
@@ -80,7 +86,7 @@ def _scaled(told: dict[str, Any], factor: int) -> Answer:
     return None if told["record"] is None else _version(told["record"], factor)
 
 
-def _version(record: dict[str, Any], factor: int) -> tuple[str, int, int | None]:
+def _version(record: dict[str, Any], factor: int) -> Version:
     end = record.get("valid_to")
     return (record["value"], record["timestamp"] * factor, None if end is None else end * factor)
 
@@ -89,191 +95,165 @@ def _calls(case: int, scenario: dict[str, Any]) -> Iterator[Call]:
     told = {answer["input_index"]: answer for answer in scenario["expected"]["returns"]}
     valid = [(i, step) for i, step in enumerate(scenario["steps"]) if "error" not in told[i]]
     factor = _factor(scenario["params"]["history_retention_ms"])
-    number = -1
+    runs = 0
     for is_write, run in groupby(valid, key=lambda numbered: numbered[1]["call"] in _WRITES):
-        number += is_write
+        runs += is_write
         for i, step in run:
-            yield Call(case, i, number, step, factor, _scaled(told[i], factor))
+            yield Call(case * 1_000 + i, case, scenario["id"], i, runs, step, factor, _scaled(told[i], factor))
 
 
 @pytest.fixture(scope="module")
-def scenarios() -> list[dict[str, Any]]:
-    """All scenarios of the file."""
-    loaded: list[dict[str, Any]] = json.loads(_TRACES.read_text())
-    return loaded
-
-
-@pytest.fixture(scope="module")
-def calls(scenarios: list[dict[str, Any]]) -> list[Call]:
-    """The calls that are no errors."""
+def calls() -> list[Call]:
+    """The calls of all scenarios that are no errors."""
+    scenarios = json.loads(_TRACES.read_text())
     return [call for case, scenario in enumerate(scenarios) for call in _calls(case, scenario)]
 
 
+def _stories(calls: list[Call]) -> dict[tuple[int, int], list[Call]]:
+    """By scenario and number of runs: the writes until there."""
+    writes = [call for call in calls if call.kind in _WRITES]
+    ends = dict.fromkeys((call.case, call.runs) for call in writes)
+    return {(case, runs): [w for w in writes if w.case == case and w.runs <= runs] for case, runs in ends}
+
+
 @pytest.fixture(scope="module")
-def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> VersionedTable:
-    """The one table of all scenarios."""
-    return VersionedTable.create(
+def stories(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, calls: list[Call]) -> Stories:
+    """All writes of all stories, in batches that are cut elsewhere in each story."""
+    table = VersionedTable.create(
         spark,
         str(tmp_path_factory.mktemp("traces") / "store"),
-        "case INT, k STRING, v STRING",
-        keys=["case", "k"],
+        "story INT, k STRING, v STRING",
+        keys=["story", "k"],
         history_retention=f"{_RETENTION_MS} milliseconds",
         time_resolution=Resolution.MILLISECOND,
         first_stream_time_us=_KAFKA_START_US,
     )
+    chance = random.Random(889)
+    told = list(_stories(calls).items())
+    batches: list[list[tuple[int, Call]]] = [[] for _ in range(_BATCHES)]
+    for story, (_, writes) in enumerate(told):
+        places = sorted(chance.choices(range(_BATCHES), k=len(writes)))
+        for batch, call in zip(places, writes, strict=True):
+            batches[batch].append((story, call))
+    returned: dict[tuple[int, int], Answer] = {}
+    for batch in batches:
+        returned.update(_put(table, spark, batch))
+    return Stories(table, {place: story for story, (place, _) in enumerate(told)}, returned)
 
 
-@pytest.fixture(scope="module")
-def run(spark: SparkSession, table: VersionedTable, calls: list[Call]) -> Run:
-    """All writes, round by round."""
-    made = Run({}, [], {})
-    for number in range(1 + max(call.round for call in calls)):
-        writes = [call for call in calls if call.round == number and call.step["call"] in _WRITES]
-        made.returned.update(_put_round(table, spark, writes))
-        active = {call.case for call in writes}
-        made.stored.extend((number, *row) for row in _rows(table) if row[0] in active)
-        times = table.stream_times()
-        for case in active:
-            observed_us = max(times.get(case, _KAFKA_START_US), _KAFKA_START_US)
-            made.horizons[number, case] = observed_us // 1_000 - _RETENTION_MS
-    return made
-
-
-def _put_round(table: VersionedTable, spark: SparkSession, writes: list[Call]) -> dict[Place, Answer]:
-    """Put one round of all scenarios; a put gives put_result, a delete the version that was valid."""
-    records = spark.createDataFrame(
-        map(_record, writes), "case INT, k STRING, v STRING, ms LONG, step INT, dead BOOLEAN"
-    )
-    timed = records.selectExpr("case", "k", "v", "timestamp_millis(ms) AS ts", "step", "dead")
-    told = table.put(timed, deleted="dead", partition="case", sequence="step")
+def _put(table: VersionedTable, spark: SparkSession, writes: list[tuple[int, Call]]) -> dict[tuple[int, int], Answer]:
+    """Put one batch; a put gives put_result, a delete the version that was valid."""
+    records = spark.createDataFrame([_record(story, call) for story, call in writes], _RECORDS)
+    timed = records.selectExpr("story", "k", "v", "timestamp_millis(ms) AS ts", "step", "dead")
+    told = table.put(timed, deleted="dead", partition="story", sequence="step")
     assert told.counts.accepted + told.counts.refused + told.rejected_count == len(writes)
-    results = {(row["case"], row["sequence"]): row["put_result"] for row in told.outcomes.collect()}
-    was = told.changes.selectExpr("case", "sequence", "old.v AS v", "unix_millis(old_valid_from) AS ms").collect()
+    results = {(row["story"], row["sequence"]): row["put_result"] for row in told.outcomes.collect()}
+    was = told.changes.selectExpr("story", "sequence", "old.v AS v", "unix_millis(old_valid_from) AS ms").collect()
     # The record of a delete says nothing of where the version ended before.
-    valid = {(row["case"], row["sequence"]): None if row["v"] is None else (row["v"], row["ms"], None) for row in was}
-    deletes = {call.place: valid.get(call.place) for call in writes if call.step["call"] == "delete"}
-    return results | deletes
+    valid = {(row["story"], row["sequence"]): (row["v"], row["ms"], None) for row in was if row["v"] is not None}
+    deletes = {(story, call.index) for story, call in writes if call.kind == "delete"}
+    return {place: valid.get(place) if place in deletes else result for place, result in results.items()}
 
 
-def _record(call: Call) -> tuple[Any, ...]:
-    dead = call.step["call"] == "delete" or call.step["value"] is None
-    return (call.case, call.step["key"], None if dead else call.step["value"], call.time("ts"), call.index, dead)
+def _record(story: int, call: Call) -> tuple[Any, ...]:
+    dead = call.kind == "delete" or call.step["value"] is None
+    return (story, call.step["key"], None if dead else call.step["value"], call.time("ts"), call.index, dead)
 
 
-def _rows(table: VersionedTable) -> list[tuple[Any, ...]]:
-    ends = "unix_millis(validTo) AS last"
-    return list(
-        map(
-            tuple,
-            table.rows().selectExpr("case", "k", "v", "unix_millis(validFrom) AS first", ends, "deleted").collect(),
-        )
-    )
-
-
-def _stored(spark: SparkSession, run: Run) -> DataFrame:
-    """The stored rows after every round, as rows of one table with the round in their key."""
-    return spark.createDataFrame(run.stored, _STORED).selectExpr(
-        *_KEYS,
-        "timestamp_millis(first) AS validFrom",
-        "timestamp_millis(last) AS validTo",
-        "v",
-        "deleted",
-        "last IS NULL AS _current",
-    )
-
-
-def _asked(spark: SparkSession, run: Run, calls: list[Call], first: str, last: str) -> DataFrame:
-    """The calls as rows: which round, scenario and key, two times of the call, and the horizon then."""
-    rows = [
-        (call.round, call.case, call.step["key"], call.index, call.time(first), call.time(last),
-         run.horizons.get((call.round, call.case)))
-        for call in calls
-    ]  # fmt: skip
+def _asked(spark: SparkSession, stories: Stories, calls: list[Call], first: str, last: str) -> DataFrame:
+    """The calls as rows: story and key, two times of the call, and the horizon of the story."""
+    times_us = stories.table.stream_times()
+    rows = []
+    for call in calls:
+        story = stories.of(call)
+        observed_us = max(times_us.get(story, _KAFKA_START_US), _KAFKA_START_US)
+        oldest = observed_us // 1_000 - _RETENTION_MS
+        rows.append((story, call.step["key"], call.number, call.time(first), call.time(last), oldest))
     times = [f"timestamp_millis({name}) AS {name}" for name in ("first", "last", "oldest")]
-    return spark.createDataFrame(rows, _ASKED).selectExpr(*_KEYS, "step", *times)
+    return spark.createDataFrame(rows, _ASKED).selectExpr("story", "k", "call", *times)
 
 
-def _spec(table: VersionedTable, *more: str) -> VersionedTableSpec:
-    return replace(table.spec, keys=(*_KEYS, *more))
+def _found(frame: DataFrame) -> dict[int, list[Version]]:
+    """By the number of the call: the versions in order of time."""
+    times = [f"unix_millis({name})" for name in ("validFrom", "validTo")]
+    rows = frame.where("validFrom IS NOT NULL").selectExpr("call", "v", *times).collect()
+    found: dict[int, list[Version]] = {}
+    for number, value, start, end in sorted(rows, key=lambda row: row[2]):
+        found.setdefault(number, []).append((value, start, end))
+    return found
 
 
-def _found(frame: DataFrame) -> dict[Place, list[Answer]]:
-    """By (case, step): the versions in order of time."""
-    times = [f"unix_millis({name}) AS {name}" for name in ("validFrom", "validTo")]
-    rows = sorted(
-        map(tuple, frame.selectExpr("case", "step", "v", *times).where("validFrom IS NOT NULL").collect()),
-        key=lambda r: r[3],
-    )
-    return {place: [row[2:] for row in rows if row[:2] == place] for place in {row[:2] for row in rows}}
+def _single(found: dict[int, list[Version]]) -> dict[int, Version]:
+    assert all(len(versions) == 1 for versions in found.values())
+    return {number: versions[0] for number, versions in found.items()}
 
 
-def _differences(
-    scenarios: list[dict[str, Any]], calls: list[Call], answers: dict[Place, Answer]
-) -> list[tuple[str, int, Answer, Answer]]:
+def _differences(calls: list[Call], answers: dict[int, Any]) -> list[tuple[str, int, Answer, Answer]]:
     return [
-        (scenarios[call.case]["id"], call.index, answers.get(call.place), call.expected)
+        (call.name, call.index, answers.get(call.number), call.expected)
         for call in calls
-        if answers.get(call.place) != call.expected
+        if answers.get(call.number) != call.expected
     ]
 
 
-def _of_kind(calls: list[Call], *kinds: str) -> list[Call]:
-    return [call for call in calls if call.step["call"] in kinds]
-
-
-def _first(found: dict[Place, list[Answer]]) -> dict[Place, Answer]:
-    assert all(len(versions) == 1 for versions in found.values())
-    return {place: versions[0] for place, versions in found.items()}
+def _of_kind(calls: list[Call], kind: str) -> list[Call]:
+    return [call for call in calls if call.kind == kind]
 
 
 @pytest.mark.rule("R172", "R173", "R174", "R177", "R180", "R181", "R182", "R183", "R185")
-def test_puts_and_deletes_return_what_every_trace_expects(
-    scenarios: list[dict[str, Any]], calls: list[Call], run: Run
-) -> None:
-    assert _differences(scenarios, _of_kind(calls, *_WRITES), run.returned) == []
+def test_puts_and_deletes_return_what_every_trace_expects(calls: list[Call], stories: Stories) -> None:
+    expected = {
+        (stories.number[place], call.index): (call.name, call.expected)
+        for place, writes in _stories(calls).items()
+        for call in writes
+    }
+    assert {place: (expected[place][0], told) for place, told in stories.returned.items()} == expected
 
 
 @pytest.mark.rule("R144", "R180")
-def test_get_returns_what_every_trace_expects(
-    spark: SparkSession, scenarios: list[dict[str, Any]], calls: list[Call], table: VersionedTable, run: Run
-) -> None:
+def test_get_returns_what_every_trace_expects(spark: SparkSession, calls: list[Call], stories: Stories) -> None:
     asked = _of_kind(calls, "get")
-    current = current_frame(_stored(spark, run), _spec(table))
-    found = _found(_asked(spark, run, asked, "as_of", "as_of").select(*_KEYS, "step").join(current, list(_KEYS)))
-    assert _differences(scenarios, asked, _first(found)) == []
+    current = current_frame(stories.table.rows(), stories.table.spec)
+    frame = _asked(spark, stories, asked, "as_of", "as_of")
+    assert _differences(asked, _single(_found(frame.join(current, ["story", "k"])))) == []
 
 
 @pytest.mark.rule("R138", "R139", "R140", "R181", "R184")
 @pytest.mark.parametrize("how", ["left", "inner"])
 def test_a_lookup_finds_the_version_that_every_trace_expects(
-    spark: SparkSession, scenarios: list[dict[str, Any]], calls: list[Call], table: VersionedTable, run: Run, how: Any
+    spark: SparkSession, calls: list[Call], stories: Stories, how: Any
 ) -> None:
     asked = _of_kind(calls, "get_as_of")
-    frame = _asked(spark, run, asked, "as_of", "as_of")
-    found = _found(lookup_frame(frame, _stored(spark, run), _spec(table), "first", how, F.col("oldest")))
-    assert _differences(scenarios, asked, _first(found)) == []
+    frame = _asked(spark, stories, asked, "as_of", "as_of")
+    found = lookup_frame(frame, stories.table.rows(), stories.table.spec, "first", how, F.col("oldest"))
+    assert _differences(asked, _single(_found(found))) == []
 
 
 @pytest.mark.rule("R138", "R181", "R184")
 def test_as_of_gives_the_version_that_every_trace_expects(
-    spark: SparkSession, scenarios: list[dict[str, Any]], calls: list[Call], table: VersionedTable, run: Run
+    spark: SparkSession, calls: list[Call], stories: Stories
 ) -> None:
     asked = _of_kind(calls, "get_as_of")
-    rows = _stored(spark, run).join(_asked(spark, run, asked, "as_of", "as_of"), list(_KEYS))
-    found = _found(as_of_frame(rows, _spec(table, "step"), F.col("first"), F.col("oldest")))
-    assert _differences(scenarios, asked, _first(found)) == []
+    rows = stories.table.rows().join(_asked(spark, stories, asked, "as_of", "as_of"), ["story", "k"])
+    spec = replace(stories.table.spec, keys=("story", "k", "call"))
+    assert _differences(asked, _single(_found(as_of_frame(rows, spec, F.col("first"), F.col("oldest"))))) == []
 
 
 @pytest.mark.rule("R181")
 def test_a_range_gives_the_versions_that_every_trace_expects(
-    spark: SparkSession, scenarios: list[dict[str, Any]], calls: list[Call], table: VersionedTable, run: Run
+    spark: SparkSession, calls: list[Call], stories: Stories
 ) -> None:
     asked = _of_kind(calls, "multi")
-    rows = _stored(spark, run).join(_asked(spark, run, asked, "from", "to"), list(_KEYS))
+    rows = stories.table.rows().join(_asked(spark, stories, asked, "from", "to"), ["story", "k"])
+    spec = replace(stories.table.spec, keys=("story", "k", "call"))
     # A range without a bound has all the time on that side.
     first = F.coalesce("first", F.lit("0001-01-01").cast("timestamp"))
     last = F.coalesce("last", F.lit("9999-12-31").cast("timestamp"))
-    found = _found(between_frame(rows, _spec(table, "step"), first, last))
-    answers = {call.place: found.get(call.place, []) for call in asked}
-    ordered = {call.place: answers[call.place][:: 1 if call.step["order"] == "asc" else -1] for call in asked}
-    assert _differences(scenarios, asked, ordered) == []
+    found = _found(between_frame(rows, spec, first, last))
+    forward = {call.number: 1 if call.step["order"] == "asc" else -1 for call in asked}
+    answers = {number: found.get(number, [])[::step] for number, step in forward.items()}
+    assert _differences(asked, answers) == []
+
+
+def test_the_table_is_sound_after_all_traces(stories: Stories) -> None:
+    assert stories.table.verify().is_sound

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from versioned.errors import ConfigurationError, InvariantError, RetentionError
+from versioned.errors import ConfigurationError, SchemaError
 from versioned.table import VersionedTable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -122,30 +122,6 @@ def test_an_inner_lookup_keeps_only_what_was_found(spark: SparkSession, table: V
     assert sorted(map(tuple, found)) == sorted((k, s, v) for k, s, v, _ in _LOOKUPS if v is not None)
 
 
-def test_sql_asks_along_valid_time(spark: SparkSession, table: VersionedTable) -> None:
-    names = table.register_sql("rates")
-    assert names == ["rates_current", "rates_as_of", "rates_between"]
-    as_of = spark.sql("SELECT k, v FROM rates_as_of(TIMESTAMP '1970-01-01 00:10:00') ORDER BY k").collect()
-    assert list(map(tuple, as_of)) == [("b", "p"), ("c", "q")]
-    between = spark.sql(
-        "SELECT count(*) FROM rates_between(TIMESTAMP '1970-01-01 00:10:00', TIMESTAMP '1970-01-01 00:15:50')"
-    )
-    assert between.collect()[0][0] == 3
-    assert spark.sql("SELECT v FROM rates_current WHERE k = 'a'").collect()[0][0] == "z"
-
-
-def test_what_did_we_believe_on_monday_about_last_friday(spark: SparkSession, tmp_path: Path) -> None:
-    path = str(tmp_path / "beliefs")
-    made = VersionedTable.create(spark, path, "k STRING, v STRING", keys="k", history_retention="30 days")
-    made.put(_records(spark, ("price", "10", 0), ("price", "12", 500)))
-    monday = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").selectExpr("max(version)").collect()[0][0]
-    made.put(_records(spark, ("price", "11", 100)))
-    friday = "validFrom <= timestamp_seconds(200) AND (validTo IS NULL OR timestamp_seconds(200) < validTo)"
-    believed = spark.sql(f"SELECT v FROM delta.`{path}` VERSION AS OF {monday} WHERE {friday}")
-    known_now = spark.sql(f"SELECT v FROM delta.`{path}` WHERE {friday}")
-    assert [believed.collect()[0][0], known_now.collect()[0][0]] == ["10", "11"]
-
-
 def test_delete_returns_the_version_that_was_valid(spark: SparkSession, tmp_path: Path) -> None:
     made = VersionedTable.create(
         spark, str(tmp_path / "d"), "k STRING, v STRING", keys="k", history_retention="100 seconds"
@@ -164,72 +140,71 @@ def test_delete_returns_the_version_that_was_valid(spark: SparkSession, tmp_path
     assert made.verify().is_sound
 
 
-def test_purge_removes_expired_history_and_old_tombstones_but_no_latest_value(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    made = VersionedTable.create(
-        spark, str(tmp_path / "p"), "k STRING, v STRING", keys="k", history_retention="100 seconds"
-    )
-    rows = [
-        ("gone", "x", 1),
-        ("gone", None, 2),
-        ("old", "p", 3),
-        ("a", "q", 4),
-        ("a", "r", 899),
-        ("a", "s", 900),
-        ("a", "t", 1000),
-    ]
-    made.put(_records(spark, *rows), deleted="dead", sequence="s")
-    assert made.purge()
-    assert sorted(_seen(made.history())) == [("a", "s", 900, 1000), ("a", "t", 1000, None), ("old", "p", 3, None)]
-    assert not made.purge()
-    assert made.stream_times() == {0: 1_000_000_000}
-
-
-@pytest.mark.rule("R188")
-def test_vacuum_refuses_to_remove_what_a_replay_may_need(table: VersionedTable) -> None:
-    with pytest.raises(RetentionError, match="7 days"):
-        table.vacuum("6 days")
-
-
-def test_optimize_and_vacuum_change_no_row(table: VersionedTable) -> None:
-    before = sorted(_seen(table.history()))
-    table.optimize()
-    table.optimize(current=True)
-    table.vacuum()
-    assert sorted(_seen(table.history())) == before
-
-
-_FAULTS = [
-    pytest.param(
-        "UPDATE {t} SET validTo = validTo + INTERVAL 1 HOUR WHERE k = 'c' AND v = 'q'", "overlap", id="overlap"
-    ),
-    pytest.param("UPDATE {t} SET validTo = validTo - INTERVAL 1 SECOND WHERE k = 'c' AND v = 'q'", "gap", id="gap"),
-    pytest.param("DELETE FROM {t} WHERE k = 'c' AND v = 'r'", "no_current", id="no current row"),
-    pytest.param("UPDATE {t} SET v = 'w' WHERE deleted", "value_of_deleted", id="tombstone with a value"),
-    pytest.param(
-        "INSERT INTO {t} SELECT k, validFrom + INTERVAL 1 SECOND, validTo, v, deleted, _current FROM {t} WHERE k = 'b'",
-        "several_current",
-        id="two current rows",
-    ),
-]
-
-
-@pytest.mark.parametrize(("fault", "invariant"), _FAULTS)
-def test_verify_finds_an_injected_fault(
-    spark: SparkSession, table: VersionedTable, tmp_path: Path, fault: str, invariant: str
-) -> None:
-    path = str(tmp_path / "copy")
-    spark.sql(f"CREATE TABLE delta.`{path}` SHALLOW CLONE delta.`{table.target}`")
-    copy = VersionedTable.open(spark, path)
-    assert copy.verify().is_sound
-    spark.sql(fault.format(t=f"delta.`{path}`"))
-    report = copy.verify()
-    assert report.broken[invariant] > 0
-    with pytest.raises(InvariantError, match=invariant):
-        report.raise_if_broken()
-
-
 def test_constraints_refuse_a_row_that_ends_before_it_begins(spark: SparkSession, table: VersionedTable) -> None:
     with pytest.raises(Exception, match="versioned_interval"):
         spark.sql(f"UPDATE delta.`{table.target}` SET validTo = validFrom WHERE k = 'c' AND v = 'q'")
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (["at"], "lack ..k"),
+        (["k"], "lack ..at"),
+        (["k", "at", "V"], "V.* twice"),
+        (["k", "at", "validFrom"], "validFrom.* twice"),
+        (["k", "at", "reason"], "reason.* twice"),
+    ],
+)
+def test_a_lookup_refuses_a_frame_without_its_columns_or_with_the_tables_own(
+    spark: SparkSession, table: VersionedTable, columns: list[str], said: str
+) -> None:
+    frame = spark.createDataFrame([], ", ".join(f"{name} STRING" for name in columns))
+    with pytest.raises(SchemaError, match=said):
+        table.lookup(frame, at="at")
+
+
+@pytest.mark.rule("R140")
+def test_a_row_without_key_or_time_finds_nothing_and_is_kept_by_a_left_lookup(
+    spark: SparkSession, table: VersionedTable
+) -> None:
+    asked = spark.createDataFrame([(None, 960), ("c", None)], "k STRING, s LONG")
+    found = table.lookup(asked.withColumn("at", F.timestamp_seconds("s")), at="at").select("k", "s", "v", "reason")
+    assert sorted(map(tuple, found.collect()), key=str) == [
+        ("c", None, None, "NO_MATCH"),
+        (None, 960, None, "NO_MATCH"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def by_key(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> VersionedTable:
+    """Stream time per key, retention 100: fast is at 1000, slow at 20."""
+    path = str(tmp_path_factory.mktemp("by_key") / "rates")
+    made = VersionedTable.create(
+        spark, path, "k STRING, v STRING", keys="k", history_retention="100 seconds", time_scope="key"
+    )
+    rows = [("fast", "x", 10), ("fast", "y", 950), ("fast", "z", 1000), ("slow", "p", 10), ("slow", "q", 20)]
+    made.put(_records(spark, *rows), sequence="s")
+    return made
+
+
+@pytest.mark.rule("R159", "R184")
+def test_with_a_stream_time_per_key_a_fast_key_does_not_expire_a_slow_keys_history(by_key: VersionedTable) -> None:
+    assert sorted(_seen(by_key.as_of(_at(15)))) == [("slow", "p", 10, 20)]
+    assert sorted(_seen(by_key.as_of(_at(960)))) == [("fast", "y", 950, 1000), ("slow", "q", 20, None)]
+
+
+@pytest.mark.rule("R159", "R184")
+def test_with_a_stream_time_per_key_a_lookup_expires_by_its_own_keys_time(
+    spark: SparkSession, by_key: VersionedTable
+) -> None:
+    rows = [("fast", 15), ("fast", 899), ("fast", 900), ("slow", 15), ("slow", 9), ("none", 15)]
+    asked = spark.createDataFrame(rows, "k STRING, s LONG").withColumn("at", F.timestamp_seconds("s"))
+    told = [tuple(row) for row in by_key.lookup(asked, at="at").select("k", "s", "v", "reason").collect()]
+    assert sorted(told) == [
+        ("fast", 15, None, "EXPIRED"),
+        ("fast", 899, None, "EXPIRED"),
+        ("fast", 900, "x", None),
+        ("none", 15, None, "NO_MATCH"),
+        ("slow", 9, None, "NO_MATCH"),
+        ("slow", 15, "p", None),
+    ]

@@ -24,7 +24,6 @@ _HISTORIES: Final = 120
 _TIMES: Final = range(-70, 71, 5)
 _STORED: Final = "case INT, k STRING, v STRING, first LONG, last LONG"
 _ASKED: Final = "case INT, k STRING, at_us LONG"
-_HORIZON: Final = F.timestamp_micros(F.lit(0))
 
 Key = tuple[int, str]
 
@@ -95,7 +94,7 @@ def rows(spark: SparkSession, histories: list[History]) -> DataFrame:
 @pytest.fixture(scope="module")
 def horizon(scope: TimeScope) -> Column | None:
     """One for all, unless each key has its own."""
-    return None if scope == "key" else _HORIZON
+    return None if scope == "key" else F.timestamp_micros(F.lit(0))
 
 
 def _questions(histories: list[History]) -> dict[tuple[int, str, int], Version | Reason]:

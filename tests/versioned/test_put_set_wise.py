@@ -1,0 +1,172 @@
+"""Batches of puts, cut at random, equal the record-by-record rule: outcomes, changes, stored rows, stream times.
+
+Many random histories are put into one table; the history is the first part of every key and its input partition.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from versioned.spec import TimeScope
+from versioned.store_rules import LATEST, REFUSED, VersionedStore
+from versioned.table import VersionedTable
+
+_RETENTION_US: Final = 25
+_GRACE_US: Final = 15
+_HISTORIES: Final = 60
+_BATCHES: Final = 3
+_SCHEMA: Final = "case INT, k STRING, v STRING, us LONG, seq LONG, dead BOOLEAN"
+
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Put:
+    """One record; ``seq`` is its place in the whole input."""
+
+    case: int
+    key: str
+    value: str | None
+    us: int
+    seq: int
+
+    @property
+    def row(self) -> tuple[Any, ...]:
+        return (self.case, self.key, self.value, self.us, self.seq, self.value is None)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the table said of all puts, and what it holds afterwards."""
+
+    outcomes: dict[Place, tuple[int, str, bool]]
+    old: dict[Place, tuple[str | None, int | None]]
+    stored: list[tuple[Any, ...]]
+    stream_times: dict[int, int]
+    is_sound: bool
+
+
+def _puts() -> list[Put]:
+    """The histories, mixed at random; each goes forward in time on the whole, with late records and ties."""
+    chance = random.Random(20130101)
+    order = [case for case in range(_HISTORIES) for _ in range(chance.randint(1, 20))]
+    chance.shuffle(order)
+    now = dict.fromkeys(range(_HISTORIES), -40)
+    puts = []
+    for seq, case in enumerate(order):
+        now[case] += chance.randint(0, 7)
+        value = chance.choice(["x", "y", "z", None])
+        late = chance.choice([0, 0, 0, 4, 9, _GRACE_US, _GRACE_US + 1, 40])
+        puts.append(Put(case, chance.choice("ab"), value, now[case] - late, seq))
+    return puts
+
+
+_PUTS: Final = _puts()
+
+
+def _frame(spark: SparkSession, puts: list[Put]) -> DataFrame:
+    return spark.createDataFrame([put.row for put in puts], _SCHEMA).withColumn("ts", F.timestamp_micros("us"))
+
+
+def _stored(table: VersionedTable) -> list[tuple[Any, ...]]:
+    times = [F.unix_micros(name) for name in ("validFrom", "validTo")]
+    return [tuple(row) for row in table.rows().select("case", "k", "v", *times, "deleted").collect()]
+
+
+@pytest.fixture(scope="module", params=["partition", "store", "key"])
+def scope(request: pytest.FixtureRequest) -> TimeScope:
+    """What shares a stream time."""
+    shared: TimeScope = request.param
+    return shared
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession, scope: TimeScope, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """All puts, in batches cut at random."""
+    table = VersionedTable.create(
+        spark,
+        str(tmp_path_factory.mktemp("puts") / scope),
+        "case INT, k STRING, v STRING",
+        keys=["case", "k"],
+        history_retention=f"{_RETENTION_US} us",
+        grace=f"{_GRACE_US} us",
+        time_scope=scope,
+    )
+    made = Told({}, {}, [], {}, True)
+    cuts = [0, *sorted(random.Random(scope).sample(range(1, len(_PUTS)), _BATCHES - 1)), len(_PUTS)]
+    for start, end in pairwise(cuts):
+        said = table.put(_frame(spark, _PUTS[start:end]), deleted="dead", partition="case", sequence="seq")
+        for row in said.outcomes.collect():
+            made.outcomes[row["case"], row["sequence"]] = (row["put_result"], row["outcome"], row["is_latest"])
+        for row in said.changes.select("*", F.unix_micros("old_valid_from").alias("us")).collect():
+            made.old[row["case"], row["sequence"]] = (row["old"] and row["old"]["v"], row["us"])
+    return Told(made.outcomes, made.old, _stored(table), table.stream_times(), table.verify().is_sound)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What the rule says, record by record."""
+
+    store: VersionedStore
+    outcomes: dict[Place, tuple[int, str, bool]]
+    old: dict[Place, str | None]
+
+
+def _word(outcome: int) -> str:
+    return {LATEST: "latest", REFUSED: "refused"}.get(outcome, "out_of_order")
+
+
+@pytest.fixture(scope="module")
+def rule(scope: TimeScope) -> Rule:
+    """The same puts, one after the other."""
+    made = Rule(VersionedStore(_RETENTION_US, _GRACE_US, scope), {}, {})
+    for put in _PUTS:
+        key, place = (put.case, put.key), (put.case, put.seq)
+        before = made.store.value_at(key, put.us)
+        outcome = made.store.put(key, put.value, put.us, put.case)
+        made.outcomes[place] = (outcome, _word(outcome), outcome == LATEST)
+        if outcome != REFUSED:
+            made.old[place] = before
+    return made
+
+
+@pytest.mark.rule("R159", "R172", "R173", "R174", "R175", "R176", "R179", "R182", "R183")
+def test_every_put_has_the_outcome_that_the_rule_gives(told: Told, rule: Rule) -> None:
+    assert told.outcomes == rule.outcomes
+
+
+def test_a_change_has_the_value_that_was_valid_just_before(told: Told, rule: Rule) -> None:
+    assert {place: value for place, (value, _) in told.old.items()} == rule.old
+
+
+@pytest.mark.rule("R180", "R181", "R183")
+def test_the_stored_rows_are_the_versions_of_the_rule(told: Told, rule: Rule) -> None:
+    expected = [
+        (*version.key, version.value, version.valid_from_us, version.valid_to_us, version.value is None)
+        for version in rule.store
+    ]
+    assert sorted(told.stored, key=lambda row: row[:2] + row[3:4]) == sorted(
+        expected, key=lambda row: row[:2] + row[3:4]
+    )
+
+
+@pytest.mark.rule("R182")
+def test_stream_time_is_the_largest_accepted_time_of_its_scope(told: Told, rule: Rule, scope: TimeScope) -> None:
+    if scope == "partition":
+        expected = {case: rule.store.stream_time_us((case, "a"), case) for case in {put.case for put in _PUTS}}
+    elif scope == "store":
+        expected = {0: rule.store.stream_time_us()}
+    else:
+        expected = {0: max(put.us for put in _PUTS)}
+    assert told.stream_times == expected
+
+
+def test_the_table_is_sound_after_all_puts(told: Told) -> None:
+    assert told.is_sound

@@ -1,0 +1,116 @@
+"""The SQL surface: a view, two table functions, and both time axes in one query."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from versioned.errors import ConfigurationError
+from versioned.table import VersionedTable
+
+
+def _records(spark: SparkSession, *rows: tuple[str, str | None, int]) -> DataFrame:
+    shaped = [(key, value, second, value is None) for key, value, second in rows]
+    frame = spark.createDataFrame(shaped, "k STRING, v STRING, s LONG, dead BOOLEAN")
+    return frame.withColumn("ts", F.timestamp_seconds("s"))
+
+
+def _asked(spark: SparkSession, query: str) -> list[Any]:
+    return [tuple(row) for row in spark.sql(query).collect()]
+
+
+@pytest.fixture(scope="module")
+def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> VersionedTable:
+    """a: x@10, y@20, deleted@30; b: p@15. Registered as rates."""
+    path = str(tmp_path_factory.mktemp("sql") / "my-rates")
+    made = VersionedTable.create(spark, path, "k STRING, v STRING", keys="k", history_retention="1 day")
+    made.put(_records(spark, ("a", "x", 10), ("a", "y", 20), ("a", None, 30), ("b", "p", 15)), deleted="dead")
+    made.register_sql("rates")
+    return made
+
+
+def test_the_names_come_from_the_table_if_none_are_given(table: VersionedTable) -> None:
+    assert table.register_sql() == ["my_rates_current", "my_rates_as_of", "my_rates_between"]
+
+
+def test_the_view_has_what_is_current(spark: SparkSession, table: VersionedTable) -> None:
+    assert _asked(spark, "SELECT k, v FROM rates_current") == [("b", "p")]
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [(9, []), (10, [("a", "x")]), (19, [("a", "x"), ("b", "p")]), (20, [("a", "y"), ("b", "p")]), (30, [("b", "p")])],
+)
+@pytest.mark.rule("R138", "R181")
+def test_as_of_in_sql_says_what_it_says_in_python(
+    spark: SparkSession, table: VersionedTable, second: int, expected: list[tuple[str, str]]
+) -> None:
+    at = datetime.fromtimestamp(second, timezone.utc)
+    assert _asked(spark, f"SELECT k, v FROM rates_as_of(timestamp_seconds({second})) ORDER BY k") == expected
+    assert sorted(tuple(row) for row in table.as_of(at).select("k", "v").collect()) == expected
+
+
+def test_between_includes_both_ends_and_the_version_that_began_before(
+    spark: SparkSession, table: VersionedTable
+) -> None:
+    query = "SELECT v FROM rates_between(timestamp_seconds({}), timestamp_seconds({})) ORDER BY v"
+    found = {bounds: [v for (v,) in _asked(spark, query.format(*bounds))] for bounds in ((12, 14), (12, 15), (20, 30))}
+    assert found == {(12, 14): ["x"], (12, 15): ["p", "x"], (20, 30): ["p", "y"]}
+
+
+def test_a_table_function_can_be_joined_laterally_to_events(spark: SparkSession, table: VersionedTable) -> None:
+    query = """
+        SELECT e.k, r.v FROM VALUES ('a', timestamp_seconds(12)), ('a', timestamp_seconds(25)) e(k, at),
+        LATERAL (SELECT v FROM rates_as_of(e.at) r WHERE r.k = e.k) r ORDER BY 2"""
+    assert _asked(spark, query) == [("a", "x"), ("a", "y")]
+
+
+def test_a_column_named_as_an_argument_does_not_shadow_it(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "shadow")
+    schema = "k STRING, ts TIMESTAMP, from_ts TIMESTAMP, until_ts TIMESTAMP"
+    made = VersionedTable.create(spark, path, schema, keys="k", history_retention="1 day")
+    row = spark.sql(
+        "SELECT 'a' AS k, timestamp_seconds(99) AS ts, timestamp_seconds(1) AS from_ts,"
+        " timestamp_seconds(99) AS until_ts, timestamp_seconds(50) AS at"
+    )
+    made.put(row, timestamp="at")
+    made.register_sql("shadow")
+    assert _asked(spark, "SELECT k FROM shadow_as_of(timestamp_seconds(10))") == []
+    assert _asked(spark, "SELECT k FROM shadow_between(timestamp_seconds(10), timestamp_seconds(20))") == []
+
+
+def test_in_the_catalog_the_names_outlive_the_session(spark: SparkSession) -> None:
+    made = VersionedTable.create(spark, "default.kept", "k STRING, v STRING", keys="k", history_retention="1 day")
+    made.put(_records(spark, ("a", "x", 10)))
+    names = made.register_sql("spark_catalog.default.kept", temporary=False)
+    assert names[0] == "spark_catalog.default.kept_current"
+    other = spark.newSession()
+    assert _asked(other, "SELECT v FROM default.kept_current") == [("x",)]
+    assert _asked(other, "SELECT v FROM default.kept_as_of(timestamp_seconds(10))") == [("x",)]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("/data/rates", "is a path"), ("a.rates", "has 2 parts"), ("x; DROP", "is not a table name")]
+)
+def test_a_name_that_cannot_be_is_refused_with_what_to_write(table: VersionedTable, name: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        table.register_sql(name)
+
+
+def test_what_did_we_believe_on_monday_about_last_friday(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "beliefs")
+    made = VersionedTable.create(spark, path, "k STRING, v STRING", keys="k", history_retention="30 days")
+    made.put(_records(spark, ("price", "10", 0), ("price", "12", 500)))
+    monday = _asked(spark, f"DESCRIBE HISTORY delta.`{path}` LIMIT 1")[0][0]
+    made.put(_records(spark, ("price", "11", 100)))
+    friday = "validFrom <= timestamp_seconds(200) AND (validTo IS NULL OR timestamp_seconds(200) < validTo)"
+    both = f"""
+        SELECT then.v AS believed_on_monday, now.v AS known_now
+        FROM (SELECT k, v FROM delta.`{path}` VERSION AS OF {monday} WHERE {friday}) then
+        JOIN (SELECT k, v FROM delta.`{path}` WHERE {friday}) now USING (k)"""
+    assert _asked(spark, both) == [("10", "11")]

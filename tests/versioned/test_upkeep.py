@@ -1,0 +1,169 @@
+"""Upkeep takes away only what no promised lookup, no replay and no reader needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from versioned import faults
+from versioned.errors import RetentionError
+from versioned.spec import VersionedTableSpec
+from versioned.table import VersionedTable
+from versioned.upkeep import expired_rows
+
+_SPEC = VersionedTableSpec.of(keys="k", values=["v"], history_retention="1 day")
+
+
+def _create(spark: SparkSession, path: Path, **options: Any) -> VersionedTable:
+    return VersionedTable.create(
+        spark, str(path), "k STRING, v STRING", keys="k", history_retention="100 seconds", **options
+    )
+
+
+def _records(spark: SparkSession, *rows: tuple[str, str | None, int]) -> DataFrame:
+    shaped = [(key, value, second, value is None) for key, value, second in rows]
+    frame = spark.createDataFrame(shaped, "k STRING, v STRING, s LONG, dead BOOLEAN")
+    return frame.withColumn("ts", F.timestamp_seconds("s"))
+
+
+def _put(table: VersionedTable, spark: SparkSession, *rows: tuple[str, str | None, int]) -> None:
+    table.put(_records(spark, *rows), deleted="dead", sequence="s")
+
+
+def _seen(frame: DataFrame) -> list[tuple[Any, ...]]:
+    second = [F.unix_seconds(name) for name in ("validFrom", "validTo")]
+    return sorted((tuple(row) for row in frame.select("k", "v", *second).collect()), key=lambda row: (row[0], row[2]))
+
+
+#: (case, from, to, deleted) against the horizon 100, and whether the row is gone.
+_BOUNDARIES = [
+    ("ended before it", 10, 99, False, True),
+    ("ended at it: not valid any more there", 10, 100, False, True),
+    ("still valid at it", 10, 101, False, False),
+    ("a tombstone that ended before it", 10, 99, True, True),
+    ("a latest value, however old", 10, None, False, False),
+    ("a latest tombstone from before it", 99, None, True, True),
+    ("a latest tombstone from just then", 100, None, True, False),
+]
+
+
+def test_what_is_expired_is_decided_at_the_horizon_itself(spark: SparkSession) -> None:
+    rows = [case[:4] for case in _BOUNDARIES]
+    stored = spark.createDataFrame(rows, "k STRING, s LONG, e LONG, deleted BOOLEAN").select(
+        "k",
+        F.timestamp_seconds("s").alias("validFrom"),
+        F.timestamp_seconds("e").alias("validTo"),
+        "deleted",
+        F.col("e").isNull().alias("_current"),
+    )
+    gone = expired_rows(stored, _SPEC, F.timestamp_seconds(F.lit(100)))
+    assert {row["k"] for row in gone.collect()} == {case[0] for case in _BOUNDARIES if case[4]}
+
+
+@pytest.fixture(scope="module")
+def purged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[VersionedTable, dict[str, Any]]:
+    """A table after a purge, and what was asked of it before."""
+    table = _create(spark, tmp_path_factory.mktemp("purged") / "t")
+    history = [("a", "q", 4), ("a", "r", 899), ("a", "s", 900), ("a", "t", 1000)]
+    _put(table, spark, ("gone", "x", 1), ("gone", None, 2), ("old", "p", 3), *history)
+    before = _answers(table, spark)
+    assert table.purge()
+    return table, before
+
+
+def _answers(table: VersionedTable, spark: SparkSession) -> dict[str, Any]:
+    keys = [(key, second) for key in ("gone", "old", "a") for second in (0, 1, 3, 5, 898, 899, 900, 999, 1000)]
+    asked = spark.createDataFrame(keys, "k STRING, s LONG").withColumn("at", F.timestamp_seconds("s"))
+    found = table.lookup(asked, at="at").select("k", "s", "v", "reason").collect()
+    return {"current": _seen(table.current()), "lookups": sorted(tuple(row) for row in found)}
+
+
+@pytest.mark.rule("R184", "R187")
+def test_a_purge_removes_expired_history_and_old_tombstones_but_no_latest_value(
+    purged: tuple[VersionedTable, dict[str, Any]],
+) -> None:
+    assert _seen(purged[0].rows()) == [("a", "s", 900, 1000), ("a", "t", 1000, None), ("old", "p", 3, None)]
+    assert purged[0].verify().is_sound
+
+
+def test_a_purge_changes_no_answer_but_that_a_key_deleted_long_ago_is_forgotten(
+    spark: SparkSession, purged: tuple[VersionedTable, dict[str, Any]]
+) -> None:
+    table, before = purged
+    forgotten = [(k, s, v, "NO_MATCH") if k == "gone" else (k, s, v, reason) for k, s, v, reason in before["lookups"]]
+    assert _answers(table, spark) == {**before, "lookups": sorted(forgotten)}
+
+
+def test_a_second_purge_finds_nothing_and_stream_time_stays(purged: tuple[VersionedTable, dict[str, Any]]) -> None:
+    assert not purged[0].purge()
+    assert purged[0].stream_times() == {0: 1_000_000_000}
+
+
+@pytest.mark.rule("R159")
+def test_with_a_stream_time_per_key_each_key_is_purged_by_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    table = _create(spark, tmp_path / "by_key", time_scope="key")
+    _put(table, spark, ("fast", "x", 10), ("fast", "y", 20), ("fast", "z", 1000), ("slow", "p", 10), ("slow", "q", 20))
+    assert table.purge()
+    assert _seen(table.rows()) == [
+        ("fast", "y", 20, 1000),
+        ("fast", "z", 1000, None),
+        ("slow", "p", 10, 20),
+        ("slow", "q", 20, None),
+    ]
+
+
+def test_a_batch_that_lands_during_a_purge_loses_neither_rows_nor_stream_time(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = _create(spark, tmp_path / "race")
+    _put(table, spark, ("k", None, 10), ("other", "x", 10), ("other", "y", 50), ("other", "z", 500))
+
+    def batch(name: str) -> None:
+        # The purge has looked already, and not yet written; the tombstone it saw is then followed by a value.
+        if name == "before:race" and table.stream_times()[0] < 900_000_000:
+            with faults.armed(lambda _name: None):
+                _put(table, spark, ("k", "revived", 900))
+
+    with faults.armed(batch):
+        table.purge()
+    assert _seen(table.rows()) == [
+        ("k", None, 10, 900),
+        ("k", "revived", 900, None),
+        ("other", "y", 50, 500),
+        ("other", "z", 500, None),
+    ]
+    assert table.stream_times() == {0: 900_000_000}
+    assert table.verify().is_sound
+
+
+def test_an_empty_table_has_nothing_to_purge(spark: SparkSession, tmp_path: Path) -> None:
+    assert not _create(spark, tmp_path / "empty").purge()
+
+
+@pytest.mark.rule("R188")
+def test_vacuum_refuses_to_remove_what_a_replay_may_need(purged: tuple[VersionedTable, dict[str, Any]]) -> None:
+    with pytest.raises(RetentionError, match=r"at least 7 days; got 6 days"):
+        purged[0].vacuum("6 days")
+
+
+@pytest.mark.rule("R188")
+def test_vacuum_refuses_to_remove_what_the_tables_own_properties_promise(spark: SparkSession, tmp_path: Path) -> None:
+    table = _create(spark, tmp_path / "promised")
+    promise = "'delta.deletedFileRetentionDuration' = 'interval 30 days'"
+    spark.sql(f"ALTER TABLE {table.target.sql} SET TBLPROPERTIES ({promise})")
+    with pytest.raises(RetentionError, match=r"at least 30 days; got 10 days"):
+        table.vacuum("10 days")
+
+
+def test_optimize_and_vacuum_change_no_row(purged: tuple[VersionedTable, dict[str, Any]]) -> None:
+    table = purged[0]
+    before = _seen(table.rows())
+    table.optimize()
+    table.optimize(current=True)
+    table.vacuum()
+    assert _seen(table.rows()) == before
+    assert table.stream_times() == {0: 1_000_000_000}

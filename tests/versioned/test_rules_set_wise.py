@@ -25,8 +25,6 @@ _TIMES: Final = range(-70, 71, 5)
 _STORED: Final = "case INT, k STRING, v STRING, first LONG, last LONG"
 _ASKED: Final = "case INT, k STRING, at_us LONG"
 
-Key = tuple[int, str]
-
 
 @dataclass(frozen=True)
 class History:

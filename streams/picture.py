@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from typing import Final
 
 from streams.describe import what_it_is
@@ -20,6 +21,7 @@ _LINE: Final = 16
 _TITLE: Final = 26
 _CHARACTERS: Final = 33
 _LONGEST: Final = 4
+_LANE: Final = 12
 
 #: Fill and border: what a box is can be told from its colour and, without colour, from its legend and its first line.
 _COLOURS: Final = {
@@ -33,15 +35,20 @@ _COLOURS: Final = {
 
 
 @dataclass(frozen=True)
+class _Lane:
+    """Room in a column for an arrow that goes past it, so that no arrow runs behind a box."""
+
+    parent: Node
+    child: Node
+    column: int
+
+
+@dataclass(frozen=True)
 class _Box:
-    node: Node
     lines: tuple[str, ...]
+    height: int
     x: int
     y: int
-
-    @property
-    def height(self) -> int:
-        return _TITLE + _LINE * len(self.lines) + 10
 
     @property
     def middle(self) -> int:
@@ -65,8 +72,10 @@ def to_svg(topology: Topology) -> str:
         '<path d="M0 0 L8 4 L0 8 z" fill="#5f6368"/></marker></defs>',
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
     ]
-    parts += [_edge(boxes[parent], box) for box in boxes.values() for parent in box.node.parents]
-    parts += [_drawn(box) for box in boxes.values()]
+    parts += [
+        _edge([boxes[stop] for stop in _stops(node, parent, boxes)]) for node in topology for parent in node.parents
+    ]
+    parts += [_drawn(node, boxes[node]) for node in topology]
     return "\n".join([*parts, *_legend(height - _MARGIN), "</svg>"]) + "\n"
 
 
@@ -81,23 +90,31 @@ def role_of(node: Node) -> str:
     return "source stream" if isinstance(node, StreamSource) else "stream"
 
 
-def _layout(topology: Topology) -> dict[Node, _Box]:
-    columns: list[list[Node]] = []
+def _layout(topology: Topology) -> dict[Node | _Lane, _Box]:
     depth = _columns(topology)
+    columns: list[list[Node | _Lane]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
     for node in topology:
-        while len(columns) <= depth[node]:
-            columns.append([])
         columns[depth[node]].append(node)
-    boxes: dict[Node, _Box] = {}
+        for parent in node.parents:
+            for number in range(depth[parent] + 1, depth[node]):
+                columns[number].append(_Lane(parent, node, number))
+    boxes: dict[Node | _Lane, _Box] = {}
     for number, column in enumerate(columns):
         y = _MARGIN
-        for node in sorted(column, key=lambda node: _wanted(node, boxes)):
-            lines = tuple(_wrapped(what_it_is(node)))
-            box = _Box(node, lines, _MARGIN + number * (_BOX + _GAP_X), y)
-            y = max(y, _wanted(node, boxes) - box.height // 2)
-            boxes[node] = _Box(node, lines, box.x, y)
-            y += box.height + _GAP_Y
+        # Sources have no place that they would like, and keep the order of the plan.
+        for item in sorted(column, key=lambda item: _wanted(item, boxes)):
+            lines = tuple(_wrapped(what_it_is(item))) if isinstance(item, Node) else ()
+            height = _TITLE + _LINE * len(lines) + 10 if isinstance(item, Node) else _LANE
+            y = max(y, _wanted(item, boxes) - height // 2)
+            boxes[item] = _Box(lines, height, _MARGIN + number * (_BOX + _GAP_X), y)
+            y += height + _GAP_Y
     return boxes
+
+
+def _stops(node: Node, parent: Node, boxes: Mapping[Node | _Lane, _Box]) -> list[Node | _Lane]:
+    """Where the arrow from a parent passes: the parent, its lanes from left to right, the node."""
+    lanes = [item for item in boxes if isinstance(item, _Lane) and (item.parent, item.child) == (parent, node)]
+    return [parent, *lanes, node]
 
 
 def _columns(topology: Topology) -> dict[Node, int]:
@@ -112,9 +129,14 @@ def _columns(topology: Topology) -> dict[Node, int]:
     return depth
 
 
-def _wanted(node: Node, boxes: dict[Node, _Box]) -> int:
-    """Where a box would like its middle: beside its parents."""
-    placed = [boxes[parent].middle for parent in node.parents if parent in boxes]
+def _wanted(item: Node | _Lane, boxes: Mapping[Node | _Lane, _Box]) -> int:
+    """Where an item would like its middle: beside what leads to it."""
+    ways = [(item.child, item.parent)] if isinstance(item, _Lane) else [(item, parent) for parent in item.parents]
+    # Only what lies further left is placed already.
+    before = [
+        [stop for stop in _stops(node, parent, boxes) if stop in boxes and stop is not item] for node, parent in ways
+    ]
+    placed = [boxes[stops[-1]].middle for stops in before if stops]
     return sum(placed) // len(placed) if placed else 0
 
 
@@ -142,29 +164,31 @@ def _packed(phrases: Sequence[str]) -> list[str]:
     return lines
 
 
-def _drawn(box: _Box) -> str:
-    fill, border = _COLOURS[role_of(box.node)]
-    name = box.node.name if len(box.node.name) <= 28 else box.node.name[:27] + "…"
+def _drawn(node: Node, box: _Box) -> str:
+    fill, border = _COLOURS[role_of(node)]
+    name = node.name if len(node.name) <= 28 else node.name[:27] + "…"
     texts = "".join(
         f'<text x="{box.x + 10}" y="{box.y + _TITLE + 12 + _LINE * number}" font-size="11.5" fill="#3c4043">'
         f"{escape(line)}</text>"
         for number, line in enumerate(box.lines)
     )
     return (
-        f"<g><title>{escape(box.node.name)}: {escape(', '.join(what_it_is(box.node)))}</title>"
+        f"<g><title>{escape(node.name)}: {escape(', '.join(what_it_is(node)))}</title>"
         f'<rect x="{box.x}" y="{box.y}" width="{_BOX}" height="{box.height}" rx="6" fill="{fill}" stroke="{border}" '
         f'stroke-width="1.5"/><text x="{box.x + 10}" y="{box.y + 19}" font-size="13" font-weight="600" fill="#202124">'
         f"{escape(name)}</text>{texts}</g>"
     )
 
 
-def _edge(parent: _Box, child: _Box) -> str:
-    start, end = parent.x + _BOX, child.x
-    bend = max((end - start) // 2, 24)
-    return (
-        f'<path d="M{start} {parent.middle} C{start + bend} {parent.middle} {end - bend} {child.middle} '
-        f'{end} {child.middle}" fill="none" stroke="#5f6368" stroke-width="1.4" marker-end="url(#head)"/>'
-    )
+def _edge(stops: Sequence[_Box]) -> str:
+    path = f"M{stops[0].x + _BOX} {stops[0].middle}"
+    for before, after in pairwise(stops):
+        start, end = before.x + _BOX, after.x
+        bend = max((end - start) // 2, 24)
+        path += f" C{start + bend} {before.middle} {end - bend} {after.middle} {end} {after.middle}"
+        if after is not stops[-1]:
+            path += f" H{end + _BOX}"
+    return f'<path d="{path}" fill="none" stroke="#5f6368" stroke-width="1.4" marker-end="url(#head)"/>'
 
 
 def _legend(y: int) -> list[str]:

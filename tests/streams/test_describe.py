@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ElementTree
 from datetime import timedelta
 
@@ -16,6 +17,7 @@ from suppress.suppressed import Suppressed
 from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 
 _SVG = "{http://www.w3.org/2000/svg}"
+_SIDES = ("x", "y", "width", "height")
 
 
 def _topology() -> Topology:
@@ -94,14 +96,29 @@ def test_the_picture_has_an_arrow_for_each_parent() -> None:
 
 def test_no_two_boxes_of_the_picture_overlap() -> None:
     picture = ElementTree.fromstring(_topology().to_svg())
-    sides = ("x", "y", "width", "height")
-    _background, *boxes = [[float(rect.get(side, "0")) for side in sides] for rect in picture.iter(f"{_SVG}rect")]
+    _background, *boxes = [[float(rect.get(side, "0")) for side in _SIDES] for rect in picture.iter(f"{_SVG}rect")]
     apart = [
         a[0] + a[2] <= b[0] or b[0] + b[2] <= a[0] or a[1] + a[3] <= b[1] or b[1] + b[3] <= a[1]
         for number, a in enumerate(boxes)
         for b in boxes[number + 1 :]
     ]
     assert all(apart)
+
+
+def test_no_arrow_of_the_picture_runs_behind_a_box() -> None:
+    picture = ElementTree.fromstring(_topology().to_svg())
+    _background, *boxes = [
+        {side: float(rect.get(side, "0")) for side in _SIDES} for rect in picture.iter(f"{_SVG}rect")
+    ]
+    paths = [path.get("d") or "" for path in picture.iter(f"{_SVG}path")]
+    past = [(float(y), float(x), float(end)) for path in paths for x, y, end in re.findall(r"(\d+) (\d+) H(\d+)", path)]
+    hidden = [
+        (y, box)
+        for y, start, end in past
+        for box in boxes
+        if box["y"] <= y <= box["y"] + box["height"] and start < box["x"] + box["width"] and box["x"] < end
+    ]
+    assert (len(past), hidden) == (1, [])
 
 
 def test_the_picture_refers_to_nothing_outside() -> None:

@@ -34,7 +34,7 @@ from streams.nodes import (
     ToTable,
     WindowedAggregate,
 )
-from streams.options import FOREVER
+from streams.options import FOREVER, Joined, LatePolicy
 from streams.plan_checks import is_versioned, materialized_of
 from suppress.buffer_config import EagerBufferConfig, StrictBufferConfig
 from suppress.suppressed import UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
@@ -127,7 +127,11 @@ def _stored(node: Node) -> list[str]:
     told = ["versioned", f"history {span(history)}", f"grace {span(grace)}"]
     if materialized.time_scope != "partition":
         told.append(f"stream time per {materialized.time_scope}")
-    return [*told, *name]
+    return [*told, *_late(materialized.late_policy), *name]
+
+
+def _late(policy: LatePolicy) -> list[str]:
+    return [] if policy == "drop" else ["late ones to the rejects table"]
 
 
 def _reordered(reorder: timedelta | None) -> list[str]:
@@ -137,8 +141,8 @@ def _reordered(reorder: timedelta | None) -> list[str]:
 def _join(kind: str) -> Callable[[Any], list[str]]:
     def phrases(node: Any) -> list[str]:
         told = [f"{node.kind} {kind}"]
-        if isinstance(node, StreamTableJoin) and node.joined.grace is not None:
-            told.append(f"grace {span(node.joined.grace)}")
+        if isinstance(node, StreamTableJoin):
+            told += _joined(node.joined)
         if isinstance(node, StreamStreamJoin) and node.windows is not None:
             told.append(_join_windows(node.windows))
         if isinstance(node, TableTableJoin) and node.history == "complete":
@@ -146,6 +150,17 @@ def _join(kind: str) -> Callable[[Any], list[str]]:
         return told
 
     return phrases
+
+
+def _joined(joined: Joined) -> list[str]:
+    told = [] if joined.grace is None else [f"grace {span(joined.grace)}"]
+    if joined.too_late != "join":
+        told.append("later ones to the rejects table")
+    if joined.on_expired != "null":
+        told.append("expired ones " + ("dropped" if joined.on_expired == "drop" else "to the rejects table"))
+    if joined.correction_retention is not None:
+        told.append(f"corrections for {span(joined.correction_retention)}")
+    return told
 
 
 def _join_windows(windows: JoinWindows) -> str:
@@ -159,7 +174,7 @@ def _aggregate(node: StreamAggregate | TableAggregate) -> list[str]:
 
 def _windowed_aggregate(node: WindowedAggregate) -> list[str]:
     windows = [] if node.windows is None else [windows_in_words(node.windows)]
-    return [f"windowed {_aggregation(node.aggregation)}", *windows, *_grouped(node.group_key)]
+    return [f"windowed {_aggregation(node.aggregation)}", *windows, *_grouped(node.group_key), *_late(node.late_policy)]
 
 
 def _aggregation(aggregation: Aggregation) -> str:
@@ -199,12 +214,15 @@ def windows_in_words(windows: Windows) -> str:
 def _suppress(node: Suppress) -> list[str]:
     suppressed = node.suppressed
     if isinstance(suppressed, UntilWindowCloses):
-        return ["suppress until the window closes", _buffer(suppressed.buffer)]
+        idle = ["also by the wall clock"] if suppressed.close_idle or suppressed.retention_us is not None else []
+        return ["suppress until the window closes", *idle, _buffer(suppressed.buffer)]
     if isinstance(suppressed, UntilWallClockTimeLimit):
         return [f"suppress for {span_us(suppressed.wait_us)} of wall-clock time", _buffer(suppressed.buffer)]
     if isinstance(suppressed, UntilTimeLimit):
         timer = [] if suppressed.timer == "first" else [f"timer {suppressed.timer}"]
-        return [f"suppress for {span_us(suppressed.wait_us)} of event time", *timer, _buffer(suppressed.buffer)]
+        timer += [] if suppressed.max_age_us is None else [f"at most for {span_us(suppressed.max_age_us)}"]
+        clock = [] if suppressed.clock == "record" else ["from the window's start"]
+        return [f"suppress for {span_us(suppressed.wait_us)} of event time", *clock, *timer, _buffer(suppressed.buffer)]
     return ["suppress"]
 
 

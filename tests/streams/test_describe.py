@@ -61,6 +61,41 @@ def test_the_text_tells_where_rows_come_from_and_go() -> None:
     assert lines[at + 1 : at + 3] == ["    <- stream-flights, warm", "    -> out"]
 
 
+def _with_options() -> Topology:
+    builder = StreamsBuilder()
+    history = Materialized.versioned("1 day", time_scope="key", late_policy="side_table")
+    prices = builder.table("prices", history, value=("price",))
+    sales = builder.stream("sales", value=("item",), name="sales")
+    strict = Joined.with_grace_period("1 hour").with_too_late("side_table").with_on_expired("drop")
+    sales.left_join(prices, joined=strict.with_corrections("2 hours"), name="priced")
+    sales.left_join(prices, joined=Joined().with_on_expired("side_table"), name="checked")
+    daily = sales.group_by_key().windowed_by(TimeWindows.of("1 day"), late_policy="side_table").count(name="daily")
+    unbounded = BufferConfig.unbounded()
+    daily.suppress(Suppressed.until_window_closes(unbounded, close_idle=True), name="final")
+    daily.suppress(Suppressed.until_time_limit("1 s", unbounded, clock="window_start"), name="calm")
+    limit = Suppressed.until_time_limit("1 s", unbounded, timer="last", max_age="1 min")
+    daily.suppress(limit, name="quiet")
+    return builder.build()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "prices: table of topic prices, key (key), time ts, versioned, history 1 day, grace 1 day, stream time per key, "
+        "late ones to the rejects table",
+        "priced: left stream-table join, grace 1 hour, later ones to the rejects table, expired ones dropped, "
+        "corrections for 2 hours",
+        "checked: left stream-table join, expired ones to the rejects table",
+        "daily: windowed count, tumbling windows of 1 day, grace 0, late ones to the rejects table",
+        "final: suppress until the window closes, also by the wall clock, unbounded buffer",
+        "calm: suppress for 1 second of event time, from the window's start, unbounded buffer",
+        "quiet: suppress for 1 second of event time, timer last, at most for 1 minute, unbounded buffer",
+    ],
+)
+def test_the_text_tells_every_option_that_is_not_the_default(line: str) -> None:
+    assert line in _with_options().describe().splitlines()
+
+
 @pytest.mark.parametrize(
     ("windows", "words"),
     [

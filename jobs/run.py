@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import inspect
 import sys
 import time
 from collections.abc import Callable
@@ -12,12 +10,15 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from jobs.exit_codes import EXPECTED, exit_code, reason
+from jobs.job_plan import picture_of, plan_of
 from jobs.progress import HEADER, batch_line, summary, tables_of
 from jobs.session import build_session
 from jobs.settings import JobSettings, SourceSettings, load
 from streams.nodes import Topology
 from streams.spark import BatchReport, SparkSource, StreamingApplication
-from versioned.errors import ConfigurationError, VersionedError
+
+__all__ = ["application", "main", "plan_of", "run", "told"]
 
 
 def application(
@@ -46,41 +47,25 @@ def run(config: Path, work: Path) -> None:
     settings = load(config)
     plan = plan_of(settings)  # before Spark starts: what is wrong is told at once
     started = time.monotonic()
-    spark = build_session(settings.application)
     reports: list[BatchReport] = []
 
     def show(report: BatchReport) -> None:
         reports.append(report)
         print(batch_line(report), flush=True)
 
-    app = application(spark, settings, plan, work.resolve(), show)
+    app = application(build_session(settings.application), settings, plan, work.resolve(), show)
     print(HEADER, flush=True)
     app.run(settings.trigger)
-    print(summary(app, reports, tables_of(app)))
-    draw = getattr(importlib.import_module(settings.plan.split(":")[0]), "draw", None)
-    if draw is not None:
-        print(f"  picture: {draw(app, work)}")
+    told(app, settings, work, reports)
     print(f"  {time.monotonic() - started:.0f} seconds")
 
 
-def plan_of(settings: JobSettings) -> Topology:
-    """The plan that the settings name, built with their ``plan_settings``.
-
-    Raises:
-        ConfigurationError: there is no such function, or it does not take these settings.
-    """
-    module, function = settings.plan.split(":")
-    try:
-        build = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise ConfigurationError(f"plan: {settings.plan} is not there: {error}") from error
-    try:
-        inspect.signature(build).bind(**settings.plan_settings)
-    except TypeError as error:
-        allowed = ", ".join(inspect.signature(build).parameters)
-        raise ConfigurationError(f"plan_settings: {error}. {settings.plan} takes: {allowed}") from error
-    plan: Topology = build(**settings.plan_settings)
-    return plan
+def told(app: StreamingApplication, settings: JobSettings, work: Path, reports: list[BatchReport]) -> None:
+    """Print what a finished run did, and draw its picture."""
+    print(summary(app, reports, tables_of(app)))
+    draw = picture_of(settings)
+    if draw is not None:
+        print(f"  picture: {draw(app, work)}")
 
 
 def _source(settings: SourceSettings, work: Path) -> SparkSource:
@@ -97,19 +82,16 @@ def _source(settings: SourceSettings, work: Path) -> SparkSource:
 
 
 def main() -> int:
-    """Exit codes: 0 done, 1 failed, 2 wrong settings."""
+    """Exit codes as those of the command line: 0 done, 1 failed, 2 wrong settings, 3 problems in the data."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--work", type=Path, default=Path(), help="folder of the input and the tables (default: here)")
     args = parser.parse_args()
     try:
         run(args.config, args.work)
-    except ConfigurationError as error:
-        print(f"Wrong settings: {error}", file=sys.stderr)
-        return 2
-    except VersionedError as error:
-        print(f"Failed: {error}", file=sys.stderr)
-        return 1
+    except EXPECTED as error:
+        print(reason(error), file=sys.stderr)
+        return exit_code(error)
     return 0
 
 

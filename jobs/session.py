@@ -7,6 +7,7 @@ only without spark-submit do the project's own settings apply.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -51,6 +52,8 @@ def build_session(name: str, settings: Mapping[str, str] | None = None) -> Spark
         name: Application name.
         settings: Settings that win over all others.
     """
+    # Python workers must find the packages that this process has.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     for key, value in {**project_settings(os.environ), **(settings or {})}.items():
         builder = builder.config(key, value)

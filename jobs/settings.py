@@ -13,37 +13,34 @@ versioned.errors.ConfigurationError: tigger: unknown key; did you mean "trigger"
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from versioned.durations import duration, duration_us
+from jobs.option_settings import FunctionName
+from jobs.plan_settings import Plan
+from jobs.strict import DurationSetting, Strict, validated
+from jobs.yaml_file import read_yaml
+from versioned.durations import duration_us
 from versioned.errors import ConfigurationError
 
-_MAX_BYTES = 1 << 20
 _PREFIX = "VERSIONED_JOB__"
 
 
-def _to_duration(value: Any) -> timedelta:
-    if not isinstance(value, (str, timedelta)):
-        raise ValueError('a duration is text such as "10 minutes"')
-    return duration(value)
+def _form(said: Any) -> str:
+    return "steps" if isinstance(said, dict) else "function"
 
 
-DurationSetting = Annotated[timedelta, BeforeValidator(_to_duration)]
+PlanSetting = Annotated[
+    Annotated[FunctionName, Tag("function")] | Annotated[Plan, Tag("steps"), Field(min_length=1)], Discriminator(_form)
+]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class SourceSettings(_Strict):
+class SourceSettings(Strict):
     """Where a topic's records come from: any Spark streaming source."""
 
     format: str
@@ -54,15 +51,15 @@ class SourceSettings(_Strict):
     sequence_by: str | None = None
 
 
-class JobSettings(_Strict):
+class JobSettings(Strict):
     """One streaming application.
 
-    ``plan`` names the function that builds the topology, ``module:function``, in the package ``jobs``;
-    ``plan_settings`` are its arguments, durations as people write them.
+    ``plan`` is either a mapping of steps, or names the function that builds the topology, ``module:function``;
+    ``plan_settings`` are that function's arguments, durations as people write them.
     """
 
     application: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")
-    plan: str = Field(pattern=r"^jobs\.[a-z_.]+:[a-z_]+$")
+    plan: PlanSetting
     plan_settings: dict[str, DurationSetting] = Field(default_factory=dict)
     root: str
     sources: dict[str, SourceSettings] = Field(min_length=1)
@@ -77,30 +74,37 @@ class JobSettings(_Strict):
             raise ValueError('write "available_now" or an interval such as "10 seconds"')
         return value
 
+    @model_validator(mode="after")
+    def _settings_have_a_function(self) -> JobSettings:
+        if self.plan_settings and not isinstance(self.plan, str):
+            raise ValueError("plan_settings: they are for plan: module:function. Write them into the steps.")
+        return self
 
-def load(path: Path, environment: Mapping[str, str] | None = None) -> JobSettings:
-    """Read a settings file.
+
+def load(
+    path: Path, environment: Mapping[str, str] | None = None, sets: Mapping[str, str] | None = None
+) -> JobSettings:
+    """Read the settings of a job.
 
     Args:
         path: The YAML file.
         environment: Its ``VERSIONED_JOB__...`` variables win over the file; default: the process's own.
+        sets: Settings by their dotted path, ``{"plan_settings.grace": "2 hours"}``; they win over both.
 
     Raises:
         ConfigurationError: the file is missing, too large, no YAML, or a key or value is wrong; names its path.
     """
-    if not path.is_file():
-        raise ConfigurationError(f"{path}: there is no such file.")
-    if path.stat().st_size > _MAX_BYTES:
-        raise ConfigurationError(
-            f"{path}: {path.stat().st_size} bytes is too large for settings (at most {_MAX_BYTES})."
-        )
-    try:
-        said = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: not readable as YAML: {error}") from error
-    if not isinstance(said, dict):
-        raise ConfigurationError(f"{path}: settings are a mapping of keys, not {type(said).__name__}.")
-    return parse(overridden(said, os.environ if environment is None else environment))
+    return parse(read(path, environment, sets))
+
+
+def read(
+    path: Path, environment: Mapping[str, str] | None = None, sets: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """What a file, the environment and ``sets`` say together, not checked yet; arguments as :func:`load`."""
+    said = overridden(read_yaml(path), os.environ if environment is None else environment)
+    for name, value in (sets or {}).items():
+        said = _with(said, name.split("."), value, name)
+    return said
 
 
 def overridden(said: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
@@ -132,24 +136,4 @@ def parse(said: dict[str, Any]) -> JobSettings:
     Raises:
         ConfigurationError: as in :func:`load`.
     """
-    try:
-        return JobSettings.model_validate(said)
-    except ValidationError as error:
-        raise ConfigurationError("; ".join(_told(detail) for detail in error.errors())) from None
-    except RecursionError:
-        raise ConfigurationError("The settings are nested too deeply.") from None
-
-
-def _told(detail: Any) -> str:
-    where = ".".join(map(str, detail["loc"]))
-    if detail["type"] != "extra_forbidden":
-        return f"{where}: {detail['msg']}"
-    allowed = _allowed(detail["loc"][:-1])
-    near = difflib.get_close_matches(str(detail["loc"][-1]), allowed, n=1)
-    hint = f'; did you mean "{near[0]}"?' if near else "."
-    return f"{where}: unknown key{hint} Allowed here: {', '.join(allowed)}"
-
-
-def _allowed(path: tuple[Any, ...]) -> list[str]:
-    model: type[BaseModel] = SourceSettings if path and path[0] == "sources" else JobSettings
-    return [field.alias or name for name, field in model.model_fields.items()]
+    return validated(JobSettings, said)

@@ -10,6 +10,7 @@ from streams.expressions import Expr, operation
 from streams.nodes import (
     Aggregation,
     ChangelogSink,
+    CorrectionFeed,
     ForeignKeyJoin,
     GlobalTableSource,
     Node,
@@ -251,6 +252,7 @@ _PHRASES: Final[dict[type[Node], Callable[[Any], list[str]]]] = {
     ToStream: lambda node: ["to stream"],
     ToTable: lambda node: ["to table", *_reordered(node.reorder)],
     StreamTableJoin: _join("stream-table join"),
+    CorrectionFeed: lambda node: ["corrections of answers that late table changes altered"],
     StreamGlobalTableJoin: _join("join with a global table"),
     StreamStreamJoin: _join("stream-stream join"),
     TableTableJoin: _join("table-table join"),

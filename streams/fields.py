@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from streams.expressions import Expr, operation
 from streams.nodes import (
     Aggregation,
+    CorrectionFeed,
     ForeignKeyJoin,
     GlobalTableSource,
     Node,
@@ -26,6 +28,8 @@ from streams.nodes import (
 Fields = tuple[str, ...] | None
 
 _JOINS = (StreamTableJoin, StreamGlobalTableJoin, StreamStreamJoin, TableTableJoin, ForeignKeyJoin)
+#: The value of a correction: which answer, the how many-th correction of it, the rows, and the table record's ts.
+CORRECTION_FIELDS: Final = ("original_scope", "original_seq", "revision", "old", "new", "cause")
 _SOURCES = (StreamSource, TableSource, GlobalTableSource)
 
 
@@ -42,6 +46,8 @@ def value_fields(node: Node) -> Fields:
     if isinstance(node, _JOINS):
         left, right = node.parents
         return _of_expr(node.joiner, {"left": value_fields(left), "right": value_fields(right)})
+    if isinstance(node, CorrectionFeed):
+        return CORRECTION_FIELDS
     if isinstance(node, (StreamAggregate, WindowedAggregate, TableAggregate)):
         return _of_aggregation(node, node.aggregation)
     return value_fields(node.parents[0]) if len(node.parents) == 1 else None

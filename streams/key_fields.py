@@ -5,6 +5,7 @@ from __future__ import annotations
 from streams.expressions import Expr, operation
 from streams.fields import value_fields
 from streams.nodes import (
+    ForeignKeyJoin,
     GlobalTableSource,
     Node,
     SelectKey,
@@ -35,6 +36,21 @@ def key_fields(node: Node) -> tuple[str, ...] | None:
         return None if group is None else (*group, *windows)
     # Everything else keeps its first parent's keys.
     return key_fields(node.parents[0]) if node.parents else None
+
+
+def changes_key(node: Node) -> bool:
+    """Whether records leave the node under another key: from there on they share one stream-time scope.
+
+    A new key may come from every partition of the source, so its records are put in one order again (Kafka: a
+    repartition topic, here of one partition). A foreign-key join gathers its results from the partitions of its right
+    side.
+
+    >>> changes_key(SelectKey("by-carrier", (StreamSource("flights", topic="flights"),), Expr("ref", "value")))
+    True
+    """
+    if isinstance(node, SelectKey):
+        return node.mapper is not None
+    return isinstance(node, ForeignKeyJoin) or (isinstance(node, _GROUPS) and node.group_key is not None)
 
 
 def _of_expr(expr: Expr | None, parent: Node) -> tuple[str, ...] | None:

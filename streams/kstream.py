@@ -20,6 +20,7 @@ from streams.grouped import KGroupedStream
 from streams.ktable import GlobalKTable, KTable
 from streams.nodes import (
     ChangelogSink,
+    CorrectionFeed,
     Emit,
     Joined,
     JoinKind,
@@ -160,6 +161,26 @@ class KStream:
     def left_join(self, other: Any, joiner: Joiner | None = None, **options: Any) -> KStream:
         """As :meth:`join`; records without a partner come with nulls (Kafka: ``leftJoin``; R140, R141)."""
         return self._join("left", other, joiner, **options)
+
+    def corrections(self, *, name: str | None = None) -> KStream:
+        """Answers of this stream-table join that a late table change altered; the join's own output is never touched.
+
+        The join needs ``Joined.with_corrections(retention)``: answers are remembered that long, in stream time of the
+        table. A record has the join's key and the answer's ts; its value has ``original_scope`` and ``original_seq``
+        (the answer's place in the output), ``revision`` (1, 2, ...), ``old`` and ``new`` (the joined rows; null for
+        none) and ``cause`` (the table record's ts, microseconds).
+
+        Raises:
+            TopologyError: this is no stream-table join with corrections.
+        """
+        node = self.node
+        if not isinstance(node, StreamTableJoin) or node.joined.correction_retention is None:
+            raise TopologyError(
+                "corrections", node.name,
+                "only a stream-table join with Joined.with_corrections(retention) can be corrected.",
+            )  # fmt: skip
+        made = CorrectionFeed(self.graph.name("corrections", name), (node, node.parents[1]))
+        return KStream(self.graph, self.graph.add(made))
 
     def outer_join(
         self, other: KStream, joiner: Joiner | None = None, *, windows: JoinWindows, name: str | None = None

@@ -24,6 +24,7 @@ from suppress.windows import JoinWindows, Windows
 __all__ = [
     "Aggregation",
     "ChangelogSink",
+    "CorrectionFeed",
     "Emit",
     "ForeignKeyJoin",
     "GlobalTableSource",
@@ -199,6 +200,11 @@ class StreamTableJoin(Node):
     kind: JoinKind = "inner"
     joiner: Expr | None = None
     joined: Joined = field(default_factory=Joined)
+
+
+@dataclass(frozen=True, eq=False)
+class CorrectionFeed(Node):
+    """parents = (stream-table join, its table): answers of the join that a late table change altered."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -192,6 +192,13 @@ def session_settings(session: SparkSession, settings: Mapping[str, str]) -> Iter
                 session.conf.set(name, former)
 
 
+@contextmanager
+def saying(session: SparkSession, details: Mapping[str, Any]) -> Iterator[None]:
+    """Let the commits of maintenance commands (OPTIMIZE, VACUUM) carry facts, as all commits of this library do."""
+    with session_settings(session, {_METADATA: _metadata(None, details)}):
+        yield
+
+
 def _write_with_retry(
     target: TableRef, build: Callable[[], Write], step: Step | None, details: Mapping[str, Any]
 ) -> SparkSession:

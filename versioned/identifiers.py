@@ -5,6 +5,7 @@ Values never go into SQL text here or anywhere else; only names do, and only thr
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from versioned.errors import ConfigurationError
 _COLUMN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
 _PART: Final = re.compile(r"[A-Za-z0-9_\-]{1,255}")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f*?\[\]{}]")
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 #: Columns that the library itself writes beside the user's.
 RESERVED: Final = frozenset({"deleted", "_change_type", "_commit_version", "_commit_timestamp", "_metadata"})
 
@@ -68,6 +70,8 @@ class TableRef:
     def parse(cls, target: str | TableRef) -> TableRef:
         """A path has a ``/``; anything else is a multipart name such as ``catalog.schema.table``.
 
+        Relative paths are made absolute.
+
         Raises:
             ConfigurationError: the path climbs with ``..`` or has control characters or globs, or a part of the
                 name is empty or malformed.
@@ -78,7 +82,7 @@ class TableRef:
         if isinstance(target, TableRef):
             return target
         if "/" in target:
-            return cls(path=_checked_path(target))
+            return cls(path=_absolute(_checked_path(target)))
         parts = tuple(part.strip("`") for part in target.split("."))
         if not all(_PART.fullmatch(part) for part in parts):
             raise ConfigurationError(
@@ -107,6 +111,11 @@ class TableRef:
 
     def __str__(self) -> str:
         return self.path if self.path is not None else ".".join(self.parts)
+
+
+def _absolute(path: str) -> str:
+    # SQL over delta.`path` takes no relative one; a path with a scheme is nobody's to change.
+    return path if _SCHEME.match(path) or path.startswith("/") else os.path.abspath(path)
 
 
 def _checked_path(path: str) -> str:

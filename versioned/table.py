@@ -287,13 +287,12 @@ class VersionedTable:
         Returns:
             Whether anything was deleted.
         """
-        times = {str(scope): us for scope, us in self.stream_times().items()}
-        horizon, said = self._horizon_column(), {"streamTimes": times}
-        return upkeep.purge(self._spark, self._target, self._spec, horizon, said) is not None
+        horizon = self._horizon_column()
+        return upkeep.purge(self._spark, self._target, self._spec, horizon, self._said()) is not None
 
     def optimize(self, *, current: bool = False) -> None:
         """Compact the files of closed history (and of current rows, if asked; that may make a batch retry)."""
-        upkeep.optimize(self._spark, self._target, current=current)
+        upkeep.optimize(self._spark, self._target, self._said(), current=current)
 
     def vacuum(self, retain: Duration | None = None) -> None:
         """Remove files older than ``retain`` that the newest version does not need.
@@ -301,11 +300,15 @@ class VersionedTable:
         Raises:
             RetentionError: shorter than seven days, or than the table's ``delta.deletedFileRetentionDuration``.
         """
-        upkeep.vacuum(self._spark, self._target, retain)
+        upkeep.vacuum(self._spark, self._target, retain, self._said())
 
     def register_sql(self, name: str | None = None, *, temporary: bool = True) -> list[str]:
         """Make the view ``<name>_current`` and the functions ``<name>_as_of(ts)``, ``<name>_between(a, b)``."""
         return register_sql(self._spark, self._target, self._spec, name, temporary=temporary)
+
+    def _said(self) -> dict[str, object]:
+        """What every commit of this library says, so that the newest ones always tell it."""
+        return {"streamTimes": {str(scope): us for scope, us in self.stream_times().items()}}
 
     def _horizon_column(self) -> Column | None:
         horizon = self.horizon()

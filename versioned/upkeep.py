@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from versioned.commit import Landed, Merge, commit
+from versioned.commit import Landed, Merge, commit, saying
 from versioned.durations import Duration, duration
 from versioned.errors import ConfigurationError, RetentionError
 from versioned.identifiers import TableRef, quote
@@ -79,10 +79,18 @@ def purge(
     return commit(target, lambda: Merge(gone(), same, lambda m: m.whenMatchedDelete()), None, details)
 
 
-def optimize(spark: SparkSession, target: TableRef, *, current: bool = False) -> None:
-    """Compact small files: of closed history, which never conflicts with a running batch; of current rows if asked."""
+def optimize(spark: SparkSession, target: TableRef, details: Mapping[str, object], *, current: bool = False) -> None:
+    """Compact small files: of closed history, which never conflicts with a running batch; of current rows if asked.
+
+    Args:
+        spark: The session.
+        target: The table.
+        details: Facts to travel with the commit: what only old commits say is gone once Delta cleans its log.
+        current: Whether current rows are compacted too.
+    """
     where = "" if current else f" WHERE {quote(CURRENT)} = false"
-    spark.sql(f"OPTIMIZE {target.sql}{where}")
+    with saying(spark, details):
+        spark.sql(f"OPTIMIZE {target.sql}{where}")
 
 
 def least_file_retention(spark: SparkSession, target: TableRef) -> timedelta:
@@ -96,13 +104,19 @@ def least_file_retention(spark: SparkSession, target: TableRef) -> timedelta:
     return max(promised, LEAST_FILE_RETENTION)
 
 
-def vacuum(spark: SparkSession, target: TableRef, retain: Duration | None = None) -> None:
+def vacuum(
+    spark: SparkSession,
+    target: TableRef,
+    retain: Duration | None = None,
+    details: Mapping[str, object] | None = None,
+) -> None:
     """Remove files that no version younger than ``retain`` needs.
 
     Args:
         spark: The session.
         target: The table.
         retain: None = the least that is allowed.
+        details: Facts to travel with the commit.
 
     Raises:
         RetentionError: ``retain`` is shorter than seven days, or than the table's own
@@ -116,7 +130,8 @@ def vacuum(spark: SparkSession, target: TableRef, retain: Duration | None = None
             f"time travel still need them. Keep them longer, or shorten {_FILE_RETENTION} (not below 7 days)."
         )
     hours = -(-kept // timedelta(hours=1))
-    spark.sql(f"VACUUM {target.sql} RETAIN {hours} HOURS")
+    with saying(spark, details or {}):
+        spark.sql(f"VACUUM {target.sql} RETAIN {hours} HOURS")
 
 
 def _days(length: timedelta) -> str:

@@ -12,6 +12,7 @@ from streams.driver.records import Source, key_row, timestamp_us, value_row
 from streams.driver.registry import processor_for
 from streams.driver.store_view import StoreView
 from streams.driver.suppress import SuppressProcessor
+from streams.key_fields import changes_key
 from streams.metrics import MetricValue
 from streams.nodes import ChangelogSink, GlobalTableSource, Node, StreamSource, TableSink, TableSource, Topology
 from streams.reasons import FUTURE_TS, NULL_TS
@@ -205,11 +206,15 @@ class TopologyTestDriver:
     def _run(self, node: Node, change: Change, index: int) -> None:
         processor = self._context.processor(node.name)
         counters = processor.metrics.counters
+        partition = self._context.partition
+        if changes_key(node):
+            self._context.partition = 0
         dropped = counters["dropped"]
         for result in processor.process(change, index):
             self._forward(node, result)
         processor.metrics.count("input")
         processor.metrics.count("accepted", int(counters["dropped"] == dropped))
+        self._context.partition = partition
 
     def _forward(self, node: Node, change: Change) -> None:
         # Depth first, children in plan order, as Kafka forwards.

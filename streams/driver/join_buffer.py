@@ -8,7 +8,7 @@ final once ``ts + reach + grace < stream time``, where its reach is ``after`` on
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -38,6 +38,15 @@ class Held:
     padded: bool = field(default=False, compare=False)
 
 
+@dataclass(frozen=True)
+class Marks:
+    """Instants of a join's buffer: its stream time, where the last look for final records ended, each side's newest."""
+
+    stream_time_us: int | None = None
+    look_from_us: int | None = None
+    latest_us: Mapping[Side, int] = field(default_factory=dict)
+
+
 class JoinBuffer:
     """Both sides of one join, with their shared stream time."""
 
@@ -49,6 +58,45 @@ class JoinBuffer:
         self._latest_us: dict[Side, int] = {}
         self._unmatched: list[Held] = []
         self._look_from_us: int | None = None
+
+    @classmethod
+    def restore(
+        cls, windows: JoinWindows, records: Iterable[Held], padded_sides: Collection[Side], marks: Marks
+    ) -> JoinBuffer:
+        """A buffer that goes on where :meth:`records` and :meth:`marks` were taken.
+
+        Args:
+            windows: The definition.
+            records: What it held.
+            padded_sides: The sides whose unmatched records are reported.
+            marks: Its instants.
+        """
+        buffer = cls(windows)
+        buffer.stream_time_us, buffer._look_from_us = marks.stream_time_us, marks.look_from_us
+        buffer._latest_us = dict(marks.latest_us)
+        for record in sorted(records):
+            buffer._arrivals = max(buffer._arrivals, record.arrival)
+            insort(buffer._records[record.side].setdefault(record.key, []), record)
+            if record.side in padded_sides and not record.matched and not record.padded:
+                insort(buffer._unmatched, record, key=_unmatched_order)
+        return buffer
+
+    def marks(self) -> Marks:
+        """The instants to go on from."""
+        return Marks(self.stream_time_us, self._look_from_us, dict(self._latest_us))
+
+    def records(self) -> list[Held]:
+        """Every record that can still meet another one, or is still watched."""
+        held = [
+            record
+            for side, by_key in self._records.items()
+            for records in by_key.values()
+            for record in records
+            if record.ts_us > self._horizon_us(side)
+        ]
+        known = {record.arrival for record in held}
+        watched = [record for record in self._unmatched if not record.matched and record.arrival not in known]
+        return [*held, *watched]
 
     def advance(self, ts_us: int) -> int:
         """Move the stream time that both sides share."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from streams import nodes
+from streams.driver.correction_feed import CorrectionFeedProcessor
 from streams.driver.foreign_key_join import ForeignKeyJoinProcessor
 from streams.driver.global_table_join import StreamGlobalTableJoinProcessor
 from streams.driver.processor import Context, Processor
@@ -38,6 +39,7 @@ OPERATORS: Final[dict[type[nodes.Node], Factory]] = {
     nodes.ToTable: TableSourceProcessor,
     nodes.GlobalTableSource: TableSourceProcessor,
     nodes.StreamTableJoin: StreamTableJoinProcessor,
+    nodes.CorrectionFeed: CorrectionFeedProcessor,
     nodes.StreamGlobalTableJoin: StreamGlobalTableJoinProcessor,
     nodes.ForeignKeyJoin: ForeignKeyJoinProcessor,
     nodes.TableFilter: table_filter,

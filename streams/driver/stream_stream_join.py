@@ -13,7 +13,7 @@ from streams.reasons import NULL_KEY, NULL_VALUE
 from streams.rows import Row
 from suppress.window_rules import lateness_us
 
-_PADDED_SIDES: Final[dict[JoinKind, frozenset[Side]]] = {
+PADDED_SIDES: Final[dict[JoinKind, frozenset[Side]]] = {
     "inner": frozenset(),
     "left": frozenset({Side.LEFT}),
     "outer": frozenset({Side.LEFT, Side.RIGHT}),
@@ -33,8 +33,14 @@ class StreamStreamJoinProcessor(Processor):
         if node.windows is None or node.joiner is None:
             raise TypeError(f"{node.name} needs windows and a joiner")
         self._joiner = node.joiner
-        self._padded_sides = _PADDED_SIDES[node.kind]
-        self._buffer = JoinBuffer(node.windows)
+        self._padded_sides = PADDED_SIDES[node.kind]
+        self._windows = node.windows
+        self._buffers: dict[int, JoinBuffer] = {}
+
+    @property
+    def _buffer(self) -> JoinBuffer:
+        """The buffer of the current record's stream-time scope (Kafka: of its task)."""
+        return self._buffers.setdefault(self.context.partition, JoinBuffer(self._windows))
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
         """One record of the left (parent 0) or the right stream (parent 1)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from streams.driver.hold_buffer import HoldBuffer
@@ -27,6 +28,18 @@ LOOK_UPS: Final = {None: "match", NO_MATCH: "no_match", TOMBSTONE: "tombstone", 
 Waiting = tuple[Row, Row, int]
 
 
+@dataclass
+class Answer:
+    """What the join said of a record, for a correction feed; ``place`` is the record's partition and offset."""
+
+    place: tuple[int, int]
+    key: Row
+    value: Row
+    ts_us: int
+    result: Row | None
+    revision: int = 0
+
+
 class StreamTableJoinProcessor(Processor):
     """Looks each stream record up in a table (Kafka: ``KStreamKTableJoin``; KIP-914, and KIP-923 for grace).
 
@@ -45,6 +58,8 @@ class StreamTableJoinProcessor(Processor):
         self._table = node.parents[1].name
         self._buffers: dict[int, HoldBuffer[Waiting]] = {}
         self._stream_times: dict[int, int] = {}
+        self._corrects = node.joined.correction_retention is not None
+        self.answers: list[Answer] = []
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
         """A record of the stream; changes of the table (parent 1) only change what later records find.
@@ -107,9 +122,17 @@ class StreamTableJoinProcessor(Processor):
         self.metrics.count(LOOK_UPS[found.reason])
         if found.reason == EXPIRED:
             self._warn(key, value, ts_us)
+        result = self.result_of(key, value, ts_us, found)
+        if self._corrects:
+            place = (self.context.partition, self.context.offset)
+            self.answers.append(Answer(place, key, value, ts_us, None if result is None else result.new))
+        if result is not None:
+            yield result
+
+    def result_of(self, key: Row, value: Row, ts_us: int, found: Found) -> Change | None:
+        """What the join says of a record for which a look-up gave this; ``None`` = nothing."""
         gives_nothing = self._is_inner or (found.reason == EXPIRED and self._joined.on_expired != "null")
-        if found.reason is None or not gives_nothing:
-            yield self._result(key, value, ts_us, found)
+        return self._result(key, value, ts_us, found) if found.reason is None or not gives_nothing else None
 
     def _result(self, key: Row | None, value: Row, ts_us: int, found: Found) -> Change:
         joined = evaluate(self._joiner, {"key": key, "left": value, "right": found.value})

@@ -76,6 +76,10 @@ class WindowState:
             self._store(key, results[-1])
         return Outcome(tuple(results), len(touched) - len(opened))
 
+    def restore(self, key: Row, window: Window, slot: Slot) -> None:
+        """Put a window back as :meth:`items` gave it, to go on from there."""
+        self._slots.setdefault(key, {})[window] = slot
+
     def get(self, key: Row, window: Window) -> Slot | None:
         """The slot of a window, or none."""
         return self._slots.get(key, {}).get(window)

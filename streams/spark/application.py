@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import reduce
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -19,18 +20,21 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streams.nodes import GlobalTableSource, StreamSource, TableSource, Topology
 from streams.spark.checkpoint import add_sources
-from streams.spark.engine import Operators, operators_of
+from streams.spark.engine import Operators, branched, operators_of, tally
+from streams.spark.explain import explain
 from streams.spark.flow import SCOPE, US, Bounds, Flow, NodeReport
 from streams.spark.intake import INVALID, IntakeRule, Order, newest, shape
 from streams.spark.ledger import Ledger, LedgerState, Times
 from streams.spark.operator import Batch
 from streams.spark.rejects import Rejects
 from streams.spark.sources import CLOCK, SOURCE, SparkSource, records_of, unite
+from streams.spark.suppress import SuppressOperator
 from versioned import faults
-from versioned.commit import history, own_details
+from versioned.commit import history, is_missing, own_details
 from versioned.durations import Duration, duration_us, instant
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, check_columns
+from versioned.put import read_table
 
 _LOG: Final = logging.getLogger(__name__)
 _RESERVED_TABLES: Final = ("ledger", "rejects")
@@ -66,6 +70,8 @@ class StreamingApplication:
         sources: Topic -> where its records come from.
         order: How several sources are merged: ``"arrival"`` or, with one sequence over all, ``"sequence"``.
         max_future_skew: A record further ahead of the batch clock is rejected (``FUTURE_TS``).
+        suppressed_record_retention: ``suppressed.record.retention.ms``: the longest that any suppression of a time
+            limit holds a record by the wall clock (KIP-539); off by default.
         checkpoint: The query's checkpoint folder; default ``<root>/_checkpoint``.
         on_batch: Called with a :class:`BatchReport` after each batch that had input.
 
@@ -84,6 +90,7 @@ class StreamingApplication:
         *,
         order: Order = "arrival",
         max_future_skew: Duration = timedelta(days=1),
+        suppressed_record_retention: Duration | None = None,
         checkpoint: str | None = None,
         on_batch: Callable[[BatchReport], None] | None = None,
     ) -> None:
@@ -91,7 +98,8 @@ class StreamingApplication:
         self.name = name
         self.topology = topology
         self._root = TableRef.parse(root)
-        self._operators: Operators = operators_of(topology)
+        retention_us = None if suppressed_record_retention is None else duration_us(suppressed_record_retention)
+        self._operators: Operators = operators_of(topology, retention_us)
         self._sources = dict(sources)
         self._order: Order = order
         self._max_future_us = duration_us(max_future_skew)
@@ -102,6 +110,8 @@ class StreamingApplication:
         self._state: LedgerState | None = None
         self._topics: tuple[str, ...] = ()
         self._seen_since_start = False
+        self._landed_report: dict[str, Any] | None = None
+        self._drains: tuple[str, ...] = ()
         self._check()
 
     def table(self, name: str) -> TableRef:
@@ -122,6 +132,10 @@ class StreamingApplication:
         """The session."""
         return self._spark
 
+    def explain(self) -> str:
+        """What a batch does, operator by operator: tables read, columns, predicates, Spark jobs and commits."""
+        return explain(self._operators, self._root)
+
     def start(self, trigger: str = "available_now") -> StreamingQuery:
         """Start the query.
 
@@ -131,6 +145,7 @@ class StreamingApplication:
         self._ledger.create()
         self._rejects.create(self._spark)
         self._state = self._ledger.last()
+        self._refuse_orphans(self._state)
         topics = self._topics_in_order(self._state)
         add_sources(self._checkpoint, len(topics) + 1)
         united = unite(self._spark, {topic: self._sources[topic] for topic in topics})
@@ -154,6 +169,21 @@ class StreamingApplication:
         self._topics = (*state.topics, *sorted(set(self._sources) - set(state.topics)))
         return self._topics
 
+    def drain(self, *suppressions: str) -> None:
+        """Run what input there is and empty the buffers of these suppressions downstream, oldest first (R59).
+
+        Raises:
+            ConfigurationError: one of them is no suppression with a buffer.
+        """
+        unknown = sorted(set(suppressions) - set(self._buffers()))
+        if unknown:
+            raise ConfigurationError(f"{unknown} hold no buffer; those that do are {sorted(self._buffers())}.")
+        self._drains = suppressions
+        try:
+            self.run()
+        finally:
+            self._drains = ()
+
     def run(self, trigger: str = "available_now") -> None:
         """Start the query and wait until it ends."""
         self.start(trigger).awaitTermination()
@@ -163,10 +193,9 @@ class StreamingApplication:
         input_rows = frame.persist()
         try:
             arrived = _arrived(input_rows)
-            if not any(topic in self._sources for topic in arrived):
+            batch = self._batch(frame.sparkSession, batch_id, max(clock for _, clock in arrived.values()))
+            if not any(topic in self._sources for topic in arrived) and not self._has_work(batch):
                 return
-            clock_us = next(iter(arrived.values()))[1]
-            batch = self._batch(frame.sparkSession, batch_id, clock_us)
             counted = {topic: count for topic, (count, _) in arrived.items() if topic in self._sources}
             self._process(batch, input_rows, counted, started)
         finally:
@@ -180,7 +209,19 @@ class StreamingApplication:
                 f"batch {batch_id}: it was lost, or belongs to another run. Nothing was written. Restore the "
                 f"checkpoint {self._checkpoint}, or start with a new root."
             )
-        return Batch(session, self.name, self._root, self._state.epoch, batch_id, clock_us, self._state.stream_times)
+        # A clock that is set back only makes rows wait.
+        clock_us = max(clock_us, self._state.clock_us)
+        state = self._state
+        batch = Batch(session, self.name, self._root, state.epoch, batch_id, clock_us, state.stream_times, state.alarms)
+        landed = self._landed_before_crash(batch)
+        batch.drains = tuple(landed.get("drains", ())) if landed else self._drains
+        batch.details["drains"] = batch.drains
+        self._landed_report = landed.get("report") if landed else None
+        return batch
+
+    def _has_work(self, batch: Batch) -> bool:
+        """Whether a batch without input, a mere tick of the clock, has anything to do."""
+        return bool(batch.drains) or any(alarm_us <= batch.clock_us for alarm_us in batch.alarms.values())
 
     def _process(self, batch: Batch, rows: DataFrame, arrived: Mapping[str, int], started: float) -> None:
         assert self._state is not None
@@ -190,7 +231,7 @@ class StreamingApplication:
         outputs: dict[str, Flow] = {}
         try:
             for name, operator in self._operators.items():
-                inputs = [flows[name]] if name in flows else [outputs[p.name] for p in operator.node.parents]
+                inputs = [flows[name]] if name in flows else branched(self.topology, operator.node, outputs)
                 made = operator.apply(batch, inputs)
                 if made is not None:
                     outputs[name] = made
@@ -220,39 +261,62 @@ class StreamingApplication:
 
     def _reports(self, batch: Batch, flows: Mapping[str, Flow], arrived: Mapping[str, int]) -> dict[str, NodeReport]:
         """Counts and stream times of all nodes; of a batch that landed in part, those it told then."""
+        tally(self._operators)
         reports = {name: operator.report(batch) for name, operator in self._operators.items()}
+        for name, operator in self._operators.items():
+            reports[name].counts = {**operator.tallied, **reports[name].counts}
         for name, flow in flows.items():
             total = arrived.get(self._topic_of(name), 0)
             if total:
                 reports[name].counts |= {"input": total, "rejected": total - flow.count}
                 reports[name].counts.setdefault("accepted", flow.count)
-        told = self._told_before_crash(batch)
-        if told is not None:
-            reports = {name: NodeReport(said["counts"], _int_keys(said["times"])) for name, said in told.items()}
-        said_now = {name: {"counts": r.counts, "times": r.stream_times} for name, r in reports.items()}
+        if self._landed_report is not None:
+            reports = {
+                name: NodeReport(said["counts"], _int_keys(said["times"]), said["alarm"], _marks(said["marks"]))
+                for name, said in self._landed_report.items()
+            }
+        said_now = {
+            name: {"counts": r.counts, "times": r.stream_times, "alarm": r.alarm_us, "marks": r.marks}
+            for name, r in reports.items()
+        }
         maxima = {name: newest(self._maxima(name), flow.newest()) for name, flow in flows.items()}
         batch.details.update({"report": said_now, "maxima": maxima})
         return reports
 
-    def _told_before_crash(self, batch: Batch) -> dict[str, Any] | None:
-        """The report that a commit of this very batch carries, if one landed before a restart."""
-        assert self._state is not None
+    def _landed_before_crash(self, batch: Batch) -> dict[str, Any] | None:
+        """What a commit of this very batch says of it, if one landed before a restart."""
         if self._seen_since_start:
             return None
         self._seen_since_start = True
         for target in self._tables():
+            if is_missing(batch.session, target):
+                continue
             for row in history(batch.session, target, 20):
                 said = own_details(row)
                 identity = (said or {}).get("versioned", {})
                 if said and (identity.get("epoch"), identity.get("batch")) == (batch.epoch, batch.batch_id):
-                    report: dict[str, Any] | None = said["details"].get("report")
-                    if report is not None:
-                        return report
+                    details: dict[str, Any] = said["details"]
+                    if "report" in details:
+                        return details
         return None
 
     def _tables(self) -> list[TableRef]:
         owned = [table for operator in self._operators.values() for table in operator.tables(self._root)]
         return [self._rejects.target, *owned]
+
+    def _buffers(self) -> tuple[str, ...]:
+        return tuple(name for name, operator in self._operators.items() if isinstance(operator, SuppressOperator))
+
+    def _refuse_orphans(self, state: LedgerState) -> None:
+        """A suppression that was taken out of the plan must hold nothing, or its rows would be lost (R59)."""
+        for name in set(state.buffers) - set(self._buffers()):
+            target = self._root.child(name)
+            held = 0 if is_missing(self._spark, target) else read_table(self._spark, target).count()
+            if held:
+                raise ConfigurationError(
+                    f'The suppression "{name}" is gone from the plan, but its buffer holds {held} rows. Put it back '
+                    f'and empty it with drain("{name}") first, or delete the table to give them up.'
+                )
 
     def _maxima(self, node: str) -> Mapping[int, int]:
         assert self._state is not None
@@ -270,7 +334,12 @@ class StreamingApplication:
         assert self._state is not None
         times: dict[str, Times] = {name: dict(times) for name, times in self._state.stream_times.items()}
         times |= {name: report.stream_times for name, report in reports.items() if report.stream_times}
-        after = LedgerState(batch.epoch, batch.batch_id, times, batch.details["maxima"], self._topics)
+        times |= {name: marks for report in reports.values() for name, marks in report.marks.items()}
+        alarms = {name: report.alarm_us for name, report in reports.items() if report.alarm_us is not None}
+        after = LedgerState(
+            batch.epoch, batch.batch_id, times, batch.details["maxima"], self._topics, alarms, self._buffers(),
+            batch.clock_us,
+        )  # fmt: skip
         counts = {f"{name}.{what}": n for name, report in reports.items() for what, n in report.counts.items()}
         row = {
             "application": self.name,
@@ -351,17 +420,20 @@ def _survey(shaped: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
         .withColumn("node", F.lit(name))
         for name, frame in shaped.items()
     ]
-    united = parts[0]
-    for part in parts[1:]:
-        united = united.unionByName(part)
     found: dict[str, list[Row]] = {}
-    for row in united.collect():
+    if not parts:
+        return found  # A mere tick of the clock.
+    for row in reduce(DataFrame.unionByName, parts).collect():
         found.setdefault(row["node"], []).append(row)
     return found
 
 
 def _bounds(rows: list[Row]) -> dict[int, Bounds]:
     return {row[SCOPE]: Bounds(row["oldest"], row["newest"], row["n"]) for row in rows}
+
+
+def _marks(said: Mapping[str, Mapping[str, int]]) -> dict[str, dict[int, int]]:
+    return {name: _int_keys(by_scope) for name, by_scope in said.items()}
 
 
 def _int_keys(times: Mapping[str, int]) -> Times:

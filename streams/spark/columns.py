@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from streams.expressions import Expr, operation
 from streams.rows import Row
+from streams.spark.flow import KEY, VALUE
 from versioned.errors import ConfigurationError
 
 
@@ -119,3 +121,26 @@ _COLUMNS: Final[dict[str, Callable[..., Column]]] = {
     "least": F.least,
     "greatest": F.greatest,
 }
+
+
+def with_key(frame: DataFrame, name: str, expr: Expr, value: Column | None = None) -> DataFrame:
+    """The frame with a key that is computed from each row, in the column ``name``; null if any part of it is.
+
+    Args:
+        frame: Has ``_key`` and, unless ``value`` is given, ``_value``.
+        name: The new column.
+        expr: A function of ``key`` and ``value``.
+        value: The value to compute it of; where that is null, so is the key.
+    """
+    of = F.col(VALUE) if value is None else value
+    computed = to_column(expr, {"key": F.col(KEY), "value": of})
+    if value is not None:
+        computed = F.when(of.isNotNull(), computed)
+    made = frame.withColumn(name, computed)
+    kind = made.schema[name].dataType
+    if not isinstance(kind, StructType):
+        return made.withColumn(name, F.when(F.col(name).isNotNull(), F.struct(F.col(name).alias("key"))))
+    missing = F.lit(False)
+    for part in kind.names:
+        missing = missing | F.col(name).getField(part).isNull()
+    return made.withColumn(name, F.when(~missing, F.col(name)))

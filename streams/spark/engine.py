@@ -2,94 +2,231 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from streams.nodes import (
     ChangelogSink,
+    CorrectionFeed,
+    ForeignKeyJoin,
+    GlobalTableSource,
     Node,
+    SelectKey,
+    StreamAggregate,
     StreamFilter,
+    StreamGlobalTableJoin,
     StreamMapValues,
     StreamSource,
+    StreamStreamJoin,
     StreamTableJoin,
     Suppress,
+    TableAggregate,
+    TableFilter,
+    TableMapValues,
     TableSink,
     TableSource,
+    TableTableJoin,
     Topology,
     ToStream,
+    ToTable,
     WindowedAggregate,
 )
-from streams.spark.key_value_table import KeyValueTableOperator
+from streams.plan_checks import windowed_ancestor
+from streams.repeated_tombstones import drops_repeated_tombstones
+from streams.spark.aggregate_types import USER_CODE
+from streams.spark.complete_join import CompleteJoinOperator
+from streams.spark.correction_feed import CorrectionFeedOperator
+from streams.spark.flow import PLACE, Flow
+from streams.spark.folded_windows import FoldedWindowsOperator
+from streams.spark.foreign_key_join import ForeignKeyJoinOperator
+from streams.spark.global_table_join import StreamGlobalTableJoinOperator
+from streams.spark.keyed_aggregate import KeyedAggregateOperator
 from streams.spark.operator import Operator
 from streams.spark.sinks import ChangelogSinkOperator, TableSinkOperator
 from streams.spark.source import StreamSourceOperator
-from streams.spark.stateless import StreamFilterOperator, StreamMapValuesOperator, ToStreamOperator
+from streams.spark.stateless import (
+    SelectKeyOperator,
+    StreamFilterOperator,
+    StreamMapValuesOperator,
+    ToStreamOperator,
+)
+from streams.spark.stream_stream_join import StreamStreamJoinOperator
 from streams.spark.stream_table_join import StreamTableJoinOperator
-from streams.spark.suppress import FinalResultsOperator
-from streams.spark.table_source import VersionedTableSourceOperator
-from streams.spark.windowed_aggregate import WindowedAggregateOperator
-from suppress.suppressed import UntilWindowCloses
-from suppress.windows import TimeWindows
+from streams.spark.suppress import FinalResultsOperator, SuppressOperator
+from streams.spark.table_source import TableOperator
+from streams.spark.table_state import TableState
+from streams.spark.table_table_join import TableTableJoinOperator
+from streams.spark.table_views import TableViewOperator
+from streams.spark.time_windows import TimeWindowsOperator
+from streams.spark.window_store import WindowStoreOperator
+from suppress.windows import TimeWindows, UnlimitedWindows
 from versioned.errors import TopologyError
 
 Operators = dict[str, Operator[Any]]
 
 
-def operators_of(topology: Topology) -> Operators:
+_SIMPLE: Final[dict[type[Node], type[Operator[Any]]]] = {
+    StreamSource: StreamSourceOperator,
+    StreamFilter: StreamFilterOperator,
+    StreamMapValues: StreamMapValuesOperator,
+    SelectKey: SelectKeyOperator,
+    ToStream: ToStreamOperator,
+    TableSource: TableOperator,
+    GlobalTableSource: TableOperator,
+    ToTable: TableOperator,
+    ChangelogSink: ChangelogSinkOperator,
+    TableSink: TableSinkOperator,
+}
+
+
+def operators_of(topology: Topology, record_retention_us: int | None = None) -> Operators:
     """One operator per node, by name, in plan order.
+
+    Args:
+        topology: The plan.
+        record_retention_us: ``suppressed.record.retention.ms``, in microseconds; None = off.
 
     Raises:
         TopologyError: a node that this engine does not run yet.
     """
     made: Operators = {}
     for node in topology:
-        made[node.name] = _operator(node, [made[parent.name] for parent in node.parents])
+        parents = [made[parent.name] for parent in node.parents]
+        if isinstance(node, Suppress):
+            made[node.name] = _suppress(topology, node, made, record_retention_us)
+        else:
+            made[node.name] = _operator(topology, node, parents)
     return made
 
 
-def _operator(node: Node, parents: list[Operator[Any]]) -> Operator[Any]:
-    simple: dict[type[Node], type[Operator[Any]]] = {
-        StreamSource: StreamSourceOperator,
-        StreamFilter: StreamFilterOperator,
-        StreamMapValues: StreamMapValuesOperator,
-        ToStream: ToStreamOperator,
-        ChangelogSink: ChangelogSinkOperator,
-        TableSink: TableSinkOperator,
-    }
-    if type(node) in simple:
-        return simple[type(node)](node)
-    if isinstance(node, TableSource) and node.reorder is None:
-        versioned = node.materialized is not None and node.materialized.is_versioned
-        return VersionedTableSourceOperator(node) if versioned else KeyValueTableOperator(node)
-    if isinstance(node, StreamTableJoin):
-        return _stream_table_join(node, parents[1])
-    if isinstance(node, WindowedAggregate):
-        return _windowed_aggregate(node)
-    if isinstance(node, Suppress) and isinstance(node.suppressed, UntilWindowCloses):
-        return _final_results(node, parents[0])
+def branched(topology: Topology, node: Node, outputs: Mapping[str, Flow]) -> list[Flow]:
+    """What reaches a node from its parents.
+
+    Where a parent feeds several inputs, a record runs down one branch to its end before the next begins, as in Kafka:
+    the branch's number becomes the last part of its place.
+    """
+    inputs = []
+    for index, parent in enumerate(node.parents):
+        flow = outputs[parent.name]
+        edges = [(child.name, i) for child in topology for i, p in enumerate(child.parents) if p is parent]
+        inputs.append(flow if len(edges) == 1 else flow.map(_on_branch(edges.index((node.name, index)))))
+    return inputs
+
+
+def _on_branch(number: int) -> Callable[[DataFrame], DataFrame]:
+    part = F.array(F.lit(number).cast("long"))
+    return lambda frame: frame.withColumn(PLACE, F.concat(PLACE, part))
+
+
+def tally(operators: Operators) -> None:
+    """Read the counts of all operators, in one job."""
+    told = {name: operator.tally() for name, operator in operators.items()}
+    frames = [
+        frame.select(F.lit(name).alias("node"), "what", F.col("n").cast("long").alias("n"))
+        for name, frame in told.items()
+        if frame is not None
+    ]
+    counts: dict[str, dict[str, int]] = {name: {} for name in operators}
+    if frames:
+        summed = reduce(DataFrame.unionByName, frames).groupBy("node", "what").agg(F.sum("n").alias("n"))
+        for row in summed.collect():
+            counts[row["node"]][row["what"]] = row["n"] or 0
+    for name, operator in operators.items():
+        operator.tallied = counts[name]
+
+
+def _operator(topology: Topology, node: Node, parents: list[Operator[Any]]) -> Operator[Any]:
+    if type(node) in _SIMPLE:
+        return _SIMPLE[type(node)](node)
+    if isinstance(node, (TableFilter, TableMapValues)):
+        drops = isinstance(node, TableFilter) and drops_repeated_tombstones(topology, node)
+        return TableViewOperator(node, _state(node, parents[0]), drops)
+    if type(node) in _MADE:
+        return _MADE[type(node)](node, parents)
     raise _unavailable(node, type(node).__name__)
 
 
-def _stream_table_join(node: StreamTableJoin, table: Operator[Any]) -> Operator[Any]:
-    if node.joined.grace is not None or node.joined.correction_retention is not None:
-        raise _unavailable(node, "a stream-table join with grace or a correction feed")
-    if not isinstance(table, (VersionedTableSourceOperator, KeyValueTableOperator)):
-        raise _unavailable(node, "a join with a derived table")
-    return StreamTableJoinOperator(node, table)
+def _state(node: Node, table: Operator[Any]) -> TableState:
+    state = getattr(table, "state", None)
+    if not isinstance(state, TableState):
+        raise _unavailable(node, f"look-ups into {table.node.name}, a {type(table.node).__name__},")
+    return state
 
 
-def _windowed_aggregate(node: WindowedAggregate) -> Operator[Any]:
-    if not isinstance(node.windows, TimeWindows) or node.aggregation.kind in ("reduce", "aggregate"):
-        raise _unavailable(node, f"{type(node.windows).__name__} with {node.aggregation.kind}")
-    return WindowedAggregateOperator(node)
+def _stream_table_join(node: StreamTableJoin, parents: list[Operator[Any]]) -> Operator[Any]:
+    return StreamTableJoinOperator(node, _state(node, parents[1]))
 
 
-def _final_results(node: Suppress, windows: Operator[Any]) -> Operator[Any]:
-    suppressed = node.suppressed
-    assert isinstance(suppressed, UntilWindowCloses)
-    bounded = suppressed.buffer.max_records is not None or suppressed.buffer.max_bytes is not None
-    if bounded or suppressed.close_idle or not isinstance(windows, WindowedAggregateOperator):
-        raise _unavailable(node, "a bounded or idle-closing final-result buffer, or one behind another operator")
-    return FinalResultsOperator(node, windows)
+def _correction_feed(node: CorrectionFeed, parents: list[Operator[Any]]) -> Operator[Any]:
+    join = parents[0]
+    assert isinstance(join, StreamTableJoinOperator)
+    return CorrectionFeedOperator(node, join, _state(node, parents[1]))
+
+
+def _global_table_join(node: StreamGlobalTableJoin, parents: list[Operator[Any]]) -> Operator[Any]:
+    return StreamGlobalTableJoinOperator(node, _state(node, parents[1]))
+
+
+def _table_table_join(node: TableTableJoin, parents: list[Operator[Any]]) -> Operator[Any]:
+    made = CompleteJoinOperator if node.history == "complete" else TableTableJoinOperator
+    return made(node, _state(node, parents[0]), _state(node, parents[1]))
+
+
+def _foreign_key_join(node: ForeignKeyJoin, parents: list[Operator[Any]]) -> Operator[Any]:
+    return ForeignKeyJoinOperator(node, _state(node, parents[0]), _state(node, parents[1]))
+
+
+def _windowed_aggregate(node: WindowedAggregate, parents: list[Operator[Any]]) -> Operator[Any]:
+    built_in = node.aggregation.kind not in USER_CODE
+    if built_in and isinstance(node.windows, (TimeWindows, UnlimitedWindows)):
+        return TimeWindowsOperator(node)
+    return FoldedWindowsOperator(node)
+
+
+def _suppress(topology: Topology, node: Suppress, made: Operators, record_retention_us: int | None) -> Operator[Any]:
+    parent = made[node.parents[0].name]
+    operator = SuppressOperator(node, _is_looked_up(topology, node), record_retention_us)
+    rule = operator.rule
+    if operator.closes_idle:
+        source = windowed_ancestor(node.parents[0])
+        windows = made[source.name] if source is not None else parent
+        assert isinstance(windows, WindowStoreOperator)
+        windows.closed_by_clock = operator.closed_windows
+        return operator
+    holds_nothing_else = rule.final and rule.max_records is None and rule.max_bytes is None
+    if holds_nothing_else and isinstance(parent, WindowStoreOperator):
+        return FinalResultsOperator(node, parent)
+    return operator
+
+
+def _is_looked_up(topology: Topology, node: Node) -> bool:
+    """Whether some join looks into the node's table, directly or through views."""
+    for child in topology.children(node):
+        if isinstance(child, (TableTableJoin, ForeignKeyJoin)):
+            return True
+        if isinstance(child, (StreamTableJoin, StreamGlobalTableJoin)) and child.parents[1] is node:
+            return True
+        is_view = isinstance(child, (TableFilter, TableMapValues)) and child.materialized is None
+        if is_view and _is_looked_up(topology, child):
+            return True
+    return False
+
+
+_MADE: Final[dict[type[Node], Callable[[Any, list[Operator[Any]]], Operator[Any]]]] = {
+    StreamAggregate: lambda node, _: KeyedAggregateOperator(node),
+    TableAggregate: lambda node, _: KeyedAggregateOperator(node),
+    StreamTableJoin: _stream_table_join,
+    CorrectionFeed: _correction_feed,
+    StreamGlobalTableJoin: _global_table_join,
+    TableTableJoin: _table_table_join,
+    ForeignKeyJoin: _foreign_key_join,
+    StreamStreamJoin: lambda node, _: StreamStreamJoinOperator(node),
+    WindowedAggregate: _windowed_aggregate,
+}
 
 
 def _unavailable(node: Node, what: str) -> TopologyError:

@@ -26,6 +26,12 @@ from pyspark.sql.types import StructType
 
 KEY, VALUE, OLD, LATEST = "_key", "_value", "_old", "_is_latest"
 US, SCOPE, PLACE, REASON = "_us", "_scope", "_place", "_reason"
+#: What a look-up adds to a record: the value found, and its ts.
+FOUND, FOUND_US = "_found", "_found_us"
+#: What joins with complete history say of a result's start: ``insert``, ``update`` or ``retract``, and the record.
+OP, CAUSE = "_op", "_cause"
+#: The columns of a table's changes, in order.
+CHANGE = (KEY, VALUE, OLD, LATEST, US, SCOPE, PLACE)
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,14 @@ class Flow:
         """Number of records, as far as known."""
         return sum(bounds.count for bounds in (self.bounds or {}).values())
 
+    def in_one_scope(self, change: Callable[[DataFrame], DataFrame]) -> Flow:
+        """As :meth:`map`, by a change that brings all records into the scope 0."""
+        if not self.bounds:
+            return self.map(change)
+        every = self.bounds.values()
+        merged = Bounds(min(b.oldest_us for b in every), max(b.newest_us for b in every), self.count)
+        return Flow(lambda: change(self.frame), {0: merged})
+
     def map(self, change: Callable[[DataFrame], DataFrame]) -> Flow:
         """Another frame made of this one, with records of the same times."""
         return Flow(lambda: change(self.frame), self.bounds)
@@ -78,10 +92,16 @@ class Flow:
 
 @dataclass
 class NodeReport:
-    """What one node did in a batch. ``accepted + rejected + dropped = input``."""
+    """What one node did in a batch. ``accepted + rejected + dropped = input``.
+
+    ``alarm_us`` is the wall clock at which it has something to do even without input; None = never. ``marks`` are more
+    instants by scope, under names of their own, that are kept as stream times are.
+    """
 
     counts: dict[str, int] = field(default_factory=dict)
     stream_times: dict[int, int] = field(default_factory=dict)
+    alarm_us: int | None = None
+    marks: dict[str, dict[int, int]] = field(default_factory=dict)
 
 
 def struct_fields(frame: DataFrame, column: str) -> list[str]:
@@ -89,6 +109,12 @@ def struct_fields(frame: DataFrame, column: str) -> list[str]:
     kind = frame.schema[column].dataType
     assert isinstance(kind, StructType), f"{column} is {kind.simpleString()}, not a struct"
     return list(kind.names)
+
+
+def in_one_scope(frame: DataFrame) -> DataFrame:
+    """Records under a new key, which may come from every scope: one scope, in the order of places, then of scopes."""
+    place = F.concat(PLACE, F.array(F.col(SCOPE).cast("long")))
+    return frame.withColumns({PLACE: place, SCOPE: F.lit(0)})
 
 
 def has_null_key(frame: DataFrame) -> Column:

@@ -31,7 +31,8 @@ class LedgerState:
     """What the batches so far leave for the next one.
 
     ``stream_times`` per node and ``maxima`` per source node hold instants in microseconds by scope; ``topics`` are the
-    sources in the order in which the checkpoint knows them.
+    sources in the order in which the checkpoint knows them; ``alarms`` the wall clock, in microseconds, at which a node
+    has something to do without input; ``buffers`` the suppressions that may hold rows; ``clock_us`` the last clock.
     """
 
     epoch: int = 1
@@ -39,10 +40,14 @@ class LedgerState:
     stream_times: Mapping[str, Times] = field(default_factory=dict)
     maxima: Mapping[str, Times] = field(default_factory=dict)
     topics: tuple[str, ...] = ()
+    alarms: Mapping[str, int] = field(default_factory=dict)
+    buffers: tuple[str, ...] = ()
+    clock_us: int = 0
 
     def to_json(self) -> str:
         """The state as text, for the ledger's column ``state``."""
-        said = {"stream_times": self.stream_times, "maxima": self.maxima, "topics": self.topics}
+        said: dict[str, Any] = {"stream_times": self.stream_times, "maxima": self.maxima, "topics": self.topics}
+        said |= {"alarms": self.alarms, "buffers": self.buffers, "clock_us": self.clock_us}
         return json.dumps(said, sort_keys=True)
 
     @classmethod
@@ -50,7 +55,10 @@ class LedgerState:
         """The inverse of :meth:`to_json`."""
         said = json.loads(text)
         times, maxima = _int_keys(said["stream_times"]), _int_keys(said["maxima"])
-        return cls(epoch, batch_id, times, maxima, tuple(said["topics"]))
+        rest = {"alarms": said.get("alarms", {}), "clock_us": said.get("clock_us", 0)}
+        return cls(
+            epoch, batch_id, times, maxima, tuple(said["topics"]), buffers=tuple(said.get("buffers", ())), **rest
+        )
 
 
 class Ledger:

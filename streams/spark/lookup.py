@@ -1,4 +1,4 @@
-"""Looking a stream record up in a table *as the table was at the record's place*, within one batch.
+"""Looking a stream record up in a versioned table *as the table was at the record's place*, within one batch.
 
 A record sees the table's state before the batch and, of the batch itself, exactly the puts before its own place,
 never those after it. The stored part is one equi-join with a range condition; the batch's part is a join of the few
@@ -12,14 +12,12 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from streams.spark.flow import PLACE, SCOPE, US, VALUE, lookup_times
+from streams.reasons import EXPIRED, NO_MATCH, TOMBSTONE
+from streams.spark.flow import FOUND, PLACE, SCOPE, US, VALUE, lookup_times
 from versioned.identifiers import quote
 from versioned.put import PutBatch
 from versioned.spec import VersionedTableSpec
 
-#: Result columns: the value found (null = tombstone or nothing) and why it is null.
-FOUND: Final = "_found"
-NO_MATCH, TOMBSTONE, EXPIRED = "NO_MATCH", "TOMBSTONE", "EXPIRED"
 _AT: Final = "_at_us"
 _LONGEST: Final = 2**62
 _HELPERS: Final = (
@@ -54,34 +52,6 @@ def lookup_versioned(
         reason = F.when(hidden, EXPIRED).otherwise(reason)
     value = F.when(F.col("_reason").isNull(), version.getField("value"))
     return found.withColumn("_reason", reason).withColumn(FOUND, value).drop(*_HELPERS)
-
-
-def lookup_latest(
-    stream: DataFrame, stored: DataFrame, changes: DataFrame | None, keys: list[str], table_keys: list[str]
-) -> DataFrame:
-    """Each stream record with the latest value by arrival at its place (R144: unversioned tables).
-
-    Args:
-        stream: Flat key columns ``keys``, ``_us``, ``_scope``, ``_place`` and others.
-        stored: The table before the batch: its key columns and ``_value``.
-        changes: The batch's changes of the table: key columns, ``_value``, ``_place``; None if there are none.
-        keys: The stream's key columns.
-        table_keys: The table's key columns.
-    """
-    before = stored.select(*_renamed(table_keys, keys), F.struct(F.col(VALUE).alias("value")).alias("_version"))
-    found = stream.join(before, keys, "left")
-    if changes is not None:
-        new = changes.select(*_renamed(table_keys, keys), PLACE, F.struct(F.col(VALUE).alias("value")).alias("_change"))
-        both = found.withColumn("_asks", F.lit(True)).unionByName(new, allowMissingColumns=True)
-        so_far = Window.partitionBy(*keys).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
-        both = both.withColumn("_change", F.last("_change", ignorenulls=True).over(so_far))
-        found = (
-            both.where(F.col("_asks"))
-            .withColumn("_version", F.coalesce("_change", "_version"))
-            .drop("_asks", "_change")
-        )
-    value = F.col("_version").getField("value")
-    return found.withColumn(FOUND, value).withColumn("_reason", F.when(value.isNull(), NO_MATCH)).drop("_version")
 
 
 def _stored(asked: DataFrame, spec: VersionedTableSpec, puts: PutBatch, oldest_us: int, keys: list[str]) -> DataFrame:

@@ -35,6 +35,10 @@ class Batch:
     batch_id: int
     clock_us: int
     stream_times: Mapping[str, Mapping[int, int]]
+    #: The wall clock at which a node has something to do without input, microseconds.
+    alarms: Mapping[str, int] = field(default_factory=dict)
+    #: Suppressions that are emptied in this batch.
+    drains: tuple[str, ...] = ()
     rejects: list[DataFrame] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
@@ -73,10 +77,17 @@ class Operator(ABC, Generic[N]):
 
     def __init__(self, node: N) -> None:
         self.node = node
+        #: What :meth:`tally` came to in this batch.
+        self.tallied: Mapping[str, int] = {}
+        self._cached: list[DataFrame] = []
 
     @abstractmethod
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow | None:
         """Build the node's output from its parents' outputs; None for sinks."""
+
+    def tally(self) -> DataFrame | None:
+        """Counts as rows (``what`` string, ``n`` long), or None; those of all operators are read in one job."""
+        return None
 
     def report(self, batch: Batch) -> NodeReport:
         """Counts and stream times of the batch; called before anything is written."""
@@ -85,8 +96,17 @@ class Operator(ABC, Generic[N]):
     def write(self, batch: Batch) -> None:
         """Commit the node's state or output."""
 
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """Cache a frame that is read more than once in the batch, until :meth:`release`."""
+        kept = frame.persist()
+        self._cached.append(kept)
+        return kept
+
     def release(self) -> None:
         """Give back what was cached for the batch."""
+        for frame in self._cached:
+            frame.unpersist()
+        self._cached.clear()
 
     def tables(self, root: TableRef) -> list[TableRef]:
         """The tables that this node owns."""

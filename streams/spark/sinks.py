@@ -13,15 +13,16 @@ from pyspark.sql import functions as F
 
 from streams.nodes import ChangelogSink, Output, TableSink
 from streams.spark.flow import (
+    CAUSE,
     KEY,
     LATEST,
+    OP,
     PLACE,
     REASON,
     SCOPE,
     US,
     VALUE,
     Flow,
-    NodeReport,
     has_null_key,
     struct_fields,
 )
@@ -38,7 +39,6 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
     def __init__(self, node: ChangelogSink | TableSink) -> None:
         super().__init__(node)
         self._rows: DataFrame | None = None
-        self._count = 0
         self._is_ready = False
 
     def tables(self, root: TableRef) -> list[TableRef]:
@@ -49,11 +49,13 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
         self._rows = None if flow.is_empty and self._is_ready else self._shape(flow.frame, batch.batch_id).persist()
         if self._rows is not None:
             self._make_ready(batch, self._rows)
-        self._count = 0
 
-    def report(self, batch: Batch) -> NodeReport:
-        self._count = 0 if self._rows is None else self._rows.count()
-        return NodeReport({"emitted": self._count} if self._count else {})
+    def tally(self) -> DataFrame | None:
+        return None if self._rows is None else self._rows.agg(F.lit("emitted").alias("what"), F.count("*").alias("n"))
+
+    @property
+    def _count(self) -> int:
+        return self.tallied.get("emitted", 0)
 
     def release(self) -> None:
         if self._rows is not None:
@@ -93,9 +95,11 @@ class ChangelogSinkOperator(_SinkOperator):
             batch.commit(self.tables(batch.root)[0], lambda: Append(rows), self.node.name, "main")
 
     def _shape(self, frame: DataFrame, batch_id: int) -> DataFrame:
+        if isinstance(self.node, ChangelogSink) and self.node.emit == "net":
+            frame = _newest(frame)
         columns = self._columns(frame)
-        if REASON in frame.columns:
-            columns.append(F.col(REASON).alias("reason"))
+        told = {REASON: "reason", OP: "op", CAUSE: "cause"}
+        columns += [F.col(name).alias(shown) for name, shown in told.items() if name in frame.columns]
         if self._is_of_table():
             columns.append(F.col(VALUE).isNull().alias("deleted"))
         return frame.select(
@@ -133,11 +137,10 @@ class TableSinkOperator(_SinkOperator):
 
     def _shape(self, frame: DataFrame, batch_id: int) -> DataFrame:
         self._frame = frame
-        last = Window.partitionBy(KEY).orderBy(F.desc(PLACE))
         kept = frame.where(~has_null_key(frame))
         # What is out of order in a versioned table changes its history, not what is latest.
         kept = kept.where(F.col(LATEST)) if LATEST in frame.columns else kept
-        newest = kept.withColumn("_rank", F.row_number().over(last)).where(F.col("_rank") == 1)
+        newest = _newest(kept)
         deleted = F.col(VALUE).isNull().alias("_deleted")
         return newest.select(
             *self._columns(frame),
@@ -146,3 +149,9 @@ class TableSinkOperator(_SinkOperator):
             F.col(PLACE).alias("_seq"),
             deleted,
         )
+
+
+def _newest(frame: DataFrame) -> DataFrame:
+    """The last change of each key."""
+    last = Window.partitionBy(KEY).orderBy(F.desc(PLACE), F.desc(SCOPE))
+    return frame.withColumn("_rank", F.row_number().over(last)).where(F.col("_rank") == 1).drop("_rank")

@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StructType
 
 from streams.nodes import StreamTableJoin
+from streams.reasons import EXPIRED, NO_MATCH, NULL_KEY, NULL_VALUE, TOO_LATE
 from streams.spark.columns import to_column
 from streams.spark.flow import (
+    FOUND,
     KEY,
     PLACE,
     REASON,
@@ -24,77 +25,127 @@ from streams.spark.flow import (
     VALUE,
     Flow,
     NodeReport,
-    flat_keys,
     has_null_key,
+    lookup_times,
     struct_fields,
 )
-from streams.spark.key_value_table import KeyValueTableOperator
-from streams.spark.lookup import EXPIRED, FOUND, lookup_latest, lookup_versioned
+from streams.spark.hold import Hold
 from streams.spark.operator import Batch, Operator
-from streams.spark.table_source import VersionedTableSourceOperator
+from streams.spark.table_state import TableState
+from versioned.durations import duration_us
+from versioned.errors import RecordError
+from versioned.identifiers import TableRef
 
 _LOG: Final = logging.getLogger(__name__)
-TableOperator = VersionedTableSourceOperator | KeyValueTableOperator
 
 
 class StreamTableJoinOperator(Operator[StreamTableJoin]):
     """Joins its stream to a table; ``on_expired`` and the join kind decide about records without a match."""
 
-    def __init__(self, node: StreamTableJoin, table: TableOperator) -> None:
+    def __init__(self, node: StreamTableJoin, table: TableState) -> None:
         super().__init__(node)
         self._table = table
+        grace = node.joined.grace
+        self._grace_us = None if grace is None else duration_us(grace)
+        name = node.joined.name or node.name
+        self._hold = None if self._grace_us is None else Hold(node.name, f"{name}_waiting", self._grace_us)
         self._looked_up: DataFrame | None = None
+        self._stream: DataFrame | None = None
         self._is_empty = True
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
         stream = inputs[0]
         self._is_empty = stream.is_empty
-        if self._is_empty:
-            return stream.map(self._unmatched_output)
+        self._stream = stream.frame
         frame = stream.frame
-        self._reject_invalid(batch, frame)
         usable = frame.where(F.col(VALUE).isNotNull())
         keyed = usable.where(~has_null_key(frame))
-        found = self._lookup(keyed, stream).withColumn(KEY, F.struct(*struct_fields(frame, KEY)))
-        if self.node.kind == "left":
-            unkeyed = usable.where(has_null_key(frame)).withColumn(REASON, F.lit("NO_MATCH"))
+        if self._hold is not None:
+            held = self._hold.take(batch, Flow(self._in_time(batch, keyed), {} if stream.is_empty else None))
+            keyed = held.frame
+        if self._is_empty:
+            return stream.map(self._unmatched_output)
+        self._reject_invalid(batch, frame)
+        found = self._table.find_valid(keyed, stream.oldest_us if self._hold is None else None)
+        if self.node.kind == "left" and self._hold is None:
+            unkeyed = usable.where(has_null_key(frame)).withColumn(REASON, F.lit(NO_MATCH))
             found = found.unionByName(unkeyed, allowMissingColumns=True)
-        self._looked_up = found.persist()
-        return Flow(self._joined(self._looked_up), stream.bounds)
+        self._looked_up = self.keep(found)
+        return Flow(self._joined(self._looked_up), stream.bounds if self._hold is None else None)
+
+    def tables(self, root: TableRef) -> list[TableRef]:
+        return [] if self._hold is None else [self._hold.target(root)]
+
+    def answers(self) -> DataFrame:
+        """The batch's answers to records with a key: ``_key _left _us _scope _place _found``."""
+        if self._looked_up is not None and not self._is_empty:
+            found = self._looked_up.where(~has_null_key(self._looked_up))
+        else:
+            assert self._stream is not None
+            found = self._stream.limit(0).withColumn(FOUND, F.lit(None).cast(self._table.value_type))
+        return found.select(KEY, F.col(VALUE).alias("_left"), US, SCOPE, PLACE, FOUND)
+
+    def answer(self, frame: DataFrame, right: Column) -> Column:
+        """The row that the join makes of ``_left`` and a table's value; null where it makes none."""
+        joined = self._pair(frame, F.col("_left"), "_left", right)
+        return F.when(right.isNotNull(), joined) if self.node.kind == "inner" else joined
+
+    def tally(self) -> DataFrame | None:
+        if self._looked_up is None or self._is_empty:
+            return None
+        what = F.lower(F.coalesce(REASON, F.lit("match"))).alias("what")
+        return self._looked_up.groupBy(what).agg(F.count("*").alias("n"))
 
     def report(self, batch: Batch) -> NodeReport:
-        if self._looked_up is None or self._is_empty:
-            return NodeReport()
-        reason = F.coalesce(REASON, F.lit("MATCH"))
-        counts = {
-            row["reason"].lower(): row["count"]
-            for row in self._looked_up.groupBy(reason.alias("reason")).count().collect()
-        }
+        counts = dict(self.tallied)
         expired = counts.get("expired", 0)
         if expired:
             _LOG.warning(
                 "%s: %d of %d lookups were older than the table's history and found nothing; keep history longer or "
                 "choose on_expired.", self.node.name, expired, sum(counts.values()),
             )  # fmt: skip
-            if self.node.joined.on_expired == "side_table":
+            if self.node.joined.on_expired == "side_table" and self._looked_up is not None:
                 batch.reject(self.node.name, self._looked_up.where(F.col(REASON) == EXPIRED), F.lit(EXPIRED))
-        return NodeReport({"accepted": sum(counts.values()), **counts})
+        marks = {}
+        if self._hold is not None:
+            self._refuse_without_key()
+            marks = self._hold.marks(batch)
+        return NodeReport({"accepted": sum(counts.values()), **counts} if counts else {}, marks=marks)
+
+    def write(self, batch: Batch) -> None:
+        if self._hold is not None:
+            self._hold.write(batch)
 
     def release(self) -> None:
-        if self._looked_up is not None:
-            self._looked_up.unpersist()
-            self._looked_up = None
+        super().release()
+        self._looked_up = None
+        if self._hold is not None:
+            self._hold.release()
 
-    def _lookup(self, keyed: DataFrame, stream: Flow) -> DataFrame:
-        keys = struct_fields(keyed, KEY)
-        flat = flat_keys(keyed)
-        if isinstance(self._table, KeyValueTableOperator):
-            table = self._table
-            return lookup_latest(flat, table.stored(), table.batch_changes(), keys, table.keys)
-        oldest = stream.oldest_us
-        if oldest is None:
-            oldest = keyed.agg(F.min(US)).collect()[0][0] or 0
-        return lookup_versioned(flat, self._table.spec, self._table.puts, self._table.has_puts, oldest, keys)
+    def _in_time(self, batch: Batch, keyed: DataFrame) -> DataFrame:
+        """The records that go on; those too late to wait are joined at once, unless the policy rejects them."""
+        if self._grace_us is None or self.node.joined.too_late == "join" or self._is_empty:
+            return keyed
+        before = lookup_times(dict(batch.times_of(self.node.name)))
+        so_far = Window.partitionBy(SCOPE).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
+        timed = keyed.withColumn("_stream_us", F.greatest(before, F.max(US).over(so_far)))
+        too_late = F.col(US) < F.col("_stream_us") - self._grace_us
+        batch.reject(self.node.name, timed.where(too_late), F.lit(TOO_LATE))
+        return timed.where(~too_late).drop("_stream_us")
+
+    def _refuse_without_key(self) -> None:
+        """A null key has no place in the buffer.
+
+        Raises:
+            RecordError: there is one.
+        """
+        assert self._stream is not None
+        lost = self._stream.where(F.col(VALUE).isNotNull() & has_null_key(self._stream))
+        if self.node.kind == "left" and not self._is_empty and lost.limit(1).collect():
+            raise RecordError(
+                f"{self.node.name}: a record has no key, and a left join with grace orders what waits by key. Filter "
+                "such records before the join."
+            )
 
     def _joined(self, found: DataFrame) -> DataFrame:
         keep = found
@@ -105,25 +156,23 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
         return self._output(keep, F.col(FOUND))
 
     def _unmatched_output(self, frame: DataFrame) -> DataFrame:
-        value = self._table.value_type()
+        value = self._table.value_type
         padded = frame.withColumn(REASON, F.lit(None).cast("string"))
         return self._output(padded, F.lit(None).cast(value))
 
     def _output(self, frame: DataFrame, right: Column) -> DataFrame:
-        assert self.node.joiner is not None
-        bindings = {"left": F.col(VALUE), "right": right, "key": F.col(KEY)}
-        names = {"left": struct_fields(frame, VALUE), "right": _names(self._table.value_type())}
-        value = to_column(self.node.joiner, bindings, names | {"key": struct_fields(frame, KEY)})
+        value = self._pair(frame, F.col(VALUE), VALUE, right)
         return frame.select(KEY, value.alias(VALUE), US, SCOPE, PLACE, REASON)
 
+    def _pair(self, frame: DataFrame, left: Column, left_name: str, right: Column) -> Column:
+        assert self.node.joiner is not None
+        bindings = {"left": left, "right": right, "key": F.col(KEY)}
+        names = {"left": struct_fields(frame, left_name), "right": self._table.value_type.names}
+        return to_column(self.node.joiner, bindings, names | {"key": struct_fields(frame, KEY)})
+
     def _reject_invalid(self, batch: Batch, frame: DataFrame) -> None:
-        reason = F.when(F.col(VALUE).isNull(), "NULL_VALUE")
+        reason = F.when(F.col(VALUE).isNull(), NULL_VALUE)
         if self.node.kind == "inner":
-            reason = reason.when(has_null_key(frame), "NULL_KEY")
+            reason = reason.when(has_null_key(frame), NULL_KEY)
         invalid = frame.where(F.col(VALUE).isNull() | (has_null_key(frame) & F.lit(self.node.kind == "inner")))
         batch.reject(self.node.name, invalid, reason)
-
-
-def _names(kind: DataType) -> list[str]:
-    assert isinstance(kind, StructType)
-    return list(kind.names)

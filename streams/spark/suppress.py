@@ -1,23 +1,58 @@
-"""Suppression on Spark (KIP-328): final results of time windows, straight from the window store.
+"""Suppression on Spark (KIP-328, KIP-539).
 
-An unbounded buffer that only lets final results out needs no table of its own: the window store holds the rows, and
-stream time tells which of them become final in a batch.
+*Final results* of unbounded buffers need no table of their own: the window store holds the rows, and stream time tells
+which of them become final in a batch. Every other suppression has a buffer: a Delta table with the key, the value,
+``ts``, ``bufferTime``, ``deadline``, ``arrivedAt`` and ``size`` of each row that waits. What leaves it depends on the
+record before, so each stream-time scope is folded; ``streams.spark.suppress_fold`` runs the driver's own rules.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from typing import Final
 
-from streams.nodes import Suppress
-from streams.spark.flow import Flow, NodeReport
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from streams.nodes import Suppress, WindowedAggregate
+from streams.plan_checks import windowed_ancestor
+from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow, NodeReport, struct_fields
+from streams.spark.kernel import COUNT, OUT, STATE, TOLD, WHAT, fold_groups, told_rows
 from streams.spark.operator import Batch, Operator
-from streams.spark.windowed_aggregate import WindowedAggregateOperator
+from streams.spark.plain_store import PlainStore
+from streams.spark.suppress_fold import (
+    ALARM,
+    ARRIVED_US,
+    BUFFER_US,
+    CLOSED_BY,
+    EMITTED,
+    FIRST_US,
+    FULL,
+    PRIOR,
+    SIZE,
+    SuppressFold,
+)
+from streams.spark.table_state import TableState
+from streams.spark.window_store import END, END_US, START, START_US, WindowStoreOperator
+from suppress.buffer_rules import BufferRule
+from suppress.sizes import SizeOf
+from suppress.suppress_rules import buffer_rule
+from suppress.suppressed import UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
+from versioned.commit import Append, ReplaceWhere, commit, is_missing
+from versioned.durations import duration_us
+from versioned.errors import BufferFullError
+from versioned.identifiers import TableRef, quote
+from versioned.put import read_table
+
+_NEWEST: Final = "newest"
+_CLOSED: Final = "closed_by_wall_clock"
+_DAY_US: Final = 86_400_000_000
 
 
 class FinalResultsOperator(Operator[Suppress]):
     """Lets each window out once, in the batch in which it becomes final."""
 
-    def __init__(self, node: Suppress, windows: WindowedAggregateOperator) -> None:
+    def __init__(self, node: Suppress, windows: WindowStoreOperator) -> None:
         super().__init__(node)
         self._windows = windows
         self._finals: DataFrame | None = None
@@ -30,13 +65,225 @@ class FinalResultsOperator(Operator[Suppress]):
         if not self._windows.survey.accepted:
             return NodeReport()
         emitted = self._final_rows().count()
-        return NodeReport({"suppression-emit-total": emitted} if emitted else {}, self._windows.survey.stream_times)
-
-    def release(self) -> None:
-        if self._finals is not None:
-            self._finals.unpersist()
+        return NodeReport({EMITTED: emitted} if emitted else {}, self._windows.stream_times)
 
     def _final_rows(self) -> DataFrame:
         if self._finals is None:
-            self._finals = self._windows.finals().persist()
+            self._finals = self.keep(self._windows.finals())
         return self._finals
+
+
+class SuppressOperator(Operator[Suppress]):
+    """Holds changes back in a buffer, by event time, by the wall clock, or until windows close.
+
+    Args:
+        node: The suppression.
+        is_looked_up: Whether a join looks into the suppressed table: then what was emitted is kept as a table.
+        default_retention_us: ``suppressed.record.retention.ms`` of the application, in microseconds; None = off.
+    """
+
+    def __init__(self, node: Suppress, is_looked_up: bool, default_retention_us: int | None = None) -> None:
+        super().__init__(node)
+        assert node.suppressed is not None
+        source = windowed_ancestor(node.parents[0])
+        self._windows = None if source is None else source.windows
+        unit_us = 1 if source is None or source.materialized is None else source.materialized.time_resolution.value
+        self.rule: BufferRule = buffer_rule(node.name, node.suppressed, self._windows, unit_us, default_retention_us)
+        self._emitted = PlainStore(f"{node.name}_emitted", f"{node.name}_emitted") if is_looked_up else None
+        self._store_retention_us = _store_retention_us(source)
+        self._batch: Batch | None = None
+        self._input: Flow | None = None
+        self._told: DataFrame | None = None
+        self._is_ready = False
+
+    @property
+    def state(self) -> TableState | None:
+        """What downstream has seen, never what is still held."""
+        return self._emitted
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether the wall clock can make rows leave."""
+        return self.rule.clock == "wall" or self.rule.retention_us is not None
+
+    def tables(self, root: TableRef) -> list[TableRef]:
+        emitted = [] if self._emitted is None else [self._emitted.target(root)]
+        closed = [root.child(f"{self.node.name}_closed")] if self.closes_idle else []
+        return [root.child(self.node.name), *emitted, *closed]
+
+    @property
+    def closes_idle(self) -> bool:
+        """Whether the wall clock can close windows (R117)."""
+        return self.rule.final and self.rule.retention_us is not None
+
+    def closed_windows(self, batch: Batch, keys: list[str]) -> DataFrame | None:
+        """The windows that the wall clock has closed, before this batch or at its start: no record joins them any more.
+
+        The same before and after this batch's commits, so that a replay decides alike.
+
+        Args:
+            batch: The batch.
+            keys: The names of the key's fields, without the window.
+
+        Returns:
+            ``_key``, ``_start_us``, ``_end_us``; None if there is nothing yet.
+        """
+        buffer, *_, marks = self.tables(batch.root)
+        if is_missing(batch.session, buffer):
+            return None
+        columns = [
+            F.struct(*map(quote, keys)).alias(KEY),
+            F.unix_micros(START).alias(START_US),
+            F.unix_micros(END).alias(END_US),
+        ]
+        waited = F.unix_micros("arrivedAt") + F.lit(self.rule.retention_us) <= F.lit(batch.clock_us)
+        due = read_table(batch.session, buffer).where(waited & F.col("value").isNotNull()).select(*columns)
+        if is_missing(batch.session, marks):
+            return due
+        return due.unionByName(read_table(batch.session, marks).select(*columns)).distinct()
+
+    def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
+        self._batch, self._input, self._told = batch, inputs[0], None
+        self._make_ready(batch)
+        works = not inputs[0].is_empty or self._is_due(batch) or self.node.name in batch.drains
+        if works:
+            self._told = self.keep(self._fold(batch, inputs[0]))
+            flow = Flow(told_rows(self._told, "out", OUT).select(*CHANGE))
+        else:
+            flow = Flow(self._nothing(inputs[0].frame), {})
+        if self._emitted is not None:
+            self._emitted.put(batch, flow)
+        return flow
+
+    def report(self, batch: Batch) -> NodeReport:
+        if self._told is None or self._input is None:
+            return NodeReport(alarm_us=batch.alarms.get(self.node.name))
+        counted = self._told.where(F.col(TOLD) == "count").groupBy(WHAT).agg(
+            F.sum(COUNT).alias("sum"), F.min(COUNT).alias("min"), F.max(COUNT).alias("max")
+        )  # fmt: skip
+        newest = self._input.frame.groupBy(F.col(SCOPE)).agg(F.max(US).alias("max"), F.count("*").alias("sum"))
+        told = counted.withColumn(SCOPE, F.lit(None).cast("int")).unionByName(
+            newest.withColumns({WHAT: F.lit(_NEWEST), "min": F.lit(None).cast("long")})
+        )
+        rows = told.collect()
+        full = sorted(row[WHAT] for row in rows if row[WHAT].startswith(FULL))
+        if full:
+            raise BufferFullError(full[0].removeprefix(FULL))
+        times = dict(batch.times_of(self.node.name))
+        for row in rows:
+            if row[WHAT] == _NEWEST:
+                times[row[SCOPE]] = max(row["max"], times.get(row[SCOPE], row["max"]))
+        counts = {r[WHAT]: r["max" if r[WHAT].endswith("_max") else "sum"] for r in rows if r[WHAT] != _NEWEST}
+        alarm = next((row["min"] for row in rows if row[WHAT] == ALARM), None)
+        counts.pop(ALARM, None)
+        counts["accepted"] = counts["input"] = sum(row["sum"] for row in rows if row[WHAT] == _NEWEST)
+        return NodeReport(counts, times, alarm)
+
+    def write(self, batch: Batch) -> None:
+        if self._told is None:
+            return
+        if self._emitted is not None:
+            self._emitted.write(batch)
+        if self.closes_idle and self.tallied.get(_CLOSED):
+            # Before the buffer, which these windows leave: whoever looks finds them in one of the two.
+            batch.commit(self.tables(batch.root)[-1], lambda: self._replace_marks(batch), self.node.name, "closed")
+        batch.commit(self.tables(batch.root)[0], self._replace, self.node.name, "main")
+
+    def tally(self) -> DataFrame | None:
+        if self._told is None or not self.closes_idle:
+            return None
+        return self._just_closed().agg(F.lit(_CLOSED).alias("what"), F.count("*").alias("n"))
+
+    def _just_closed(self) -> DataFrame:
+        assert self._told is not None
+        out = told_rows(self._told, "out", OUT)
+        return out.where(F.col(VALUE).getField(CLOSED_BY) == "wall_clock").select(f"{KEY}.*")
+
+    def _replace_marks(self, batch: Batch) -> ReplaceWhere:
+        """The windows that the wall clock closed, as long as a record could still find them in the window store."""
+        marks = self.tables(batch.root)[-1]
+        slowest = min(batch.times_of(self.node.name).values(), default=-(2**62))
+        kept = F.unix_micros(END) >= F.lit(max(slowest - self._store_retention_us, -(2**62)))
+        together = self._just_closed().unionByName(read_table(batch.session, marks)).distinct()
+        return ReplaceWhere(together.where(kept), "true")
+
+    def _is_due(self, batch: Batch) -> bool:
+        alarm_us = batch.alarms.get(self.node.name)
+        return alarm_us is not None and alarm_us <= batch.clock_us
+
+    def _fold(self, batch: Batch, flow: Flow) -> DataFrame:
+        suppressed = self.node.suppressed
+        assert isinstance(suppressed, (UntilWindowCloses, UntilTimeLimit, UntilWallClockTimeLimit))
+        size_of: SizeOf = suppressed.size_of
+        times = dict(batch.times_of(self.node.name))
+        drains = self.node.name in batch.drains
+        fold = SuppressFold(self.rule, size_of, self._windows, batch.clock_us, times, drains)
+        events = flow.frame.select(KEY, VALUE, OLD, US, SCOPE, PLACE)
+        stored = self._stored(batch, flow.frame)
+        out = self._nothing(flow.frame).schema
+        return fold_groups(events, stored, [SCOPE], fold, out, stored.schema)
+
+    def _nothing(self, frame: DataFrame) -> DataFrame:
+        """No emission, of the type of one."""
+        kind = frame.schema[VALUE].dataType
+        assert isinstance(kind, StructType)
+        if self.rule.final and self.rule.retention_us is not None:
+            kind = StructType([*kind.fields, StructField(CLOSED_BY, StringType())])
+        none = F.lit(None).cast(kind)
+        empty = frame.limit(0).select(KEY, none.alias(VALUE), none.alias(OLD), F.lit(True).alias(LATEST), US)
+        return empty.withColumns({SCOPE: F.lit(0), PLACE: F.array(F.lit(0).cast("long"))}).select(*CHANGE)
+
+    def _stored(self, batch: Batch, frame: DataFrame) -> DataFrame:
+        rows = read_table(batch.session, self.tables(batch.root)[0])
+        return rows.select(
+            F.struct(*(quote(name) for name in struct_fields(frame, KEY))).alias(KEY),
+            F.col("value").alias(VALUE),
+            F.col("_old").alias(OLD),
+            PRIOR,
+            F.unix_micros("ts").alias(US),
+            F.unix_micros("bufferTime").alias(BUFFER_US),
+            F.unix_micros("_firstTime").alias(FIRST_US),
+            F.unix_micros("arrivedAt").alias(ARRIVED_US),
+            F.col("size").alias(SIZE),
+            SCOPE,
+        )
+
+    def _replace(self) -> ReplaceWhere:
+        assert self._told is not None
+        return ReplaceWhere(self._as_rows(told_rows(self._told, "state", STATE)), "true")
+
+    def _as_rows(self, state: DataFrame) -> DataFrame:
+        # A wait may be longer than what is left of SQL's time: then the row is never due.
+        due = F.try_add(BUFFER_US, F.lit(min(self.rule.wait_us, 2**62)).cast("long"))
+        deadline = F.when(due < F.lit(253_402_300_800_000_000), F.timestamp_micros(due))
+        return state.select(
+            f"{KEY}.*",
+            F.col(VALUE).alias("value"),
+            F.timestamp_micros(US).alias("ts"),
+            F.timestamp_micros(BUFFER_US).alias("bufferTime"),
+            deadline.alias("deadline"),
+            F.timestamp_micros(ARRIVED_US).alias("arrivedAt"),
+            F.col(SIZE).alias("size"),
+            F.timestamp_micros(FIRST_US).alias("_firstTime"),
+            F.col(OLD).alias("_old"),
+            PRIOR,
+            SCOPE,
+        )
+
+    def _make_ready(self, batch: Batch) -> None:
+        assert self._input is not None
+        target = self.tables(batch.root)[0]
+        if not self._is_ready and is_missing(batch.session, target):
+            frame = self._input.frame.limit(0)
+            longs = {name: F.lit(0).cast("long") for name in (BUFFER_US, FIRST_US, ARRIVED_US, SIZE)}
+            empty = self._as_rows(frame.withColumns({PRIOR: F.col(OLD), **longs}))
+            commit(target, lambda: Append(empty))
+        if self.closes_idle and not self._is_ready and is_missing(batch.session, self.tables(batch.root)[-1]):
+            keys = self._input.frame.limit(0).select(f"{KEY}.*")
+            commit(self.tables(batch.root)[-1], lambda: Append(keys))
+        self._is_ready = True
+
+
+def _store_retention_us(source: WindowedAggregate | None) -> int:
+    stored = None if source is None or source.materialized is None else source.materialized.retention
+    return _DAY_US if stored is None else min(duration_us(stored), 2**61)

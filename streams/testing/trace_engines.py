@@ -19,6 +19,7 @@ Runner = Callable[[Sequence[Scenario]], Mapping[str, Actual]]
 
 ENGINES: Final = ("driver", "spark")
 _RUNNERS: Final[dict[str, dict[str, Runner]]] = {engine: {} for engine in ENGINES}
+_LOADED: Final[set[str]] = set()
 _SPARK_ADAPTERS: Final = "streams.testing.trace_spark"
 
 
@@ -52,8 +53,9 @@ def runner_of(engine: str, operation: str) -> Runner:
 
 def _load(engine: str) -> None:
     # Loaded only when asked for, so that one engine does not need what the other needs.
-    if _RUNNERS.get(engine):
+    if engine in _LOADED:
         return
+    _LOADED.add(engine)
     from streams.testing import trace_errors
 
     # A plan is refused before any engine sees it.

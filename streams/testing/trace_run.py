@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from streams.driver.driver import OutputRecord, TopologyTestDriver
@@ -12,53 +13,82 @@ from versioned.errors import BufferFullError, ConfigurationError, RecordError, T
 
 _US: Final = 1_000
 
+Scenario = Mapping[str, Any]
+Params = Mapping[str, Any]
+Step = Mapping[str, Any]
+Actual = dict[str, Any]
 #: A look at the driver after a step, for example the size of a buffer.
 Probe = Callable[[TopologyTestDriver], Sequence[int]]
 
 
-def run_topology(
-    scenario: Mapping[str, Any],
-    build: Callable[[], Topology],
-    sinks: Sequence[str],
-    *,
-    probe: Probe | None = None,
-    dropped: Callable[[TopologyTestDriver], int] | None = None,
-    before: Callable[[Mapping[str, Any]], None] | None = None,
-) -> dict[str, Any]:
-    """The actual outcome of a scenario whose steps are records and wall-clock steps.
+@dataclass(frozen=True)
+class TracePlan:
+    """What the ``params`` of a scenario stand for, on any engine.
 
     Args:
-        scenario: With ``steps``.
-        build: Makes the topology; what it refuses is an error at step -1.
-        sinks: Read after each step, in this order; named in the outputs if there are several.
-        probe: Its numbers after each step become ``buffer``.
-        dropped: How many records have been dropped so far, as Kafka counts.
-        before: Told each step before it runs.
+        topology: The plan. Its topics are named as in the steps; keys and values have one field.
+        sinks: The sinks to read, in this order, with their names in the traces.
+        versioned: Whether the resulting table is; ``None`` if that is not asked.
+        probe: Its numbers after each step become ``buffer``; only the driver can look inside.
+        counts_expired: Whether a window that is closed counts as dropped on its own, as Kafka has it.
+        before: Told each step before it runs, on the driver.
     """
+
+    topology: Topology
+    sinks: Mapping[str, str]
+    versioned: bool | None = None
+    probe: Probe | None = None
+    counts_expired: bool = False
+    before: Callable[[Step], None] | None = None
+
+    def dropped(self, driver: TopologyTestDriver) -> int:
+        """How many records the plan's nodes have dropped so far, as Kafka counts."""
+        names = [node.name for node in self.topology]
+        counters = ("skipped", "expired") if self.counts_expired else ("dropped",)
+        return sum(driver.counters(name)[counter] for name in names for counter in counters)
+
+
+#: Builds the plan of a scenario's ``params``; raises what a plan is refused with.
+Planner = Callable[[Params], TracePlan]
+
+
+def plan_or_refusal(planner: Planner, scenario: Scenario) -> TracePlan | Actual:
+    """The plan of a scenario, or its outcome if the plan is refused: an error at step -1."""
     try:
-        driver = TopologyTestDriver(build())
+        return planner(scenario["params"])
     except (TopologyError, ConfigurationError) as refusal:
         return {"outputs": [], "error": {"input_index": -1, "message": str(refusal)}}
-    actual: dict[str, Any] = {"outputs": [], "dropped": [], "buffer": []}
+
+
+def on_driver(planner: Planner) -> Callable[[Scenario], Actual]:
+    """Runs scenarios of one operation on the driver."""
+    return lambda scenario: run_plan(planner, scenario)
+
+
+def run_plan(planner: Planner, scenario: Scenario) -> Actual:
+    """The actual outcome on the driver of a scenario whose steps are records and wall-clock steps."""
+    plan = plan_or_refusal(planner, scenario)
+    if not isinstance(plan, TracePlan):
+        return plan
+    driver = TopologyTestDriver(plan.topology)
+    actual: Actual = {"outputs": [], "dropped": [], "buffer": []}
     drops = 0
     for index, step in enumerate(scenario["steps"]):
-        if before is not None:
-            before(step)
+        if plan.before is not None:
+            plan.before(step)
         try:
             _apply(driver, step)
         except (BufferFullError, RecordError) as failure:
             actual["error"] = {"input_index": index, "message": str(failure)}
             break
-        for sink in sinks:
-            named = {"sink": sink} if len(sinks) > 1 else {}
-            actual["outputs"] += [{"input_index": index, **named, **shown(r)} for r in driver.read_output(sink)]
-        total = driver.total("dropped") if dropped is None else dropped(driver)
+        actual["outputs"] += _outputs(driver, plan, index)
+        total = plan.dropped(driver)
         if total > drops:
             actual["dropped"].append({"input_index": index, "count": total - drops})
         drops = total
-        if probe is not None:
-            actual["buffer"].append([index, *probe(driver)])
-    return actual
+        if plan.probe is not None:
+            actual["buffer"].append([index, *plan.probe(driver)])
+    return actual if plan.versioned is None else {**actual, "versioned": plan.versioned}
 
 
 def shown(record: OutputRecord) -> dict[str, Any]:
@@ -68,10 +98,19 @@ def shown(record: OutputRecord) -> dict[str, Any]:
     if WINDOW_START in key:
         window = {"window_start": key.pop(WINDOW_START) // _US, "window_end": key.pop(WINDOW_END) // _US}
     value = None if record.value is None else next(iter(record.value.values()))
-    return {"key": next(iter(key.values()), None), **window, "value": value, "ts": record.ts_us // _US}
+    # In a packed plan the case stands before the key.
+    return {"key": next(reversed(key.values()), None), **window, "value": value, "ts": record.ts_us // _US}
 
 
-def _apply(driver: TopologyTestDriver, step: Mapping[str, Any]) -> None:
+def _outputs(driver: TopologyTestDriver, plan: TracePlan, index: int) -> list[dict[str, Any]]:
+    found = []
+    for sink, name in plan.sinks.items():
+        named = {"sink": name} if len(plan.sinks) > 1 else {}
+        found += [{"input_index": index, **named, **shown(record)} for record in driver.read_output(sink)]
+    return found
+
+
+def _apply(driver: TopologyTestDriver, step: Step) -> None:
     if "advance_wall_clock_ms" in step:
         driver.advance_wall_clock(f"{step['advance_wall_clock_ms']} ms")
     else:

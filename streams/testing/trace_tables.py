@@ -11,14 +11,11 @@ from streams.driver.suppress import SuppressProcessor
 from streams.functions import cast, coalesce, concat, lit, starts_with, substring_after, substring_before, upper, when
 from streams.kstream import KStream
 from streams.ktable import KTable
-from streams.nodes import Joined, Materialized, Topology
+from streams.nodes import Joined, Materialized
 from streams.rows import Row
-from streams.testing.trace_run import run_topology
+from streams.testing.trace_run import Actual, Params, Planner, Scenario, TracePlan, on_driver
 from streams.testing.trace_windows import KafkaSize, suppressed_of
 from streams.topology import StreamsBuilder
-
-Params = Mapping[str, Any]
-Actual = dict[str, Any]
 
 #: Kafka's bytes of a record that waits for a join: key prefix, time and sequence; then timestamp, offset, partition.
 _WAITING_BYTES: Final = 1 + 8 + 4 + 8 + 8 + 4
@@ -77,19 +74,14 @@ def predicate(spec: Params) -> Callable[[Any], Any]:
     return lambda value: lit(spec["kind"] == "all")
 
 
-def run_stream_table_join(scenario: Params) -> Actual:
+def stream_table_join(params: Params) -> TracePlan:
     """``stream_table_join``."""
-    params = scenario["params"]
-
-    def build() -> Topology:
-        builder = StreamsBuilder()
-        options = Joined() if "grace_ms" not in params else Joined.with_grace_period(ms(params["grace_ms"]))
-        source, right = stream(builder), table(builder, "table", params["table"])
-        join = source.join if params["type"] == "inner" else source.left_join
-        join(right, joined, joined=options, name="join").to_changelog("out")
-        return builder.build()
-
-    return run_topology(scenario, build, ["out"], probe=waiting if "grace_ms" in params else None)
+    builder = StreamsBuilder()
+    options = Joined() if "grace_ms" not in params else Joined.with_grace_period(ms(params["grace_ms"]))
+    source, right = stream(builder), table(builder, "table", params["table"])
+    join = source.join if params["type"] == "inner" else source.left_join
+    join(right, joined, joined=options, name="join").to_changelog("out")
+    return TracePlan(builder.build(), {"out": "out"}, probe=waiting if "grace_ms" in params else None)
 
 
 def waiting(driver: TopologyTestDriver) -> tuple[int, int]:
@@ -105,29 +97,22 @@ def _kafka_bytes(record: Waiting) -> int:
     return _WAITING_BYTES + len(key.key.encode()) + len("stream") + len(value.v.encode())
 
 
-def run_table_table_join(scenario: Params) -> Actual:
+def table_table_join(params: Params) -> TracePlan:
     """``table_table_join``."""
-    params = scenario["params"]
-
-    def build(builder: StreamsBuilder) -> KTable:
-        left, right = (table(builder, side, params[side]) for side in ("left", "right"))
-        join = {"inner": left.join, "left": left.left_join, "outer": left.outer_join}[params["type"]]
-        return join(right, joined, materialized=stored(params.get("materialize"), "result"), name="join")
-
-    return run_table(scenario, build)
+    builder = StreamsBuilder()
+    left, right = (table(builder, side, params[side]) for side in ("left", "right"))
+    join = {"inner": left.join, "left": left.left_join, "outer": left.outer_join}[params["type"]]
+    materialized = stored(params.get("materialize"), "result")
+    return of_table(builder, join(right, joined, materialized=materialized, name="join"))
 
 
-def run_fk_join(scenario: Params) -> Actual:
+def fk_join(params: Params) -> TracePlan:
     """``fk_join``."""
-    params = scenario["params"]
-
-    def build(builder: StreamsBuilder) -> KTable:
-        left, right = (table(builder, side, params[side]) for side in ("left", "right"))
-        join = left.join if params["type"] == "inner" else left.left_join
-        materialized = stored(params.get("materialize"), "result")
-        return join(right, joined, foreign_key=before_bar, materialized=materialized, name="join")
-
-    return run_table(scenario, build)
+    builder = StreamsBuilder()
+    left, right = (table(builder, side, params[side]) for side in ("left", "right"))
+    join = left.join if params["type"] == "inner" else left.left_join
+    materialized = stored(params.get("materialize"), "result")
+    return of_table(builder, join(right, joined, foreign_key=before_bar, materialized=materialized, name="join"))
 
 
 def before_bar(value: Any) -> Any:
@@ -135,56 +120,38 @@ def before_bar(value: Any) -> Any:
     return substring_before(value.v, "|")
 
 
-def run_table(scenario: Params, make: Callable[[StreamsBuilder], KTable]) -> Actual:
-    """A scenario whose result is one table."""
-    versioned: list[bool] = []
-
-    def build() -> Topology:
-        builder = StreamsBuilder()
-        result = make(builder)
-        versioned.append(result.is_versioned)
-        result.to_changelog("out")
-        return builder.build()
-
-    actual = run_topology(scenario, build, ["out"])
-    return {**actual, "versioned": versioned[0]}
+def of_table(builder: StreamsBuilder, result: KTable) -> TracePlan:
+    """A plan whose result is one table."""
+    result.to_changelog("out")
+    return TracePlan(builder.build(), {"out": "out"}, result.is_versioned)
 
 
-def run_table_filter(scenario: Params) -> Actual:
+def table_filter(params: Params) -> TracePlan:
     """``table_filter``, with what is done with the result."""
-    params = scenario["params"]
-    second = {"stream": None, "stream_join": "join", "table_join": "join", "group_count": "count"}[params["downstream"]]
-    versioned: list[bool] = []
-
-    def build() -> Topology:
-        builder = StreamsBuilder()
-        result = unary(table(builder, "table", params["table"]), params, "filter")
-        versioned.append(result.is_versioned)
-        result.to_changelog("out")
-        if params["downstream"] == "stream_join":
-            stream(builder).left_join(result, joined).to_changelog("join")
-        elif params["downstream"] == "table_join":
-            other = table(builder, "other", params["other"])
-            result.outer_join(other, joined).to_changelog("join")
-        elif params["downstream"] == "group_count":
-            result.group_by(lambda value: value.v).count().to_changelog("count")
-        return builder.build()
-
-    actual = run_topology(scenario, build, ["out"] if second is None else ["out", second])
-    return {**actual, "versioned": versioned[0]}
+    builder = StreamsBuilder()
+    result = unary(table(builder, "table", params["table"]), params, "filter")
+    result.to_changelog("out")
+    sinks = ["out"]
+    if params["downstream"] == "stream_join":
+        stream(builder).left_join(result, joined).to_changelog("join")
+        sinks.append("join")
+    elif params["downstream"] == "table_join":
+        other = table(builder, "other", params["other"])
+        result.outer_join(other, joined).to_changelog("join")
+        sinks.append("join")
+    elif params["downstream"] == "group_count":
+        result.group_by(lambda value: value.v).count().to_changelog("count")
+        sinks.append("count")
+    return TracePlan(builder.build(), {sink: sink for sink in sinks}, result.is_versioned)
 
 
-def run_table_aggregate(scenario: Params) -> Actual:
+def table_aggregate(params: Params) -> TracePlan:
     """``table_aggregate``: groups by the text before the bar, aggregates what is behind it."""
-    params = scenario["params"]
-
-    def build(builder: StreamsBuilder) -> KTable:
-        source = table(builder, "table", params["table"])
-        if "pre" in params:
-            source = unary(source, params["pre"], "pre")
-        return aggregated(source, params["agg"])
-
-    return run_table(scenario, build)
+    builder = StreamsBuilder()
+    source = table(builder, "table", params["table"])
+    if "pre" in params:
+        source = unary(source, params["pre"], "pre")
+    return of_table(builder, aggregated(source, params["agg"]))
 
 
 def aggregated(source: KTable, kind: str) -> KTable:
@@ -203,7 +170,10 @@ def aggregated(source: KTable, kind: str) -> KTable:
         plus, minus = _text("{0}+{1}"), _text("{0}-{1}")
         start = {"v": ""}
     return grouped.aggregate(
-        lambda: start, lambda key, value, total: plus(total, value), lambda key, value, total: minus(total, value)
+        lambda: start,
+        lambda key, value, total: plus(total, value),
+        lambda key, value, total: minus(total, value),
+        schema="v STRING",
     )
 
 
@@ -215,29 +185,20 @@ def _text(form: str) -> Callable[[Row, Row], dict[str, str]]:
     return lambda total, part: {"v": form.format(total.v, part.v)}
 
 
-def run_propagation(scenario: Params) -> Actual:
+def propagation(params: Params) -> TracePlan:
     """``propagation``: a chain of operations on a table, and a stream joined to the result."""
-    params = scenario["params"]
+    builder = StreamsBuilder()
+    result = table(builder, "table", params["table"])
+    other = table(builder, "other", params["other"]) if "other" in params else None
     size = KafkaSize(len("table"))
-    versioned: list[bool] = []
-
-    def build() -> Topology:
-        builder = StreamsBuilder()
-        result = table(builder, "table", params["table"])
-        other = table(builder, "other", params["other"]) if "other" in params else None
-        for number, step in enumerate(params["chain"]):
-            result = chained(result, step, other, f"step{number}", size)
-        versioned.append(result.is_versioned)
-        result.to_changelog("table-out")
-        stream(builder).left_join(result, joined).to_changelog("join")
-        return builder.build()
-
+    for number, step in enumerate(params["chain"]):
+        result = chained(result, step, other, f"step{number}", size)
+    # No two nodes may have one name, so the sink of the table cannot be called like its source.
+    result.to_changelog("table-out")
+    stream(builder).left_join(result, joined).to_changelog("join")
     suppresses = any(step["operation"] == "suppress" for step in params["chain"])
-    actual = run_topology(scenario, build, ["table-out", "join"], probe=suppressed if suppresses else None)
-    for output in actual["outputs"]:
-        # No two nodes may have one name, so the sink of the table cannot be called like its source.
-        output["sink"] = "table" if output["sink"] == "table-out" else output["sink"]
-    return actual if not versioned else {**actual, "versioned": versioned[0]}
+    sinks = {"table-out": "table", "join": "join"}
+    return TracePlan(builder.build(), sinks, result.is_versioned, suppressed if suppresses else None)
 
 
 def chained(source: KTable, spec: Params, other: KTable | None, name: str, size: KafkaSize) -> KTable:
@@ -264,11 +225,13 @@ def suppressed(driver: TopologyTestDriver) -> tuple[int, int]:
     return processor.buffered if isinstance(processor, SuppressProcessor) else (0, 0)
 
 
-RUNNERS: Final[dict[str, Callable[[Params], Actual]]] = {
-    "stream_table_join": run_stream_table_join,
-    "table_table_join": run_table_table_join,
-    "fk_join": run_fk_join,
-    "table_filter": run_table_filter,
-    "table_aggregate": run_table_aggregate,
-    "propagation": run_propagation,
+#: What each operation's ``params`` stand for.
+PLANNERS: Final[Mapping[str, Planner]] = {
+    "stream_table_join": stream_table_join,
+    "table_table_join": table_table_join,
+    "fk_join": fk_join,
+    "table_filter": table_filter,
+    "table_aggregate": table_aggregate,
+    "propagation": propagation,
 }
+RUNNERS: Final[Mapping[str, Callable[[Scenario], Actual]]] = {name: on_driver(plan) for name, plan in PLANNERS.items()}

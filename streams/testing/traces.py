@@ -10,6 +10,7 @@ import argparse
 import json
 import logging
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,6 +54,8 @@ def run_scenario(scenario: Scenario, engine: str) -> Actual:
 
 def first_difference(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str | None:
     """What differs first, as text; ``None`` if nothing that counts does."""
+    if "failure" in actual:
+        return f"not run: {actual['failure']}"
     if "ok" in expected:
         # Of a plan that is refused only that it is refused.
         return None if expected["ok"] == actual["ok"] else f"ok: expected {expected['ok']}, got {actual['ok']}"
@@ -63,7 +66,7 @@ def first_difference(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> 
         return f"error at step {error['input_index']}, expected at step {wanted_error['input_index']}"
     failing = wanted_error["input_index"] if wanted_error else None
     for name in COMPARED:
-        if name in expected:
+        if name in expected and name not in actual.get("unseen", ()):
             wanted, got = (_before(_shape(items), failing) for items in (expected[name], actual.get(name)))
             difference = _list_difference(name, wanted, got)
             if difference:
@@ -77,10 +80,17 @@ def differences(scenarios: Sequence[Scenario], outcomes: Mapping[str, Actual]) -
     return {name: difference for name, difference in found.items() if difference is not None}
 
 
+def unseen(outcomes: Mapping[str, Actual]) -> dict[str, int]:
+    """What an engine cannot tell and is not compared: the field, and in how many scenarios."""
+    return dict(Counter(name for actual in outcomes.values() for name in actual.get("unseen", ())))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code: 1 if a scenario failed, 2 if the engine cannot run one."""
     options = _options(arguments)
     scenarios = [scenario for path in options.files for scenario in json.loads(path.read_text(encoding="utf-8"))]
+    if options.engine == "spark":
+        _cut_on_spark(options.batches, options.seed)
     try:
         with _quiet():
             outcomes = run(scenarios, options.engine)
@@ -92,8 +102,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failures = differences(scenarios, outcomes)
     for name, difference in failures.items():
         sys.stdout.write(f"{name}: {difference}\n")
+    for name, count in unseen(outcomes).items():
+        sys.stdout.write(
+            f"The {options.engine} engine does not tell {name} step by step: not compared in {count} scenarios.\n"
+        )
     sys.stdout.write(f"{len(outcomes) - len(failures)} passed, {len(failures)} failed\n")
     return 1 if failures else 0
+
+
+def _cut_on_spark(batches: int, seed: int) -> None:
+    # The driver must run without Spark installed.
+    from streams.testing.trace_packing import Cut
+    from streams.testing.trace_spark import register_all
+
+    register_all(Cut(batches, seed))
 
 
 @contextmanager
@@ -112,6 +134,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m streams.testing.traces", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON lists of scenarios")
     parser.add_argument("--engine", choices=ENGINES, default="driver")
+    parser.add_argument("--batches", type=int, default=1, help="Spark: cut each scenario into so many micro-batches")
+    parser.add_argument("--seed", type=int, default=0, help="Spark: where to cut")
     parser.add_argument("--out", type=Path, help="where the actual outcomes go, as JSON by scenario id")
     return parser.parse_args(arguments)
 

@@ -84,7 +84,15 @@ def test_all_faults_are_told_at_once() -> None:
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [("- a\n- b\n", "list"), ("a: [1\n", "YAML"), ("", "mapping"), ("just text", "str"), (b"\xff\xfe\x00", "YAML")],
+    [
+        ("- a\n- b\n", "list"),
+        ("a: [1\n", "YAML"),
+        ("", "mapping"),
+        ("just text", "str"),
+        (b"\xff\xfe\x00", "YAML"),
+        ("order: arrival\norder: sequence\n", 'the key "order" comes twice'),
+        ("sources: {s: {format: rate}, s: {format: rate}}\n", 'the key "s" comes twice'),
+    ],
 )
 def test_a_file_that_holds_no_settings_is_refused(tmp_path: Path, content: str | bytes, told: str) -> None:
     file = tmp_path / "settings.yaml"

@@ -81,8 +81,8 @@ def _with_options() -> Topology:
 @pytest.mark.parametrize(
     "line",
     [
-        "prices: table of topic prices, key (key), time ts, versioned, history 1 day, grace 1 day, stream time per key, "
-        "late ones to the rejects table",
+        "prices: table of topic prices, key (key), time ts, versioned, history 1 day, grace 1 day, "
+        "stream time per key, late ones to the rejects table",
         "priced: left stream-table join, grace 1 hour, later ones to the rejects table, expired ones dropped, "
         "corrections for 2 hours",
         "checked: left stream-table join, expired ones to the rejects table",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,9 +71,9 @@ def test_two_columns_that_differ_only_by_case_are_refused_with_both() -> None:
         ("sales.rates", "`sales`.`rates`"),
         ("main.sales.rates-eu", "`main`.`sales`.`rates-eu`"),
         ("`sales`.`rates`", "`sales`.`rates`"),
-        ("data/rates", "delta.`data/rates`"),
+        ("/data/rates", "delta.`/data/rates`"),
         ("s3a://bucket/rates", "delta.`s3a://bucket/rates`"),
-        ("data/o`dd", "delta.`data/o``dd`"),
+        ("/data/o`dd", "delta.`/data/o``dd`"),
     ],
 )
 def test_a_target_is_a_path_if_it_has_a_slash_and_else_a_name_of_parts(target: str, sql: str) -> None:
@@ -93,7 +95,14 @@ def test_a_path_that_climbs_or_is_a_pattern_is_refused(target: str) -> None:
 
 
 def test_dots_within_a_path_name_are_no_climbing() -> None:
-    assert TableRef.parse("data/a..b").path == "data/a..b"
+    assert TableRef.parse("/data/a..b").path == "/data/a..b"
+
+
+def test_a_relative_path_is_made_absolute_since_sql_takes_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert TableRef.parse("data/rates").path == str(tmp_path / "data" / "rates")
 
 
 def test_a_reference_is_parsed_as_itself() -> None:
@@ -111,8 +120,8 @@ def test_the_short_name_is_one_plain_word(target: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("target", "child", "sql"),
     [
-        ("data/app", "rates", "delta.`data/app/rates`"),
-        ("data/app/", "rates", "delta.`data/app/rates`"),
+        ("/data/app", "rates", "delta.`/data/app/rates`"),
+        ("/data/app/", "rates", "delta.`/data/app/rates`"),
         ("main.app", "rates", "`main`.`app`.`rates`"),
         ("main.app", "count/suppress", "`main`.`app`.`count_suppress`"),
     ],
@@ -126,6 +135,6 @@ def test_a_node_cannot_climb_out_of_its_application() -> None:
         TableRef.parse("data/app").child("../other")
 
 
-@pytest.mark.parametrize("target", ["sales.rates", "data/rates"])
+@pytest.mark.parametrize("target", ["sales.rates", "/data/rates"])
 def test_a_reference_is_shown_as_it_was_written(target: str) -> None:
     assert str(TableRef.parse(target)) == target

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from versioned import faults
+from versioned.commit import history, own_details
 from versioned.errors import RetentionError
 from versioned.spec import VersionedTableSpec
 from versioned.table import VersionedTable
@@ -167,3 +168,16 @@ def test_optimize_and_vacuum_change_no_row(purged: tuple[VersionedTable, dict[st
     table.vacuum()
     assert _seen(table.rows()) == before
     assert table.stream_times() == {0: 1_000_000_000}
+
+
+def test_the_newest_commit_tells_stream_time_even_if_only_upkeep_comes(spark: SparkSession, tmp_path: Path) -> None:
+    # Delta forgets old commits after a month, and with them whatever only they said.
+    table = _create(spark, tmp_path / "t")
+    _put(table, spark, ("a", "x", 10))
+    _put(table, spark, ("b", "y", 20))
+    table.optimize(current=True)
+    newest = history(spark, table.target, 1)[0]
+    assert newest["operation"] == "OPTIMIZE"
+    said = own_details(newest)
+    assert said is not None
+    assert said["details"]["streamTimes"] == {"0": 20_000_000}

@@ -1,0 +1,130 @@
+"""``versioned``: the command line of the library. ``versioned --help`` lists the commands.
+
+It ends with code 0 if all went well, 1 if something failed, 2 for wrong usage or configuration, 3 for problems in the
+data. It runs by itself, and by ``spark-submit jobs/cli.py ...`` with the settings that spark-submit was given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jobs.cli_conf import conf
+from jobs.cli_shared import (
+    AsJson,
+    Config,
+    DryRunFlag,
+    Sets,
+    Work,
+    commands,
+    echo_json,
+    progress,
+    quiet_session,
+    sets_of,
+)
+from jobs.cli_tables import table
+from jobs.exit_codes import BAD_DATA
+from jobs.job_plan import plan_of
+from jobs.settings import load, read
+from jobs.strict import validated
+from streams.nodes import Topology
+
+if TYPE_CHECKING:
+    from jobs.settings import JobSettings
+    from streams.spark import BatchReport
+
+app = commands("Versioned tables and suppression for Spark on Delta Lake.")
+app.add_typer(conf, name="conf")
+app.add_typer(table, name="table")
+
+
+@app.command()
+def run(
+    config: Config, work: Work = Path(), sets: Sets = None, dry_run: DryRunFlag = False, json: AsJson = False
+) -> None:
+    """Run an application from its settings; with --json, a line per batch and one about the tables."""
+    settings = load(config, None, sets_of(sets))
+    plan = plan_of(settings)
+    if dry_run:
+        from jobs.dry_run import dry_run as tried
+
+        found = tried(settings, plan, work)
+        echo_json(found.to_json()) if json else typer.echo(str(found))
+        return
+    _run(settings, plan, work, json)
+
+
+@app.command()
+def describe(
+    config: Config,
+    sets: Sets = None,
+    svg: Annotated[Path | None, typer.Option("--svg", help="Draw the plan into this file.")] = None,
+) -> None:
+    """Print the plan of an application: every node with its options, windows and buffers."""
+    plan = plan_of(load(config, None, sets_of(sets)))
+    typer.echo(plan.describe())
+    if svg is not None:
+        svg.write_text(plan.to_svg(), encoding="utf-8")
+
+
+@app.command()
+def maintain(
+    config: Config, work: Work = Path(), sets: Sets = None, dry_run: DryRunFlag = False, json: AsJson = False
+) -> None:
+    """Check, purge, compact and vacuum the tables of an application; code 3 if rows break an invariant."""
+    from jobs.maintenance import MaintainSettings, Upkeep, tables_below
+    from jobs.maintenance import maintain as looked_after
+
+    settings = validated(MaintainSettings, read(config, None, sets_of(sets)))
+    folders = tables_below(work / settings.root, settings.tables)
+    if dry_run:
+        for folder in folders:
+            echo_json({"table": folder.name}) if json else typer.echo(folder)
+        return
+    with progress() as shown:
+        bar = shown.add_task("tables", total=len(folders))
+
+        def tell(kept: Upkeep) -> None:
+            shown.advance(bar)
+            echo_json(kept.to_json()) if json else typer.echo(str(kept))
+
+        kept = looked_after(quiet_session("maintain"), settings, work, tell)
+    if any(table.broken for table in kept):
+        raise typer.Exit(BAD_DATA)
+
+
+def _run(settings: JobSettings, plan: Topology, work: Path, json: bool) -> None:
+    from jobs.progress import HEADER, batch_line, tables_of
+    from jobs.run import application, told
+
+    reports: list[BatchReport] = []
+    with progress() as shown:
+        bar = shown.add_task("starting Spark", total=None)
+
+        def show(report: BatchReport) -> None:
+            reports.append(report)
+            echo_json(asdict(report)) if json else typer.echo(batch_line(report))
+            done = f"{len(reports)} batches, {sum(past.records for past in reports):,} records"
+            shown.update(bar, description=done)
+
+        app = application(quiet_session(settings.application), settings, plan, work.resolve(), show)
+        if not json:
+            typer.echo(HEADER)
+        app.run(settings.trigger)
+    if not json:
+        told(app, settings, work, reports)
+        return
+    rows: dict[str, Any] = {name: frame.count() for name, frame in tables_of(app).items()}
+    echo_json({"application": settings.application, "root": str(app.root), "tables": rows})
+
+
+def main() -> None:
+    """The command ``versioned``."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""``versioned conf``: check settings, show what is in effect, write the schemas."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+
+from jobs.cli_shared import AsJson, Config, Sets, commands, echo_json, sets_of
+from jobs.config_schema import FOLDER, KINDS, checked, schema_of, write
+from jobs.exit_codes import WRONG_SETTINGS
+from jobs.job_plan import plan_of
+from jobs.settings import JobSettings, read
+from jobs.shown import shown
+from versioned.errors import ConfigurationError, TopologyError
+
+conf = commands("Check and show settings.")
+
+
+@conf.command()
+def check(
+    files: Annotated[list[Path], typer.Argument(help="Files with settings, of any kind.")],
+    sets: Sets = None,
+    json: AsJson = False,
+) -> None:
+    """Check files with settings, plans included; code 2 if one is wrong."""
+    faults = {str(file): _fault(file, sets_of(sets)) for file in files}
+    if json:
+        echo_json([{"file": file, "ok": fault is None, "error": fault} for file, fault in faults.items()])
+    else:
+        for file, fault in faults.items():
+            typer.echo(f"{file}: right" if fault is None else f"{file}: {fault}", err=fault is not None)
+    if any(faults.values()):
+        raise typer.Exit(WRONG_SETTINGS)
+
+
+@conf.command()
+def show(config: Config, sets: Sets = None, json: AsJson = False) -> None:
+    """Print the effective settings: file, environment and --set together, with defaults, without secrets."""
+    said = shown(checked(read(config, None, sets_of(sets))))
+    if json:
+        echo_json(said)
+    else:
+        typer.echo(yaml.safe_dump(said, sort_keys=False, width=120, allow_unicode=True).rstrip())
+
+
+@conf.command()
+def schema(
+    kind: Annotated[str | None, typer.Argument(help=f"Print one: {', '.join(KINDS)}. Without it, write all.")] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder to write them into.")] = FOLDER,
+) -> None:
+    """JSON schemas of the settings, for editors."""
+    if kind is None:
+        typer.echo("\n".join(map(str, write(out))))
+    elif kind not in KINDS:
+        raise ConfigurationError(f'There are no settings of kind "{kind}". Allowed: {", ".join(KINDS)}')
+    else:
+        echo_json(schema_of(kind))
+
+
+def _fault(file: Path, sets: dict[str, str]) -> str | None:
+    try:
+        settings = checked(read(file, None, sets))
+        if isinstance(settings, JobSettings):
+            plan_of(settings)
+    except (ConfigurationError, TopologyError) as error:
+        return str(error)
+    return None

@@ -1,0 +1,95 @@
+"""What the commands of the command line share: options, output, and how they end."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
+from typer.core import TyperGroup
+
+from jobs.exit_codes import EXPECTED, exit_code, reason
+from versioned.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOGGING: Final = Path(__file__).parents[1] / "conf" / "log4j2.properties"
+
+Config = Annotated[Path, typer.Option("--config", "-c", help="The YAML file with the settings.")]
+Work = Annotated[Path, typer.Option("--work", "-w", help="Folder of the input and the tables.")]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="One setting by its path: trigger=10s. Wins over file and environment."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+DryRunFlag = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
+
+
+class Commands(TyperGroup):
+    """Commands that end with the project's exit codes when something expected goes wrong."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except EXPECTED as error:
+            typer.echo(reason(error), err=True)
+            raise typer.Exit(exit_code(error)) from None
+
+
+def commands(told: str) -> typer.Typer:
+    """A group of commands."""
+    return typer.Typer(cls=Commands, help=told, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+def sets_of(said: list[str] | None) -> dict[str, str]:
+    """Settings of the command line by their path.
+
+    >>> sets_of(["trigger=10 seconds", "sources.s.options.startingOffsets=a=b"])
+    {'trigger': '10 seconds', 'sources.s.options.startingOffsets': 'a=b'}
+    """
+    return pairs_of(said, "--set")
+
+
+def pairs_of(said: list[str] | None, option: str) -> dict[str, str]:
+    """Names and values of an option that is written as ``name=value``.
+
+    Raises:
+        ConfigurationError: one of them has no ``=``.
+    """
+    pairs = [text.partition("=") for text in said or []]
+    for name, equals, _ in pairs:
+        if not equals or not name.strip():
+            raise ConfigurationError(f"{option} {name}: write it as name=value.")
+    return {name.strip(): value for name, _, value in pairs}
+
+
+def echo_json(value: Any) -> None:
+    """One JSON document in one line."""
+    typer.echo(json.dumps(value, default=str))
+
+
+def progress() -> Progress:
+    """A bar on the terminal for long work; none where nobody would see it, and results for a pipe stay out of it."""
+    console = Console(stderr=True)
+    return Progress(
+        SpinnerColumn(),
+        *Progress.get_default_columns()[:2],
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+        # What is printed meanwhile goes above the bar, but only if it goes to the terminal anyway.
+        redirect_stdout=sys.stdout.isatty(),
+    )
+
+
+def quiet_session(name: str) -> SparkSession:
+    """A session whose own log shows errors only; the command prints what there is to know."""
+    from jobs.session import build_session
+
+    return build_session(name, {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"})

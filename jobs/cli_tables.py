@@ -1,0 +1,103 @@
+"""``versioned table``: make a versioned table, and ask it along valid time."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import typer
+import yaml
+
+from jobs.cli_shared import AsJson, DryRunFlag, commands, echo_json, pairs_of, quiet_session
+from jobs.tables import described, instant_of, json_rows, keys_frame, opened, place_of, promise
+from versioned.durations import Resolution
+from versioned.spec import VersionedTableSpec
+from versioned.table import VersionedTable
+
+table = commands("Make and read versioned tables.")
+
+Target = Annotated[str, typer.Argument(help='A path (with a "/") or a catalog name.')]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="At most this many rows.")]
+
+
+@table.command()
+def create(
+    target: Target,
+    schema: Annotated[str, typer.Option("--schema", help='Keys and values as DDL: "item STRING, price DOUBLE".')],
+    keys: Annotated[str, typer.Option("--keys", help="Key columns, separated by commas.")],
+    history_retention: Annotated[str, typer.Option("--history-retention", help='For example "30 days".')],
+    grace: Annotated[
+        str | None, typer.Option("--grace", help="How late a record may be; default: all history.")
+    ] = None,
+    time_scope: Annotated[Literal["partition", "store", "key"], typer.Option("--time-scope")] = "partition",
+    time_resolution: Annotated[
+        Literal["microsecond", "millisecond"], typer.Option("--time-resolution")
+    ] = "microsecond",
+    dry_run: DryRunFlag = False,
+    json: AsJson = False,
+) -> None:
+    """Make an empty versioned table."""
+    spark = quiet_session("table create")
+    options: dict[str, Any] = {
+        "keys": tuple(name.strip() for name in keys.split(",")),
+        "history_retention": history_retention,
+        "grace": grace,
+        "time_scope": time_scope,
+        "time_resolution": Resolution[time_resolution.upper()],
+    }
+    if dry_run:
+        columns = spark.createDataFrame([], schema).columns
+        spec = VersionedTableSpec.of(values=[name for name in columns if name not in options["keys"]], **options)
+        _tell({"table": target, **promise(spec), "created": False}, json)
+        return
+    made = VersionedTable.create(spark, place_of(target), schema, **options)
+    _tell({"table": str(made.target), **promise(made.spec), "created": True}, json)
+
+
+@table.command()
+def describe(target: Target, json: AsJson = False) -> None:
+    """What a table promises and holds: keys, retention, versions, stream times, horizon."""
+    _tell(described(opened(quiet_session("table describe"), target)), json)
+
+
+@table.command("as-of")
+def as_of(
+    target: Target,
+    instant: Annotated[str, typer.Argument(help="In ISO form, such as 2013-01-02T12:00:00Z; UTC without a zone.")],
+    limit: Limit = 40,
+    json: AsJson = False,
+) -> None:
+    """The version of each key that was valid at an instant."""
+    at = instant_of(instant)
+    asked = opened(quiet_session("table as-of"), target)
+    _show(asked.as_of(at).orderBy(*asked.spec.keys), limit, json)
+
+
+@table.command()
+def history(
+    target: Target,
+    key: Annotated[list[str] | None, typer.Option("--key", help="A key column and its value: item=tea.")] = None,
+    start: Annotated[str | None, typer.Option("--from", help="Versions valid at or after this instant.")] = None,
+    end: Annotated[str | None, typer.Option("--until", help="Versions valid at or before this instant.")] = None,
+    limit: Limit = 40,
+    json: AsJson = False,
+) -> None:
+    """The versions of a key, or of all, in order of time."""
+    bounds = [None if said is None else instant_of(said) for said in (start, end)]
+    said = pairs_of(key, "--key")
+    asked = opened(quiet_session("table history"), target)
+    _show(asked.history(keys_frame(asked, said), *bounds), limit, json)
+
+
+def _tell(said: dict[str, Any], json: bool) -> None:
+    if json:
+        echo_json(said)
+    else:
+        typer.echo(yaml.safe_dump(said, sort_keys=False, width=120).rstrip())
+
+
+def _show(frame: Any, limit: int, json: bool) -> None:
+    if not json:
+        frame.show(limit, truncate=False)
+        return
+    for row in json_rows(frame, limit):
+        echo_json(row)

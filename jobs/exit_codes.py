@@ -1,0 +1,61 @@
+"""How programs end: 0 done, 1 failed, 2 wrong usage or configuration, 3 problems in the data."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pyspark.errors import PySparkException
+
+from versioned import errors
+from versioned.errors import VersionedError
+
+DONE: Final = 0
+FAILED: Final = 1
+WRONG_SETTINGS: Final = 2
+BAD_DATA: Final = 3
+
+#: What a program expects may go wrong; anything else is a bug and keeps its traceback.
+EXPECTED: Final = (VersionedError, PySparkException)
+
+_CODES: Final[tuple[tuple[type[VersionedError], int], ...]] = (
+    (errors.ConfigurationError, WRONG_SETTINGS),
+    (errors.TopologyError, WRONG_SETTINGS),
+    (errors.NotAVersionedTableError, WRONG_SETTINGS),
+    (errors.RecordError, BAD_DATA),
+    (errors.SchemaError, BAD_DATA),
+    (errors.InvariantError, BAD_DATA),
+)
+_TITLES: Final = {FAILED: "Failed", WRONG_SETTINGS: "Wrong settings", BAD_DATA: "Problem in the data"}
+#: Spark passes on what failed in a batch as text only.
+_TOLD: Final = re.compile(r"^(?:versioned\.errors\.)(\w+): (.+?)(?:\n\s*\n|\n\tat |\Z)", re.MULTILINE | re.DOTALL)
+
+
+def exit_code(error: BaseException) -> int:
+    """The code with which a program ends after an error.
+
+    >>> exit_code(errors.ConfigurationError("trigger: unknown key")), exit_code(errors.CommitError("lost"))
+    (2, 1)
+    """
+    kind = _original(error)[0]
+    return next((code for known, code in _CODES if issubclass(kind, known)), FAILED)
+
+
+def reason(error: BaseException) -> str:
+    """What a person reads: the library's own words, also if the error came through Spark.
+
+    >>> reason(errors.ConfigurationError("trigger: unknown key"))
+    'Wrong settings: trigger: unknown key'
+    """
+    return f"{_TITLES[exit_code(error)]}: {_original(error)[1]}"
+
+
+def _original(error: BaseException) -> tuple[type[BaseException], str]:
+    """The kind and words of an error; of the one in a micro-batch, if Spark wraps it."""
+    if not isinstance(error, PySparkException):
+        return type(error), str(error)
+    found = _TOLD.search(str(error))
+    kind = getattr(errors, found[1], None) if found else None
+    if found is None or not isinstance(kind, type) or not issubclass(kind, VersionedError):
+        return type(error), error.getMessage() or str(error)
+    return kind, found[2].strip()

@@ -1,0 +1,61 @@
+"""The plan of a job: declared in its settings, or built by the function that they name. Needs no Spark."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any, Final
+
+from jobs.named_function import named_function
+from jobs.plan import build
+from jobs.settings import JobSettings
+from jobs.strict import at, nearest
+from streams.nodes import GlobalTableSource, StreamSource, TableSource, Topology
+from versioned.errors import ConfigurationError
+
+_SOURCES: Final = (StreamSource, TableSource, GlobalTableSource)
+
+
+def plan_of(settings: JobSettings) -> Topology:
+    """The plan that the settings declare, or that the function they name builds from their ``plan_settings``.
+
+    Raises:
+        ConfigurationError: a step or an option is wrong; there is no such function, or it does not take these
+            settings; or topics and sources do not belong to each other. The message names the path.
+        TopologyError: a plan that can never work; the message names the step.
+    """
+    plan = _called(settings.plan, settings) if isinstance(settings.plan, str) else build(settings.plan)
+    topics = {node.topic: node.name for node in plan if isinstance(node, _SOURCES)}
+    for topic, name in topics.items():
+        if topic not in settings.sources:
+            raise ConfigurationError(
+                f'plan.{name}.topic: "{topic}" has no source{nearest(topic, list(settings.sources))}'
+            )
+    for name in settings.sources:
+        if name not in topics:
+            raise ConfigurationError(f"sources.{name}: nothing in the plan reads it{nearest(name, list(topics))}")
+    return plan
+
+
+def _called(name: str, settings: JobSettings) -> Topology:
+    with at("plan"):
+        function = named_function(name)
+    try:
+        inspect.signature(function).bind(**settings.plan_settings)
+    except TypeError as error:
+        allowed = ", ".join(inspect.signature(function).parameters)
+        raise ConfigurationError(f"plan_settings: {error}. {name} takes: {allowed}") from error
+    plan = function(**settings.plan_settings)
+    if not isinstance(plan, Topology):
+        raise ConfigurationError(f"plan: {name} gives {type(plan).__name__}, not a topology: end it with build().")
+    return plan
+
+
+def picture_of(settings: JobSettings) -> Callable[..., Any] | None:
+    """What draws a finished run: the function ``draw`` beside the one that builds the plan, if there is one."""
+    if not isinstance(settings.plan, str):
+        return None
+    draw: Callable[..., Any] | None
+    draw = getattr(importlib.import_module(settings.plan.split(":")[0]), "draw", None)
+    return draw

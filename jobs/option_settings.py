@@ -1,0 +1,168 @@
+"""Options of the steps of a plan as settings: expressions, stores, windows, buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
+
+from jobs.named_function import check_function_name
+from jobs.plan_expressions import ROW, SIDES, parse
+from jobs.strict import Bytes, DurationSetting, Instant, Names, Number, Strict
+from streams.options import LatePolicy, TimeScope
+
+#: A function of a Python module, ``module:function``, for what an expression cannot say.
+FunctionName = Annotated[
+    str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"), AfterValidator(check_function_name)
+]
+
+
+def _readable(names: tuple[str, ...], *, field: bool = False) -> Callable[[Any], Any]:
+    def check(said: Any) -> Any:
+        # Faults of one expression are found with those of all others, before any step is built.
+        parse(said, names, field=field)
+        return said
+
+    return check
+
+
+def _schema(names: tuple[str, ...]) -> WithJsonSchema:
+    told = f"An expression over {', '.join(names)}, or a constant"
+    return WithJsonSchema({"type": ["string", "number", "boolean", "null"], "description": told})
+
+
+def _row_form(said: Any) -> str:
+    return "fields" if isinstance(said, dict) else "one"
+
+
+def _key_form(said: Any) -> str:
+    return "list" if isinstance(said, (list, tuple)) else _row_form(said)
+
+
+Condition = Annotated[Any, AfterValidator(_readable(ROW)), _schema(ROW)]
+Operand = Annotated[Any, AfterValidator(_readable(ROW, field=True)), _schema(ROW)]
+SideExpression = Annotated[Any, AfterValidator(_readable(SIDES)), _schema(SIDES)]
+#: A row: a mapping of fields, or an expression that gives one; a single value becomes a row of one field.
+RowOf = Annotated[
+    Annotated[dict[str, Condition], Field(min_length=1), Tag("fields")] | Annotated[Operand, Tag("one")],
+    Discriminator(_row_form),
+]
+JoinedRow = Annotated[
+    Annotated[dict[str, SideExpression], Field(min_length=1), Tag("fields")] | Annotated[SideExpression, Tag("one")],
+    Discriminator(_row_form),
+]
+#: A key: a row, or a list of the fields of the value that it is made of.
+KeyOf = Annotated[
+    Annotated[dict[str, Condition], Field(min_length=1), Tag("fields")]
+    | Annotated[Names, Field(min_length=1), Tag("list")]
+    | Annotated[Operand, Tag("one")],
+    Discriminator(_key_form),
+]
+
+
+class VersionedStore(Strict):
+    """A table that keeps versions (``Materialized.versioned``)."""
+
+    kind: Literal["versioned"]
+    history_retention: DurationSetting
+    name: str | None = None
+    grace: DurationSetting | None = None
+    segment_interval: DurationSetting | None = None
+    time_scope: TimeScope = "partition"
+    time_resolution: Literal["microsecond", "millisecond"] = "microsecond"
+    late_policy: LatePolicy = "drop"
+
+
+class KeyValueStore(Strict):
+    """The latest value per key (``Materialized.key_value``)."""
+
+    kind: Literal["key_value"]
+    name: str | None = None
+
+
+class WindowStore(Strict):
+    """Windows, kept so long after their end; without a retention for ever (``Materialized.with_retention``)."""
+
+    kind: Literal["window"]
+    name: str | None = None
+    retention: DurationSetting | None = None
+
+
+Store = Annotated[VersionedStore | KeyValueStore | WindowStore, Field(discriminator="kind")]
+
+
+class _Windows(Strict):
+    grace: DurationSetting | None = None
+    late_policy: LatePolicy = "drop"
+
+
+class Tumbling(_Windows):
+    """Windows of a fixed size, one after the other."""
+
+    kind: Literal["tumbling"]
+    size: DurationSetting
+
+
+class Hopping(_Windows):
+    """Windows of a fixed size, a new one every ``advance``."""
+
+    kind: Literal["hopping"]
+    size: DurationSetting
+    advance: DurationSetting
+
+
+class Sliding(_Windows):
+    """Windows around records at most ``difference`` apart."""
+
+    kind: Literal["sliding"]
+    difference: DurationSetting
+
+
+class Session(_Windows):
+    """Records at most ``gap`` apart."""
+
+    kind: Literal["session"]
+    gap: DurationSetting
+
+
+class Unlimited(_Windows):
+    """One window that never closes, from ``start`` on; from the epoch if not given."""
+
+    kind: Literal["unlimited"]
+    start: Instant | None = None
+
+
+AnyWindows = Annotated[Tumbling | Hopping | Sliding | Session | Unlimited, Field(discriminator="kind")]
+
+
+class Within(Strict):
+    """How far apart two records of a stream-stream join may be (``JoinWindows``)."""
+
+    difference: DurationSetting | None = None
+    before: DurationSetting | None = None
+    after: DurationSetting | None = None
+    grace: DurationSetting | None = None
+
+    @model_validator(mode="after")
+    def _says_how_far(self) -> Within:
+        if self.difference is None and (self.before is None or self.after is None):
+            raise ValueError("give difference, or before and after")
+        return self
+
+
+class Buffer(Strict):
+    """The bounds of a suppression buffer and what happens when it is full; ``{}`` is unbounded."""
+
+    max_records: Annotated[Number, Field(ge=0)] | None = None
+    max_bytes: Annotated[Bytes, Field(ge=0)] | None = None
+    when_full: Literal["emit_early", "shut_down", "spill"] | None = None
+
+    @model_validator(mode="after")
+    def _says_what_then(self) -> Buffer:
+        bounded = self.max_records is not None or self.max_bytes is not None
+        if bounded and self.when_full is None:
+            raise ValueError("a bound needs when_full: emit_early, shut_down or spill")
+        if self.when_full is not None and not bounded:
+            raise ValueError("when_full needs a bound: max_records or max_bytes")
+        return self

@@ -1,0 +1,132 @@
+"""Options of declared steps as the DSL's values: stores, windows, suppressions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobs.option_settings import (
+    Buffer,
+    Hopping,
+    KeyValueStore,
+    Session,
+    Sliding,
+    Tumbling,
+    Unlimited,
+    VersionedStore,
+    WindowStore,
+    Within,
+)
+from jobs.plan_settings import TimeLimitStep, WallClockStep, WindowClosesStep
+from jobs.strict import at
+from streams.options import Materialized
+from suppress.buffer_config import BufferConfig, EagerBufferConfig, StrictBufferConfig
+from suppress.suppressed import Suppressed
+from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+from versioned.durations import Resolution, instant_us
+
+
+def store_of(store: VersionedStore | KeyValueStore | WindowStore | None) -> Materialized | None:
+    """How a step's table is stored.
+
+    Raises:
+        ConfigurationError: a duration is not allowed.
+    """
+    if store is None:
+        return None
+    with at("store"):
+        if isinstance(store, KeyValueStore):
+            return Materialized.key_value(store.name)
+        if isinstance(store, WindowStore):
+            return Materialized.key_value(store.name).with_retention(store.retention)
+        return Materialized.versioned(
+            store.history_retention,
+            name=store.name,
+            grace=store.grace,
+            segment_interval=store.segment_interval,
+            time_scope=store.time_scope,
+            time_resolution=Resolution[store.time_resolution.upper()],
+            late_policy=store.late_policy,
+        )
+
+
+def windows_of(said: Tumbling | Hopping | Sliding | Session | Unlimited) -> Windows:
+    """The windows of an aggregate.
+
+    Raises:
+        ConfigurationError: a duration is not allowed.
+    """
+    with at("windowed_by"):
+        windows = _windows(said)
+        return windows if said.grace is None else windows.grace(said.grace)
+
+
+def _windows(said: Any) -> Windows:
+    if isinstance(said, Tumbling):
+        return TimeWindows.of(said.size)
+    if isinstance(said, Hopping):
+        return TimeWindows.of(said.size).advance_by(said.advance)
+    if isinstance(said, Sliding):
+        return SlidingWindows.of_time_difference_with_no_grace(said.difference)
+    if isinstance(said, Session):
+        return SessionWindows.of(said.gap)
+    unlimited = UnlimitedWindows.of()
+    return unlimited if said.start is None else unlimited.start_on(instant_us(said.start))
+
+
+def join_windows_of(said: Within) -> JoinWindows:
+    """How far apart two records of a join may be.
+
+    Raises:
+        ConfigurationError: before and after together are negative, or the grace is.
+    """
+    with at("within"):
+        # One of the three is always given; before and after win over the difference.
+        windows = JoinWindows.of(said.difference or "0 seconds")
+        if said.after is not None and said.before is not None:
+            windows = JoinWindows.of(max(said.before, said.after)).before(said.before).after(said.after)
+        elif said.before is not None:
+            windows = windows.before(said.before)
+        elif said.after is not None:
+            windows = windows.after(said.after)
+        return windows if said.grace is None else windows.grace(said.grace)
+
+
+def suppressed_of(step: WindowClosesStep | TimeLimitStep | WallClockStep) -> Suppressed:
+    """What a suppression waits for.
+
+    Raises:
+        ConfigurationError: a duration is not allowed, or options that do not go together.
+        TopologyError: final results with an eager buffer.
+    """
+    buffer = buffer_of(step.buffer)
+    if isinstance(step, WindowClosesStep):
+        return Suppressed.until_window_closes(
+            buffer,  # type: ignore[arg-type]  # an eager one is refused there, with the remedy
+            size_of=step.size_of,
+            close_idle=step.close_idle,
+            retention=step.retention,
+        )
+    if isinstance(step, WallClockStep):
+        return Suppressed.until_wall_clock_time_limit(step.wait, buffer, size_of=step.size_of, retention=step.retention)
+    return Suppressed.until_time_limit(
+        step.wait,
+        buffer,
+        timer=step.timer,
+        max_age=step.max_age,
+        clock=step.clock,
+        size_of=step.size_of,
+        retention=step.retention,
+    )
+
+
+def buffer_of(said: Buffer) -> StrictBufferConfig | EagerBufferConfig:
+    """The buffer that a suppression holds its rows in.
+
+    >>> buffer_of(Buffer(max_records=100, when_full="spill"))
+    StrictBufferConfig(max_records=100, max_bytes=None, when_full='spill')
+    """
+    if said.when_full is None:
+        return BufferConfig.unbounded()
+    if said.when_full == "emit_early":
+        return EagerBufferConfig(said.max_records, said.max_bytes)
+    return StrictBufferConfig(said.max_records, said.max_bytes, said.when_full)

@@ -1,0 +1,61 @@
+"""Rows, keys and conditions of declared steps as functions that the DSL takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jobs.plan_expressions import ROW, SIDES, Known, parse
+from jobs.strict import at
+from streams.fields import value_fields
+from streams.key_fields import key_fields
+from streams.nodes import Node
+
+#: A function without arguments: what it gives has been read from settings.
+Constant = Callable[[], Any]
+
+
+def row_of(path: str, said: Any, node: Node) -> Constant:
+    """A condition, a row, a key or a value over the records of one step.
+
+    Args:
+        path: The setting's path below its step.
+        said: A mapping of fields to expressions, a tuple of fields of the value, or one expression.
+        node: What is read: its fields are known, as far as the plan tells.
+
+    Raises:
+        ConfigurationError: an expression is wrong, or names a field that is not there.
+    """
+    return _function(path, said, ROW, {"key": key_fields(node), "value": value_fields(node)}, field=True)
+
+
+def condition_of(path: str, said: Any, node: Node) -> Constant:
+    """As :func:`row_of`, but a name alone is no field: ``where: delayed`` is more likely a slip."""
+    return _function(path, said, ROW, {"key": key_fields(node), "value": value_fields(node)}, field=False)
+
+
+def operand_of(path: str, said: Any) -> Constant:
+    """As :func:`row_of`, for rows whose fields the plan does not tell."""
+    return _function(path, said, ROW, {}, field=True)
+
+
+def joined_row_of(path: str, said: Any, left: Node, right: Node) -> Constant | None:
+    """A row over both sides of a join; nothing said = all fields of both."""
+    if said is None:
+        return None
+    known = {"key": key_fields(left), "left": value_fields(left), "right": value_fields(right)}
+    return _function(path, said, SIDES, known, field=False)
+
+
+def _function(path: str, said: Any, names: tuple[str, ...], known: Known, *, field: bool) -> Constant:
+    if isinstance(said, tuple):
+        said = {name: f"value[{name!r}]" for name in said}
+    if not isinstance(said, dict):
+        with at(path):
+            expr = parse(said, names, known, field=field)
+        return lambda: expr
+    fields = {}
+    for name, text in said.items():
+        with at(f"{path}.{name}"):
+            fields[name] = parse(text, names, known)
+    return lambda: fields

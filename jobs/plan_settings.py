@@ -1,0 +1,241 @@
+"""The steps of a plan as settings: what each operation of the DSL is called in YAML, and what it takes.
+
+A step has the name of its node; ``op`` says what it does and ``from`` what it reads. :mod:`jobs.plan` builds them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from jobs.option_settings import (
+    AnyWindows,
+    Buffer,
+    Condition,
+    FunctionName,
+    JoinedRow,
+    KeyOf,
+    Operand,
+    RowOf,
+    Store,
+    Within,
+)
+from jobs.strict import DurationSetting, Flag, Names, Strict, validated
+from streams.options import OnExpired, TooLate
+
+
+class _Source(Strict):
+    topic: str | None = Field(default=None, description="The name under `sources`; the step's own name if not given.")
+    key: Names = ("key",)
+    timestamp: str = "ts"
+    value: Names | None = None
+    deleted: str | None = None
+
+
+class StreamStep(_Source):
+    """Records of a topic, one after the other."""
+
+    op: Literal["stream"]
+
+
+class TableStep(_Source):
+    """Records of a topic as changes of a table."""
+
+    op: Literal["table"]
+    store: Store | None = None
+    reorder: DurationSetting | None = None
+
+
+class GlobalTableStep(_Source):
+    """A table that is seen whole, whatever the time."""
+
+    op: Literal["global_table"]
+    store: Store | None = None
+
+
+class _Step(Strict):
+    source: str = Field(alias="from", description="The step whose rows it reads.")
+
+
+class FilterStep(_Step):
+    """Rows for which ``where`` is true (``filter``) or false (``filter_not``)."""
+
+    op: Literal["filter", "filter_not"]
+    where: Condition
+    store: Store | None = None
+
+
+class MapValuesStep(_Step):
+    """Rows with new values."""
+
+    op: Literal["map_values"]
+    value: RowOf
+    store: Store | None = None
+
+
+class TransformValuesStep(_Step):
+    """New values by a Python function of key and value; ``returns`` is the DDL of what it gives."""
+
+    op: Literal["transform_values"]
+    function: FunctionName
+    returns: str
+    store: Store | None = None
+
+
+class SelectKeyStep(_Step):
+    """Records under a new key."""
+
+    op: Literal["select_key"]
+    key: KeyOf
+
+
+class ToTableStep(_Step):
+    """A stream as changes of a table."""
+
+    op: Literal["to_table"]
+    store: Store | None = None
+    reorder: DurationSetting | None = None
+
+
+class ToStreamStep(_Step):
+    """A table's changes as a stream."""
+
+    op: Literal["to_stream"]
+
+
+class CorrectionsStep(_Step):
+    """Answers of a stream-table join with ``correction_retention`` that a late table change altered."""
+
+    op: Literal["corrections"]
+
+
+class JoinStep(_Step):
+    """A join; which options go with it depends on what is joined.
+
+    Stream with table: ``grace``, ``retention``, ``on_expired``, ``too_late``, ``correction_retention``. Stream with
+    global table: ``key``. Stream with stream: ``within``. Table with table: ``foreign_key``, ``store``, ``history``.
+    """
+
+    op: Literal["join", "left_join", "outer_join"]
+    other: str = Field(alias="with", description="The step on the right side.")
+    value: JoinedRow | None = Field(default=None, description="All fields of both sides if not given.")
+    grace: DurationSetting | None = None
+    retention: DurationSetting | None = None
+    on_expired: OnExpired = "null"
+    too_late: TooLate = "join"
+    correction_retention: DurationSetting | None = None
+    key: KeyOf | None = None
+    within: Within | None = None
+    foreign_key: KeyOf | None = None
+    store: Store | None = None
+    history: Literal["latest", "complete"] = "latest"
+
+
+class _Group(_Step):
+    group_by: KeyOf | None = Field(default=None, description="The key as it is if not given (streams only).")
+    group_value: RowOf | None = Field(default=None, description="Tables only: what is aggregated.")
+    windowed_by: AnyWindows | None = Field(default=None, description="Streams only.")
+    store: Store | None = None
+
+
+class BuiltInStep(_Group):
+    """An aggregate: ``count`` of rows (or of values that are not null), ``sum``, ``avg``, ``min``, ``max``."""
+
+    op: Literal["count", "sum", "avg", "min", "max"]
+    value: Operand | None = None
+    output: str | None = Field(default=None, description="The result's field; the operation's name if not given.")
+
+
+class ReduceStep(_Group):
+    """Values combined two by two by a Python function; tables need a ``subtractor`` too."""
+
+    op: Literal["reduce"]
+    adder: FunctionName
+    subtractor: FunctionName | None = None
+    result: str | None = Field(default=None, description="DDL of the aggregate, if it is not the value's.")
+
+
+class AggregateStep(_Group):
+    """An aggregate by Python functions; tables need a ``subtractor``, sessions a ``merger``."""
+
+    op: Literal["aggregate"]
+    initializer: FunctionName
+    adder: FunctionName
+    subtractor: FunctionName | None = None
+    merger: FunctionName | None = None
+    result: str | None = Field(default=None, description="DDL of the aggregate, for Spark.")
+    output: str = "value"
+
+
+class _Suppress(_Step):
+    op: Literal["suppress"]
+    buffer: Buffer = Buffer()
+    size_of: Literal["record", "value"] = "record"
+    retention: DurationSetting | None = None
+
+
+class WindowClosesStep(_Suppress):
+    """One final result per key and window."""
+
+    until: Literal["window_closes"]
+    close_idle: Flag = False
+
+
+class TimeLimitStep(_Suppress):
+    """At most one update per key every ``wait`` of event time."""
+
+    until: Literal["time_limit"]
+    wait: DurationSetting
+    timer: Literal["first", "record", "last"] = "first"
+    max_age: DurationSetting | None = None
+    clock: Literal["record", "window_start"] = "record"
+
+
+class WallClockStep(_Suppress):
+    """At most one update per key every ``wait`` of wall-clock time."""
+
+    until: Literal["wall_clock_time_limit"]
+    wait: DurationSetting
+
+
+class ChangelogStep(_Step):
+    """Append every change, or the net one per key and batch, to the table of this name."""
+
+    op: Literal["to_changelog"]
+    emit: Literal["every", "net"] = "every"
+
+
+class LatestStep(_Step):
+    """Keep the last row of each key in the table of this name."""
+
+    op: Literal["to_latest"]
+
+
+SourceStep = StreamStep | TableStep | GlobalTableStep
+SuppressStep = WindowClosesStep | TimeLimitStep | WallClockStep
+_Suppressions = Annotated[WindowClosesStep | TimeLimitStep | WallClockStep, Field(discriminator="until")]
+Step = Annotated[
+    StreamStep | TableStep | GlobalTableStep | FilterStep | MapValuesStep | TransformValuesStep | SelectKeyStep
+    | ToTableStep | ToStreamStep | CorrectionsStep | JoinStep | BuiltInStep | ReduceStep | AggregateStep
+    | _Suppressions | ChangelogStep | LatestStep,
+    Field(discriminator="op"),
+]  # fmt: skip
+StepName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
+Plan = dict[StepName, Step]
+
+
+class _Said(Strict):
+    plan: Plan
+
+
+def steps_of(said: Any) -> Plan:
+    """Steps by name from plain values, for a plan without the rest of the settings.
+
+    Raises:
+        ConfigurationError: every fault with its path.
+
+    >>> steps_of({"clicks": {"op": "stream", "key": "user"}})["clicks"].key
+    ('user',)
+    """
+    return validated(_Said, {"plan": said}).plan

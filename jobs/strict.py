@@ -1,0 +1,220 @@
+"""What all models of settings share: nothing unknown is accepted, and what is wrong is told with its path."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Tag, ValidationError, WithJsonSchema
+
+from versioned.durations import duration
+from versioned.errors import ConfigurationError
+
+_M = TypeVar("_M", bound=BaseModel)
+_BYTES: Final = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_SIZE: Final = re.compile(r"(\d+)\s*([a-z]*)")
+
+
+class Strict(BaseModel):
+    """A part of the settings: frozen, typed, without unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def _to_duration(value: Any) -> timedelta:
+    if not isinstance(value, (str, timedelta)):
+        raise ValueError('a duration is text such as "10 minutes"')
+    return duration(value)
+
+
+def _to_names(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+
+
+def _to_number(value: Any) -> Any:
+    # A variable of the environment and --set give text.
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+def _to_bytes(value: Any) -> Any:
+    """
+    >>> _to_bytes("10 MB"), _to_bytes("1 KiB"), _to_bytes(7)
+    (10000000, 1024, 7)
+    """
+    found = _SIZE.fullmatch(value.strip().lower()) if isinstance(value, str) else None
+    if found is None or found[2] not in _BYTES:
+        return value
+    return int(found[1]) * _BYTES[found[2]]
+
+
+def _to_instant(value: Any) -> Any:
+    """
+    >>> _to_instant("2013-01-01T06:00:00Z").isoformat()
+    '2013-01-01T06:00:00+00:00'
+    """
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
+    # YAML makes a datetime of what looks like one; without a zone it is UTC, as everywhere in the library.
+    return value.replace(tzinfo=timezone.utc) if isinstance(value, datetime) and value.tzinfo is None else value
+
+
+def _to_flag(value: Any) -> Any:
+    return {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, str) else value
+
+
+_DURATION_SCHEMA: Final = {
+    "type": "string",
+    "description": 'A number and a unit: "10 minutes", "1 day 2 hours".',
+    "examples": ["10 minutes", "1 day 2 hours"],
+}
+_NAMES_SCHEMA: Final = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+_BYTES_SCHEMA: Final = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}], "examples": ["10 MB"]}
+
+#: A duration as people write it.
+DurationSetting = Annotated[timedelta, BeforeValidator(_to_duration), WithJsonSchema(_DURATION_SCHEMA)]
+#: One name, or a list of them.
+Names = Annotated[tuple[str, ...], BeforeValidator(_to_names), WithJsonSchema(_NAMES_SCHEMA)]
+Number = Annotated[int, BeforeValidator(_to_number)]
+#: A size: a number of bytes, or text such as "10 MB".
+Bytes = Annotated[int, BeforeValidator(_to_bytes), WithJsonSchema(_BYTES_SCHEMA)]
+#: An instant in ISO form; without a zone it is UTC.
+Instant = Annotated[datetime, BeforeValidator(_to_instant)]
+Flag = Annotated[bool, BeforeValidator(_to_flag)]
+
+
+def validated(model: type[_M], said: Any) -> _M:
+    """Settings from plain values.
+
+    Raises:
+        ConfigurationError: every fault with its path, and for unknown keys the nearest one and all that are allowed.
+    """
+    try:
+        return model.model_validate(said)
+    except ValidationError as error:
+        raise ConfigurationError("; ".join(_told(model, detail) for detail in error.errors())) from None
+    except RecursionError:
+        raise ConfigurationError("The settings are nested too deeply.") from None
+
+
+class PlacedError(ConfigurationError):
+    """A fault and the path of the setting that has it."""
+
+    def __init__(self, path: str, said: str) -> None:
+        super().__init__(f"{path}: {said}")
+        self.path = path
+        self.said = said
+
+
+@contextmanager
+def at(path: str) -> Iterator[None]:
+    """Name the path of a setting in what is told about it; inner paths are put behind outer ones.
+
+    >>> with at("plan.hourly"), at("windowed_by"):
+    ...     raise ConfigurationError("Grace must not be negative.")
+    Traceback (most recent call last):
+    jobs.strict.PlacedError: plan.hourly.windowed_by: Grace must not be negative.
+    """
+    try:
+        yield
+    except PlacedError as error:
+        raise PlacedError(f"{path}.{error.path}", error.said) from None
+    except ConfigurationError as error:
+        raise PlacedError(path, str(error)) from None
+
+
+def nearest(word: object, allowed: list[str]) -> str:
+    """A hint at the name that was probably meant, and at all that are allowed.
+
+    >>> nearest("tigger", ["root", "trigger"])
+    '; did you mean "trigger"? Allowed here: root, trigger'
+    """
+    near = difflib.get_close_matches(str(word), allowed, n=1, cutoff=0.5)
+    hint = f'; did you mean "{near[0]}"?' if near else "."
+    return f"{hint} Allowed here: {', '.join(dict.fromkeys(allowed))}"
+
+
+def _told(model: type[BaseModel], detail: Any) -> str:
+    path, holder, at = _located(model, detail["loc"])
+    where = ".".join(path)
+    if detail["type"] == "extra_forbidden":
+        return f"{where}: unknown key{nearest(path[-1], _keys(holder))}"
+    if detail["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        tag = detail["ctx"].get("tag")
+        said = "is missing" if tag is None else f'"{tag}" is unknown'
+        key = detail["ctx"]["discriminator"].strip("'")
+        return f"{where}.{key}: {said}{nearest(tag, list(_choices(at, key)))}"
+    said = detail["msg"].removeprefix("Value error, ")
+    return f"{where}: {said}" if where else said
+
+
+def _located(model: Any, place: tuple[Any, ...]) -> tuple[list[str], Any, Any]:
+    """The path as the user wrote it, the type of what holds its last key, and that of what is there."""
+    path: list[str] = []
+    at = holder = model
+    for part in place:
+        members = _members(at)
+        if members:  # Pydantic names the chosen member of a union; the file does not.
+            at = next((member for member in members if part in _tags(member)), None)
+            continue
+        path.append(str(part))
+        holder, at = at, _below(at, part)
+    return path, holder, at
+
+
+def _below(kind: Any, part: Any) -> Any:
+    kind = _plain(kind)
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        fields = (field for name, field in kind.model_fields.items() if part in (name, field.alias))
+        return next((field.annotation for field in fields), None)
+    return get_args(kind)[-1] if get_origin(kind) is dict else None
+
+
+def _plain(kind: Any) -> Any:
+    """A type without its annotations, and without None beside it."""
+    while True:
+        if get_origin(kind) is Annotated:
+            kind = get_args(kind)[0]
+        elif get_origin(kind) in (Union, UnionType) and len(others := _others(kind)) == 1:
+            kind = others[0]
+        else:
+            return kind
+
+
+def _members(kind: Any) -> list[Any]:
+    kind = _plain(kind)
+    return _others(kind) if get_origin(kind) in (Union, UnionType) else []
+
+
+def _others(kind: Any) -> list[Any]:
+    return [member for member in get_args(kind) if member is not NoneType]
+
+
+def _tags(kind: Any) -> set[str]:
+    """The words by which a member of a union is chosen."""
+    if get_origin(kind) is Annotated:
+        tags = {str(said.tag) for said in get_args(kind)[1:] if isinstance(said, Tag)}
+        return tags or _tags(get_args(kind)[0])
+    return set(_choices(kind))
+
+
+def _choices(kind: Any, key: str | None = None) -> Iterator[str]:
+    """The values that choose among models; of one key, if that is given."""
+    for member in _members(kind):
+        yield from dict.fromkeys(_choices(member, key))
+    kind = _plain(kind)
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        for name, field in kind.model_fields.items():
+            if key in (None, name) and field.is_required() and get_origin(field.annotation) is Literal:
+                yield from get_args(field.annotation)
+
+
+def _keys(kind: Any) -> list[str]:
+    kind = _plain(kind)
+    if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        return []
+    return [field.alias or name for name, field in kind.model_fields.items()]

@@ -1,0 +1,113 @@
+"""Versioned tables for people and programs at a console: what a table promises and holds, and its rows as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.strict import nearest
+from streams.describe import span_us
+from versioned.commit import is_missing
+from versioned.durations import instant
+from versioned.errors import ConfigurationError
+from versioned.identifiers import TableRef, quote
+from versioned.spec import VersionedTableSpec
+from versioned.table import VersionedTable
+
+
+def place_of(target: str) -> str:
+    """A table's place as Delta needs it: a path on this machine from the root on, anything else as it is.
+
+    >>> place_of("sales.rates"), place_of("s3://bucket/rates"), place_of("/data/rates")
+    ('sales.rates', 's3://bucket/rates', '/data/rates')
+    """
+    is_local_path = "/" in target and "://" not in target
+    return os.path.abspath(target) if is_local_path and ".." not in target.split("/") else target
+
+
+def opened(spark: SparkSession, target: str) -> VersionedTable:
+    """Open a versioned table.
+
+    Raises:
+        ConfigurationError: there is no table.
+        NotAVersionedTableError: it is another kind of table.
+    """
+    place = place_of(target)
+    if is_missing(spark, TableRef.parse(place)):
+        raise ConfigurationError(f'There is no table {target}. A path has a "/"; anything else is a catalog name.')
+    return VersionedTable.open(spark, place)
+
+
+def promise(spec: VersionedTableSpec) -> dict[str, Any]:
+    """What a table promises, durations in words."""
+    return {
+        "keys": list(spec.keys),
+        "values": list(spec.values),
+        "history_retention": span_us(spec.history_retention_us),
+        "grace": span_us(spec.grace_us),
+        "valid_from": spec.valid_from,
+        "valid_to": spec.valid_to,
+        "time_scope": spec.time_scope,
+        "time_resolution": spec.time_resolution.name.lower(),
+    }
+
+
+def described(table: VersionedTable) -> dict[str, Any]:
+    """What a table promises and holds: two passes over its rows."""
+    horizon = table.horizon()
+    times = {str(scope): instant(us).isoformat() for scope, us in sorted(table.stream_times().items())}
+    return {
+        "table": str(table.target),
+        **promise(table.spec),
+        "versions": table.rows().count(),
+        "current": table.current().count(),
+        "stream_times": times,
+        "horizon": None if horizon is None else horizon.isoformat(),
+    }
+
+
+def keys_frame(table: VersionedTable, said: dict[str, str]) -> DataFrame | None:
+    """One key as a frame, its texts cast to the types of the table's columns; nothing said = no frame, all keys.
+
+    Raises:
+        ConfigurationError: a column that is no key, or one that is missing.
+    """
+    if not said:
+        return None
+    keys = list(table.spec.keys)
+    for name in said:
+        if name not in keys:
+            raise ConfigurationError(f"--key {name}: is no key column of the table{nearest(name, keys)}")
+    missing = [name for name in keys if name not in said]
+    if missing:
+        raise ConfigurationError(f"--key: give all key columns; missing {', '.join(missing)}.")
+    rows = table.rows()
+    types = {field.name: field.dataType for field in rows.schema.fields}
+    columns = [F.lit(said[name]).try_cast(types[name]).alias(name) for name in keys]
+    return rows.sparkSession.range(1).select(*columns)
+
+
+def json_rows(frame: DataFrame, limit: int) -> list[dict[str, Any]]:
+    """The first rows as plain values, as Spark writes them in JSON; instants in ISO form, nulls kept."""
+    told = F.to_json(F.struct(*(F.col(quote(name)) for name in frame.columns)), {"ignoreNullFields": "false"})
+    return [json.loads(row[0]) for row in frame.limit(limit).select(told).collect()]
+
+
+def instant_of(said: str) -> datetime:
+    """An instant in ISO form; without a zone it is UTC.
+
+    Raises:
+        ConfigurationError: it is none.
+
+    >>> instant_of("2013-01-02T12:00:00Z").isoformat()
+    '2013-01-02T12:00:00+00:00'
+    """
+    try:
+        return datetime.fromisoformat(said.strip().replace("Z", "+00:00"))
+    except ValueError:
+        raise ConfigurationError(f'"{said}" is no instant. Write it as 2013-01-02T12:00:00Z.') from None

@@ -1,0 +1,64 @@
+"""Corrections of stream-table joins, record by record: answers that a late table change altered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streams.driver.keys import key_parts
+from streams.driver.processor import Change, Context, Processor
+from streams.driver.stream_table_join import Answer, StreamTableJoinProcessor
+from streams.driver.stream_times import StreamTimes
+from streams.nodes import CorrectionFeed, StreamTableJoin
+from streams.reasons import EXPIRED
+from streams.rows import Row
+from versioned.durations import duration_us
+
+
+class CorrectionFeedProcessor(Processor):
+    """Looks remembered answers up again when the table changes at or before their time, and tells what is new.
+
+    An answer is forgotten once the table's stream time has passed it by the retention.
+    """
+
+    def __init__(self, node: CorrectionFeed, context: Context) -> None:
+        super().__init__(node, context)
+        join, table = node.parents
+        assert isinstance(join, StreamTableJoin)
+        assert join.joined.correction_retention is not None
+        self._join, self._table = join.name, table.name
+        self._retention_us = duration_us(join.joined.correction_retention)
+        self._times = StreamTimes()
+
+    def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
+        """A change of the table (parent 1); the join's own output (parent 0) is what the join remembers already."""
+        if parent == 0 or change.key is None:
+            return
+        now_us = self._times.advance(self.context.partition, change.key, change.ts_us)
+        join = self.context.processor(self._join)
+        assert isinstance(join, StreamTableJoinProcessor)
+        join.answers = [answer for answer in join.answers if answer.ts_us >= now_us - self._retention_us]
+        for answer in join.answers:
+            if key_parts(answer.key) == key_parts(change.key) and answer.ts_us >= change.ts_us:
+                yield from self._corrected(join, answer, change)
+
+    def _corrected(self, join: StreamTableJoinProcessor, answer: Answer, change: Change) -> Iterator[Change]:
+        table = self.context.processor(self._table)
+        found = table.find(table.own_key(answer.key), answer.ts_us)
+        if found.reason == EXPIRED:
+            return
+        result = join.result_of(answer.key, answer.value, answer.ts_us, found)
+        new = None if result is None else result.new
+        if new == answer.result:
+            return
+        answer.revision += 1
+        scope, seq = answer.place
+        told = Row(
+            original_scope=scope,
+            original_seq=seq,
+            revision=answer.revision,
+            old=answer.result,
+            new=new,
+            cause=change.ts_us,
+        )
+        answer.result = new
+        yield Change(answer.key, told, None, answer.ts_us)

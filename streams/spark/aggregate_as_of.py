@@ -1,0 +1,70 @@
+"""The aggregate of a table at any past instant of valid time, exact under late data."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from streams.nodes import Node, TableAggregate, TableFilter, TableMapValues
+from streams.plan_checks import materialized_of
+from streams.spark.aggregate_types import USER_CODE, operand
+from streams.spark.application import StreamingApplication
+from streams.spark.columns import to_column, with_key
+from streams.spark.flow import KEY, VALUE
+from streams.spark.store import table_name
+from versioned.errors import TopologyError
+from versioned.table import VersionedTable
+
+
+def aggregate_as_of(application: StreamingApplication, aggregate: str, at: datetime) -> DataFrame:
+    """What an aggregate of a versioned table was at an instant, by what is known now.
+
+    The running aggregate of the plan takes records in order of arrival and ignores those that are out of order. This
+    asks the table's history instead, so late records count where they belong.
+
+    Args:
+        application: Its tables hold the history.
+        aggregate: The name of a table aggregate over a versioned table, filtered or mapped or not.
+        at: The instant.
+
+    Returns:
+        The group's key columns and the result, one row per group that has members.
+
+    Raises:
+        TopologyError: the node is no aggregate of a versioned table, or user code.
+    """
+    node = application.topology.node(aggregate)
+    if not isinstance(node, TableAggregate) or node.aggregation.kind in USER_CODE:
+        raise TopologyError("as-of", aggregate, "only built-in aggregates of tables can be asked as of an instant.")
+    members = _members(application, node.parents[0], at)
+    if node.group_key is not None:
+        members = with_key(members, "_group", node.group_key, F.col(VALUE))
+    else:
+        members = members.withColumn("_group", F.col(KEY))
+    if node.group_value is not None:
+        mapped = to_column(node.group_value, {"key": F.col(KEY), "value": F.col(VALUE)})
+        members = members.withColumn(VALUE, mapped)
+    kept = members.where(F.col("_group").isNotNull() & F.col(VALUE).isNotNull())
+    functions = {"count": F.count, "sum": F.sum, "avg": F.avg, "min": F.min, "max": F.max}
+    grouped = kept.select(F.col("_group").alias(KEY), operand(node.aggregation, F.col(VALUE)).alias("_operand"))
+    result = functions[node.aggregation.kind]("_operand").alias(node.aggregation.output)
+    return grouped.groupBy(KEY).agg(result).select(f"{KEY}.*", node.aggregation.output)
+
+
+def _members(application: StreamingApplication, node: Node, at: datetime) -> DataFrame:
+    """The rows of a table at an instant, as ``_key`` and ``_value``."""
+    if isinstance(node, (TableFilter, TableMapValues)) and node.materialized is None:
+        rows = _members(application, node.parents[0], at)
+        bindings = {"key": F.col(KEY), "value": F.col(VALUE)}
+        if isinstance(node, TableFilter):
+            return rows if node.predicate is None else rows.where(to_column(node.predicate, bindings))
+        return rows if node.mapper is None else rows.withColumn(VALUE, to_column(node.mapper, bindings))
+    materialized = materialized_of(node)
+    if materialized is None or not materialized.is_versioned:
+        raise TopologyError("as-of", node.name, "the table keeps no versions; store it with Materialized.versioned.")
+    table = VersionedTable.open(application.spark, application.table(table_name(node)))
+    spec = table.spec
+    rows = table.as_of(at)
+    return rows.select(F.struct(*spec.keys).alias(KEY), F.struct(*spec.values).alias(VALUE))

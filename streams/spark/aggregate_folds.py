@@ -1,0 +1,112 @@
+"""User-written aggregates, and ``min`` and ``max`` of tables, folded group by group: the rules are the driver's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from streams.driver.aggregators import Aggregator
+from streams.driver.table_aggregate import TableAggregator
+from streams.nodes import Aggregation
+from streams.rows import Row
+from streams.spark.aggregate_types import BAG, USER_CODE
+from streams.spark.flow import KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
+from streams.spark.kernel import PlainRow, Told
+
+
+@dataclass(frozen=True)
+class StateCodec:
+    """How a group's aggregate is kept in a row, and read back.
+
+    Args:
+        aggregation: What is computed.
+        is_scalar: Whether user code aggregates to a single value.
+    """
+
+    aggregation: Aggregation
+    is_scalar: bool = False
+
+    def state(self, row: PlainRow) -> Any:
+        """The aggregate out of its row: the result's fields, and the bag where there is one."""
+        if self.aggregation.kind in ("min", "max") and BAG in row:
+            return Counter({entry["value"]: entry["n"] for entry in row[BAG] or ()})
+        value = row[VALUE]
+        if self.aggregation.kind in USER_CODE and not self.is_scalar:
+            return None if value is None else Row(value)
+        return None if value is None else value[self.aggregation.output]
+
+    def kept(self, state: Any) -> PlainRow:
+        """What is kept beside the result."""
+        if isinstance(state, Counter):
+            return {BAG: [{"value": value, "n": n} for value, n in state.items()]}
+        return {}
+
+
+@dataclass(frozen=True)
+class AddingFold:
+    """Unwindowed aggregates of a stream: each record is added (Kafka: ``KStreamAggregate``).
+
+    Events have ``_value``, ``_us``, ``_scope``, ``_place``; states ``_value``, ``_us``. It tells the group's changes.
+    """
+
+    codec: StateCodec
+
+    def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
+        aggregator, key = Aggregator(self.codec.aggregation), Row(group[KEY])
+        known = next(states, None)
+        state = None if known is None else self.codec.state(known)
+        us = None if known is None else known[US]
+        for event in events:
+            before = None if us is None else aggregator.result(state)
+            state = aggregator.add(aggregator.initial() if us is None else state, key, _row(event[VALUE]))
+            us = event[US] if us is None else max(us, event[US])
+            after = aggregator.result(state)
+            yield ("out", _change(group, event, before, after, us))
+            if after is None:
+                us = None
+
+
+@dataclass(frozen=True)
+class ReplacingFold:
+    """Aggregates of a table: the old value is taken away, the new one added (Kafka: ``KTableAggregate``).
+
+    Events have ``_minus`` and ``_plus`` (values of the group, or null), ``_us``, ``_scope``, ``_place``.
+    """
+
+    node: str
+    codec: StateCodec
+
+    def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
+        aggregator, key = TableAggregator(self.node, self.codec.aggregation), Row(group[KEY])
+        known = next(states, None)
+        state = None if known is None else self.codec.state(known)
+        us = None if known is None else known[US]
+        for event in events:
+            before = None if us is None else aggregator.result(state)
+            state = aggregator.initial() if us is None else state
+            for value, sign in ((event["_minus"], -1), (event["_plus"], 1)):
+                if value is not None:
+                    state = aggregator.change(state, key, Row(value), sign)
+            us = event[US] if us is None else max(us, event[US])
+            after = aggregator.result(state)
+            yield ("out", {**_change(group, event, before, after, us), **self.codec.kept(state)})
+            if after is None:
+                us = None
+
+
+def _change(group: PlainRow, event: PlainRow, before: Row | None, after: Row | None, us: int) -> PlainRow:
+    return {
+        KEY: group[KEY],
+        VALUE: after,
+        OLD: before,
+        LATEST: True,
+        US: us,
+        SCOPE: event[SCOPE],
+        PLACE: event[PLACE],
+    }
+
+
+def _row(value: PlainRow | None) -> Row | None:
+    return None if value is None else Row(value)

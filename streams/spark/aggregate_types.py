@@ -1,0 +1,78 @@
+"""The types of an aggregate on Spark: of its result, and of what is kept beside the result to go on from."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, DoubleType, LongType, StructField, StructType
+
+from streams.nodes import Aggregation
+from streams.spark.columns import to_column
+from streams.spark.flow import KEY, VALUE
+from versioned.errors import TopologyError
+
+#: Names of what is kept beside the result: the sum and the number of values, or each value with its number.
+SUM, NUMBER, BAG = "_sum", "_number", "_bag"
+USER_CODE: Final = ("reduce", "aggregate")
+
+
+def operand(aggregation: Aggregation, value: Column) -> Column:
+    """What is aggregated of a row: the expression's value, or true for each row where there is none."""
+    if aggregation.value is None:
+        return F.when(value.isNotNull(), True) if aggregation.kind == "count" else value
+    return to_column(aggregation.value, {"key": F.col(KEY), "value": value})
+
+
+def result_type(node: str, aggregation: Aggregation, rows: DataFrame) -> StructType:
+    """The type of an aggregate's result.
+
+    Args:
+        node: The operator, for errors.
+        aggregation: What is computed.
+        rows: Has ``_key`` and ``_value``: what is aggregated.
+
+    Raises:
+        TopologyError: user code over rows without a schema of its result.
+    """
+    if aggregation.kind in USER_CODE:
+        return _user_type(node, aggregation, rows)
+    if aggregation.kind == "count":
+        return StructType([StructField(aggregation.output, LongType())])
+    if aggregation.kind == "avg":
+        return StructType([StructField(aggregation.output, DoubleType())])
+    merge = {"sum": F.sum, "min": F.min, "max": F.max}[aggregation.kind]
+    kind = rows.agg(merge(operand(aggregation, F.col(VALUE))).alias("result")).schema["result"].dataType
+    return StructType([StructField(aggregation.output, kind)])
+
+
+def is_scalar(aggregation: Aggregation, rows: DataFrame) -> bool:
+    """Whether user code aggregates to a single value rather than to a row."""
+    schema = aggregation.schema
+    return schema is not None and not isinstance(_parsed(rows, schema), StructType)
+
+
+def bag_type(kind: DataType) -> ArrayType:
+    """Each value of a group with how often it is there: what ``min`` and ``max`` need when a value leaves."""
+    return ArrayType(StructType([StructField("value", kind), StructField("n", LongType())]))
+
+
+def _user_type(node: str, aggregation: Aggregation, rows: DataFrame) -> StructType:
+    if aggregation.schema is None:
+        if aggregation.kind == "aggregate":
+            raise TopologyError(
+                "schema", node, 'on Spark a user-written aggregate needs its schema, such as schema="total double".'
+            )
+        kind = rows.schema[VALUE].dataType
+    else:
+        kind = _parsed(rows, aggregation.schema)
+    return kind if isinstance(kind, StructType) else StructType([StructField(aggregation.output, kind)])
+
+
+def _parsed(rows: DataFrame, schema: str) -> DataType:
+    """The type that a DDL text names: fields, or a single type."""
+    empty = rows.sparkSession.createDataFrame([], "x INT")
+    if " " in schema.strip() and "<" not in schema.split()[0]:
+        return StructType.fromDDL(schema)
+    return empty.select(F.lit(None).cast(schema).alias("x")).schema["x"].dataType

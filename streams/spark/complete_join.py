@@ -1,0 +1,133 @@
+"""Table-table joins with complete history on Spark: late records re-emit every older result that they change (R150).
+
+State: none of its own unless the plan asks for a store; both sides' histories are read from the tables, only for the
+keys and the span that the batch touches. The rule is ``versioned.history_join_rules``, folded key by key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from streams.expressions import Expr, evaluate
+from streams.nodes import JoinKind, TableTableJoin
+from streams.rows import Row
+from streams.spark.flow import CAUSE, CHANGE, KEY, LATEST, OLD, OP, PLACE, SCOPE, US, VALUE, Flow
+from streams.spark.kernel import OUT, PlainRow, Told, fold_groups, told_counts, told_rows
+from streams.spark.operator import Batch
+from streams.spark.store import StoringOperator, store_of
+from streams.spark.table_state import TableState
+from streams.spark.table_table_join import JoinedView, Pairing
+from versioned.history_join_rules import HistoryJoin, Side
+
+_SIDE = "_side"
+_SIDES: tuple[Side, Side] = ("left", "right")
+
+
+@dataclass(frozen=True)
+class CompleteFold:
+    """The histories of one key.
+
+    States and events have ``_side``, the value in ``_v0`` or ``_v1`` by side, and ``_us``; events ``_scope`` and
+    ``_place`` too.
+    """
+
+    kind: JoinKind
+    joiner: Expr
+
+    def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
+        key = Row(group[KEY])
+        histories = HistoryJoin(self.kind, self._pair)
+        for state in states:
+            histories.put(_SIDES[state[_SIDE]], key, _value(state), state[US])
+        for event in events:
+            results = histories.put(_SIDES[event[_SIDE]], key, _value(event), event[US])
+            for ordinal, result in enumerate(results):
+                yield (
+                    "out",
+                    {
+                        KEY: group[KEY],
+                        VALUE: result.new,
+                        OLD: result.old,
+                        LATEST: result.is_latest,
+                        US: result.valid_from_us,
+                        SCOPE: event[SCOPE],
+                        PLACE: [*event[PLACE], ordinal],
+                        OP: result.op,
+                        CAUSE: f"{result.cause.side}@{result.cause.ts_us}",
+                    },
+                )
+            yield ("count", ("accepted", 1))
+
+    def _pair(self, key: Any, left: Row | None, right: Row | None) -> Any:
+        return evaluate(self.joiner, {"key": key, "left": left, "right": right})
+
+
+class CompleteJoinOperator(StoringOperator[TableTableJoin]):
+    """One change for each start of a result that a record changed, with its operation and its cause."""
+
+    def __init__(self, node: TableTableJoin, left: TableState, right: TableState) -> None:
+        super().__init__(node, None if node.materialized is None else store_of(node, node.materialized))
+        self._pairing = Pairing(node, left, right)
+        self.state: TableState = self.store or JoinedView(self._pairing)
+        self._told: DataFrame | None = None
+
+    def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
+        self._told = None
+        events = reduce(DataFrame.unionByName, (self._events(flow.frame, side) for side, flow in enumerate(inputs)))
+        if all(flow.is_empty for flow in inputs):
+            return self.stored(batch, Flow(self._nothing(events), {}))
+        self._told = self.keep(self._fold(events, inputs))
+        results = Flow(told_rows(self._told, "out", OUT))
+        if self.store is None:
+            return results
+        taken = self.stored(batch, results).frame.select(SCOPE, PLACE)
+        return results.map(lambda frame: frame.join(taken, [SCOPE, PLACE], "left_semi").select(*CHANGE, OP, CAUSE))
+
+    def tally(self) -> DataFrame | None:
+        return None if self._told is None else told_counts(self._told)
+
+    def _events(self, frame: DataFrame, side: int) -> DataFrame:
+        """One side's changes; values of both sides in columns of their own, since their types differ."""
+        key = F.col(KEY).cast(self._pairing.sides[0].key_type)
+        return frame.select(key.alias(KEY), F.lit(side).alias(_SIDE), *self._values(side), US, SCOPE, PLACE)
+
+    def _values(self, side: int) -> list[Any]:
+        return [
+            (F.col(VALUE) if own == side else F.lit(None).cast(self._pairing.sides[own].value_type)).alias(f"_v{own}")
+            for own in (0, 1)
+        ]
+
+    def _nothing(self, events: DataFrame) -> DataFrame:
+        value = self._pairing.value(F.col("_v0"), F.col("_v1"), 0)
+        typed = events.limit(0).withColumn(VALUE, value)
+        return typed.select(
+            KEY, VALUE, F.col(VALUE).alias(OLD), F.lit(True).alias(LATEST), US, SCOPE, PLACE,
+            F.lit("").alias(OP), F.lit("").alias(CAUSE),
+        )  # fmt: skip
+
+    def _fold(self, events: DataFrame, inputs: list[Flow]) -> DataFrame:
+        oldest = [flow.oldest_us for flow in inputs if not flow.is_empty]
+        known = [us for us in oldest if us is not None]
+        from_us = min(known) if len(known) == len(oldest) else events.agg(F.min(US)).collect()[0][0] or 0
+        keys = events.select(KEY).distinct()
+        states = []
+        for side, table in enumerate(self._pairing.sides):
+            # What was valid just before the oldest change tells whether a result starts there.
+            rows = table.history(from_us - 1).withColumn(KEY, F.col(KEY).cast(self._pairing.sides[0].key_type))
+            touched = rows.join(keys, KEY, "left_semi")
+            states.append(touched.select(KEY, F.lit(side).alias(_SIDE), *self._values(side), US))
+        assert self.node.joiner is not None
+        fold = CompleteFold(self.node.kind, self.node.joiner)
+        out = self._nothing(events).schema
+        return fold_groups(events, reduce(DataFrame.unionByName, states), [KEY], fold, out, out)
+
+
+def _value(row: PlainRow) -> Row | None:
+    value = row[f"_v{row[_SIDE]}"]
+    return None if value is None else Row(value)

@@ -1,0 +1,171 @@
+"""Corrections of stream-table joins on Spark: answers that a late table change altered.
+
+State: the answers given, a Delta table with the stream record, what was found for it and how often it was corrected,
+kept until the table's stream time has passed them by the retention. A change of the table alters the answers of its key
+from its own ts to the start of the next version: one join on the key with that range.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from streams.nodes import CorrectionFeed, StreamTableJoin
+from streams.spark.flow import FOUND, KEY, PLACE, SCOPE, US, VALUE, Flow, struct_fields
+from streams.spark.operator import Batch, Operator
+from streams.spark.stream_table_join import StreamTableJoinOperator
+from streams.spark.table_state import TableState
+from versioned.commit import Append, Merge, commit, is_missing
+from versioned.durations import duration_us
+from versioned.identifiers import TableRef, quote
+from versioned.put import read_table
+
+if TYPE_CHECKING:
+    from delta.tables import DeltaMergeBuilder
+
+_LEFT, _REVISION, _NEW, _CAUSE = "_left", "_revision", "_new", "_cause_us"
+_AT, _AT_SCOPE, _TABLE_US = "_at", "_at_scope", "_table_us"
+
+
+class CorrectionFeedOperator(Operator[CorrectionFeed]):
+    """Tells, for each answer that is no longer right, what it was and what it is now."""
+
+    def __init__(self, node: CorrectionFeed, join: StreamTableJoinOperator, table: TableState) -> None:
+        super().__init__(node)
+        kind = node.parents[0]
+        assert isinstance(kind, StreamTableJoin)
+        assert kind.joined.correction_retention is not None
+        self._retention_us = min(duration_us(kind.joined.correction_retention), 2**61)
+        self._join, self._table = join, table
+        self._steps: DataFrame | None = None
+        self._answers: DataFrame | None = None
+        self._is_ready = False
+
+    def tables(self, root: TableRef) -> list[TableRef]:
+        return [root.child(self.node.name)]
+
+    def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
+        new = self._join.answers()
+        self._make_ready(batch, new)
+        self._steps = self._answers = None
+        if all(flow.is_empty for flow in inputs):
+            return Flow(self._told(self._nothing(new)), {})
+        stored = self._stored(batch, struct_fields(new, KEY))
+        known = stored.unionByName(new.withColumns({_REVISION: F.lit(0), "_is_new": F.lit(True)}))
+        self._answers = self.keep(known)
+        self._steps = self.keep(self._revised(self._answers))
+        return Flow(self._told(self._steps.where("_differs")))
+
+    def tally(self) -> DataFrame | None:
+        if self._steps is None:
+            return None
+        return self._steps.where("_differs").agg(F.lit("corrected").alias("what"), F.count("*").alias("n"))
+
+    def write(self, batch: Batch) -> None:
+        if self._answers is not None:
+            batch.commit(self.tables(batch.root)[0], self._upsert, self.node.name, "main")
+
+    def _revised(self, answers: DataFrame) -> DataFrame:
+        """Each answer with each change of the table that reached it, in order, and what that made of it."""
+        key_type = answers.schema[KEY].dataType
+        spans = self._table.spans().select(
+            F.col(KEY).cast(key_type).alias(KEY),
+            F.col(VALUE).alias(_NEW),
+            F.col(US).alias(_CAUSE),
+            "_until_us",
+            F.col(SCOPE).alias(_AT_SCOPE),
+            F.col(PLACE).alias(_AT),
+            _TABLE_US,
+        )
+        reaches = (F.col(_CAUSE) <= F.col(US)) & F.coalesce(F.col(US) < F.col("_until_us"), F.lit(True))
+        after = ~F.col("_is_new") | (F.col(_AT) > F.col(PLACE))
+        remembered = F.col(US) >= F.col(_TABLE_US) - self._retention_us
+        hit = answers.join(spans, KEY).where(reaches & after & remembered)
+        in_order = Window.partitionBy(SCOPE, PLACE).orderBy(_AT)
+        before = F.coalesce(F.lag(F.struct(_NEW)).over(in_order), F.struct(F.col(FOUND).alias(_NEW)))
+        steps = hit.withColumn("_before", before.getField(_NEW))
+        old, new = self._join.answer(steps, F.col("_before")), self._join.answer(steps, F.col(_NEW))
+        told = steps.withColumns({"_old_row": old, "_new_row": new})
+        told = told.withColumn("_differs", ~F.col("_old_row").eqNullSafe(F.col("_new_row")))
+        corrections = F.sum(F.col("_differs").cast("int")).over(in_order.rowsBetween(Window.unboundedPreceding, 0))
+        rank = Window.partitionBy(_AT_SCOPE, _AT).orderBy(SCOPE, PLACE)
+        return told.withColumns(
+            {_REVISION: F.col(_REVISION) + corrections, "_rank": F.row_number().over(rank).cast("long")}
+        )
+
+    def _told(self, steps: DataFrame) -> DataFrame:
+        value = F.struct(
+            F.col(SCOPE).alias("original_scope"),
+            F.col(PLACE).alias("original_seq"),
+            F.col(_REVISION).alias("revision"),
+            F.col("_old_row").alias("old"),
+            F.col("_new_row").alias("new"),
+            F.col(_CAUSE).alias("cause"),
+        )
+        place = F.concat(_AT, F.array("_rank"))
+        return steps.select(KEY, value.alias(VALUE), US, F.col(_AT_SCOPE).alias(SCOPE), place.alias(PLACE))
+
+    def _nothing(self, answers: DataFrame) -> DataFrame:
+        row = self._join.answer(answers, F.col(FOUND))
+        long = F.lit(0).cast("long")
+        added = {"_old_row": row, "_new_row": row, _CAUSE: long, _AT: F.col(PLACE), "_rank": long}
+        return answers.limit(0).withColumns({**added, _AT_SCOPE: F.col(SCOPE), _REVISION: F.lit(0)})
+
+    def _upsert(self) -> Merge:
+        """Answers as they stand after the batch; those that are too old for a correction go."""
+        assert self._answers is not None
+        assert self._steps is not None
+        last = Window.partitionBy(SCOPE, PLACE).orderBy(F.desc(_AT))
+        revised = self._steps.withColumn("_nth", F.row_number().over(last)).where(F.col("_nth") == 1)
+        changed = revised.select(SCOPE, PLACE, F.col(_NEW).alias("_revised"), F.col(_REVISION).alias("_revisions"))
+        joined = self._answers.join(changed.withColumn("_hit", F.lit(True)), [SCOPE, PLACE], "left")
+        kept = joined.where(F.col("_is_new") | F.col("_hit")).withColumns(
+            {
+                FOUND: F.when(F.col("_hit"), F.col("_revised")).otherwise(F.col(FOUND)),
+                _REVISION: F.coalesce("_revisions", _REVISION),
+            }
+        )
+        rows = self._as_rows(kept)
+        same = f"t.{quote(SCOPE)} = s.{quote(SCOPE)} AND t.{quote('_seq')} = s.{quote('_seq')}"
+        slowest = min(self._table.stream_times().values(), default=None)
+
+        def clauses(merge: DeltaMergeBuilder) -> DeltaMergeBuilder:
+            merge = merge.whenMatchedUpdateAll().whenNotMatchedInsertAll()
+            if slowest is None:
+                return merge
+            too_old = f"unix_micros(t.ts) < {slowest - self._retention_us}"
+            return merge.whenNotMatchedBySourceDelete(too_old)
+
+        return Merge(rows, same, clauses)
+
+    def _stored(self, batch: Batch, keys: list[str]) -> DataFrame:
+        return read_table(batch.session, self.tables(batch.root)[0]).select(
+            F.struct(*map(quote, keys)).alias(KEY),
+            F.col("value").alias(_LEFT),
+            F.unix_micros("ts").alias(US),
+            SCOPE,
+            F.col("_seq").alias(PLACE),
+            F.col("found").alias(FOUND),
+            F.col("revision").alias(_REVISION),
+            F.lit(False).alias("_is_new"),
+        )
+
+    def _as_rows(self, answers: DataFrame) -> DataFrame:
+        return answers.select(
+            f"{KEY}.*",
+            F.col(_LEFT).alias("value"),
+            F.timestamp_micros(US).alias("ts"),
+            F.col(FOUND).alias("found"),
+            F.col(_REVISION).cast("int").alias("revision"),
+            SCOPE,
+            F.col(PLACE).alias("_seq"),
+        )
+
+    def _make_ready(self, batch: Batch, answers: DataFrame) -> None:
+        (target,) = self.tables(batch.root)
+        if not self._is_ready and is_missing(batch.session, target):
+            empty = self._as_rows(answers.limit(0).withColumn(_REVISION, F.lit(0)))
+            commit(target, lambda: Append(empty))
+        self._is_ready = True

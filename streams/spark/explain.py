@@ -1,0 +1,205 @@
+"""What a batch does per operator: the tables it reads, with columns and predicates, its own jobs, and its commits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from streams.spark.complete_join import CompleteJoinOperator
+from streams.spark.correction_feed import CorrectionFeedOperator
+from streams.spark.folded_windows import FoldedWindowsOperator
+from streams.spark.foreign_key_join import ForeignKeyJoinOperator
+from streams.spark.global_table_join import StreamGlobalTableJoinOperator
+from streams.spark.history_store import HistoryStore
+from streams.spark.keyed_aggregate import KeyedAggregateOperator
+from streams.spark.operator import Operator
+from streams.spark.sinks import ChangelogSinkOperator, TableSinkOperator
+from streams.spark.store import StoringOperator, table_name
+from streams.spark.stream_stream_join import StreamStreamJoinOperator
+from streams.spark.stream_table_join import StreamTableJoinOperator
+from streams.spark.suppress import FinalResultsOperator, SuppressOperator
+from streams.spark.table_source import TableOperator
+from streams.spark.table_table_join import TableTableJoinOperator
+from streams.spark.table_views import TableViewOperator
+from streams.spark.time_windows import TimeWindowsOperator
+from versioned.identifiers import TableRef
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one operator does in a batch that has input for it.
+
+    ``reads`` are lines of "table: columns where predicate", ``commits`` lines of "table: how"; ``jobs`` counts the
+    Spark jobs of its own beside the commits and beside the one that counts for all operators together.
+    """
+
+    reads: tuple[str, ...] = ()
+    commits: tuple[str, ...] = ()
+    jobs: int = 0
+    how: str = ""
+
+
+def explain(operators: Mapping[str, Operator[Any]], root: TableRef) -> str:
+    """All operators in plan order, as text.
+
+    Args:
+        operators: By node name.
+        root: Where the application's tables lie.
+    """
+    lines: list[str] = []
+    for name, operator in operators.items():
+        work = _work_of(operator, root)
+        lines.append(f"{name}: {work.how}" if work.how else name)
+        lines += [f"    reads {line}" for line in work.reads]
+        lines += [f"    commits {line}" for line in work.commits]
+        lines.append(f"    Spark jobs of its own: {work.jobs}")
+    lines.append(
+        "every batch: one job per topic survey, one that counts for all operators, rejects if any, the ledger row"
+    )
+    return "\n".join(lines)
+
+
+def _work_of(operator: Operator[Any], root: TableRef) -> Work:
+    for kind, work in _WORK:
+        if isinstance(operator, kind):
+            return work(operator, [table.short_name for table in operator.tables(root)])
+    return Work(how="no state, part of its consumers' jobs")
+
+
+def _stored(operator: StoringOperator[Any], tables: list[str]) -> Work:
+    if operator.store is None:
+        return Work(how="a view, part of its consumers' jobs")
+    (name,) = tables[:1]
+    if isinstance(operator.store, HistoryStore):
+        return Work(
+            (
+                f"{name}: key, validFrom and values where _current = true",
+                f"{name}: the same where _current = false and validTo > the oldest out-of-order record, if any",
+            ),
+            (
+                f"{name}: MERGE of late records into closed history, if there are any (step splice)",
+                f"{name}: replace where _current = true (step main)",
+            ),
+            1,
+            "puts into a versioned table",
+        )
+    return Work(
+        (f"{name}: key, ts and values, joined with the batch's keys",),
+        (f"{name}: MERGE of the batch's keys",),
+        0,
+        "changes of a plain table",
+    )
+
+
+def _source(operator: TableOperator, tables: list[str]) -> Work:
+    own, held = _stored(operator, tables), tables[1:]
+    reads = tuple(f"{name}: every record that waits" for name in held)
+    commits = tuple(f"{name}: replace what waits" for name in held)
+    return Work((*reads, *own.reads), (*commits, *own.commits), own.jobs + len(held), own.how)
+
+
+def _looks_up(operator: Any, tables: list[str]) -> Work:
+    table = operator.node.parents[1]
+    reads = [
+        f"{table_name(table)}: the versions of the batch's keys; closed ones only where validTo > the oldest record"
+    ]
+    held = [f"{name}: every record that waits" for name in tables]
+    commits = tuple(f"{name}: replace what waits" for name in tables)
+    return Work((*reads, *held), commits, 1 if tables else 0, "look-ups at each record's place")
+
+
+def _windows(how: str) -> Callable[[Any, list[str]], Work]:
+    def work(operator: Any, tables: list[str]) -> Work:
+        name = tables[0]
+        reads = (f"{name}: key, window and parts where _open = true",)
+        return Work(reads, (f"{name}: replace where _open = true",), 1, how)
+
+    return work
+
+
+def _buffer(operator: SuppressOperator, tables: list[str]) -> Work:
+    name, *others = tables
+    commits = [f"{other}: the rows that left or were closed, if any" for other in others]
+    return Work((f"{name}: every buffered row",), (*commits, f"{name}: replace all"), 1, "folded per stream-time scope")
+
+
+def _final(operator: FinalResultsOperator, tables: list[str]) -> Work:
+    return Work(how="final results straight from the window store, no copy of the state", jobs=1)
+
+
+def _joins(operator: TableTableJoinOperator, tables: list[str]) -> Work:
+    sides = [f"{table_name(parent)}: latest rows of the batch's keys" for parent in operator.node.parents]
+    own = _stored(operator, tables)
+    return Work((*sides, *own.reads), own.commits, own.jobs, "each change looks into the other side at its place")
+
+
+def _complete(operator: CompleteJoinOperator, tables: list[str]) -> Work:
+    sides = [
+        f"{table_name(parent)}: versions of the batch's keys where validTo > the oldest change"
+        for parent in operator.node.parents
+    ]
+    own = _stored(operator, tables)
+    return Work((*sides, *own.reads), own.commits, own.jobs, "folded key by key over both histories")
+
+
+def _foreign(operator: ForeignKeyJoinOperator, tables: list[str]) -> Work:
+    left, right = (table_name(parent) for parent in operator.node.parents)
+    own = _stored(operator, tables)
+    reads = (f"{left}: latest rows, joined with the batch's keys and foreign keys", f"{right}: latest rows pointed to")
+    return Work((*reads, *own.reads), own.commits, own.jobs, "right changes meet the left rows that point to them")
+
+
+def _aggregate(operator: KeyedAggregateOperator, tables: list[str]) -> Work:
+    state = tables[-1]
+    how = "folded group by group" if operator.is_sequential else "running sums of contributions, one window by group"
+    return Work(
+        (f"{state}: the batch's groups",), tuple(f"{name}: MERGE of the batch's groups" for name in tables), 0, how
+    )
+
+
+def _stream_stream(operator: StreamStreamJoinOperator, tables: list[str]) -> Work:
+    name = tables[0]
+    return Work(
+        (f"{name}: every record of both sides that can still meet one",),
+        (f"{name}: replace all",),
+        1,
+        "folded per stream-time scope",
+    )
+
+
+def _corrections(operator: CorrectionFeedOperator, tables: list[str]) -> Work:
+    name = tables[0]
+    reads = (f"{name}: every remembered answer", f"{table_name(operator.node.parents[1])}: as its own puts")
+    return Work(
+        reads, (f"{name}: MERGE of new and corrected answers",), 0, "answers joined with the spans of late changes"
+    )
+
+
+def _changelog(operator: ChangelogSinkOperator, tables: list[str]) -> Work:
+    return Work((), (f"{tables[0]}: append",), 0, "changelog")
+
+
+def _latest(operator: TableSinkOperator, tables: list[str]) -> Work:
+    return Work((), (f"{tables[0]}: MERGE of the batch's keys",), 0, "latest state per key")
+
+
+#: The first class that fits tells.
+_WORK: Final[Iterable[tuple[type[Operator[Any]], Callable[[Any, list[str]], Work]]]] = (
+    (CompleteJoinOperator, _complete),
+    (TableTableJoinOperator, _joins),
+    (ForeignKeyJoinOperator, _foreign),
+    (KeyedAggregateOperator, _aggregate),
+    (TableOperator, _source),
+    (TableViewOperator, _stored),
+    (StreamTableJoinOperator, _looks_up),
+    (StreamGlobalTableJoinOperator, _looks_up),
+    (TimeWindowsOperator, _windows("set-wise, one window by key and start")),
+    (FoldedWindowsOperator, _windows("folded key by key")),
+    (FinalResultsOperator, _final),
+    (SuppressOperator, _buffer),
+    (StreamStreamJoinOperator, _stream_stream),
+    (CorrectionFeedOperator, _corrections),
+    (ChangelogSinkOperator, _changelog),
+    (TableSinkOperator, _latest),
+)

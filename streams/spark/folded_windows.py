@@ -1,0 +1,198 @@
+"""Session and sliding windows, and user-written aggregates over any windows, on Spark: folded key by key.
+
+Sessions merge and sliding windows copy each other, so each record's effect depends on the one before. The rule is
+``streams.driver.window_state``, the same as the driver's; stream time at each record is computed set-wise beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DoubleType, LongType, StructField, StructType
+
+from streams.driver.aggregators import Aggregator
+from streams.driver.window_state import Slot, WindowState
+from streams.nodes import Aggregation, WindowedAggregate
+from streams.reasons import BEFORE_WINDOWS, LATE, NULL_VALUE
+from streams.rows import Row
+from streams.spark.aggregate_types import USER_CODE, is_scalar, result_type
+from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
+from streams.spark.kernel import COUNT, OUT, STATE, WHAT, PlainRow, Told, fold_groups, told_counts, told_rows
+from streams.spark.operator import Batch
+from streams.spark.window_store import END_US, START_US, Survey, WindowStoreOperator
+from suppress.window_rules import Window
+from suppress.windows import SlidingWindows, UnlimitedWindows, Windows
+
+_STREAM_US = "_stream_us"
+_REFUSED = "_refused"
+_IDLE = "_idle"
+#: A fold keeps its windows for one batch only; what is stored is stored by stream time.
+_KEEP_ALL_US = 2**62
+
+
+@dataclass(frozen=True)
+class WindowCodec:
+    """How a window's aggregate is kept in columns, and read back."""
+
+    aggregation: Aggregation
+    is_scalar: bool
+
+    def state(self, row: PlainRow, names: list[str]) -> Any:
+        """The aggregate out of its parts."""
+        kind = self.aggregation.kind
+        if kind in USER_CODE and not self.is_scalar:
+            return Row({name: row[name] for name in names})
+        if kind == "avg":
+            return None if row["_sum"] is None else (row["_sum"], row["_count"])
+        return row[self.aggregation.output]
+
+    def parts(self, state: Any) -> PlainRow:
+        """The parts of an aggregate."""
+        if isinstance(state, Row):
+            return dict(state)
+        if self.aggregation.kind == "avg":
+            return {"_sum": None, "_count": 0} if state is None else {"_sum": float(state[0]), "_count": state[1]}
+        return {self.aggregation.output: state}
+
+
+@dataclass(frozen=True)
+class WindowFold:
+    """The windows of one key.
+
+    Events have ``_value _us _stream_us _scope _place``; states the window, ``_us``, ``_scope`` and the parts. It tells
+    changes, the reasons of records that no window took, the windows as they are then, and counts.
+    """
+
+    windows: Windows
+    codec: WindowCodec
+    unit_us: int
+    names: list[str]
+
+    def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
+        aggregator = Aggregator(self.codec.aggregation)
+        windows = WindowState(self.windows, aggregator, self.unit_us, _KEEP_ALL_US)
+        key, scope, accepted, expired = Row(group[KEY]), 0, 0, 0
+        for state in states:
+            window = Window(state[START_US], state[END_US])
+            if state[_IDLE]:
+                windows.close_idle(key, window)
+                continue
+            scope = state[SCOPE]
+            slot = Slot(self.codec.state(state, self.names), state[US])
+            windows.restore(key, window, slot)
+        for event in events:
+            scope = event[SCOPE]
+            value = None if event[VALUE] is None else Row(event[VALUE])
+            outcome = windows.add(key, value, event[US], event[_STREAM_US])
+            expired += outcome.expired
+            accepted += bool(outcome.results)
+            if not outcome.results:
+                reason = LATE if outcome.is_late else BEFORE_WINDOWS
+                yield ("out", {**_at(group, event, 0), US: event[US], _REFUSED: reason})
+                yield ("count", (reason, 1))
+            for place, result in enumerate(outcome.results):
+                before, after = (
+                    None if slot is None else aggregator.result(slot.state) for slot in (result.before, result.after)
+                )
+                ends = {START_US: result.window.start_us, END_US: result.window.end_us}
+                yield ("out", {**_at(group, event, place), **ends, VALUE: after, OLD: before, US: result.ts_us})
+        for _, window, slot in windows.items():
+            ends = {START_US: window.start_us, END_US: window.end_us}
+            yield ("state", {KEY: group[KEY], **ends, US: slot.ts_us, SCOPE: scope, **self.codec.parts(slot.state)})
+        yield ("count", ("accepted", accepted))
+        yield ("count", ("expired", expired))
+
+
+class FoldedWindowsOperator(WindowStoreOperator):
+    """Any aggregate over any windows."""
+
+    def __init__(self, node: WindowedAggregate) -> None:
+        super().__init__(node)
+        self._told: DataFrame | None = None
+
+    def parts(self) -> StructType:
+        records, aggregation = self.records(), self.node.aggregation
+        if aggregation.kind == "avg":
+            return StructType([StructField("_sum", DoubleType()), StructField("_count", LongType())])
+        return result_type(self.node.name, aggregation, records)
+
+    def result(self) -> Column:
+        if self.node.aggregation.kind == "avg":
+            return F.struct(F.try_divide("_sum", "_count").alias(self.node.aggregation.output))
+        return F.struct(*self.parts().names)
+
+    def changes(self) -> DataFrame:
+        out = told_rows(self._folded, "out", OUT).where(F.col(_REFUSED).isNull())
+        keyed = out.withColumns({KEY: self.windowed_key(out), LATEST: F.lit(True)})
+        return keyed.select(*CHANGE)
+
+    def next_state(self) -> DataFrame:
+        touched = told_rows(self._folded, "state", STATE)
+        untouched = self.stored().join(self.records().select(KEY).distinct(), KEY, "left_anti")
+        return touched.unionByName(untouched)
+
+    def _take(self, records: DataFrame, flow: Flow) -> None:
+        self._told = None
+        if isinstance(self.windows, SlidingWindows):
+            records = records.where(F.col(VALUE).isNotNull())
+        self._records = self.keep(records.withColumn(_STREAM_US, self.stream_time(records)))
+
+    def _reject(self, batch: Batch, keyed: DataFrame) -> None:
+        super()._reject(batch, keyed)
+        if isinstance(self.windows, SlidingWindows):
+            batch.reject(self.node.name, keyed.where(F.col(VALUE).isNull()), F.lit(NULL_VALUE))
+        if isinstance(self.windows, UnlimitedWindows):
+            batch.reject(self.node.name, keyed.where(F.col(US) < self.windows.start_us), F.lit(BEFORE_WINDOWS))
+
+    @property
+    def _folded(self) -> DataFrame:
+        if self._told is None:
+            self._told = self.keep(self._fold())
+        return self._told
+
+    def _fold(self) -> DataFrame:
+        records, aggregation = self.records(), self.node.aggregation
+        codec = WindowCodec(aggregation, is_scalar(aggregation, records))
+        value = result_type(self.node.name, aggregation, records)
+        stored = self.stored()
+        out = records.select(
+            KEY,
+            F.lit(0).cast("long").alias(START_US),
+            F.lit(0).cast("long").alias(END_US),
+            F.lit(None).cast(value).alias(VALUE),
+            F.lit(None).cast(value).alias(OLD),
+            US,
+            SCOPE,
+            PLACE,
+            F.lit(None).cast("string").alias(_REFUSED),
+        ).schema
+        touched = stored.join(records.select(KEY).distinct(), KEY, "left_semi")
+        fold = WindowFold(self.windows, codec, self.unit_us, self.parts().names)
+        states = touched.withColumn(_IDLE, F.lit(False))
+        closed = self.closed_windows()
+        if closed is not None:
+            states = states.unionByName(closed.withColumn(_IDLE, F.lit(True)), allowMissingColumns=True)
+        return fold_groups(records, states, [KEY], fold, out, stored.schema)
+
+    def _late_records(self) -> DataFrame:
+        refused = told_rows(self._folded, "out", OUT).where(F.col(_REFUSED) == LATE)
+        return self.records().join(refused.select(SCOPE, PLACE), [SCOPE, PLACE], "left_semi")
+
+    def _look(self) -> Survey:
+        counted = told_counts(self._folded).select(WHAT, F.lit(None).cast("int").alias(SCOPE), COUNT)
+        newest = self.records().groupBy(SCOPE).agg(F.max(US).alias(COUNT))
+        rows = counted.unionByName(newest.select(F.lit("newest").alias(WHAT), SCOPE, COUNT)).collect()
+        counts = {row[WHAT]: row[COUNT] for row in rows if row[WHAT] != "newest"}
+        times = self.times_before()
+        for row in rows:
+            if row[WHAT] == "newest":
+                times[row[SCOPE]] = max(row[COUNT], times.get(row[SCOPE], row[COUNT]))
+        return Survey(counts.get("accepted", 0), counts.get(LATE, 0), counts.get("expired", 0), 0, times)
+
+
+def _at(group: PlainRow, event: PlainRow, ordinal: int) -> PlainRow:
+    return {KEY: group[KEY], SCOPE: event[SCOPE], PLACE: [*event[PLACE], ordinal]}

@@ -1,0 +1,142 @@
+"""Foreign-key joins of two tables on Spark: inner and left (R155).
+
+State: the result, one row per left key; between two versioned sides tombstones stay, since a result's ts never goes
+back. Which left rows point to a right one is asked of the left table: one join on the foreign key, nothing is
+collected.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from streams.expressions import Expr
+from streams.nodes import ForeignKeyJoin
+from streams.plan_checks import is_versioned
+from streams.reasons import NULL_KEY
+from streams.spark.columns import to_column, with_key
+from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow, in_one_scope
+from streams.spark.operator import Batch
+from streams.spark.plain_store import LAST_US, PlainStore
+from streams.spark.store import Store, StoringOperator, store_of, table_name
+from streams.spark.table_state import TableState
+from streams.spark.table_table_join import count_by_order
+
+#: Where a left row points to now and before, its value before, and the places between which it held.
+_TO, _TO_BEFORE, _BEFORE, _FROM, _UNTIL = "_to", "_to_before", "_before", "_from", "_until"
+
+
+class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
+    """Joins each left row with the right row that it points to (Kafka: ``KTable.join`` with a foreign key, KIP-213).
+
+    A change of a right row gives one result for each left row that points to it at its place, in order of keys.
+    """
+
+    def __init__(self, node: ForeignKeyJoin, left: TableState, right: TableState) -> None:
+        self._keeps_order = all(is_versioned(parent) for parent in node.parents)
+        self._result = _store(node, self._keeps_order)
+        super().__init__(node, self._result)
+        self.state: TableState = self._result
+        self._left, self._right = left, right
+        self._batch: Batch | None = None
+        self._inputs: list[Flow] = []
+
+    def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
+        left, right = inputs
+        self._batch = batch
+        self._inputs = [flow for flow in inputs if not flow.is_empty]
+        touched = self.keep(self._touched(left.frame.where(F.col(LATEST))))
+        results = self._of_left(batch, touched.where(F.col(_FROM).isNotNull()))
+        if not right.is_empty:
+            untouched = self._left.rows()
+            if not left.is_empty:
+                untouched = untouched.join(touched.select(KEY), KEY, "left_anti")
+            pointing = with_key(untouched, _TO, self._foreign_key, F.col(VALUE))
+            everyone = touched.unionByName(pointing, allowMissingColumns=True)
+            results = results.unionByName(self._of_right(right.frame.where(F.col(LATEST)), everyone))
+        flow = Flow(in_one_scope(results), None if self._inputs else {})
+        return self.stored(batch, flow.map(self._in_order) if self._keeps_order else flow)
+
+    def tally(self) -> DataFrame | None:
+        told = [count_by_order(flow.frame) for flow in self._inputs]
+        return None if not told else told[0] if len(told) == 1 else told[0].unionByName(told[1])
+
+    def _touched(self, changes: DataFrame) -> DataFrame:
+        """The left rows that change in the batch: as they were, and as each change leaves them."""
+        stored = self._left.rows().join(changes.select(KEY).distinct(), KEY, "left_semi")
+        new = changes.select(KEY, VALUE, US, SCOPE, PLACE, F.col(PLACE).alias(_FROM))
+        by_key = Window.partitionBy(KEY).orderBy(F.col(_FROM).asc_nulls_first())
+        steps = stored.unionByName(new, allowMissingColumns=True).withColumns(
+            {_UNTIL: F.lead(_FROM).over(by_key), _BEFORE: F.lag(VALUE).over(by_key)}
+        )
+        pointed = with_key(steps, _TO, self._foreign_key, F.col(VALUE))
+        return with_key(pointed, _TO_BEFORE, self._foreign_key, F.col(_BEFORE))
+
+    def _of_left(self, batch: Batch, changed: DataFrame) -> DataFrame:
+        """A left row's change: its result, or the end of it."""
+        is_left_join, is_deleted = F.lit(self.node.kind == "left"), F.col(VALUE).isNull()
+        if self.node.kind == "inner":
+            batch.reject(self.node.name, changed.where(~is_deleted & F.col(_TO).isNull()), F.lit(NULL_KEY))
+        asked = changed.withColumnRenamed(KEY, "_own").withColumn(KEY, F.coalesce(_TO, _TO_BEFORE))
+        # A row that points nowhere now finds nothing, even if it pointed somewhere before.
+        met = self._right.find_latest(asked).drop(KEY).withColumnRenamed("_own", KEY)
+        nowhere = ~is_deleted & F.col(_TO).isNull()
+        met = met.withColumns({name: F.when(~nowhere, F.col(name)) for name in (FOUND, FOUND_US)})
+        gives = ~is_deleted & (is_left_join | F.col(FOUND).isNotNull())
+        moved = F.col(_TO_BEFORE).isNotNull() & ~F.coalesce(F.col(_TO_BEFORE) == F.col(_TO), F.lit(False))
+        was_joined = F.col(_BEFORE).isNotNull() & (is_left_join | F.col(_TO_BEFORE).isNotNull())
+        ends = F.when(is_deleted, was_joined).otherwise(~gives & moved)
+        ts = F.when(is_deleted & is_left_join, F.col(US)).otherwise(F.greatest(US, FOUND_US))
+        return self._told(met.where(gives | ends), gives, F.col(VALUE), ts)
+
+    def _of_right(self, changed: DataFrame, lefts: DataFrame) -> DataFrame:
+        """A right row's change: a result for each left row that points to it then."""
+        asked = changed.select(
+            F.col(KEY).cast(self._right.key_type).alias("_right_key"),
+            F.col(VALUE).alias(FOUND),
+            F.col(US).alias(FOUND_US),
+            F.col(SCOPE).alias("_right_scope"),
+            F.col(PLACE).alias("_right_place"),
+        )
+        held = F.coalesce(F.col(_FROM) < F.col("_right_place"), F.lit(True))
+        still = F.coalesce(F.col("_right_place") < F.col(_UNTIL), F.lit(True))
+        to = F.col(_TO).cast(self._right.key_type)
+        met = asked.join(lefts.where(F.col(VALUE).isNotNull()), (F.col("_right_key") == to) & held & still)
+        rank = F.row_number().over(Window.partitionBy("_right_scope", "_right_place").orderBy(KEY)).cast("long")
+        placed = met.withColumn(SCOPE, F.col("_right_scope")).withColumn(PLACE, F.concat("_right_place", F.array(rank)))
+        gives = F.lit(self.node.kind == "left") | F.col(FOUND).isNotNull()
+        return self._told(placed, gives, F.col(VALUE), F.greatest(US, FOUND_US))
+
+    def _told(self, met: DataFrame, gives: Column, left: Column, ts: Column) -> DataFrame:
+        """Results where there is one, else tombstones."""
+        assert self.node.joiner is not None
+        names = {
+            "left": self._left.value_type.names,
+            "right": self._right.value_type.names,
+            "key": self._left.key_type.names,
+        }
+        joined = to_column(self.node.joiner, {"left": left, "right": F.col(FOUND), "key": F.col(KEY)}, names)
+        told = met.withColumn("_result", F.when(gives, joined)).withColumn(US, ts)
+        none = F.lit(None).cast(told.schema["_result"].dataType)
+        return told.withColumns({VALUE: F.col("_result"), OLD: none, LATEST: F.lit(True)}).select(*CHANGE)
+
+    def _in_order(self, frame: DataFrame) -> DataFrame:
+        """Between two versioned sides a result's ts never goes back for one left key."""
+        assert self._batch is not None
+        so_far = Window.partitionBy(KEY).orderBy(PLACE, SCOPE).rowsBetween(Window.unboundedPreceding, 0)
+        ordered = frame.withColumn(US, F.max(US).over(so_far))
+        last = self._result.last_times(self._batch, self._left.key_type.names)
+        if last is not None:
+            ordered = ordered.join(last, KEY, "left").withColumn(US, F.greatest(US, LAST_US))
+        return ordered.select(*CHANGE)
+
+    @property
+    def _foreign_key(self) -> Expr:
+        assert self.node.foreign_key is not None
+        return self.node.foreign_key
+
+
+def _store(node: ForeignKeyJoin, keeps_order: bool) -> Store:
+    if keeps_order and (node.materialized is None or not node.materialized.is_versioned):
+        return PlainStore(node.name, table_name(node), keeps_tombstones=True)
+    return store_of(node, node.materialized)

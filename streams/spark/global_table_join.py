@@ -1,0 +1,67 @@
+"""Joins of a stream with a global table on Spark, which every record sees whole and without regard to time (R170)."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from streams.nodes import StreamGlobalTableJoin
+from streams.reasons import NO_MATCH, NULL_KEY, NULL_VALUE
+from streams.spark.columns import to_column, with_key
+from streams.spark.flow import FOUND, KEY, PLACE, REASON, SCOPE, US, VALUE, Flow, struct_fields
+from streams.spark.operator import Batch, Operator
+from streams.spark.table_state import TableState
+
+_OWN_KEY = "_own_key"
+
+
+class StreamGlobalTableJoinOperator(Operator[StreamGlobalTableJoin]):
+    """Looks a key that is computed from the record up in a global table (Kafka: ``KStreamGlobalKTableJoin``).
+
+    The result keeps the stream's key. A computed key of null finds nothing; an inner join rejects it.
+    """
+
+    def __init__(self, node: StreamGlobalTableJoin, table: TableState) -> None:
+        super().__init__(node)
+        self._table = table
+        self._found: DataFrame | None = None
+
+    def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
+        stream = inputs[0]
+        self._found = None
+        asked = self._asked(stream.frame)
+        is_inner = self.node.kind == "inner"
+        if not stream.is_empty:
+            reason = F.when(F.col(VALUE).isNull(), NULL_VALUE).when(F.col(KEY).isNull() & F.lit(is_inner), NULL_KEY)
+            batch.reject(self.node.name, asked.where(reason.isNotNull()), reason)
+        usable = asked.where(F.col(VALUE).isNotNull())
+        found = self._table.find_latest(usable.where(F.col(KEY).isNotNull()) if is_inner else usable)
+        found = found.withColumn(REASON, F.when(F.col(FOUND).isNull(), NO_MATCH))
+        if not stream.is_empty:
+            self._found = found = self.keep(found)
+        return Flow(self._joined(found), stream.bounds)
+
+    def tally(self) -> DataFrame | None:
+        if self._found is None:
+            return None
+        what = F.lower(F.coalesce(REASON, F.lit("match"))).alias("what")
+        return self._found.groupBy(what).agg(F.count("*").alias("n"))
+
+    def _asked(self, frame: DataFrame) -> DataFrame:
+        if self.node.key_mapper is None:
+            return frame.withColumn(_OWN_KEY, F.col(KEY))
+        keyed = with_key(frame, "_mapped", self.node.key_mapper)
+        return keyed.withColumnsRenamed({KEY: _OWN_KEY, "_mapped": KEY})
+
+    def _joined(self, found: DataFrame) -> DataFrame:
+        assert self.node.joiner is not None
+        kept = found.where(F.col(FOUND).isNotNull()) if self.node.kind == "inner" else found
+        kept = kept.drop(KEY).withColumnRenamed(_OWN_KEY, KEY)
+        names = {
+            "left": struct_fields(kept, VALUE),
+            "right": self._table.value_type.names,
+            "key": struct_fields(kept, KEY),
+        }
+        bindings = {"left": F.col(VALUE), "right": F.col(FOUND), "key": F.col(KEY)}
+        value = to_column(self.node.joiner, bindings, names)
+        return kept.select(KEY, value.alias(VALUE), US, SCOPE, PLACE, REASON)

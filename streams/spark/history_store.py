@@ -1,0 +1,212 @@
+"""Versioned tables on Spark: records are puts into a versioned table (KIP-914, "put").
+
+State: the versioned table, named after its store. One batch of puts is at most two commits, ``splice`` and ``main``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+
+from streams.nodes import Materialized
+from streams.reasons import LATE
+from streams.spark.flow import (
+    CHANGE,
+    KEY,
+    LATEST,
+    OLD,
+    PLACE,
+    SCOPE,
+    US,
+    VALUE,
+    Flow,
+    NodeReport,
+    flat_keys,
+    lookup_times,
+    struct_fields,
+    struct_keys,
+)
+from streams.spark.lookup import lookup_versioned
+from streams.spark.operator import Batch
+from streams.spark.plain_store import LAST_US
+from streams.spark.table_state import TableState, latest_at_place
+from versioned.commit import is_missing
+from versioned.durations import duration
+from versioned.identifiers import TableRef, quote
+from versioned.put import PutBatch, read_table
+from versioned.put_frames import LATEST as PUT_LATEST
+from versioned.put_frames import floor_to_resolution
+from versioned.spec import CURRENT, VersionedTableSpec
+from versioned.table import VersionedTable
+
+
+class HistoryStore(TableState):
+    """Puts changes into a versioned table.
+
+    Args:
+        node: The operator whose table it is.
+        table: Its table's name.
+        materialized: Retention, grace and the rest of its contract.
+    """
+
+    def __init__(self, node: str, table: str, materialized: Materialized) -> None:
+        self._node = node
+        self._table_name = table
+        self._materialized = materialized
+        self._table: VersionedTable | None = None
+        self._puts: PutBatch | None = None
+        self._is_empty = True
+
+    def target(self, root: TableRef) -> TableRef:
+        """The table that it keeps."""
+        return root.child(self._table_name)
+
+    @property
+    def spec(self) -> VersionedTableSpec:
+        """The contract of the table."""
+        assert self._table is not None
+        return self._table.spec
+
+    @property
+    def key_type(self) -> StructType:
+        schema = self.puts.judged.schema
+        return StructType([StructField(name, schema[name].dataType) for name in self.spec.keys])
+
+    @property
+    def value_type(self) -> StructType:
+        kind = self.puts.judged.schema[VALUE].dataType
+        assert isinstance(kind, StructType)
+        return kind
+
+    @property
+    def puts(self) -> PutBatch:
+        """The puts of this batch, with the table's state before them."""
+        assert self._puts is not None
+        return self._puts
+
+    def put(self, batch: Batch, flow: Flow) -> Flow:
+        """Take the batch's changes; they land with :meth:`write`.
+
+        Returns:
+            The table's own changes: what each accepted put replaced, and whether it is now the latest.
+        """
+        self._is_empty = flow.is_empty
+        spec = self._opened(batch, flow.frame).spec
+        records = flat_keys(flow.frame.select(KEY, VALUE, US, SCOPE, PLACE))
+        records = records.withColumn(US, floor_to_resolution(F.col(US), spec))
+        if spec.time_scope != "partition":
+            records = records.withColumn(SCOPE, F.lit(0))
+        times = batch.times_of(self._node)
+        self._puts = PutBatch(self.target(batch.root), spec, records, times, self._bounds(flow, spec))
+        return Flow(self._changes, flow.bounds)
+
+    def rows(self) -> DataFrame:
+        return self._current().where(F.col(VALUE).isNotNull())
+
+    def history(self, after_us: int) -> DataFrame:
+        versions = self.puts.current().unionByName(self.puts.closed(after_us))
+        return struct_keys(versions, self.spec.keys).select(KEY, VALUE, US)
+
+    def spans(self) -> DataFrame:
+        accepted = self.puts.outcomes().where(~F.col("_refused"))
+        unit = self.spec.time_resolution.value
+        until = F.when(F.col("put_result") != PUT_LATEST, F.col("put_result") * unit)
+        so_far = Window.partitionBy(SCOPE).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
+        table_us = F.greatest(lookup_times(self.puts.observed), F.max(US).over(so_far))
+        told = accepted.withColumns({"_until_us": until, "_table_us": table_us})
+        flat = told.select(*self.spec.keys, VALUE, US, "_until_us", SCOPE, PLACE, "_table_us")
+        return struct_keys(flat, self.spec.keys)
+
+    def stream_times(self) -> dict[int, int]:
+        return self.puts.stream_times
+
+    def last_times(self, batch: Batch, keys: list[str]) -> DataFrame | None:
+        """``_key`` and ``_last_us`` of every key before the batch; None if there is no table yet."""
+        target = self.target(batch.root)
+        if is_missing(batch.session, target):
+            return None
+        rows = read_table(batch.session, target).where(F.col(CURRENT))
+        start = F.unix_micros(VersionedTable.open(batch.session, target).spec.valid_from)
+        return rows.select(F.struct(*map(quote, keys)).alias(KEY), start.alias(LAST_US))
+
+    def find_latest(self, asked: DataFrame) -> DataFrame:
+        changes = None if self._is_empty else self._accepted(F.col(LATEST))
+        return latest_at_place(asked, self._current(), changes, dated_tombstones=True)
+
+    def find_valid(self, asked: DataFrame, oldest_us: int | None) -> DataFrame:
+        if oldest_us is None:
+            # A flow whose times are not known: one small job tells how far back closed history must be read.
+            oldest_us = asked.agg(F.min(US)).collect()[0][0] or 0
+        keys = struct_fields(asked, KEY)
+        found = lookup_versioned(flat_keys(asked), self.spec, self.puts, not self._is_empty, oldest_us, keys)
+        return struct_keys(found, keys)
+
+    def report(self, batch: Batch) -> NodeReport:
+        """Counts and stream times of the puts; rejects the late ones if the policy says so."""
+        if self._is_empty:
+            return NodeReport(stream_times=self.puts.observed)
+        counts = self.puts.counts
+        if self._materialized.late_policy == "side_table" and counts.refused:
+            late = self.puts.judged.where(F.col("_refused"))
+            batch.reject(self._node, struct_keys(late, self.spec.keys), F.lit(LATE))
+        told = {"input": counts.accepted + counts.refused, "accepted": counts.accepted, "late": counts.refused}
+        told |= {"out_of_order": counts.out_of_order, "spliced": counts.spliced}
+        return NodeReport(told, self.puts.stream_times)
+
+    def write(self, batch: Batch) -> None:
+        """Commit the batch's puts."""
+        if not self._is_empty and self.puts.counts.accepted:
+            landed = self.puts.write(lambda step: batch.step(self._node, step), batch.details)
+            batch.versions[self._node] = landed.version
+
+    def release(self) -> None:
+        """Give the cached batch back."""
+        if self._puts is not None:
+            self._puts.release()
+
+    def _bounds(self, flow: Flow, spec: VersionedTableSpec) -> Mapping[int, tuple[int, int]] | None:
+        if flow.bounds is None or spec.time_scope != "partition":
+            return None
+        unit = spec.time_resolution.value
+        return {scope: (b.oldest_us // unit * unit, b.newest_us) for scope, b in flow.bounds.items()}
+
+    def _current(self) -> DataFrame:
+        return struct_keys(self.puts.current(), self.spec.keys).select(KEY, VALUE, US)
+
+    def _accepted(self, condition: object) -> DataFrame:
+        accepted = self.puts.judged.where(~F.col("_refused")).where(condition)  # type: ignore[arg-type]
+        return struct_keys(accepted, self.spec.keys).select(KEY, VALUE, US, SCOPE, PLACE)
+
+    def _changes(self) -> DataFrame:
+        accepted = self.puts.outcomes().where(~F.col("_refused"))
+        old = F.col(OLD).getField("value").alias(OLD)
+        flat = accepted.select(*self.spec.keys, VALUE, old, LATEST, US, SCOPE, PLACE)
+        return struct_keys(flat, self.spec.keys).select(*CHANGE)
+
+    def _opened(self, batch: Batch, records: DataFrame) -> VersionedTable:
+        if self._table is None:
+            target = self.target(batch.root)
+            if is_missing(batch.session, target):
+                _create(batch, target, records, self._materialized)
+            self._table = VersionedTable.open(batch.session, target)
+        return self._table
+
+
+def _create(batch: Batch, target: TableRef, records: DataFrame, materialized: Materialized) -> None:
+    keys = struct_fields(records, KEY)
+    flat = records.select(f"{KEY}.*", f"{VALUE}.*").drop("_present")
+    columns = ", ".join(f"{quote(field.name)} {field.dataType.simpleString()}" for field in flat.schema.fields)
+    assert materialized.history_retention is not None
+    VersionedTable.create(
+        batch.session,
+        target,
+        columns,
+        keys=keys,
+        history_retention=duration(materialized.history_retention),
+        grace=materialized.grace,
+        time_scope=materialized.time_scope,
+        time_resolution=materialized.time_resolution,
+    )

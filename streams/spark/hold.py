@@ -1,0 +1,140 @@
+"""Records that wait until stream time has passed them, on Spark: set-wise, with what is left in a Delta table.
+
+Used where late input is waited for: stream-table joins with grace (KIP-923) and reordering at a source (R169). A record
+leaves at the place of the first record that brings stream time to its ts plus the wait; those that leave together go in
+order of ts, key and arrival.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, lookup_times, struct_fields
+from streams.spark.operator import Batch
+from versioned.commit import Append, ReplaceWhere, commit, is_missing
+from versioned.identifiers import TableRef, quote
+from versioned.put import read_table
+
+_DUE: Final = "_due_us"
+_OWN_PLACE: Final = "_own_place"
+_BATCH: Final = "_batch_id"
+_LEAVES: Final = "_leaves"
+_NEVER: Final = -(2**62)
+
+
+class Hold:
+    """Holds the records of one node back.
+
+    Args:
+        node: The node; its stream times are those of the records that came here.
+        table: The name of the table of those that wait.
+        wait_us: How far stream time must pass a record.
+    """
+
+    def __init__(self, node: str, table: str, wait_us: int) -> None:
+        self._node = node
+        self._table = table
+        self._wait_us = min(wait_us, 2**61)
+        self._judged: DataFrame | None = None
+        self._works = False
+        self._is_ready = False
+
+    def target(self, root: TableRef) -> TableRef:
+        """The table of the records that wait: key, ``value``, ``ts``, ``deadline``, scope and place of arrival."""
+        return root.child(self._table)
+
+    def take(self, batch: Batch, flow: Flow) -> Flow:
+        """Take the batch's records in; gives those that leave, each at the place where it does."""
+        self._works = not flow.is_empty
+        self._make_ready(batch, flow.frame)
+        if not self._works:
+            return flow.map(lambda frame: frame.select(KEY, VALUE, US, SCOPE, PLACE))
+        # Only records move stream time, so without any nothing leaves.
+        self._judged = self._judge(batch, flow.frame).persist()
+        return Flow(self._released)
+
+    def marks(self, batch: Batch) -> dict[str, dict[int, int]]:
+        """Stream time of what came to wait, per scope, after the batch, under the node's name."""
+        times = dict(batch.times_of(self._node))
+        if self._works and self._judged is not None:
+            new = self._judged.where(F.col(_BATCH) == batch.batch_id)
+            for row in new.groupBy(SCOPE).agg(F.max(US).alias("newest")).collect():
+                times[row[SCOPE]] = max(row["newest"], times.get(row[SCOPE], row["newest"]))
+        return {self._node: times}
+
+    def write(self, batch: Batch) -> None:
+        """Commit the records that wait."""
+        if self._works:
+            batch.commit(self.target(batch.root), self._replace, self._node, "hold")
+
+    def release(self) -> None:
+        """Give the cached batch back."""
+        if self._judged is not None:
+            self._judged.unpersist()
+            self._judged = None
+
+    def _judge(self, batch: Batch, frame: DataFrame) -> DataFrame:
+        """Everything that waits or comes, with the place at which it leaves (null: not in this batch)."""
+        new = frame.select(KEY, VALUE, US, SCOPE, PLACE, F.lit(batch.batch_id).cast("long").alias(_BATCH))
+        waiting = self._stored(batch, frame).unionByName(new.withColumn("_is_new", F.lit(True)))
+        due = waiting.withColumns({_DUE: F.col(US) + self._wait_us, _OWN_PLACE: F.col(PLACE)})
+        movers = new.select(SCOPE, F.col(US).alias(_DUE), PLACE, F.lit(True).alias("_moves"))
+        both = due.withColumn("_moves", F.lit(False)).unionByName(movers, allowMissingColumns=True)
+        later = Window.partitionBy(SCOPE).orderBy(F.desc(_DUE), F.desc("_moves"))
+        until_here = later.rowsBetween(Window.unboundedPreceding, 0)
+        first = F.min(F.when(F.col("_moves"), F.col(PLACE))).over(until_here)
+        before = F.coalesce(lookup_times(dict(batch.times_of(self._node))), F.lit(_NEVER))
+        placed = both.withColumn("_first", first).where(~F.col("_moves"))
+        own = F.when(F.col("_is_new"), F.col(_OWN_PLACE))
+        leaves = F.when(F.col(_DUE) <= before, own).otherwise(
+            F.when(own.isNull() | (F.col("_first") > own), F.col("_first")).otherwise(
+                F.when(F.col("_first").isNotNull(), own)
+            )
+        )
+        return placed.withColumn(_LEAVES, leaves).select(KEY, VALUE, US, SCOPE, _OWN_PLACE, _BATCH, _LEAVES)
+
+    def _released(self) -> DataFrame:
+        assert self._judged is not None
+        leaving = self._judged.where(F.col(_LEAVES).isNotNull())
+        together = Window.partitionBy(SCOPE, _LEAVES).orderBy(US, KEY, _BATCH, _OWN_PLACE)
+        rank = F.row_number().over(together).cast("long")
+        placed = leaving.withColumn(PLACE, F.concat(_LEAVES, F.array(rank)))
+        return placed.select(KEY, VALUE, US, SCOPE, PLACE)
+
+    def _stored(self, batch: Batch, frame: DataFrame) -> DataFrame:
+        keys = F.struct(*(quote(name) for name in struct_fields(frame, KEY)))
+        return read_table(batch.session, self.target(batch.root)).select(
+            keys.alias(KEY),
+            F.col("value").alias(VALUE),
+            F.unix_micros("ts").alias(US),
+            SCOPE,
+            F.col("_seq").alias(PLACE),
+            _BATCH,
+            F.lit(False).alias("_is_new"),
+        )
+
+    def _replace(self) -> ReplaceWhere:
+        assert self._judged is not None
+        waiting = self._judged.where(F.col(_LEAVES).isNull())
+        return ReplaceWhere(self._as_rows(waiting.withColumnRenamed(_OWN_PLACE, PLACE)), "true")
+
+    def _as_rows(self, frame: DataFrame) -> DataFrame:
+        return frame.select(
+            f"{KEY}.*",
+            F.col(VALUE).alias("value"),
+            F.timestamp_micros(US).alias("ts"),
+            F.timestamp_micros(F.col(US) + self._wait_us).alias("deadline"),
+            SCOPE,
+            F.col(PLACE).alias("_seq"),
+            _BATCH,
+        )
+
+    def _make_ready(self, batch: Batch, frame: DataFrame) -> None:
+        target = self.target(batch.root)
+        if not self._is_ready and is_missing(batch.session, target):
+            empty = self._as_rows(frame.limit(0).withColumn(_BATCH, F.lit(0).cast("long")))
+            commit(target, lambda: Append(empty))
+        self._is_ready = True

@@ -1,0 +1,160 @@
+"""Folding groups of records one by one, in Python over Arrow: for rules that are sequential by nature.
+
+User-written reducers, merging sessions and bounded buffers cannot be decided set-wise. Here each group's state and
+records come to one Python function in order of place, as a stream: a group never needs to fit in memory at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from itertools import chain, groupby
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructField, StructType
+
+from streams.spark.flow import PLACE, SCOPE
+
+#: The columns of what a fold tells: what it is (``out``, ``state`` or ``count``), and the row or the number.
+TOLD: Final = "_told"
+OUT: Final = "_out"
+STATE: Final = "_state"
+WHAT: Final = "what"
+COUNT: Final = "n"
+_GROUP: Final = "_group"
+_EVENT: Final = "_event"
+_ROWS_AT_ONCE: Final = 4_096
+
+#: What a fold tells: ("out", row), ("state", row) or ("count", (what, n)).
+Told = tuple[str, Any]
+PlainRow = dict[str, Any]
+
+
+class Fold(Protocol):
+    """Takes one group's states and, in order of place, its events; both are plain rows."""
+
+    def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]: ...
+
+
+def fold_groups(
+    events: DataFrame, states: DataFrame | None, by: list[str], fold: Fold, out: DataType, state: DataType
+) -> DataFrame:
+    """Run a fold over each group.
+
+    Args:
+        events: The columns ``by``, ``_scope`` and ``_place``, which order the group's rows, and the event's own.
+        states: The columns ``by`` and the state's own; None if there are none.
+        by: Names of the columns that make a group.
+        fold: Called once per group in a worker, so it must be picklable.
+        out: The type of the rows that it tells as ``out``.
+        state: The type of the rows that it tells as ``state``.
+
+    Returns:
+        ``_told``, ``_out``, ``_state``, ``what``, ``n``.
+    """
+    schema = _schema(out, state)
+    arrow = _arrow_schema(events.sparkSession, schema)
+    rows = _packed(events, by, _EVENT, SCOPE, PLACE)
+    if states is not None:
+        rows = rows.unionByName(_packed(states, by, STATE), allowMissingColumns=True)
+    else:
+        rows = rows.withColumn(STATE, F.lit(None).cast("boolean"))
+    in_order = rows.repartition(_GROUP).sortWithinPartitions(_GROUP, F.col(PLACE).asc_nulls_first(), SCOPE)
+    return in_order.select(_GROUP, _EVENT, STATE).mapInArrow(_runner(fold, arrow), schema)
+
+
+def told_rows(told: DataFrame, kind: str, column: str) -> DataFrame:
+    """The rows of one kind that a fold told."""
+    return told.where(F.col(TOLD) == kind).select(f"{column}.*")
+
+
+def told_counts(told: DataFrame) -> DataFrame:
+    """The counts that a fold told, summed."""
+    return told.where(F.col(TOLD) == "count").groupBy(WHAT).agg(F.sum(COUNT).alias(COUNT))
+
+
+def plain(value: Any) -> Any:
+    """A row of the rules as Arrow takes it: mappings as dictionaries, all the way down."""
+    if isinstance(value, Mapping):
+        return {name: plain(part) for name, part in value.items()}
+    return [plain(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+
+def _packed(frame: DataFrame, by: list[str], column: str, *order: str) -> DataFrame:
+    own = [name for name in frame.columns if name not in by]
+    return frame.select(F.struct(*by).alias(_GROUP), F.struct(*own).alias(column), *order)
+
+
+def _schema(out: DataType, state: DataType) -> StructType:
+    return StructType(
+        [
+            StructField(TOLD, StringType()),
+            StructField(OUT, _nullable(out)),
+            StructField(STATE, _nullable(state)),
+            StructField(WHAT, StringType()),
+            StructField(COUNT, LongType()),
+        ]
+    )
+
+
+def _nullable(kind: DataType) -> DataType:
+    """The same type where anything may be null: a fold need not fill every field."""
+    if isinstance(kind, StructType):
+        return StructType([StructField(field.name, _nullable(field.dataType)) for field in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_nullable(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(kind.keyType, _nullable(kind.valueType))
+    return kind
+
+
+def _arrow_schema(session: SparkSession, schema: StructType) -> pa.Schema:
+    return _known_arrow_schema(session, schema.json())
+
+
+@lru_cache(maxsize=256)
+def _known_arrow_schema(session: SparkSession, schema: str) -> pa.Schema:
+    # The public way to Arrow types; an empty local relation needs no job.
+    return session.createDataFrame([], StructType.fromJson(json.loads(schema))).toArrow().schema
+
+
+def _runner(fold: Fold, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = (row for batch in batches for row in batch.to_pylist())
+        ready: list[PlainRow] = []
+        for group, members in groupby(rows, key=lambda row: row[_GROUP]):
+            for told in fold(group, *_states_and_events(members)):
+                ready.append(_told_row(told))
+                if len(ready) >= _ROWS_AT_ONCE:
+                    yield pa.RecordBatch.from_pylist(ready, schema=schema)
+                    ready = []
+        if ready:
+            yield pa.RecordBatch.from_pylist(ready, schema=schema)
+
+    return run
+
+
+def _states_and_events(members: Iterator[PlainRow]) -> tuple[Iterator[PlainRow], Iterator[PlainRow]]:
+    """Split a group's rows, states first; a fold must take all states before the first event."""
+    first_event: list[PlainRow] = []
+
+    def states() -> Iterator[PlainRow]:
+        for row in members:
+            if row[_EVENT] is not None:
+                first_event.append(row)
+                return
+            yield row[STATE]
+
+    # The chain looks into the list only when it is read, after the states.
+    return states(), (row[_EVENT] for row in chain(first_event, members))
+
+
+def _told_row(told: Told) -> PlainRow:
+    kind, row = told
+    if kind == "count":
+        return {TOLD: kind, WHAT: row[0], COUNT: row[1]}
+    return {TOLD: kind, OUT if kind == "out" else STATE: plain(row)}

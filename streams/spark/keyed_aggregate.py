@@ -1,0 +1,210 @@
+"""Unwindowed aggregates on Spark: of streams (values are only added) and of tables (old ones are taken away).
+
+State: one row per group: the key, ``ts``, the result, and what is needed beside it to go on (sum and number, or the
+bag of values of ``min`` and ``max``). ``count``, ``sum`` and ``avg`` are running sums of signed contributions, one
+window by group; ``min`` and ``max`` of streams likewise. User code, and ``min`` and ``max`` of tables, are folded.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from streams.nodes import StreamAggregate, TableAggregate
+from streams.reasons import NULL_KEY, NULL_VALUE
+from streams.spark.aggregate_folds import AddingFold, ReplacingFold, StateCodec
+from streams.spark.aggregate_types import BAG, NUMBER, SUM, USER_CODE, bag_type, is_scalar, operand, result_type
+from streams.spark.columns import to_column, with_key
+from streams.spark.flow import (
+    CHANGE,
+    KEY,
+    LATEST,
+    OLD,
+    PLACE,
+    SCOPE,
+    US,
+    VALUE,
+    Flow,
+    has_null_key,
+    in_one_scope,
+    struct_fields,
+)
+from streams.spark.kernel import OUT, fold_groups, told_rows
+from streams.spark.operator import Batch
+from streams.spark.plain_store import PlainStore
+from streams.spark.store import StoringOperator, store_of, table_name
+from streams.spark.table_state import TableState
+from streams.spark.table_table_join import count_by_order
+from versioned.identifiers import TableRef
+
+_PLUS, _MINUS = "_plus", "_minus"
+
+
+class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
+    """The running aggregate of each group; the result's ts never goes back (R168)."""
+
+    def __init__(self, node: StreamAggregate | TableAggregate) -> None:
+        is_history = node.materialized is not None and node.materialized.is_versioned
+        suffix = "_state" if is_history else ""
+        self._state = PlainStore(node.name + suffix, table_name(node) + suffix, extra=_kept_beside(node))
+        super().__init__(node, store_of(node, node.materialized) if is_history else None)
+        self.state: TableState = self.store or self._state
+        self._input: Flow | None = None
+        self._of_table = isinstance(node, TableAggregate)
+
+    def tables(self, root: TableRef) -> list[TableRef]:
+        return [*super().tables(root), self._state.target(root)]
+
+    def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
+        (flow,) = inputs
+        self._input = flow
+        events = self._of_changes(flow.frame) if self._of_table else self._of_records(batch, flow)
+        kind = result_type(self.node.name, self.node.aggregation, self._values(flow.frame))
+        results = self._folded(batch, events, kind) if self.is_sequential else self._running(batch, events, kind)
+        kept = self.keep(results) if not flow.is_empty else results
+        told = Flow(kept, {} if flow.is_empty else None)
+        changes = self._state.put(batch, told).map(lambda frame: frame.select(*CHANGE))
+        return self.stored(batch, changes)
+
+    def tally(self) -> DataFrame | None:
+        if self._input is None or self._input.is_empty:
+            return None
+        if self._of_table:
+            return count_by_order(self._input.frame)
+        frame = self._input.frame
+        return frame.agg(F.lit("input").alias("what"), F.count("*").alias("n"))
+
+    def write(self, batch: Batch) -> None:
+        super().write(batch)
+        self._state.write(batch)
+
+    @property
+    def is_sequential(self) -> bool:
+        """Whether groups are folded one record after the other."""
+        kind = self.node.aggregation.kind
+        return kind in USER_CODE or (self._of_table and kind in ("min", "max"))
+
+    def _values(self, frame: DataFrame) -> DataFrame:
+        """The rows that are aggregated, for their types."""
+        mapper = self.node.group_value if isinstance(self.node, TableAggregate) else None
+        if mapper is None:
+            return frame.select(KEY, VALUE)
+        return frame.select(KEY, to_column(mapper, {"key": F.col(KEY), "value": F.col(VALUE)}).alias(VALUE))
+
+    def _of_records(self, batch: Batch, flow: Flow) -> DataFrame:
+        """A stream's records under their group: ``_key _plus _us _scope _place``."""
+        frame = flow.frame
+        if self.node.group_key is not None:
+            frame = with_key(frame, "_group", self.node.group_key).drop(KEY).withColumnRenamed("_group", KEY)
+            frame = in_one_scope(frame)
+        no_key = has_null_key(frame)
+        reason = F.when(no_key, NULL_KEY).when(F.col(VALUE).isNull(), NULL_VALUE)
+        if not flow.is_empty:
+            batch.reject(self.node.name, frame.where(reason.isNotNull()), reason)
+        usable = frame.where(reason.isNull()).withColumn(_MINUS, F.lit(None).cast(frame.schema[VALUE].dataType))
+        return usable.select(KEY, F.col(VALUE).alias(_PLUS), _MINUS, US, SCOPE, PLACE)
+
+    def _of_changes(self, frame: DataFrame) -> DataFrame:
+        """A table's changes under their groups; one that moves from a group to another is two, the old group first."""
+        taken = frame.where(F.col(LATEST))
+        parts = self._grouped(self._grouped(taken, OLD, "_from", _MINUS), VALUE, "_to", _PLUS)
+        stays = F.coalesce(F.col("_from") == F.col("_to"), F.lit(False))
+        none = F.lit(None).cast(parts.schema[_PLUS].dataType)
+        first = _part(F.when(stays, F.col("_to")).otherwise(F.col("_from")), F.when(stays, F.col(_PLUS)), _MINUS, 0)
+        second = _part(F.when(~stays, F.col("_to")), F.col(_PLUS), none, 1)
+        there = F.filter(F.array(first, second), lambda part: part.getField(KEY).isNotNull())
+        exploded = parts.select(US, SCOPE, F.col(PLACE).alias("_at"), F.explode(there).alias("_part"))
+        place = F.concat("_at", F.array(F.col("_part.step")))
+        events = exploded.select(f"_part.{KEY}", f"_part.{_PLUS}", f"_part.{_MINUS}", US, SCOPE, place.alias(PLACE))
+        return events if self.node.group_key is None else in_one_scope(events)
+
+    def _grouped(self, frame: DataFrame, name: str, group: str, part: str) -> DataFrame:
+        """Add the group of the value in the column ``name``, and what it contributes; both null if either is."""
+        assert isinstance(self.node, TableAggregate)
+        value, mapper = F.col(name), self.node.group_value
+        if self.node.group_key is None:
+            keyed = frame.withColumn(group, F.when(value.isNotNull(), F.col(KEY)))
+        else:
+            keyed = with_key(frame, group, self.node.group_key, value)
+        mapped = value if mapper is None else to_column(mapper, {"key": F.col(KEY), "value": value})
+        keyed = keyed.withColumn(part, F.when(F.col(group).isNotNull(), mapped))
+        return keyed.withColumn(group, F.when(F.col(part).isNotNull(), F.col(group)))
+
+    def _running(self, batch: Batch, events: DataFrame, kind: StructType) -> DataFrame:
+        """Set-wise: each event's result out of all contributions to its group before it."""
+        aggregation, output = self.node.aggregation, self.node.aggregation.output
+        plus, minus = (F.when(F.col(p).isNotNull(), operand(aggregation, F.col(p))) for p in (_PLUS, _MINUS))
+        parts = {NUMBER: plus.isNotNull().cast("long") - minus.isNotNull().cast("long")}
+        if aggregation.kind in ("sum", "avg"):
+            zero = F.lit(0)
+            parts[SUM] = F.coalesce(plus, zero) - F.coalesce(minus, zero)
+        if aggregation.kind in ("min", "max"):
+            parts[SUM] = plus
+        new = events.select(KEY, US, SCOPE, PLACE, *(column.alias(name) for name, column in parts.items()))
+        stored = self._state.before(batch, struct_fields(events, KEY), kind.names)
+        both = new.withColumn("_new", F.lit(True))
+        if stored is not None:
+            touched = stored.join(new.select(KEY).distinct(), KEY, "left_semi")
+            both = both.unionByName(self._as_parts(touched), allowMissingColumns=True)
+        by_group = Window.partitionBy(KEY).orderBy(F.col(PLACE).asc_nulls_first(), SCOPE)
+        until_now = by_group.rowsBetween(Window.unboundedPreceding, 0)
+        merge = {"min": F.min, "max": F.max}.get(aggregation.kind, F.sum)
+        merged = {NUMBER: F.sum(NUMBER).over(until_now), US: F.max(US).over(until_now)}
+        if SUM in parts:
+            merged[SUM] = merge(SUM).over(until_now)
+        running = both.withColumns(merged)
+        result = F.struct(self._result().cast(kind[0].dataType).alias(output))
+        told = running.withColumn(VALUE, result).withColumn(OLD, F.lag(VALUE).over(by_group))
+        told = told.where(F.col("_new")).withColumn(LATEST, F.lit(True))
+        return told.select(*CHANGE, *_kept_beside(self.node))
+
+    def _as_parts(self, stored: DataFrame) -> DataFrame:
+        """Stored groups in the shape of contributions."""
+        kind, value = self.node.aggregation.kind, F.col(VALUE).getField(self.node.aggregation.output)
+        number = value if kind == "count" else F.col(NUMBER) if kind in ("sum", "avg") else F.lit(None).cast("long")
+        total = F.col(SUM) if kind in ("sum", "avg") else value
+        parts = [number.alias(NUMBER)] if kind == "count" else [number.alias(NUMBER), total.alias(SUM)]
+        return stored.select(KEY, US, *parts)
+
+    def _result(self) -> Column:
+        kind = self.node.aggregation.kind
+        if kind == "count":
+            return F.col(NUMBER)
+        if kind == "avg":
+            return F.try_divide(F.col(SUM).cast("double"), NUMBER)
+        return F.when(F.col(NUMBER) != 0, F.col(SUM)) if kind == "sum" else F.col(SUM)
+
+    def _folded(self, batch: Batch, events: DataFrame, kind: StructType) -> DataFrame:
+        """One by one: user code, and the bags of ``min`` and ``max`` of tables."""
+        aggregation = self.node.aggregation
+        codec = StateCodec(aggregation, is_scalar(aggregation, events))
+        out = events.select(
+            KEY,
+            F.lit(None).cast(kind).alias(VALUE),
+            F.lit(None).cast(kind).alias(OLD),
+            F.lit(True).alias(LATEST),
+            US,
+            SCOPE,
+            PLACE,
+            *(F.lit(None).cast(bag_type(kind[0].dataType)).alias(name) for name in _kept_beside(self.node)),
+        ).schema
+        fold = ReplacingFold(self.node.name, codec) if self._of_table else AddingFold(codec)
+        inputs = events if self._of_table else events.withColumnRenamed(_PLUS, VALUE).drop(_MINUS)
+        stored = self._state.before(batch, struct_fields(events, KEY), kind.names)
+        touched = None if stored is None else stored.join(events.select(KEY).distinct(), KEY, "left_semi")
+        told = fold_groups(inputs, touched, [KEY], fold, out, touched.schema if touched is not None else out)
+        return told_rows(told, "out", OUT)
+
+
+def _part(group: Column, plus: Column, minus: Column | str, step: int) -> Column:
+    of = F.col(minus) if isinstance(minus, str) else minus
+    return F.struct(group.alias(KEY), plus.alias(_PLUS), of.alias(_MINUS), F.lit(step).cast("long").alias("step"))
+
+
+def _kept_beside(node: StreamAggregate | TableAggregate) -> tuple[str, ...]:
+    """What is stored beside the result."""
+    kind = node.aggregation.kind
+    if kind in ("sum", "avg"):
+        return (SUM, NUMBER)
+    return (BAG,) if kind in ("min", "max") and isinstance(node, TableAggregate) else ()

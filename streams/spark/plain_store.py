@@ -1,0 +1,169 @@
+"""Tables without versions on Spark: the latest value per key by arrival.
+
+State: a Delta table with the key columns, ``ts`` and the value columns, named after its store; a tombstone deletes.
+Where the ts of a deleted key still matters, tombstones stay as rows with ``deleted``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
+from streams.spark.operator import Batch
+from streams.spark.table_state import TableState, latest_at_place
+from versioned.commit import Append, Merge, commit, is_missing
+from versioned.identifiers import TableRef, check_columns, quote
+from versioned.put import read_table
+from versioned.spec import DELETED
+
+if TYPE_CHECKING:
+    from delta.tables import DeltaMergeBuilder
+
+#: The ts of a key's last result, deleted or not.
+LAST_US: Final = "_last_us"
+_TS: Final = "ts"
+_GONE: Final = "_gone"
+
+
+class PlainStore(TableState):
+    """Keeps the latest value per key.
+
+    Args:
+        node: The operator whose table it is.
+        table: Its table's name.
+        keeps_tombstones: Whether a deleted key stays as a row, with its ts.
+        extra: Columns of the changes that are stored beside the value.
+    """
+
+    def __init__(self, node: str, table: str, *, keeps_tombstones: bool = False, extra: tuple[str, ...] = ()) -> None:
+        self._node = node
+        self._table = table
+        self._keeps_tombstones = keeps_tombstones
+        self._extra = extra
+        self._batch: Batch | None = None
+        self._input: Flow | None = None
+        self._is_ready = False
+
+    def target(self, root: TableRef) -> TableRef:
+        """The table that it keeps."""
+        return root.child(self._table)
+
+    @property
+    def key_type(self) -> StructType:
+        return _struct(self._frame, KEY)
+
+    @property
+    def value_type(self) -> StructType:
+        return _struct(self._frame, VALUE)
+
+    def put(self, batch: Batch, flow: Flow) -> Flow:
+        """Take the batch's changes; they land with :meth:`write`.
+
+        Args:
+            batch: The batch.
+            flow: Records with a key, or changes of another table.
+
+        Returns:
+            The table's own changes, ``_old`` being the value that each replaced.
+        """
+        self._batch, self._input = batch, flow
+        self._make_ready(batch)
+        return Flow(self._changes, flow.bounds)
+
+    def rows(self) -> DataFrame:
+        return self.dated().where(F.col(VALUE).isNotNull())
+
+    def dated(self) -> DataFrame:
+        """The rows before the batch, tombstones that are kept included (as null values)."""
+        assert self._batch is not None
+        rows = self.before(self._batch, self.key_type.names, self.value_type.names)
+        assert rows is not None
+        return rows
+
+    def before(self, batch: Batch, keys: list[str], values: list[str]) -> DataFrame | None:
+        """The rows before the batch, for whoever computes the batch's changes; None if there is no table yet.
+
+        Returns:
+            ``_key``, ``_value``, ``_us`` and what is stored beside the value.
+        """
+        target = self.target(batch.root)
+        if not self._is_ready and is_missing(batch.session, target):
+            return None
+        value = F.struct(*map(quote, values))
+        if self._keeps_tombstones:
+            value = F.when(~F.col(DELETED), value)
+        key = F.struct(*map(quote, keys))
+        rows = read_table(batch.session, target)
+        return rows.select(key.alias(KEY), value.alias(VALUE), F.unix_micros(_TS).alias(US), *self._extra)
+
+    def last_times(self, batch: Batch, keys: list[str]) -> DataFrame | None:
+        """``_key`` and ``_last_us`` of every row before the batch; None if there is no table yet."""
+        rows = self.before(batch, keys, [])
+        return None if rows is None else rows.select(KEY, F.col(US).alias(LAST_US))
+
+    def find_latest(self, asked: DataFrame) -> DataFrame:
+        assert self._input is not None
+        changes = None if self._input.is_empty else self._frame
+        return latest_at_place(asked, self.dated(), changes, dated_tombstones=self._keeps_tombstones)
+
+    def write(self, batch: Batch) -> None:
+        """Commit the newest change of each key."""
+        assert self._input is not None
+        if not self._input.is_empty:
+            batch.commit(self.target(batch.root), self._upsert, self._node, "main")
+
+    @property
+    def _frame(self) -> DataFrame:
+        assert self._input is not None
+        return self._input.frame
+
+    def _make_ready(self, batch: Batch) -> None:
+        target = self.target(batch.root)
+        if not self._is_ready and is_missing(batch.session, target):
+            check_columns((*self.key_type.names, *self.value_type.names, _TS))
+            empty = self._stored(self._frame).limit(0)
+            commit(target, lambda: Append(empty))
+        self._is_ready = True
+
+    def _stored(self, frame: DataFrame, *more: Column) -> DataFrame:
+        columns: list[Column | str] = [f"{KEY}.*", F.timestamp_micros(US).alias(_TS), f"{VALUE}.*", *self._extra]
+        if self._keeps_tombstones:
+            columns.append(F.col(VALUE).isNull().alias(DELETED))
+        return frame.select(*columns, *more)
+
+    def _upsert(self) -> Merge:
+        last = Window.partitionBy(KEY).orderBy(F.desc(PLACE), F.desc(SCOPE))
+        newest = self._frame.withColumn("_rank", F.row_number().over(last)).where(F.col("_rank") == 1)
+        names = self._stored(newest).columns
+        rows = self._stored(newest, F.col(VALUE).isNull().alias(_GONE))
+        same = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in self.key_type.names)
+        values: dict[str, str | Column] = {quote(name): F.col(f"s.{quote(name)}") for name in names}
+
+        def clauses(merge: DeltaMergeBuilder) -> DeltaMergeBuilder:
+            if self._keeps_tombstones:
+                return merge.whenMatchedUpdate(set=values).whenNotMatchedInsert(values=values)
+            return (
+                merge.whenMatchedDelete(f"s.{_GONE}")
+                .whenMatchedUpdate(set=values)
+                .whenNotMatchedInsert(f"NOT s.{_GONE}", values=values)
+            )
+
+        return Merge(rows, same, clauses)
+
+    def _changes(self) -> DataFrame:
+        before = self.rows().select(KEY, F.col(VALUE).alias("_before"))
+        so_far = Window.partitionBy(KEY).orderBy(PLACE, SCOPE)
+        is_first = F.row_number().over(so_far) == 1
+        changed = self._frame.join(before, KEY, "left")
+        old = F.when(is_first, F.col("_before")).otherwise(F.lag(VALUE).over(so_far))
+        return changed.withColumns({OLD: old, LATEST: F.lit(True)}).select(*CHANGE)
+
+
+def _struct(frame: DataFrame, column: str) -> StructType:
+    kind = frame.schema[column].dataType
+    assert isinstance(kind, StructType), f"{column} is {kind.simpleString()}, not a struct"
+    return kind

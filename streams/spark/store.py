@@ -1,0 +1,55 @@
+"""The store of an operator whose result is a table: plain, versioned, or none."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from streams.nodes import Materialized, Node
+from streams.spark.flow import Flow, NodeReport
+from streams.spark.history_store import HistoryStore
+from streams.spark.operator import Batch, Operator
+from streams.spark.plain_store import PlainStore
+from versioned.identifiers import TableRef
+
+N = TypeVar("N", bound=Node)
+Store = HistoryStore | PlainStore
+
+
+def table_name(node: Node) -> str:
+    """The name of a node's table: its store's, or its own."""
+    materialized: Materialized | None = getattr(node, "materialized", None)
+    return (materialized.name if materialized is not None else None) or node.name
+
+
+def store_of(node: Node, materialized: Materialized | None) -> Store:
+    """The store that a table asks for, under its store's or its node's name; a plain one if it asks for none."""
+    if materialized is None or not materialized.is_versioned:
+        return PlainStore(node.name, table_name(node))
+    return HistoryStore(node.name, table_name(node), materialized)
+
+
+class StoringOperator(Operator[N]):
+    """An operator whose result may be stored."""
+
+    def __init__(self, node: N, store: Store | None) -> None:
+        super().__init__(node)
+        self.store = store
+
+    def tables(self, root: TableRef) -> list[TableRef]:
+        return [] if self.store is None else [self.store.target(root)]
+
+    def stored(self, batch: Batch, flow: Flow) -> Flow:
+        """The flow as the store takes it, or as it is."""
+        return flow if self.store is None else self.store.put(batch, flow)
+
+    def report(self, batch: Batch) -> NodeReport:
+        return self.store.report(batch) if isinstance(self.store, HistoryStore) else NodeReport()
+
+    def write(self, batch: Batch) -> None:
+        if self.store is not None:
+            self.store.write(batch)
+
+    def release(self) -> None:
+        super().release()
+        if isinstance(self.store, HistoryStore):
+            self.store.release()

@@ -1,0 +1,174 @@
+"""The buffer of a suppression over one stream-time scope, in a worker: the driver's own rules on rows of the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from streams.rows import Row
+from streams.spark.flow import KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
+from streams.spark.kernel import PlainRow, Told
+from suppress.buffer_rules import BufferedRow, BufferRule, Cause, Emission, SuppressBuffer, Update
+from suppress.sizes import SizeOf, sizer
+from suppress.suppress_rules import tie_order
+from suppress.window_rules import Window
+from suppress.windows import Windows
+from versioned.durations import instant, instant_us
+from versioned.errors import BufferFullError
+
+START, END = "windowStart", "windowEnd"
+#: Which clock closed a window: a field of the final row, if the node may close idle windows.
+CLOSED_BY: Final = "closed_by"
+#: The fields of a buffered row beside its key.
+PRIOR, BUFFER_US, FIRST_US, ARRIVED_US, SIZE = "_prior", "_buffer_us", "_first_us", "_arrived_us", "_size"
+#: What it tells, as counts: sums, and the least alarm (the wall clock at which a row is due).
+EMITTED, SUPPRESSED, RECORDS, BYTES, ALARM, FULL = "emitted", "suppressed", "records", "bytes", "alarm", "full: "
+#: The place of what leaves at the start of the batch, before any record.
+_FIRST_PLACE: Final = -(2**62)
+
+
+@dataclass(frozen=True)
+class SuppressFold:
+    """Feeds a batch to the buffer of one scope.
+
+    Events are changes of a table; states its buffered rows. At the start of the batch rows that are already due by
+    the wall clock leave, then the records apply; with ``drains`` everything leaves at the end.
+
+    Args:
+        rule: What the suppression promises.
+        size_of: What a byte bound counts.
+        windows: The windows of the table, for the order of ties.
+        clock_us: The batch clock.
+        stream_times: Stream time per scope before the batch.
+        drains: Whether the buffer is emptied.
+    """
+
+    rule: BufferRule
+    size_of: SizeOf
+    windows: Windows | None
+    clock_us: int
+    stream_times: Mapping[int, int]
+    drains: bool = False
+
+    def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
+        scope: int = group[SCOPE]
+        before = self.stream_times.get(scope)
+        buffer = SuppressBuffer.restore(
+            self.rule, map(self._buffered, states), before, sizer(self.size_of), self.clock_us
+        )
+        told = _Counts()
+        if self.rule.clock == "wall" or self.rule.retention_us is not None:
+            yield from self._emitted(buffer.tick(self.clock_us), scope, [_FIRST_PLACE], told)
+        told.observe(buffer)
+        try:
+            for event in events:
+                update = self._update(event)
+                told.suppressed += buffer.get(update.key) is not None
+                yield from self._emitted(buffer.put(update, self.clock_us), scope, event[PLACE], told)
+                told.observe(buffer)
+        except BufferFullError as full:
+            yield ("count", (f"{FULL}{full}", 1))
+            return
+        if self.drains:
+            yield from self._emitted(buffer.drain(), scope, [-_FIRST_PLACE], told)
+        for row in buffer.rows():
+            yield ("state", self._stored(row, scope))
+        yield from told.counts(buffer, self._alarm_us(buffer))
+
+    def _update(self, event: PlainRow) -> Update:
+        key, plain, window = _split(event[KEY])
+        order = tie_order(self.windows)(plain, window)
+        return Update(key, order, _row(event[VALUE]), _row(event[OLD]), event[US], window)
+
+    def _buffered(self, state: PlainRow) -> BufferedRow:
+        key, plain, window = _split(state[KEY])
+        order = tie_order(self.windows)(plain, window)
+        value, old, prior = (_row(state[name]) for name in (VALUE, OLD, PRIOR))
+        instants = (state[name] for name in (US, BUFFER_US, FIRST_US, ARRIVED_US))
+        return BufferedRow(key, order, value, old, prior, *instants)
+
+    def _stored(self, row: BufferedRow, scope: int) -> PlainRow:
+        return {
+            KEY: _joined(row.key),
+            VALUE: row.value,
+            OLD: row.old,
+            PRIOR: row.prior,
+            US: row.ts_us,
+            BUFFER_US: row.buffer_us,
+            FIRST_US: row.first_us,
+            ARRIVED_US: row.arrived_us,
+            SIZE: row.size,
+            SCOPE: scope,
+        }
+
+    def _emitted(self, emissions: list[Emission], scope: int, place: list[int], told: _Counts) -> Iterator[Told]:
+        for ordinal, emission in enumerate(emissions):
+            told.emitted += 1
+            row = emission.row
+            yield (
+                "out",
+                {
+                    KEY: _joined(row.key),
+                    VALUE: self._stamped(row.value, emission.cause),
+                    OLD: None if self.rule.final else row.prior,
+                    LATEST: True,
+                    US: row.ts_us,
+                    SCOPE: scope,
+                    PLACE: [*place, ordinal],
+                },
+            )
+
+    def _stamped(self, value: Row | None, cause: Cause) -> Row | None:
+        if value is None or not self.rule.final or self.rule.retention_us is None:
+            return value
+        return Row({**value, CLOSED_BY: "wall_clock" if cause is Cause.RETENTION else "stream_time"})
+
+    def _alarm_us(self, buffer: SuppressBuffer) -> int | None:
+        """The wall clock at which the next row is due by it, if any."""
+        waits = [self.rule.retention_us] if self.rule.retention_us is not None else []
+        if self.rule.clock == "wall":
+            waits.append(self.rule.wait_us)
+        if not waits:
+            return None
+        return min((row.arrived_us + min(waits) for row in buffer.rows()), default=None)
+
+
+class _Counts:
+    """What the buffer did and held."""
+
+    def __init__(self) -> None:
+        self.emitted = self.suppressed = self.most_records = self.most_bytes = 0
+
+    def observe(self, buffer: SuppressBuffer) -> None:
+        self.most_records = max(self.most_records, buffer.records)
+        self.most_bytes = max(self.most_bytes, buffer.bytes)
+
+    def counts(self, buffer: SuppressBuffer, alarm_us: int | None) -> Iterator[Told]:
+        yield ("count", (EMITTED, self.emitted))
+        yield ("count", (SUPPRESSED, self.suppressed))
+        for name, now, most in (
+            (RECORDS, buffer.records, self.most_records),
+            (BYTES, buffer.bytes, self.most_bytes),
+        ):
+            yield ("count", (name, now))
+            yield ("count", (f"{name}_max", most))
+        if alarm_us is not None:
+            yield ("count", (ALARM, alarm_us))
+
+
+def _split(key: PlainRow) -> tuple[Row, list[Any], Window | None]:
+    """The key as the rules know it, its own parts, and its window."""
+    if START not in key:
+        return Row(key), list(key.values()), None
+    plain = {name: part for name, part in key.items() if name not in (START, END)}
+    window = Window(instant_us(key[START]), instant_us(key[END]))
+    return Row({**plain, START: window.start_us, END: window.end_us}), list(plain.values()), window
+
+
+def _joined(key: Any) -> PlainRow:
+    return {name: instant(part) if name in (START, END) else part for name, part in key.items()}
+
+
+def _row(value: PlainRow | None) -> Row | None:
+    return None if value is None else Row(value)

@@ -1,0 +1,166 @@
+"""What a table of the plan holds in a batch, for the operators that look into it.
+
+Every look-up sees the table *as it was at the asking record's place*: the state before the batch and, of the batch
+itself, exactly the changes before that place. Only the keys that are asked for are read.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from streams.reasons import NO_MATCH, TOMBSTONE
+from streams.spark.flow import FOUND, FOUND_US, KEY, PLACE, REASON, SCOPE, US, VALUE
+from versioned.errors import TopologyError
+
+#: A function of a row: key and value to another value (null = the row is not in the view).
+RowFunction = Callable[[Column, Column], Column]
+_VERSION: Final = "_version"
+
+
+class TableState(ABC):
+    """A table, stored or computed. Frames of rows are ``_key``, ``_value``, ``_us``."""
+
+    @property
+    @abstractmethod
+    def key_type(self) -> StructType:
+        """The type of a key."""
+
+    @property
+    @abstractmethod
+    def value_type(self) -> StructType:
+        """The type of a value."""
+
+    @abstractmethod
+    def rows(self) -> DataFrame:
+        """Every key that is not deleted, with its latest value, before the batch."""
+
+    def history(self, after_us: int) -> DataFrame:
+        """Every version before the batch that is valid at some instant after ``after_us``; null values are tombstones.
+
+        Raises:
+            TopologyError: the table keeps no versions.
+        """
+        raise TopologyError("R150", type(self).__name__, "a join with complete history needs versions on both sides.")
+
+    def spans(self) -> DataFrame:
+        """The batch's accepted puts with the span of time that each one decided when it came.
+
+        Returns:
+            ``_key``, ``_value``, ``_us``, ``_until_us`` (null = for ever), ``_scope``, ``_place``, and ``_table_us``:
+            the table's stream time after it.
+
+        Raises:
+            TopologyError: the table keeps no versions.
+        """
+        raise TopologyError("corrections", type(self).__name__, "corrections need a versioned table.")
+
+    def stream_times(self) -> dict[int, int]:
+        """Stream time of a versioned table per scope after the batch, microseconds."""
+        return {}
+
+    @abstractmethod
+    def find_latest(self, asked: DataFrame) -> DataFrame:
+        """Each record with the latest value of its key at its place.
+
+        Args:
+            asked: ``_key``, ``_scope``, ``_place`` and others.
+
+        Returns:
+            asked + ``_found`` (null if there is none) and ``_found_us`` (its ts; of a versioned table also that of a
+            tombstone).
+        """
+
+    def find_valid(self, asked: DataFrame, oldest_us: int | None) -> DataFrame:
+        """Each record with the value valid at its ``_us``; a table without versions only knows the latest (R144).
+
+        Args:
+            asked: ``_key``, ``_us``, ``_scope``, ``_place`` and others.
+            oldest_us: The oldest ``_us`` asked for, if known.
+
+        Returns:
+            asked + ``_found`` and ``_reason`` (null where found).
+        """
+        found = self.find_latest(asked).drop(FOUND_US)
+        return found.withColumn(REASON, F.when(F.col(FOUND).isNull(), NO_MATCH))
+
+
+class ViewState(TableState):
+    """A function of each row of another table; it stores nothing."""
+
+    def __init__(self, table: TableState, function: RowFunction) -> None:
+        self._table = table
+        self._function = function
+
+    @property
+    def key_type(self) -> StructType:
+        return self._table.key_type
+
+    @property
+    def value_type(self) -> StructType:
+        kind = self.rows().schema[VALUE].dataType
+        assert isinstance(kind, StructType)
+        return kind
+
+    def rows(self) -> DataFrame:
+        return self._applied(self._table.rows(), VALUE).where(F.col(VALUE).isNotNull())
+
+    def history(self, after_us: int) -> DataFrame:
+        return self._applied(self._table.history(after_us), VALUE)
+
+    def spans(self) -> DataFrame:
+        return self._applied(self._table.spans(), VALUE)
+
+    def stream_times(self) -> dict[int, int]:
+        return self._table.stream_times()
+
+    def find_latest(self, asked: DataFrame) -> DataFrame:
+        return self._applied(self._table.find_latest(asked), FOUND)
+
+    def find_valid(self, asked: DataFrame, oldest_us: int | None) -> DataFrame:
+        found = self._applied(self._table.find_valid(asked, oldest_us), FOUND)
+        # A value that a filter takes away is a deleted one to whoever looks.
+        reason = F.coalesce(F.col(REASON), F.when(F.col(FOUND).isNull(), TOMBSTONE))
+        return found.withColumn(REASON, reason)
+
+    def _applied(self, frame: DataFrame, column: str) -> DataFrame:
+        value = F.col(column)
+        return frame.withColumn(column, F.when(value.isNotNull(), self._function(F.col(KEY), value)))
+
+
+def latest_at_place(
+    asked: DataFrame, rows: DataFrame, changes: DataFrame | None, *, dated_tombstones: bool = False
+) -> DataFrame:
+    """Each record with the latest value of its key before its place: of the batch's changes, else of the rows before.
+
+    Args:
+        asked: ``_key``, ``_scope``, ``_place`` and others.
+        rows: The table before the batch: ``_key``, ``_value``, ``_us``, one row per key.
+        changes: The batch's changes: the same with ``_scope`` and ``_place``; None if there are none.
+        dated_tombstones: Whether a deleted key still has a ts.
+
+    Returns:
+        asked + ``_found`` and ``_found_us``.
+    """
+    key_type = asked.schema[KEY].dataType
+    version = F.struct(F.col(VALUE).alias("value"), F.col(US).alias("us")).alias(_VERSION)
+    # Two tables may call the same key differently: keys are the same by position.
+    found = asked.join(rows.select(F.col(KEY).cast(key_type).alias(KEY), version), KEY, "left").select(
+        *asked.columns, _VERSION
+    )
+    if changes is not None:
+        change = version.alias("_change")
+        new = changes.select(F.col(KEY).cast(key_type).alias(KEY), SCOPE, PLACE, change)
+        both = found.withColumn("_asks", F.lit(True)).unionByName(new, allowMissingColumns=True)
+        order = (F.col(PLACE), F.col(SCOPE), F.coalesce("_asks", F.lit(False)))
+        so_far = Window.partitionBy(KEY).orderBy(*order).rowsBetween(Window.unboundedPreceding, 0)
+        newest = F.coalesce(F.last("_change", ignorenulls=True).over(so_far), _VERSION)
+        found = both.withColumn(_VERSION, newest).where(F.col("_asks")).drop("_asks", "_change")
+    value, us = F.col(_VERSION).getField("value"), F.col(_VERSION).getField("us")
+    dated = us if dated_tombstones else F.when(value.isNotNull(), us)
+    return found.withColumns({FOUND: value, FOUND_US: dated}).drop(_VERSION)

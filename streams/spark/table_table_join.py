@@ -1,0 +1,131 @@
+"""Table-table joins on the primary key on Spark: inner, left, outer (R146-R157).
+
+State: none of its own unless the plan asks for a store; each change looks into the other side's table at its place.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from streams.nodes import JoinKind, TableTableJoin
+from streams.spark.columns import to_column
+from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, US, VALUE, Flow
+from streams.spark.operator import Batch
+from streams.spark.store import StoringOperator, store_of
+from streams.spark.table_state import TableState
+
+
+class Pairing:
+    """The joiner of two tables' values, for either side missing."""
+
+    def __init__(self, node: TableTableJoin, left: TableState, right: TableState) -> None:
+        assert node.joiner is not None
+        self._joiner = node.joiner
+        self._kind: JoinKind = node.kind
+        self.sides = (left, right)
+
+    def needs_other(self, side: int) -> bool:
+        """Whether a change of that side gives nothing without a value on the other."""
+        return self._kind == "inner" or (self._kind == "left" and side == 1)
+
+    def value(self, mine: Column, other: Column, side: int) -> Column:
+        """The joined value; null where the join kind lacks a side."""
+        left, right = (mine, other) if side == 0 else (other, mine)
+        present = {
+            "inner": left.isNotNull() & right.isNotNull(),
+            "left": left.isNotNull(),
+            "outer": left.isNotNull() | right.isNotNull(),
+        }[self._kind]
+        names = {"left": self.sides[0].value_type.names, "right": self.sides[1].value_type.names}
+        bindings = {"left": left, "right": right, "key": F.col(KEY)}
+        key_names = {"key": self.sides[0].key_type.names}
+        return F.when(present, to_column(self._joiner, bindings, names | key_names))
+
+
+class JoinedView(TableState):
+    """The result of a join that is not stored: computed from both sides for whoever looks."""
+
+    def __init__(self, pairing: Pairing) -> None:
+        self._pairing = pairing
+
+    @property
+    def key_type(self) -> StructType:
+        return self._pairing.sides[0].key_type
+
+    @property
+    def value_type(self) -> StructType:
+        kind = self.rows().schema[VALUE].dataType
+        assert isinstance(kind, StructType)
+        return kind
+
+    def rows(self) -> DataFrame:
+        left, right = (side.rows().select(F.col(KEY).cast(self.key_type), VALUE, US) for side in self._pairing.sides)
+        named = [
+            frame.withColumnsRenamed({VALUE: f"_v{place}", US: f"_u{place}"})
+            for place, frame in enumerate((left, right))
+        ]
+        both = named[0].join(named[1], KEY, "full_outer")
+        value = self._pairing.value(F.col("_v0"), F.col("_v1"), 0)
+        rows = both.select(KEY, value.alias(VALUE), F.greatest("_u0", "_u1").alias(US))
+        return rows.where(F.col(VALUE).isNotNull())
+
+    def find_latest(self, asked: DataFrame) -> DataFrame:
+        left, right = self._pairing.sides
+        found = left.find_latest(asked).withColumnsRenamed({FOUND: "_left", FOUND_US: "_left_us"})
+        found = right.find_latest(found)
+        value = self._pairing.value(F.col("_left"), F.col(FOUND), 0)
+        us = F.greatest("_left_us", FOUND_US)
+        joined = found.withColumns({FOUND: value, FOUND_US: us}).drop("_left", "_left_us")
+        return joined.withColumn(FOUND_US, F.when(F.col(FOUND).isNotNull(), F.col(FOUND_US)))
+
+
+class TableTableJoinOperator(StoringOperator[TableTableJoin]):
+    """Joins the latest values of two tables (Kafka: ``KTableKTableJoin``).
+
+    The result's ts is the larger of the two sides', tombstones of versioned sides included. A record that is out of
+    order on a versioned side gives nothing (R151).
+    """
+
+    def __init__(self, node: TableTableJoin, left: TableState, right: TableState) -> None:
+        super().__init__(node, None if node.materialized is None else store_of(node, node.materialized))
+        self._pairing = Pairing(node, left, right)
+        self.state: TableState = self.store or JoinedView(self._pairing)
+        self._inputs: list[Flow] = []
+
+    def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
+        self._inputs = [flow for flow in inputs if not flow.is_empty]
+        sides = [self._results(flow.frame, side) for side, flow in enumerate(inputs) if not flow.is_empty]
+        if not sides:
+            sides = [self._results(inputs[0].frame, 0)]
+        return self.stored(batch, Flow(reduce(DataFrame.unionByName, sides), None if self._inputs else {}))
+
+    def tally(self) -> DataFrame | None:
+        if not self._inputs:
+            return None
+        return reduce(DataFrame.unionByName, (count_by_order(flow.frame) for flow in self._inputs))
+
+    def _results(self, changes: DataFrame, side: int) -> DataFrame:
+        key_type = self._pairing.sides[0].key_type
+        mine = changes.where(F.col(LATEST)).withColumn(KEY, F.col(KEY).cast(key_type))
+        met = self._pairing.sides[1 - side].find_latest(mine)
+        says_something = F.col(FOUND).isNotNull()
+        if not self._pairing.needs_other(side):
+            says_something = says_something | F.col(VALUE).isNotNull() | F.col(OLD).isNotNull()
+        told = met.where(says_something)
+        results = {
+            VALUE: self._pairing.value(F.col(VALUE), F.col(FOUND), side),
+            OLD: self._pairing.value(F.col(OLD), F.col(FOUND), side),
+            US: F.greatest(US, FOUND_US),
+            LATEST: F.lit(True),
+        }
+        return told.withColumns(results).select(*CHANGE)
+
+
+def count_by_order(changes: DataFrame) -> DataFrame:
+    """How many changes are taken, and how many are ignored since they are out of order in a versioned table."""
+    what = F.when(F.col(LATEST), "accepted").otherwise("ignored").alias("what")
+    return changes.groupBy(what).agg(F.count("*").alias("n"))

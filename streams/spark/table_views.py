@@ -1,0 +1,54 @@
+"""``filter`` and ``map_values`` of a table on Spark (R160-R162, R167): a view, or a stored table of its own."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from streams.nodes import TableFilter, TableMapValues
+from streams.spark.columns import to_column
+from streams.spark.flow import KEY, OLD, VALUE, Flow
+from streams.spark.operator import Batch
+from streams.spark.store import StoringOperator, store_of
+from streams.spark.table_state import TableState, ViewState
+
+
+class TableViewOperator(StoringOperator[TableFilter | TableMapValues]):
+    """A function of each row of a table.
+
+    Without a store of its own, look-ups go through to the table. A filter of a plain, stored table drops a null
+    result whose previous result was null too (R160); of a versioned one it keeps them, since they carry time (R161).
+
+    Args:
+        node: The filter or mapper.
+        table: The table that it reads.
+        drops: Whether repeated tombstones are dropped.
+    """
+
+    def __init__(self, node: TableFilter | TableMapValues, table: TableState, drops: bool) -> None:
+        super().__init__(node, None if node.materialized is None else store_of(node, node.materialized))
+        self._drops = drops
+        self.state: TableState = self.store or ViewState(table, self._row)
+
+    def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
+        # A store of its own knows best what was sent before.
+        changes = self.stored(batch, inputs[0].map(self._mapped))
+        return changes.map(_without_repeats) if self._drops else changes
+
+    def _mapped(self, frame: DataFrame) -> DataFrame:
+        applied = {name: self._applied(F.col(KEY), F.col(name)) for name in (VALUE, OLD)}
+        return frame.withColumns(applied)
+
+    def _applied(self, key: Column, value: Column) -> Column:
+        return F.when(value.isNotNull(), self._row(key, value))
+
+    def _row(self, key: Column, value: Column) -> Column:
+        if isinstance(self.node, TableMapValues):
+            return value if self.node.mapper is None else to_column(self.node.mapper, {"key": key, "value": value})
+        if self.node.predicate is None:
+            return value
+        return F.when(to_column(self.node.predicate, {"key": key, "value": value}), value)
+
+
+def _without_repeats(frame: DataFrame) -> DataFrame:
+    return frame.where(F.col(VALUE).isNotNull() | F.col(OLD).isNotNull())

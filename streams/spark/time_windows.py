@@ -1,0 +1,172 @@
+"""Built-in aggregates over tumbling, hopping and unlimited windows on Spark, set-wise: one window by key and start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from streams.nodes import WindowedAggregate
+from streams.reasons import BEFORE_WINDOWS
+from streams.spark.columns import to_column
+from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
+from streams.spark.operator import Batch
+from streams.spark.window_store import END_US, START_US, Survey, WindowStoreOperator
+from suppress.window_rules import FOREVER_US
+from suppress.windows import TimeWindows, UnlimitedWindows
+
+
+@dataclass(frozen=True)
+class Part:
+    """One stored column of an aggregate: how records give it, and how two of them merge."""
+
+    name: str
+    of_record: Column
+    merge: Callable[[Column], Column]
+
+
+class TimeWindowsOperator(WindowStoreOperator):
+    """Counts, sums, averages, minima or maxima per key and window."""
+
+    def __init__(self, node: WindowedAggregate) -> None:
+        super().__init__(node)
+        self._assigned: DataFrame | None = None
+
+    def parts(self) -> StructType:
+        typed = self.records().select(*(part.of_record.alias(part.name) for part in self._parts()))
+        merged = typed.agg(*(part.merge(F.col(part.name)).alias(part.name) for part in self._parts()))
+        return merged.schema
+
+    def result(self) -> Column:
+        aggregation = self.node.aggregation
+        if aggregation.kind == "avg":
+            return F.struct(F.try_divide("_sum", "_count").alias(aggregation.output))
+        return F.struct(F.col(aggregation.output))
+
+    def changes(self) -> DataFrame:
+        parts = self._parts()
+        names = [part.name for part in parts]
+        before = self.stored().withColumn("_stored", F.lit(True))
+        new = self._accepted().select(
+            KEY, START_US, END_US, US, SCOPE, PLACE, *(p.of_record.alias(p.name) for p in parts)
+        )
+        both = before.unionByName(new.withColumn("_stored", F.lit(False)), allowMissingColumns=True)
+        so_far = Window.partitionBy(KEY, START_US).orderBy(F.col(PLACE).asc_nulls_first())
+        until_now = so_far.rowsBetween(Window.unboundedPreceding, 0)
+        merged = both.withColumns({p.name: p.merge(F.col(p.name)).over(until_now) for p in parts})
+        merged = merged.withColumns({US: F.max(US).over(until_now), VALUE: self.result()})
+        merged = merged.withColumn(OLD, F.lag(VALUE).over(so_far)).where(~F.col("_stored")).drop(*names)
+        ordinal = F.concat(PLACE, F.array(F.col(START_US)))
+        keyed = merged.withColumns({KEY: self.windowed_key(merged), PLACE: ordinal, LATEST: F.lit(True)})
+        return keyed.select(*CHANGE)
+
+    def next_state(self) -> DataFrame:
+        parts = self._parts()
+        new = self._accepted().select(KEY, START_US, END_US, US, SCOPE, *(p.of_record.alias(p.name) for p in parts))
+        both = self.stored().unionByName(new)
+        merged = [p.merge(F.col(p.name)).alias(p.name) for p in parts]
+        return both.groupBy(KEY, START_US, END_US).agg(F.max(US).alias(US), F.max(SCOPE).alias(SCOPE), *merged)
+
+    def _take(self, records: DataFrame, flow: Flow) -> None:
+        self._records = records
+        self._assigned = self.keep(self._without_idle(self._assign(records, flow)))
+        # Once per window, which is no matter: their times and places are read.
+        self._records = self._assigned.select(*records.columns)
+
+    def _reject(self, batch: Batch, keyed: DataFrame) -> None:
+        super()._reject(batch, keyed)
+        if isinstance(self.windows, UnlimitedWindows):
+            batch.reject(self.node.name, keyed.where(F.col(US) < self.windows.start_us), F.lit(BEFORE_WINDOWS))
+
+    def _assign(self, records: DataFrame, flow: Flow) -> DataFrame:
+        """One row per record and window, with ``_late``: the window had closed when the record came."""
+        windows = self.windows
+        if isinstance(windows, UnlimitedWindows):
+            ends = {START_US: F.lit(windows.start_us).cast("long"), END_US: F.lit(FOREVER_US).cast("long")}
+            return records.where(F.col(US) >= windows.start_us).withColumns({**ends, "_late": F.lit(False)})
+        assert isinstance(windows, TimeWindows)
+        timed = records.withColumn("_stream_us", self._needed_stream_time(windows, flow, records))
+        size, advance = windows.size_us, windows.advance_us
+        last = F.col(US) - F.pmod(F.col(US), F.lit(advance))
+        first = last - ((size - 1) // advance) * advance
+        candidates = F.sequence(first, last, F.lit(advance)) if advance < size else F.array(last)
+        # The epoch is a wall: a record at or after it is in no window that starts before it (as in Kafka).
+        holds = (F.col(START_US) + size > F.col(US)) & ((F.col(START_US) >= 0) | (F.col(US) < 0))
+        rows = timed.withColumn(START_US, F.explode(candidates)).where(holds)
+        rows = rows.withColumn(END_US, F.col(START_US) + size)
+        late = F.coalesce(F.col(END_US) + windows.grace_us <= F.col("_stream_us"), F.lit(False))
+        return rows.withColumn("_late", late).drop("_stream_us")
+
+    def _without_idle(self, assigned: DataFrame) -> DataFrame:
+        """Records for windows that the wall clock has closed are late for them."""
+        closed = self.closed_windows()
+        if closed is None:
+            return assigned
+        marked = assigned.join(closed.select(KEY, START_US, F.lit(True).alias("_idle")), [KEY, START_US], "left")
+        return marked.withColumn("_late", F.col("_late") | F.coalesce("_idle", F.lit(False))).drop("_idle")
+
+    def _needed_stream_time(self, windows: TimeWindows, flow: Flow, records: DataFrame) -> Column:
+        """Stream time after each record; null when nothing in the batch can be late (spares the sort)."""
+        oldest = flow.oldest_us
+        newest = max([*self.times_before().values(), *flow.newest().values()], default=0)
+        first_end = None if oldest is None else oldest - oldest % windows.advance_us + windows.advance_us
+        if first_end is not None and first_end - self.unit_us + windows.grace_us >= newest:
+            return F.lit(None).cast("long")
+        return self.stream_time(records)
+
+    def _rows(self) -> DataFrame:
+        assert self._assigned is not None
+        return self._assigned
+
+    def _accepted(self) -> DataFrame:
+        return self._rows().where(~F.col("_late"))
+
+    def _late_records(self) -> DataFrame:
+        rows = self._rows()
+        taken = rows.where(~F.col("_late")).select(SCOPE, PLACE)
+        return rows.join(taken, [SCOPE, PLACE], "left_anti").dropDuplicates([SCOPE, PLACE])
+
+    def _look(self) -> Survey:
+        rows = self._rows().groupBy(SCOPE).agg(*_survey_columns()).collect()
+        times = self.times_before()
+        for row in rows:
+            times[row[SCOPE]] = max(row["newest"], times.get(row[SCOPE], row["newest"]))
+        accepted, records = _total(rows, "accepted"), _total(rows, "records")
+        return Survey(accepted, records - accepted, _total(rows, "late_rows"), 0, times)
+
+    def _parts(self) -> list[Part]:
+        aggregation = self.node.aggregation
+        if aggregation.kind == "count":
+            return [Part(aggregation.output, self._counted(), F.sum)]
+        assert aggregation.value is not None
+        value = to_column(aggregation.value, {"key": F.col(KEY), "value": F.col(VALUE)})
+        if aggregation.kind == "avg":
+            number = value.cast("double")
+            return [Part("_sum", number, F.sum), Part("_count", number.isNotNull().cast("long"), F.sum)]
+        merge: Final[dict[str, Callable[[Column], Column]]] = {"sum": F.sum, "min": F.min, "max": F.max}
+        return [Part(aggregation.output, value, merge[aggregation.kind])]
+
+    def _counted(self) -> Column:
+        """1 for each record, or for each whose counted value is not null."""
+        value = self.node.aggregation.value
+        if value is None:
+            return F.lit(1).cast("long")
+        return to_column(value, {"key": F.col(KEY), "value": F.col(VALUE)}).isNotNull().cast("long")
+
+
+def _total(rows: list[Row], name: str) -> int:
+    return sum(row[name] for row in rows)
+
+
+def _survey_columns() -> list[Column]:
+    taken = F.count_distinct(F.when(~F.col("_late"), F.col(PLACE)))
+    return [
+        taken.alias("accepted"),
+        F.count_distinct(PLACE).alias("records"),
+        F.count_if("_late").alias("late_rows"),
+        F.max(US).alias("newest"),
+    ]

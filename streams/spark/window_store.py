@@ -1,0 +1,310 @@
+"""The window store of a windowed aggregate on Spark, and what becomes final in it (KIP-328: grace; R4, R10-R14).
+
+State: a Delta table with the key columns, ``windowStart``, ``windowEnd``, the aggregate's parts, ``maxTs`` and the
+partition column ``_open``. A batch replaces the open windows in one commit; those that no record can need any more
+land in the closed partition in the same commit and are never touched again.
+
+The same store serves final results (``suppress`` until the window closes): a window is final in the batch in which
+stream time passes its end plus grace, so no second copy of the state is kept.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from streams.nodes import Materialized, WindowedAggregate
+from streams.reasons import LATE, NULL_KEY
+from streams.spark.columns import with_key
+from streams.spark.flow import (
+    KEY,
+    LATEST,
+    OLD,
+    PLACE,
+    SCOPE,
+    US,
+    VALUE,
+    Flow,
+    NodeReport,
+    has_null_key,
+    in_one_scope,
+    lookup_times,
+    struct_fields,
+)
+from streams.spark.operator import Batch, Operator
+from streams.spark.store import table_name
+from streams.spark.table_state import TableState, latest_at_place
+from suppress.window_rules import close_wait_us
+from suppress.windows import SessionWindows, SlidingWindows, Windows
+from versioned.commit import ReplaceWhere, is_missing
+from versioned.errors import TopologyError
+from versioned.identifiers import TableRef, check_columns, quote, text_literal
+from versioned.put import read_table
+
+_LOG: Final = logging.getLogger(__name__)
+START, END, MAX_TS, OPEN = "windowStart", "windowEnd", "maxTs", "_open"
+START_US, END_US = "_start_us", "_end_us"
+_CLOSE_US: Final = "_close_us"
+_NEVER: Final = -(2**62)
+
+
+#: Of a batch and the names of the key's fields: ``_key _start_us _end_us``, or None if there are none.
+ClosedWindows = Callable[[Batch, list[str]], DataFrame | None]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the batch holds for the node; ``expired`` counts closed windows, ``stream_times`` are after the batch."""
+
+    accepted: int = 0
+    late: int = 0
+    expired: int = 0
+    rejected: int = 0
+    stream_times: dict[int, int] | None = None
+
+
+class WindowStoreOperator(Operator[WindowedAggregate]):
+    """What all windowed aggregates share; how windows change is the business of the subclasses."""
+
+    def __init__(self, node: WindowedAggregate) -> None:
+        super().__init__(node)
+        assert node.windows is not None
+        self.windows: Windows = node.windows
+        stored = node.materialized or Materialized()
+        if stored.time_scope == "key":
+            raise TopologyError("spark", node.name, 'windows on Spark have one stream time per partition or "store".')
+        self._one_scope = stored.time_scope == "store"
+        self.unit_us = stored.time_resolution.value
+        self.state: TableState = WindowTable(self)
+        #: Asks for the windows that the wall clock has closed, where a suppression may close them (R117).
+        self.closed_by_clock: ClosedWindows | None = None
+        self._batch: Batch | None = None
+        self._records: DataFrame | None = None
+        self._survey: Survey | None = None
+        self._is_ready = False
+
+    def tables(self, root: TableRef) -> list[TableRef]:
+        return [root.child(table_name(self.node))]
+
+    def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
+        (flow,) = inputs
+        self._batch, self._survey = batch, None
+        keyed = self._keyed(flow.frame)
+        if not flow.is_empty:
+            self._reject(batch, keyed)
+        self._take(keyed.where(~has_null_key(keyed)), flow)
+        if flow.is_empty:
+            self._survey = Survey(stream_times=self.times_before())
+        self._make_ready(batch)
+        return Flow(self.changes, {} if flow.is_empty else None)
+
+    @property
+    def survey(self) -> Survey:
+        """Counts and stream times of the batch: one job."""
+        if self._survey is None:
+            self._survey = self._look()
+        return self._survey
+
+    @property
+    def stream_times(self) -> dict[int, int]:
+        """Stream time per scope after the batch."""
+        return self.survey.stream_times or {}
+
+    def report(self, batch: Batch) -> NodeReport:
+        told = self.survey
+        if told.late:
+            _LOG.debug("%s: %d records came after all their windows had closed; dropped.", self.node.name, told.late)
+            if self.node.late_policy == "side_table":
+                batch.reject(self.node.name, self._late_records(), F.lit(LATE))
+        total = told.accepted + told.late + told.rejected
+        counts = {"input": total, "accepted": told.accepted, "late": told.late, "rejected": told.rejected}
+        counts["expired-window-record-drop"] = told.expired
+        return NodeReport(counts if total else {}, self.stream_times)
+
+    def write(self, batch: Batch) -> None:
+        if self.survey.accepted:
+            batch.commit(self.tables(batch.root)[0], self._replace_open, self.node.name, "main")
+
+    def times_before(self) -> dict[int, int]:
+        """Stream time per scope before the batch."""
+        assert self._batch is not None
+        return dict(self._batch.times_of(self.node.name))
+
+    def finals(self) -> DataFrame:
+        """The windows that become final in this batch, as a flow; placed at the record that closes them."""
+        wait_us = close_wait_us(self.windows, self.unit_us)
+        assert wait_us is not None
+        before = F.coalesce(lookup_times(self.times_before()), F.lit(_NEVER))
+        state = self.next_state().withColumn(_CLOSE_US, F.col(END_US) + wait_us)
+        due = state.where((F.col(_CLOSE_US) > before) & (F.col(_CLOSE_US) <= lookup_times(self.stream_times)))
+        return self._as_flow(self._placed_at_close(due))
+
+    @abstractmethod
+    def changes(self) -> DataFrame:
+        """Every update of every window, record by record, as a flow."""
+
+    @abstractmethod
+    def next_state(self) -> DataFrame:
+        """Every open window after the batch: ``_key _start_us _end_us _us _scope`` and the parts."""
+
+    @abstractmethod
+    def parts(self) -> StructType:
+        """Names and types of the stored parts of an aggregate."""
+
+    @abstractmethod
+    def result(self) -> Column:
+        """The result out of the stored parts."""
+
+    @abstractmethod
+    def _take(self, records: DataFrame, flow: Flow) -> None:
+        """Take the batch's valid records: ``_key _value _us _scope _place``."""
+
+    @abstractmethod
+    def _look(self) -> Survey:
+        """Count the batch."""
+
+    @abstractmethod
+    def _late_records(self) -> DataFrame:
+        """The records that no window took."""
+
+    def records(self) -> DataFrame:
+        """The batch's valid records."""
+        assert self._records is not None
+        return self._records
+
+    def windowed_key(self, frame: DataFrame) -> Column:
+        """The key with its window behind it."""
+        fields = [F.col(KEY).getField(name).alias(name) for name in struct_fields(frame, KEY)]
+        return F.struct(*fields, F.timestamp_micros(START_US).alias(START), F.timestamp_micros(END_US).alias(END))
+
+    def stored(self, rows: DataFrame | None = None) -> DataFrame:
+        """Stored windows as state: the open ones before the batch, unless told otherwise."""
+        assert self._batch is not None
+        if rows is None:
+            rows = read_table(self._batch.session, self.tables(self._batch.root)[0]).where(F.col(OPEN))
+        return rows.select(
+            F.struct(*struct_fields(self.records(), KEY)).alias(KEY),
+            F.unix_micros(START).alias(START_US),
+            F.unix_micros(END).alias(END_US),
+            F.unix_micros(MAX_TS).alias(US),
+            SCOPE,
+            *self.parts().names,
+        )
+
+    def closed_windows(self) -> DataFrame | None:
+        """The windows that the wall clock has closed."""
+        assert self._batch is not None
+        if self.closed_by_clock is None:
+            return None
+        return self.closed_by_clock(self._batch, struct_fields(self.records(), KEY))
+
+    def stored_ever(self) -> DataFrame:
+        """Every stored window, closed ones too, before the batch."""
+        assert self._batch is not None
+        return self.stored(read_table(self._batch.session, self.tables(self._batch.root)[0]))
+
+    def stream_time(self, frame: DataFrame) -> Column:
+        """Stream time after each record."""
+        so_far = Window.partitionBy(SCOPE).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
+        return F.greatest(lookup_times(self.times_before()), F.max(US).over(so_far))
+
+    def _keyed(self, frame: DataFrame) -> DataFrame:
+        if self.node.group_key is not None:
+            frame = with_key(frame, "_group", self.node.group_key).drop(KEY).withColumnRenamed("_group", KEY)
+            frame = in_one_scope(frame)
+        us = F.col(US) if self.unit_us == 1 else F.floor(F.col(US) / F.lit(self.unit_us)).cast("long") * self.unit_us
+        scope = F.lit(0) if self._one_scope else F.col(SCOPE)
+        return frame.select(KEY, VALUE, us.alias(US), scope.alias(SCOPE), PLACE)
+
+    def _reject(self, batch: Batch, keyed: DataFrame) -> None:
+        batch.reject(self.node.name, keyed.where(has_null_key(keyed)), F.lit(NULL_KEY))
+
+    def _replace_open(self) -> ReplaceWhere:
+        wait_us = close_wait_us(self.windows, self.unit_us)
+        after = lookup_times(self.stream_times)
+        still_open = F.lit(True) if wait_us is None else F.col(END_US) + (wait_us + _reach_us(self.windows)) > after
+        return ReplaceWhere(self._as_rows(self.next_state().withColumn(OPEN, still_open)), f"{quote(OPEN)} = true")
+
+    def _as_rows(self, state: DataFrame) -> DataFrame:
+        return state.select(
+            f"{KEY}.*",
+            F.timestamp_micros(START_US).alias(START),
+            F.timestamp_micros(END_US).alias(END),
+            *self.parts().names,
+            F.timestamp_micros(US).alias(MAX_TS),
+            SCOPE,
+            OPEN,
+        )
+
+    def _as_flow(self, placed: DataFrame) -> DataFrame:
+        final = placed.withColumn(VALUE, self.result()).withColumn(KEY, self.windowed_key(placed))
+        old = F.lit(None).cast(final.schema[VALUE].dataType)
+        return final.select(KEY, VALUE, old.alias(OLD), F.lit(True).alias(LATEST), US, SCOPE, PLACE)
+
+    def _placed_at_close(self, due: DataFrame) -> DataFrame:
+        """Give each final window the place of the first record that closed it, then its rank among those."""
+        records = self.records().select(SCOPE, F.col(US).alias(_CLOSE_US), PLACE, F.lit(0).alias("_asks"))
+        both = due.withColumn("_asks", F.lit(1)).unionByName(records, allowMissingColumns=True)
+        later = Window.partitionBy(SCOPE).orderBy(F.desc(_CLOSE_US), "_asks").rowsBetween(Window.unboundedPreceding, 0)
+        found = both.withColumn(PLACE, F.min(PLACE).over(later)).where(F.col("_asks") == 1).drop("_asks")
+        ranked = Window.partitionBy(SCOPE, PLACE).orderBy(_CLOSE_US, KEY, START_US)
+        return found.withColumn(PLACE, F.concat(PLACE, F.array(F.row_number().over(ranked).cast("long"))))
+
+    def _make_ready(self, batch: Batch) -> None:
+        (target,) = self.tables(batch.root)
+        if not self._is_ready and is_missing(batch.session, target):
+            self._create(batch, target)
+        self._is_ready = True
+
+    def _create(self, batch: Batch, target: TableRef) -> None:
+        empty = self.records().limit(0)
+        keys = struct_fields(empty, KEY)
+        check_columns(keys, reserved=(START, END, MAX_TS, *self.parts().names))
+        columns = [f"{quote(f.name)} {f.dataType.simpleString()}" for f in empty.select(f"{KEY}.*").schema.fields]
+        columns += [f"{START} TIMESTAMP", f"{END} TIMESTAMP"]
+        columns += [f"{quote(f.name)} {f.dataType.simpleString()}" for f in self.parts().fields]
+        columns += [f"{MAX_TS} TIMESTAMP", f"{SCOPE} INT", f"{OPEN} BOOLEAN"]
+        kind = f"TBLPROPERTIES ({text_literal('versioned.kind')} = {text_literal('window_store')})"
+        batch.session.sql(
+            f"CREATE TABLE {target.sql} ({', '.join(columns)}) USING DELTA PARTITIONED BY ({quote(OPEN)}) {kind}"
+        )
+
+
+class WindowTable(TableState):
+    """The windowed table as joins and queries see it."""
+
+    def __init__(self, operator: WindowStoreOperator) -> None:
+        self._operator = operator
+
+    @property
+    def key_type(self) -> StructType:
+        kind = self.rows().schema[KEY].dataType
+        assert isinstance(kind, StructType)
+        return kind
+
+    @property
+    def value_type(self) -> StructType:
+        kind = self.rows().schema[VALUE].dataType
+        assert isinstance(kind, StructType)
+        return kind
+
+    def rows(self) -> DataFrame:
+        stored = self._operator.stored_ever()
+        return stored.select(self._operator.windowed_key(stored).alias(KEY), self._operator.result().alias(VALUE), US)
+
+    def find_latest(self, asked: DataFrame) -> DataFrame:
+        return latest_at_place(asked, self.rows(), self._operator.changes())
+
+
+def _reach_us(windows: Windows) -> int:
+    """How long after closing a window is still looked at by records that come for others of its key."""
+    if isinstance(windows, SlidingWindows):
+        return 2 * windows.difference_us
+    return windows.gap_us if isinstance(windows, SessionWindows) else 0

@@ -1,0 +1,148 @@
+"""Traces on the Spark engine: all scenarios of an operation, packed into few streaming applications.
+
+Only the outcome of a batch can be seen on Spark. So ``buffer``, which is told after each step, is left out; and where
+drops are counted but not kept step by step (records out of order in a join of tables, closed hopping windows), the
+counts of a node are compared with those of the driver after the same packed records.
+
+A batch is atomic, so a scenario in which a step fails is run up to that step with all others; that the step fails is
+then shown in an application of its own. Which step it is, is asked of the driver.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from streams.spark.engine import operators_of
+from streams.testing.trace_engines import register
+from streams.testing.trace_packed_driver import errors_of
+from streams.testing.trace_packing import Branch, Cut, pack
+from streams.testing.trace_run import Actual, Planner, Scenario
+from streams.testing.trace_spark_run import PackedRun
+from streams.testing.trace_spark_store import run_store_on_spark
+from streams.testing.trace_tables import PLANNERS as TABLE_PLANNERS
+from streams.testing.trace_windows import PLANNERS as WINDOW_PLANNERS
+from versioned.errors import TopologyError
+
+_LOG: Final = logging.getLogger(__name__)
+_PROJECT: Final = Path(__file__).parents[2]
+#: More branches in one application save its fixed cost per batch, but plans get slow to analyse.
+BRANCHES: Final = 12
+#: What a failing step raises; other errors are failures of the engine.
+_EXPECTED_ERRORS: Final = ("BufferFullError", "RecordError")
+PLANNERS: Final = {**TABLE_PLANNERS, **WINDOW_PLANNERS}
+
+Session = Callable[[], SparkSession]
+
+
+def run_on_spark(spark: SparkSession, operation: str, scenarios: Sequence[Scenario], cut: Cut) -> dict[str, Actual]:
+    """Outcomes by id of scenarios of one operation.
+
+    What the engine cannot run has a ``failure`` instead of outputs; the others are run nevertheless.
+    """
+    planner = PLANNERS[operation]
+    errors = errors_of(planner, scenarios)
+    branches, outcomes = pack(planner, scenarios, {name: error["input_index"] for name, error in errors.items()})
+    possible = [branch for branch in branches if not _refused(branch, outcomes)]
+    for first in range(0, len(possible), BRANCHES):
+        outcomes.update(_run(spark, possible[first : first + BRANCHES], cut))
+    for scenario in scenarios:
+        if scenario["id"] in errors and "failure" not in outcomes[scenario["id"]]:
+            outcomes[scenario["id"]].update(_failing(spark, planner, scenario, errors[scenario["id"]]["input_index"]))
+    return outcomes
+
+
+def register_all(cut: Cut | None = None, session: Session | None = None) -> None:
+    """Make the Spark engine run every operation.
+
+    Args:
+        cut: Into which batches the steps are cut; all in one if not given.
+        session: Gives the Spark session, when the first operation is run.
+    """
+    give, cuts = session or local_session, cut or Cut()
+    for operation in PLANNERS:
+        register("spark", [operation], _runner(operation, cuts, give))
+    register("spark", ["versioned_store"], lambda scenarios: run_store_on_spark(give(), scenarios, cuts))
+
+
+def local_session() -> SparkSession:
+    """The session that is there, else a local one with the settings of ``conf/`` and Delta's jars."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    os.environ.setdefault("SPARK_CONF_DIR", str(_PROJECT / "conf"))
+    jars = Path(os.environ.get("VERSIONED_JARS", _PROJECT / ".jars"))
+    builder = SparkSession.builder.appName("traces").master("local[2]")
+    builder = builder.config("spark.pyspark.python", sys.executable)
+    builder = builder.config("spark.jars", ",".join(str(jar) for jar in sorted(jars.glob("*.jar"))))
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def _runner(operation: str, cut: Cut, session: Session) -> Callable[[Sequence[Scenario]], dict[str, Actual]]:
+    return lambda scenarios: run_on_spark(session(), operation, scenarios, cut)
+
+
+def _refused(branch: Branch, outcomes: dict[str, Actual]) -> bool:
+    """Whether the engine does not run the branch; then its scenarios have failed."""
+    try:
+        operators_of(branch.plan.topology)
+    except TopologyError as refusal:
+        outcomes.update(_failed(branch, str(refusal)))
+        return True
+    return False
+
+
+def _run(spark: SparkSession, branches: Sequence[Branch], cut: Cut) -> dict[str, Actual]:
+    """One application; if it fails, its halves, until the branch that fails is alone."""
+    started = time.monotonic()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            run = PackedRun(spark, Path(folder), branches)
+            run.feed(cut)
+            outcomes = run.outcomes()
+    except Exception as failure:  # Whatever the engine raises is the failure of these branches.
+        if len(branches) == 1:
+            return _failed(branches[0], _told(failure))
+        _LOG.warning("%d branches failed, now each half: %s", len(branches), _told(failure))
+        middle = len(branches) // 2
+        return {**_run(spark, branches[:middle], cut), **_run(spark, branches[middle:], cut)}
+    _LOG.info("%d branches in %.0f seconds", len(branches), time.monotonic() - started)
+    return outcomes
+
+
+def _failing(spark: SparkSession, planner: Planner, scenario: Scenario, step: int) -> Actual:
+    """The error of a scenario that must fail at a step; nothing if it does not fail."""
+    branches, _ = pack(planner, [scenario], {scenario["id"]: step + 1})
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            PackedRun(spark, Path(folder), branches).feed(Cut())
+    except StreamingQueryException as failure:
+        if not any(name in str(failure) for name in _EXPECTED_ERRORS):
+            return {"failure": _told(failure)}
+        return {"error": {"input_index": step, "message": _told(failure)}}
+    return {}
+
+
+def _failed(branch: Branch, why: str) -> dict[str, Actual]:
+    return {case.id: {"outputs": [], "failure": why} for case in branch.cases}
+
+
+def _told(failure: Exception) -> str:
+    """The last line of a failure that says something; a Java stack trace has hundreds."""
+    lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
+    telling = [line for line in lines if "Error" in line.split(":")[0] and not line.startswith("at ")]
+    return (telling or lines or [type(failure).__name__])[-1][:500]
+
+
+register_all()

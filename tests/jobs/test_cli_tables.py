@@ -1,0 +1,203 @@
+"""Commands that need Spark: tables, upkeep, and a whole run by spark-submit."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from jobs.cli import app
+from jobs.quickstart import submit_command
+from versioned import VersionedTable
+
+_PROJECT = Path(__file__).parents[2]
+_MAINTAIN = str(_PROJECT / "conf" / "maintain.yaml")
+
+
+def _run(*arguments: str) -> Any:
+    return CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+
+
+def _lines(printed: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in printed.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def prices(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A table made by the command line, with three versions of tea, one of them late, and one of rice."""
+    target = f"{tmp_path_factory.mktemp('cli')}/tables/prices"
+    schema = "item STRING, size INT, price DOUBLE"
+    ended = _run("table", "create", target, "--schema", schema, "--keys", "item,size", "--history-retention", "30 days")
+    assert ended.exit_code == 0, ended.output
+    changes = """VALUES ('tea', 1, 10D, TIMESTAMP '2026-01-01'), ('tea', 1, 12D, TIMESTAMP '2026-01-05'),
+        ('tea', 1, 11D, TIMESTAMP '2026-01-03'), ('rice', 2, 4D, TIMESTAMP '2026-01-02') AS t(item, size, price, ts)"""
+    VersionedTable.open(spark, target).put(spark.sql(f"SELECT * FROM {changes}"))
+    return target
+
+
+def test_a_dry_run_of_create_tells_the_promise_and_makes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    target = f"{tmp_path}/t"
+    asked = ["table", "create", target, "--schema", "k STRING, v INT", "--keys", "k", "--history-retention", "90 min"]
+    told = json.loads(_run(*asked, "--grace", "1 h", "--time-scope", "key", "--dry-run", "--json").stdout)
+    assert told == {
+        "table": target, "keys": ["k"], "values": ["v"], "history_retention": "1 hour 30 minutes", "grace": "1 hour",
+        "valid_from": "validFrom", "valid_to": "validTo", "time_scope": "key", "time_resolution": "microsecond",
+        "created": False,
+    }  # fmt: skip
+    assert not Path(target).exists()
+
+
+def test_describe_tells_what_a_table_promises_and_holds(prices: str) -> None:
+    told = json.loads(_run("table", "describe", prices, "--json").stdout)
+    assert (told["keys"], told["versions"], told["current"]) == (["item", "size"], 4, 2)
+    assert (told["history_retention"], told["horizon"]) == ("30 days", "2025-12-06T00:00:00+00:00")
+
+
+@pytest.mark.parametrize(
+    ("instant", "rows"),
+    [
+        ("2026-01-01T12:00:00Z", [("tea", 10.0)]),
+        ("2026-01-04", [("rice", 4.0), ("tea", 11.0)]),
+        ("2026-01-04T23:00:00-02:00", [("rice", 4.0), ("tea", 12.0)]),
+    ],
+)
+def test_as_of_gives_the_versions_valid_at_an_instant(prices: str, instant: str, rows: list[Any]) -> None:
+    told = _lines(_run("table", "as-of", prices, instant, "--json").stdout)
+    assert [(row["item"], row["price"]) for row in told] == rows
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--key", "item=tea", "--key", "size=1"], [10.0, 11.0, 12.0]),
+        (["--key", "item=tea", "--key", "size=2"], []),
+        (["--key", "item=tea", "--key", "size=1", "--from", "2026-01-04"], [11.0, 12.0]),
+        (["--key", "item=tea", "--key", "size=1", "--until", "2026-01-02"], [10.0]),
+        (["--key", "item=tea", "--key", "size=1", "--limit", "2"], [10.0, 11.0]),
+    ],
+)
+def test_history_gives_the_versions_of_a_key_in_order(prices: str, options: list[str], expected: list[float]) -> None:
+    told = _lines(_run("table", "history", prices, *options, "--json").stdout)
+    assert [row["price"] for row in told] == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["describe", "no/such/table"], "There is no table no/such/table"),
+        (["history", "PRICES", "--key", "itme=tea"], 'did you mean "item"'),
+        (["history", "PRICES", "--key", "item=tea"], "missing size"),
+        (["history", "PRICES", "--from", "2026-01-05", "--until", "2026-01-01"], "start"),
+    ],
+)
+def test_a_wrong_question_ends_with_code_2(prices: str, arguments: list[str], told: str) -> None:
+    ended = _run("table", *(prices if part == "PRICES" else part for part in arguments))
+    assert (ended.exit_code, told in ended.stderr) == (2, True), ended.stderr
+
+
+def test_a_path_may_start_in_the_current_folder(prices: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(prices).parents[1])
+    assert json.loads(_run("table", "describe", "tables/prices", "--json").stdout)["versions"] == 4
+
+
+def test_a_table_that_is_there_already_is_not_made_again(prices: str) -> None:
+    asked = ["--schema", "item STRING, price DOUBLE", "--keys", "item", "--history-retention", "1 day"]
+    ended = _run("table", "create", prices, *asked)
+    assert (ended.exit_code, "exists already" in ended.stderr) == (2, True)
+
+
+def test_maintenance_looks_after_every_table_below_the_root(prices: str, spark: SparkSession) -> None:
+    work = Path(prices).parents[1]
+    spark.range(3).write.format("delta").mode("overwrite").save(str(work / "tables" / "counts"))
+    ended = _run("maintain", "--config", _MAINTAIN, "--work", str(work), "--json")
+    told = {said["table"]: said for said in _lines(ended.stdout)}
+    assert ended.exit_code == 0
+    assert (told["prices"]["rows"], told["prices"]["broken"], told["prices"]["done"]) == (4, {}, ["optimized"])
+    assert (told["counts"]["versioned"], told["counts"]["done"]) == (False, [])
+
+
+def test_a_dry_run_of_maintenance_names_the_tables(prices: str) -> None:
+    work = str(Path(prices).parents[1])
+    told = _lines(_run("maintain", "-c", _MAINTAIN, "-w", work, "--set", "tables=prices", "--dry-run", "--json").stdout)
+    assert told == [{"table": "prices"}]
+
+
+def test_too_short_a_retention_of_files_is_refused(prices: str) -> None:
+    work = str(Path(prices).parents[1])
+    options = ["--set", "vacuum=true", "--set", "retain=1 hour", "--set", "tables=prices"]
+    ended = _run("maintain", "-c", _MAINTAIN, "-w", work, *options)
+    assert (ended.exit_code, "7 days" in ended.stderr) == (1, True)
+
+
+def test_a_broken_table_ends_maintenance_with_code_3_and_is_left_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    target = f"{tmp_path}/tables/broken"
+    table = VersionedTable.create(spark, target, "k STRING, v INT", keys="k", history_retention="1 day")
+    table.put(spark.sql("SELECT 'a' AS k, 1 AS v, TIMESTAMP '2026-01-01' AS ts"))
+    spark.read.format("delta").load(target).write.format("delta").mode("append").save(target)
+    versions = spark.sql(f"DESCRIBE HISTORY delta.`{target}`").count()
+    ended = _run("maintain", "-c", _MAINTAIN, "-w", str(tmp_path), "--json")
+    assert ended.exit_code == 3
+    assert _lines(ended.stdout)[0]["broken"]["several_current"] == 2
+    assert spark.sql(f"DESCRIBE HISTORY delta.`{target}`").count() == versions
+
+
+_CLASH = """
+application: clash
+root: tables
+sources: {s: {format: json, path: input/s, schema: "ts TIMESTAMP, k STRING, v INT"}}
+plan:
+  s: {op: stream, key: k, value: v}
+  renamed: {op: map_values, from: s, value: {ts: value.v}}
+  out: {op: to_changelog, from: renamed}
+"""
+
+
+def test_a_fault_in_a_batch_ends_with_code_3_and_the_librarys_own_words(spark: SparkSession, tmp_path: Path) -> None:
+    config = tmp_path / "clash.yaml"
+    config.write_text(_CLASH, encoding="utf-8")
+    folder = tmp_path / "input" / "s"
+    folder.mkdir(parents=True)
+    (folder / "0.json").write_text('{"ts": "2026-01-01T00:00:00Z", "k": "a", "v": 1}\n', encoding="utf-8")
+    ended = _run("run", "-c", str(config), "-w", str(tmp_path))
+    assert ended.exit_code == 3
+    told = ended.stderr.strip()
+    assert told.startswith('Problem in the data: Sink "out":')
+    assert "Rename the value's field" in told
+    assert "Traceback" not in told
+
+
+def _submit(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = submit_command(Path(), Path())
+    program = command.index(str(_PROJECT / "jobs" / "run.py"))
+    return subprocess.run(
+        [*command[:program], str(_PROJECT / "jobs" / "cli.py"), *arguments],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(_PROJECT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_an_application_runs_and_is_looked_after_by_spark_submit(tmp_path: Path) -> None:
+    events = tmp_path / "input" / "events"
+    events.mkdir(parents=True)
+    rows = [("08:05", "d1"), ("10:30", "d1")]
+    said = [{"seq": n, "ts": f"2026-01-01T{clock}:00Z", "device": d, "kind": "x"} for n, (clock, d) in enumerate(rows)]
+    (events / "0.json").write_text("\n".join(map(json.dumps, said)) + "\n", encoding="utf-8")
+    config = str(_PROJECT / "conf" / "alert_few_events.yaml")
+    ran = _submit("run", "--config", config, "--work", str(tmp_path), "--json")
+    assert ran.returncode == 0, ran.stderr[-3_000:]
+    batch, end = _lines(ran.stdout)
+    assert (batch["input"], batch["emitted"]) == ({"events": 2}, {"alerts": 1})
+    assert end["tables"]["alerts"] == 1
+    kept = _submit("maintain", "--config", _MAINTAIN, "--work", str(tmp_path), "--json")
+    assert kept.returncode == 0, kept.stderr[-3_000:]
+    assert "alerts" in {line["table"] for line in _lines(kept.stdout)}

@@ -1,0 +1,60 @@
+"""The published JSON schemas say what the settings accept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from jobs.config_schema import FOLDER, KINDS, schema_of, write
+
+_CONF = Path(__file__).parents[2] / "conf"
+_FILES = sorted(_CONF.glob("*.yaml"))
+
+
+def _validator(kind: str) -> Any:
+    return jsonschema.Draft202012Validator(schema_of(kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_schema_is_one(kind: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(schema_of(kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_published_schema_is_that_of_the_code(kind: str) -> None:
+    published = json.loads((FOLDER / f"{kind}.schema.json").read_text(encoding="utf-8"))
+    assert published == json.loads(json.dumps(schema_of(kind))), "run: python -m jobs.config_schema"
+
+
+def test_all_kinds_are_written(tmp_path: Path) -> None:
+    assert [file.name for file in write(tmp_path)] == [f"{kind}.schema.json" for kind in KINDS]
+
+
+@pytest.mark.parametrize("file", _FILES, ids=[file.name for file in _FILES])
+def test_every_file_of_conf_is_accepted_by_the_schema_that_it_names(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    kind = "maintain" if file.stem == "maintain" else "job"
+    assert f"# yaml-language-server: $schema=schema/{kind}.schema.json" in text.splitlines()[0]
+    assert [error.message for error in _validator(kind).iter_errors(yaml.safe_load(text))] == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tigger": "10 seconds"},
+        {"order": "random"},
+        {"plan": {"a": {"op": "strem"}}},
+        {"plan": {"a": {"op": "stream", "keys": "k"}}},
+        {"plan": {"a": {"op": "filter", "from": "b"}}},
+        {"plan": {"a": {"op": "suppress", "from": "b", "until": "time_limit"}}},
+        {"plan": {"a": {"op": "count", "from": "b", "windowed_by": {"kind": "tumbling"}}}},
+    ],
+)
+def test_an_editor_sees_the_same_faults(change: dict[str, Any]) -> None:
+    said = yaml.safe_load((_CONF / "alert_few_events.yaml").read_text(encoding="utf-8"))
+    assert not _validator("job").is_valid(said | change)

@@ -1,0 +1,147 @@
+"""What is wrong in a declared plan is told with its path and what is allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from jobs.plan import build
+from jobs.plan_settings import steps_of
+from jobs.settings import parse
+from versioned.errors import ConfigurationError, TopologyError
+
+_SOURCES = """
+s: {op: stream, value: [delay, origin]}
+s2: {op: stream, value: b}
+t: {op: table, value: c}
+v: {op: table, value: e, store: {kind: versioned, history_retention: 7 days}}
+gt: {op: global_table, value: h}
+w: {op: count, from: s, windowed_by: {kind: tumbling, size: 1 hour}}
+"""
+
+
+def _build(text: str) -> Any:
+    return build(steps_of(yaml.safe_load(_SOURCES + text)))
+
+
+_WRONG = [
+    # Keys and values, found before anything is built
+    ("x: {op: strem}", ['plan.x.op: "strem"', '"stream"', "Allowed here: stream, table"]),
+    ("x: {from: s}", ["plan.x.op: is missing", "Allowed here: stream, table"]),
+    ("x: {op: filter, where: value.delay > 1}", ["plan.x.from", "required"]),
+    ("x: {op: stream, keys: k}", ["plan.x.keys: unknown key", '"key"', "timestamp"]),
+    ("x: {op: stream, from: s}", ["plan.x.from: unknown key", "topic"]),
+    ("x: {op: table, store: {kind: versionned}}", ["plan.x.store.kind", '"versioned"', "key_value"]),
+    ("x: {op: table, store: {kind: versioned}}", ["plan.x.store.history_retention", "required"]),
+    ("x: {op: table, store: {kind: versioned, history: 1 day}}", ["plan.x.store.history", '"history_retention"']),
+    ("x: {op: table, reorder: a while}", ["plan.x.reorder", "a while", "10 minutes"]),
+    ("x: {op: count, from: s, windowed_by: {kind: tumbling, sise: 1 hour}}", ["plan.x.windowed_by.sise", '"size"']),
+    ("x: {op: suppress, from: w, until: closed}", ["plan.x.until", "window_closes, time_limit"]),
+    ("x: {op: suppress, from: w}", ["plan.x.until: is missing", "window_closes"]),
+    ("x: {op: suppress, from: w, until: window_closes, wait: 5 s}", ["plan.x.wait: unknown key"]),
+    ("x: {op: suppress, from: w, until: window_closes, buffer: {max_record: 5}}", ["plan.x.buffer.max_record:"]),
+    ("x: {op: suppress, from: t, until: time_limit, wait: 1 s, buffer: {max_records: 5}}", ["plan.x.buffer: a bound"]),
+    ("x: {op: suppress, from: t, until: time_limit, wait: 1 s, buffer: {max_bytes: big, when_full: spill}}",
+     ["plan.x.buffer.max_bytes", "integer"]),
+    ("x: {op: suppress, from: t, until: time_limit, wait: 1 s, buffer: {max_records: -5, when_full: spill}}",
+     ["plan.x.buffer.max_records", "greater than or equal to 0"]),
+    ("x: {op: filter, from: s, where: value.delay >}", ["plan.x.where", "value.delay >", "not an expression"]),
+    ("x: {op: map_values, from: s, value: {a: 1, b: totl(value.delay)}}", ["plan.x.value.b", "totl", "coalesce"]),
+    ("x: {op: transform_values, from: s, function: 'os:system', returns: string}", ["plan.x.function", "os:system"]),
+    ("x: {op: transform_values, from: s, function: nothing, returns: string}", ["plan.x.function", "pattern"]),
+    ("'x y': {op: stream}", ["plan.x y", "pattern"]),
+    ("x: 3", ["plan.x", "dictionary"]),
+    ("x: {op: map_values, from: s, value: [delay]}", ["plan.x.value", "a list is no constant here"]),
+    ("x: {op: map_values, from: s, value: {}}", ["plan.x.value", "at least 1 item"]),
+    ("x: {op: select_key, from: s, key: []}", ["plan.x.key", "at least 1 item"]),
+    ("x: {op: select_key, from: s, key: [1]}", ["plan.x.key.0", "string"]),
+    # What the steps read
+    ("x: {op: filter, from: ss, where: true}", ['plan.x.from: there is no step "ss"', '"s"', "Allowed here: s, s2"]),
+    ("x: {op: join, from: s, with: tt}", ['plan.x.with: there is no step "tt"']),
+    ("x: {op: filter, from: x, where: true}", ["plan.x.from", "itself", "x <- x"]),
+    ("x: {op: to_stream, from: y}\ny: {op: to_table, from: x}", ["plan.y.from", "x <- y <- x"]),
+    ("x: {op: to_latest, from: s}\ny: {op: filter, from: x, where: true}", ["plan.y.from", "sink"]),
+    ("x: {op: to_table, from: t}", ["plan.x.from", "t is a table", "to_stream"]),
+    ("x: {op: to_stream, from: s}", ["plan.x.from", "s is a stream", "to_table"]),
+    ("x: {op: select_key, from: t, key: c}", ["plan.x.from", "to_stream"]),
+    ("x: {op: suppress, from: s, until: window_closes}", ["plan.x.from", "s is a stream"]),
+    ("x: {op: filter, from: gt, where: true}", ["plan.x.from", "gt is a global table"]),
+    ("x: {op: count, from: gt}", ["plan.x.from", "global table"]),
+    # Fields
+    ("x: {op: filter, from: s, where: value.dealy > 1}", ["plan.x.where", '"delay"', "It has: delay, origin"]),
+    ("x: {op: filter, from: s, where: key.k > 1}", ["plan.x.where", 'key has no field "k"', "It has: key"]),
+    ("x: {op: select_key, from: s, key: [origin, dest]}", ["plan.x.key.dest", '"dest"', "delay, origin"]),
+    ("x: {op: sum, from: s, value: delya}", ["plan.x.value", '"delay"']),
+    ("x: {op: join, from: s, with: t, value: {n: right.delay}}", ["plan.x.value.n", "right", "It has: c"]),
+    ("x: {op: filter, from: w, where: value.n < 3}", ["plan.x.where", "It has: count"]),
+    # Options that do not go with what is read
+    ("x: {op: filter, from: s, where: true, store: {kind: key_value}}", ["plan.x.store", "s is a stream"]),
+    ("x: {op: join, from: s, with: t, within: {difference: 1 s}}", ["plan.x.within", "a stream with a table", "grace"]),
+    ("x: {op: join, from: s, with: gt, grace: 1 s, key: origin}", ["plan.x.grace", "global table", "Allowed: key"]),
+    ("x: {op: join, from: s, with: gt}", ["plan.x.key: is missing"]),
+    ("x: {op: join, from: s, with: s2}", ["plan.x.within: is missing"]),
+    ("x: {op: join, from: s, with: s2, within: {before: 1 s}}", ["plan.x.within", "difference"]),
+    ("x: {op: join, from: t, with: v, on_expired: drop}", ["plan.x.on_expired", "foreign_key, store, history"]),
+    ("x: {op: join, from: t, with: s}", ["plan.x.with", "s cannot be joined to t", "a table with a table"]),
+    ("x: {op: outer_join, from: s, with: t}", ["plan.x.op", "join, left_join"]),
+    ("x: {op: outer_join, from: t, with: v, foreign_key: c}", ["plan.x.foreign_key", "outer_join"]),
+    ("x: {op: sum, from: s}", ["plan.x.value: is missing", "sum of what"]),
+    ("x: {op: count, from: t}", ["plan.x.group_by: is missing"]),
+    ("x: {op: count, from: t, group_by: c, windowed_by: {kind: session, gap: 1 h}}", ["plan.x.windowed_by"]),
+    ("x: {op: count, from: s, group_value: delay}", ["plan.x.group_value", "tables"]),
+    ("x: {op: reduce, from: t, group_by: c, adder: 'plan_functions:larger'}", ["plan.x.subtractor: is missing"]),
+    ("x: {op: reduce, from: s, adder: 'plan_functions:add', subtractor: 'plan_functions:add'}", ["plan.x.subtractor"]),
+    ("x: {op: reduce, from: s, adder: 'plan_functions:no_such'}", ["plan.x.adder", "no_such"]),
+    ("x: {op: reduce, from: s, adder: 'plan_functions:NOT_CALLABLE'}", ["plan.x.adder", "no function but int"]),
+    # Values that the DSL refuses
+    ("x: {op: table, store: {kind: versioned, history_retention: 1 day, grace: 2 days}}", ["plan.x.store", "grace"]),
+    ("x: {op: count, from: s, windowed_by: {kind: tumbling, size: 0 s}}", ["plan.x.windowed_by", "larger than zero"]),
+    ("x: {op: suppress, from: t, until: time_limit, wait: 1 s, timer: last}", ["plan.x", "max_age"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "told"), _WRONG, ids=[text[:80] for text, _ in _WRONG])
+def test_a_fault_is_told_with_its_path_and_what_is_allowed(text: str, told: list[str]) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        _build(text)
+    assert [part for part in told if part not in str(refused.value)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("x: {op: suppress, from: v, until: time_limit, wait: 1 s}", "R165"),
+        ("x: {op: suppress, from: t, until: window_closes}", "R51"),
+        ("x: {op: suppress, from: w, until: window_closes, buffer: {max_records: 5, when_full: emit_early}}", "R51"),
+        ("x: {op: join, from: s, with: t, grace: 1 minute}", "R145"),
+        ("x: {op: global_table, store: {kind: versioned, history_retention: 1 day}}", "R170"),
+        ("x: {op: to_latest, from: s}\ny: {op: table, store: {kind: key_value, name: x}}", "unique-names"),
+    ],
+)
+def test_a_plan_that_can_never_work_is_refused_by_the_rules_of_the_dsl(text: str, rule: str) -> None:
+    with pytest.raises(TopologyError) as refused:
+        _build(text)
+    assert refused.value.rule == rule
+
+
+def test_faults_of_all_steps_are_told_at_once() -> None:
+    with pytest.raises(ConfigurationError, match=r"(?s)plan\.x\.where.*plan\.y\.fromm"):
+        _build("x: {op: filter, from: s, where: 1 +}\ny: {op: to_latest, fromm: s}")
+
+
+_SETTINGS: dict[str, Any] = {"application": "a", "root": "r", "sources": {"s": {"format": "rate"}}}
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"plan": {}}, "plan: Dictionary should have at least 1 item"),
+        ({"plan": {"s": {"op": "stream"}}, "plan_settings": {"grace": "1 s"}}, "plan_settings: they are for"),
+        ({"plan": 3}, "plan: Input should be a valid string"),
+    ],
+)
+def test_the_settings_around_a_plan_are_checked_with_it(said: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        parse(_SETTINGS | said)

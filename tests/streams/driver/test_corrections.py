@@ -1,0 +1,72 @@
+"""The correction feed of a stream-table join: late table changes correct answers, and nothing else does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streams.functions import concat
+from streams.nodes import Joined, Materialized, Topology
+from streams.testing import TopologyTestDriver
+from streams.topology import StreamsBuilder
+from versioned.errors import TopologyError
+
+
+def _topology(kind: str = "join", retention: str = "1 minute") -> Topology:
+    builder = StreamsBuilder()
+    prices = builder.table("prices", Materialized.versioned("1 hour", name="history"), key="k", value="v")
+    stream = builder.stream("sales", key="k", value="v")
+    join = stream.join if kind == "join" else stream.left_join
+    options = Joined().with_corrections(retention)
+    joined = join(prices, lambda left, right: {"j": concat(left.v, right.v)}, joined=options, name="priced")
+    joined.to_changelog("out")
+    joined.corrections(name="corrected").to_changelog("corrections")
+    return builder.build()
+
+
+def _told(steps: list[tuple[str, Any, int]], kind: str = "join", retention: str = "1 minute") -> list[tuple[Any, ...]]:
+    driver = TopologyTestDriver(_topology(kind, retention))
+    for topic, value, second in steps:
+        driver.pipe_input(topic, "k", value, second * 1_000_000)
+    told = driver.read_output("corrections")
+    return [(r.value["revision"], _row(r.value["old"]), _row(r.value["new"]), r.ts_us // 1_000_000) for r in told]
+
+
+def _row(row: Any) -> Any:
+    return None if row is None else row.j
+
+
+@pytest.mark.parametrize(
+    ("steps", "wanted"),
+    [
+        ([("prices", "a", 1), ("sales", "s", 5), ("prices", "b", 4)], [(1, "sa", "sb", 5)]),
+        ([("prices", "a", 1), ("sales", "s", 5), ("prices", "b", 6)], []),
+        ([("prices", "a", 1), ("prices", "c", 4), ("sales", "s", 5), ("prices", "b", 3)], []),
+        ([("sales", "s", 5), ("prices", "b", 4)], [(1, None, "sb", 5)]),
+        ([("prices", "a", 1), ("sales", "s", 5), ("prices", None, 4)], [(1, "sa", None, 5)]),
+        ([("prices", "a", 1), ("sales", "s", 5), ("prices", "a", 4)], []),
+        (
+            [("prices", "a", 1), ("sales", "s", 5), ("prices", "b", 3), ("prices", "c", 4)],
+            [(1, "sa", "sb", 5), (2, "sb", "sc", 5)],
+        ),
+    ],
+    ids=["late", "later than it", "hidden by a newer", "a first match", "a tombstone", "the same", "twice"],
+)
+def test_an_answer_is_corrected_when_what_was_valid_at_its_time_changes(
+    steps: list[tuple[str, Any, int]], wanted: list[tuple[Any, ...]]
+) -> None:
+    assert _told(steps) == wanted
+
+
+def test_an_answer_older_than_the_retention_is_left_as_it_is() -> None:
+    steps = [("prices", "a", 1), ("sales", "s", 5), ("prices", "b", 66), ("prices", "c", 4)]
+    assert _told(steps) == []
+
+
+def test_only_a_join_that_remembers_its_answers_can_be_corrected() -> None:
+    builder = StreamsBuilder()
+    prices = builder.table("prices", Materialized.versioned("1 hour"), key="k", value="v")
+    joined = builder.stream("sales", key="k", value="v").join(prices, lambda left, right: {"j": right.v})
+    with pytest.raises(TopologyError, match="with_corrections"):
+        joined.corrections()

@@ -1,0 +1,136 @@
+"""The same topology and records on both engines: what each sink got, in order."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from streams.nodes import ChangelogSink, Topology
+from streams.rows import Row
+from streams.spark import SparkSource, StreamingApplication
+from streams.testing import TopologyTestDriver
+
+#: A sink's rows, in order: key, value, microseconds.
+Told = list[tuple[Any, Any, int]]
+_SCHEMA = "k STRING, v {}, ts TIMESTAMP, seq LONG, part INT, dead BOOLEAN"
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+
+
+@dataclass(frozen=True)
+class Input:
+    """One record. Key and value are of the fields ``k`` and ``v``; a value of None is a tombstone."""
+
+    topic: str
+    k: str | None
+    v: str | int | None
+    ms: int
+    partition: int = 0
+
+
+def on_driver(topology: Topology, records: Sequence[Input]) -> dict[str, Told]:
+    """What the changelog sinks of the test driver got."""
+    driver = TopologyTestDriver(topology)
+    for number, record in enumerate(records):
+        value = None if record.v is None else {"v": record.v}
+        driver.pipe_input(record.topic, record.k, value, record.ms * 1000, partition=record.partition, offset=number)
+    return {
+        sink: [(_parts(r.key), _parts(r.value), r.ts_us) for r in driver.read_output(sink)] for sink in sinks(topology)
+    }
+
+
+def on_spark(
+    spark: SparkSession,
+    folder: Path,
+    topology: Topology,
+    records: Sequence[Input],
+    ends: Sequence[int],
+    value_type: str = "STRING",
+) -> StreamingApplication:
+    """Run the records through the Spark engine, one micro-batch up to each of ``ends``."""
+    app = application(spark, folder, topology, value_type)
+    for first, end in zip([0, *ends], ends, strict=False):
+        write_records(spark, folder, topology, records[first:end], first, value_type)
+        app.run()
+    return app
+
+
+def application(
+    spark: SparkSession, folder: Path, topology: Topology, value_type: str = "STRING", **options: Any
+) -> StreamingApplication:
+    """The application over the files of ``folder``, one folder per topic."""
+    schema = _SCHEMA.format(value_type)
+    sources = {
+        topic: SparkSource("parquet", {"path": str(folder / topic)}, schema, partition_by="part", sequence_by="seq")
+        for topic in _topics(topology)
+    }
+    for topic in sources:
+        (folder / topic).mkdir(parents=True, exist_ok=True)
+    return StreamingApplication(spark, "both", topology, str(folder / "out"), sources, order="sequence", **options)
+
+
+def write_records(
+    spark: SparkSession,
+    folder: Path,
+    topology: Topology,
+    records: Sequence[Input],
+    first: int = 0,
+    value_type: str = "STRING",
+) -> None:
+    """Records as files, numbered from ``first``."""
+    for topic in _topics(topology):
+        rows = [
+            (r.k, r.v, r.ms, number, r.partition, r.v is None)
+            for number, r in enumerate(records, first)
+            if r.topic == topic
+        ]
+        frame = spark.createDataFrame(rows, _SCHEMA.format(value_type).replace("ts TIMESTAMP", "ts LONG"))
+        timed = frame.selectExpr("k", "v", "timestamp_millis(ts) AS ts", "seq", "part", "dead")
+        timed.coalesce(1).write.mode("append").parquet(str(folder / topic))
+
+
+def _topics(topology: Topology) -> list[str]:
+    return sorted({node.topic for node in topology if hasattr(node, "topic")})
+
+
+def sink_rows(spark: SparkSession, app: StreamingApplication, topology: Topology) -> dict[str, Told]:
+    """What the changelog sinks of the Spark engine got, in order."""
+    return {sink: _rows(spark, app, sink, _key_names(topology, sink)) for sink in sinks(topology)}
+
+
+def sinks(topology: Topology) -> list[str]:
+    """The changelog sinks of a plan."""
+    return [node.name for node in topology if isinstance(node, ChangelogSink)]
+
+
+def _rows(spark: SparkSession, app: StreamingApplication, sink: str, keys: Sequence[str]) -> Told:
+    frame = spark.read.format("delta").load(str(app.table(sink))).orderBy("_batch_id", "_seq", "_scope")
+    own = {"ts", "reason", "op", "cause", "deleted", "_batch_id", "_scope", "_seq"}
+    told: Told = []
+    for row in frame.collect():
+        fields = row.asDict()
+        key = tuple(_plain(fields[name]) for name in keys)
+        values = {name: _plain(value) for name, value in fields.items() if name not in {*keys, *own}}
+        value = None if fields.get("deleted") else tuple(values.values())
+        told.append((None if all(part is None for part in key) else key, value, _plain(fields["ts"])))
+    return told
+
+
+def _key_names(topology: Topology, sink: str) -> tuple[str, ...]:
+    from streams.key_fields import key_fields
+
+    return key_fields(topology.node(sink)) or ("key",)
+
+
+def _parts(row: Row | Mapping[str, Any] | None) -> Any:
+    return None if row is None else tuple(_plain(part) for part in row.values())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dt.datetime):
+        return (value.astimezone(dt.timezone.utc) - _EPOCH) // dt.timedelta(microseconds=1)
+    return value

@@ -1,0 +1,235 @@
+"""Random plans of a few operators over two topics, and random records for them: the same on both engines."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from both_engines import Input
+
+from streams.functions import coalesce, concat, length, starts_with, substring, upper
+from streams.kstream import KStream
+from streams.ktable import KTable
+from streams.nodes import Joined, Materialized, Topology
+from streams.topology import StreamsBuilder
+from suppress.buffer_config import BufferConfig
+from suppress.suppressed import Suppressed
+from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, Windows
+from versioned.durations import Resolution
+
+_SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
+_TOPICS = ("a", "c")
+_Grow = Callable[[], "KStream | KTable | None"]
+
+
+def random_records(seed: int, count: int) -> list[Input]:
+    """Records of both topics: some late, some very late, some tombstones."""
+    chance = random.Random(seed)
+    records = []
+    for number in range(count):
+        late = chance.choice((0, 0, 0, 15, 40, 300))
+        value = None if chance.random() < 0.15 else chance.choice("abc") + chance.choice(("", "q", "zz"))
+        ms = max(0, number * 10 - late)
+        records.append(Input(chance.choice(_TOPICS), chance.choice("abcxyz"), value, ms))
+    return records
+
+
+def random_topology(seeds: list[int]) -> Topology:
+    """Several random plans side by side, each with operators and stores of its own."""
+    builder = StreamsBuilder()
+    for seed in seeds:
+        _Plan(builder, seed).grow()
+    return builder.build()
+
+
+class _Plan:
+    def __init__(self, builder: StreamsBuilder, seed: int) -> None:
+        self._builder = builder
+        self._seed = seed
+        self._chance = random.Random(seed)
+        self._names = 0
+        self._streams: list[KStream] = []
+        self._tables: list[KTable] = []
+        self._windowed: list[KTable] = []
+
+    def grow(self) -> None:
+        """Sources, then two to five operators, each with a sink of its own."""
+        for topic in _TOPICS:
+            self._streams.append(self._builder.stream(topic, name=self._name("stream"), **_SOURCE))
+            name = self._name("table")
+            reorder = timedelta(milliseconds=40) if self._chance.random() < 0.2 else None
+            table = self._builder.table(topic, self._stored(always=True), name=name, reorder=reorder, **_SOURCE)
+            self._tables.append(table)
+        for _ in range(self._chance.randint(2, 5)):
+            self._add()
+
+    def _add(self) -> None:
+        of_streams: list[_Grow] = [
+            self._stateless,
+            self._rekey,
+            self._to_table,
+            self._stream_table,
+            self._stream_stream,
+        ]
+        of_tables: list[_Grow] = [
+            self._view,
+            self._view,
+            self._join,
+            self._join,
+            self._foreign,
+            self._aggregate,
+            self._limit,
+        ]
+        choices = [*of_streams, *of_tables, self._windows, self._final]
+        made = self._chance.choice(choices)()
+        if made is None:
+            return
+        if isinstance(made, KStream):
+            self._streams.append(made)
+        made.to_changelog(self._name("out"))
+
+    def _stateless(self) -> KStream:
+        stream = self._chance.choice(self._streams)
+        if self._chance.random() < 0.5:
+            return stream.filter(lambda value: value.v > "b", name=self._name("filter"))
+        return stream.map_values(lambda value: {"v": upper(value.v)}, name=self._name("map"))
+
+    def _rekey(self) -> KStream:
+        stream = self._chance.choice(self._streams)
+        return stream.select_key(lambda value: {"k": substring(value.v, 1, 1)}, name=self._name("rekey"))
+
+    def _to_table(self) -> KTable:
+        stream = self._chance.choice(self._streams)
+        return self._known(stream.to_table(self._stored(always=True), name=self._name("to_table")))
+
+    def _stream_table(self) -> KStream:
+        stream, table = self._chance.choice(self._streams), self._chance.choice(self._tables)
+        join = self._chance.choice((stream.join, stream.left_join))
+        waits = table.is_versioned and join == stream.join and self._chance.random() < 0.5
+        joined = Joined.with_grace_period(timedelta(milliseconds=30)) if waits else Joined()
+        return join(table, _pair, joined=joined, name=self._name("stream_table"))
+
+    def _stream_stream(self) -> KStream:
+        left, right = (self._chance.choice(self._streams) for _ in range(2))
+        windows = JoinWindows(*(self._chance.choice((0, 10_000, 30_000)) for _ in range(3)))
+        join = self._chance.choice((left.join, left.left_join, left.outer_join))
+        return join(right, _pair, windows=windows, name=self._name("stream_stream"))
+
+    def _view(self) -> KTable:
+        table, stored = self._chance.choice(self._tables), self._stored()
+        if self._chance.random() < 0.5:
+            made = table.filter(lambda value: value.v > "b", materialized=stored, name=self._name("table_filter"))
+        else:
+            mapper = lambda value: {"v": concat("m", value.v)}  # noqa: E731
+            made = table.map_values(mapper, materialized=stored, name=self._name("table_map"))
+        return self._known(made)
+
+    def _join(self) -> KTable:
+        left, right = (self._chance.choice(self._tables) for _ in range(2))
+        join = self._chance.choice((left.join, left.left_join, left.outer_join))
+        return self._known(join(right, _pair, materialized=self._plain(), name=self._name("join")))
+
+    def _foreign(self) -> KTable:
+        left, right = (self._chance.choice(self._tables) for _ in range(2))
+        join = self._chance.choice((left.join, left.left_join))
+        foreign = lambda value: substring(value.v, 1, 1)  # noqa: E731
+        return self._known(join(right, _pair, foreign_key=foreign, name=self._name("foreign")))
+
+    def _aggregate(self) -> KTable:
+        table = self._chance.choice(self._tables)
+        grouped = table.group_by(lambda value: substring(value.v, 1, 1))
+        name, kind = self._name("aggregate"), self._chance.choice(("count", "sum", "avg", "min", "reduce"))
+        if kind == "count":
+            return grouped.count(name=name)
+        if kind == "reduce":
+            return grouped.reduce(_plus, _minus, name=name)
+        if kind == "min":
+            return grouped.min(lambda value: value.v, name=name)
+        measure = lambda value: length(value.v)  # noqa: E731
+        return grouped.sum(measure, name=name) if kind == "sum" else grouped.avg(measure, name=name)
+
+    def _limit(self) -> KTable | None:
+        tables = [table for table in self._tables if not table.is_versioned]
+        if not tables:
+            return None
+        table, wait = self._chance.choice(tables), timedelta(milliseconds=self._chance.choice((0, 30, 100)))
+        buffer = self._chance.choice(
+            (
+                BufferConfig.unbounded(),
+                BufferConfig.max_records(2),
+                BufferConfig.max_records(2).spill_to_disk_when_full(),
+            )
+        )
+        return table.suppress(Suppressed.until_time_limit(wait, buffer), name=self._name("limit"))
+
+    def _windows(self) -> KTable:
+        stream = self._chance.choice(self._streams)
+        size, grace = timedelta(milliseconds=40), timedelta(milliseconds=self._chance.choice((0, 20, 60)))
+        kinds: tuple[Windows, ...] = (
+            TimeWindows.of_size_and_grace(size, grace),
+            TimeWindows.of_size_and_grace(size, grace).advance_by(timedelta(milliseconds=20)),
+            SessionWindows.of_inactivity_gap_and_grace(timedelta(milliseconds=25), grace),
+            SlidingWindows.of_time_difference_and_grace(size, grace),
+        )
+        grouped = stream.group_by_key().windowed_by(self._chance.choice(kinds))
+        stored = Materialized(time_resolution=Resolution.MILLISECOND)
+        if self._chance.random() < 0.5:
+            made = grouped.count(materialized=stored, name=self._name("windows"))
+        else:
+            made = grouped.aggregate(
+                lambda: {"t": ""}, _append, schema="t string", merger=_merge, materialized=stored,
+                name=self._name("windows"),
+            )  # fmt: skip
+        self._windowed.append(made)
+        return made
+
+    def _final(self) -> KTable | None:
+        if not self._windowed:
+            return None
+        table = self._chance.choice(self._windowed)
+        if self._chance.random() < 0.3:
+            limit = Suppressed.until_time_limit(timedelta(milliseconds=30), BufferConfig.max_records(3))
+            return table.suppress(limit, name=self._name("window_limit"))
+        if self._chance.random() < 0.5:
+            table = table.filter(lambda key, value: starts_with(key.k, "a"), name=self._name("window_filter"))
+        return table.suppress(Suppressed.until_window_closes(BufferConfig.unbounded()), name=self._name("final"))
+
+    def _known(self, table: KTable) -> KTable:
+        self._tables.append(table)
+        return table
+
+    def _stored(self, *, always: bool = False) -> Materialized | None:
+        roll = self._chance.random()
+        if roll < 0.4:
+            retention = timedelta(milliseconds=200)
+            return Materialized.versioned(retention, name=self._name("history"))
+        return Materialized.key_value(self._name("store")) if always or roll < 0.6 else None
+
+    def _plain(self) -> Materialized | None:
+        return Materialized.key_value(self._name("store")) if self._chance.random() < 0.3 else None
+
+    def _name(self, kind: str) -> str:
+        self._names += 1
+        return f"p{self._seed}_{self._names}_{kind}"
+
+
+def _pair(left: Any, right: Any) -> Any:
+    return {"v": concat(coalesce(left.v, "-"), coalesce(right.v, "-"))}
+
+
+def _plus(total: Any, part: Any) -> Any:
+    return {"v": f"{total.v}+{part.v}"}
+
+
+def _minus(total: Any, part: Any) -> Any:
+    return {"v": f"{total.v}-{part.v}"}
+
+
+def _append(key: Any, value: Any, total: Any) -> Any:
+    return {"t": total.t + ("-" if value is None or value.v is None else value.v)}
+
+
+def _merge(key: Any, left: Any, right: Any) -> Any:
+    return {"t": left.t + right.t}

@@ -1,0 +1,64 @@
+"""Any Spark streaming source feeds an application: a Delta table, and Spark's own rate source with a running query."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from streams.nodes import Topology
+from streams.spark import SparkSource, StreamingApplication
+from streams.topology import StreamsBuilder
+
+
+def _copied(key: str, value: str) -> Topology:
+    builder = StreamsBuilder()
+    builder.stream("in", key=key, value=value, name="stream").to_changelog("out")
+    return builder.build()
+
+
+def _out(spark: SparkSession, app: StreamingApplication) -> DataFrame:
+    return spark.read.format("delta").load(str(app.table("out")))
+
+
+def test_a_delta_table_is_read_as_it_grows(spark: SparkSession, tmp_path: Path) -> None:
+    table = str(tmp_path / "events")
+    rows = spark.range(6).selectExpr("id AS seq", "id % 2 AS k", "id * 10 AS v", "timestamp_seconds(id) AS ts")
+    rows.where("seq < 3").write.format("delta").save(table)
+    source = SparkSource("delta", {"path": table}, sequence_by="seq")
+    app = StreamingApplication(spark, "delta", _copied("k", "v"), str(tmp_path / "out"), {"in": source})
+    app.run()
+    rows.where("seq >= 3").write.format("delta").mode("append").save(table)
+    app.run()
+    told = _out(spark, app).groupBy("_batch_id").agg(F.sort_array(F.collect_list("v")).alias("v")).orderBy("_batch_id")
+    assert [row["v"] for row in told.collect()] == [[0, 10, 20], [30, 40, 50]]
+
+
+def test_a_running_query_takes_each_record_of_a_rate_source_once_across_a_restart(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def keyed(frame: DataFrame) -> DataFrame:
+        return frame.selectExpr("value % 3 AS k", "value AS v", "timestamp AS ts")
+
+    source = SparkSource("rate", {"rowsPerSecond": "20", "numPartitions": "1"}, transform=keyed)
+    app = StreamingApplication(spark, "rate", _copied("k", "v"), str(tmp_path / "out"), {"in": source})
+    for rows in (1, 100):
+        query = app.start("1 second")
+        deadline = time.monotonic() + 120
+        while _count(spark, app) < rows and time.monotonic() < deadline:
+            time.sleep(1)
+        query.stop()
+    told = _out(spark, app).agg(
+        F.count("*").alias("n"), F.count_distinct("v").alias("different"), F.max("v").alias("max")
+    )
+    (row,) = told.collect()
+    assert row["n"] == row["different"] == row["max"] + 1 >= 100
+
+
+def _count(spark: SparkSession, app: StreamingApplication) -> int:
+    try:
+        return _out(spark, app).count()
+    except Exception:  # The table is not there before the first batch.
+        return 0

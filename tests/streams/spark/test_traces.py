@@ -1,0 +1,112 @@
+"""Kafka Streams' own behaviour as data, on Spark: every operation, many scenarios in few applications.
+
+A fixed sample of each operation runs whole and, in the slow tests, all scenarios run whole and cut at random.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from pyspark.sql import SparkSession
+
+from streams.testing.trace_engines import Actual, Scenario
+from streams.testing.trace_packed_driver import run_packed_on_driver
+from streams.testing.trace_packing import Cut, pack
+from streams.testing.trace_spark import PLANNERS, run_on_spark
+from streams.testing.trace_spark_store import run_store_on_spark
+from streams.testing.traces import differences
+
+_TRACES: Final = Path(__file__).parents[2] / "traces"
+_STORE: Final = "versioned_store"
+_WHOLE: Final = Cut()
+_CUTS: Final = (Cut(3, seed=889), Cut(4, seed=914))
+#: The sample: at least so many scenarios, with so many different parameters.
+_SCENARIOS: Final = 15
+_PARAMETERS: Final = 4
+#: In these a step fails; each needs an application of its own.
+_FAILING: Final = {
+    "stream_table_join": "stream_table_join/grace-null-key-left-left-v",
+    "suppress_windowed": "suppress_windowed/max-bytes-shutdown",
+    "suppress_time_limit": "suppress_time_limit/record-shutdown",
+}
+#: The rules that the scenarios of an operation prove.
+_RULES: Final = {
+    "stream_table_join": ("R138", "R139", "R140", "R141", "R144", "R145"),
+    "table_table_join": ("R146", "R147", "R148", "R151", "R152", "R153", "R156", "R158"),
+    "fk_join": ("R155",),
+    "table_filter": ("R160", "R161", "R162", "R167"),
+    "table_aggregate": ("R163", "R164", "R168"),
+    "propagation": ("R127", "R128", "R129", "R130", "R131", "R132", "R133", "R134", "R136", "R165", "R166"),
+    "windowed_aggregate": ("R6", "R8", "R10"),
+    "suppress_windowed": ("R4", "R35", "R39", "R51", "R52", "R54"),
+    "suppress_time_limit": ("R33", "R35", "R40", "R55", "R56", "R60", "R85", "R86", "R87", "R89", "R90", "R91", "R92"),
+    "stream_stream_join": ("R7",),
+    _STORE: ("R172", "R173", "R174", "R180", "R181", "R182", "R183", "R184", "R185"),
+}
+
+
+def _scenarios(operation: str) -> list[Scenario]:
+    loaded: list[Scenario] = json.loads((_TRACES / f"{operation}.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+def _sample(operation: str) -> list[Scenario]:
+    """The same scenarios in every run: those of a few branches, and one that fails."""
+    scenarios = _scenarios(operation)
+    branches, _ = pack(PLANNERS[operation], scenarios, {})
+    random.Random(operation).shuffle(branches)
+    chosen: set[str] = {_FAILING[operation]} if operation in _FAILING else set()
+    for number, branch in enumerate(branches):
+        if number >= _PARAMETERS and len(chosen) >= _SCENARIOS:
+            break
+        chosen.update(case.id for case in branch.cases)
+    return [scenario for scenario in scenarios if scenario["id"] in chosen]
+
+
+def _asked(scenarios: list[Scenario]) -> list[Scenario]:
+    """The scenarios without their answers."""
+    return [{name: part for name, part in s.items() if name not in ("expected", "kafka")} for s in scenarios]
+
+
+def _run(spark: SparkSession, operation: str, scenarios: list[Scenario], cut: Cut) -> dict[str, Actual]:
+    if operation == _STORE:
+        return run_store_on_spark(spark, _asked(scenarios), cut)
+    return run_on_spark(spark, operation, _asked(scenarios), cut)
+
+
+def _operations(names: Iterable[str]) -> list[Any]:
+    return [pytest.param(name, marks=pytest.mark.rule(*_RULES[name]), id=name) for name in names]
+
+
+@pytest.fixture(scope="module")
+def sampled(request: pytest.FixtureRequest, spark: SparkSession) -> tuple[list[Scenario], dict[str, Actual]]:
+    """The sample of an operation and what Spark made of it."""
+    operation = request.param
+    scenarios = _sample(operation)
+    return scenarios, _run(spark, operation, scenarios, _WHOLE)
+
+
+@pytest.mark.parametrize("sampled", _operations(PLANNERS), indirect=True)
+def test_a_sample_of_the_traces_gives_what_they_say(sampled: tuple[list[Scenario], dict[str, Actual]]) -> None:
+    scenarios, outcomes = sampled
+    assert len(scenarios) >= _SCENARIOS
+    assert differences(scenarios, outcomes) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cut", [_WHOLE, *_CUTS], ids=["whole", "three batches", "four batches"])
+@pytest.mark.parametrize("operation", _operations(_RULES))
+def test_every_trace_gives_what_it_says_however_it_is_cut(spark: SparkSession, operation: str, cut: Cut) -> None:
+    scenarios = _scenarios(operation)
+    assert differences(scenarios, _run(spark, operation, scenarios, cut)) == {}
+
+
+@pytest.mark.parametrize("operation", PLANNERS)
+def test_packing_changes_nothing(operation: str) -> None:
+    scenarios = _scenarios(operation)
+    assert differences(scenarios, run_packed_on_driver(PLANNERS[operation], _asked(scenarios))) == {}

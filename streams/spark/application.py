@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -27,6 +27,8 @@ from streams.spark.intake import INVALID, IntakeRule, Order, newest, shape
 from streams.spark.ledger import Ledger, LedgerState, Times
 from streams.spark.operator import Batch
 from streams.spark.rejects import Rejects
+from streams.spark.side_by_side import side_by_side
+from streams.spark.sinks import ChangelogSinkOperator
 from streams.spark.sources import CLOCK, SOURCE, SparkSource, records_of, unite
 from streams.spark.suppress import SuppressOperator
 from versioned import faults
@@ -214,6 +216,7 @@ class StreamingApplication:
         state = self._state
         batch = Batch(session, self.name, self._root, state.epoch, batch_id, clock_us, state.stream_times, state.alarms)
         landed = self._landed_before_crash(batch)
+        batch.is_replay = landed is not None
         batch.drains = tuple(landed.get("drains", ())) if landed else self._drains
         batch.details["drains"] = batch.drains
         self._landed_report = landed.get("report") if landed else None
@@ -324,8 +327,12 @@ class StreamingApplication:
 
     def _write(self, batch: Batch) -> None:
         batch.details["rejected"] = self._rejects.write(batch)
+        # Nobody reads a changelog: they are written first, side by side, since a commit is mostly waiting.
+        changelogs = [op for op in self._operators.values() if isinstance(op, ChangelogSinkOperator)]
+        side_by_side([partial(op.write, batch) for op in changelogs], batch.session)
         for operator in reversed(self._operators.values()):
-            operator.write(batch)
+            if not isinstance(operator, ChangelogSinkOperator):
+                operator.write(batch)
 
     def _close(
         self, batch: Batch, reports: Mapping[str, NodeReport], arrived: Mapping[str, int], seconds: float

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
 
 from streams.nodes import Materialized
 from streams.reasons import LATE
@@ -70,16 +69,8 @@ class HistoryStore(TableState):
         assert self._table is not None
         return self._table.spec
 
-    @property
-    def key_type(self) -> StructType:
-        schema = self.puts.judged.schema
-        return StructType([StructField(name, schema[name].dataType) for name in self.spec.keys])
-
-    @property
-    def value_type(self) -> StructType:
-        kind = self.puts.judged.schema[VALUE].dataType
-        assert isinstance(kind, StructType)
-        return kind
+    def typed(self) -> DataFrame:
+        return struct_keys(self.puts.judged, self.spec.keys)
 
     @property
     def puts(self) -> PutBatch:

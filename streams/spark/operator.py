@@ -39,6 +39,8 @@ class Batch:
     alarms: Mapping[str, int] = field(default_factory=dict)
     #: Suppressions that are emptied in this batch.
     drains: tuple[str, ...] = ()
+    #: Whether some write of this very batch landed before a restart: then its report was made before.
+    is_replay: bool = False
     rejects: list[DataFrame] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)

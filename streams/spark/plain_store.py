@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.operator import Batch
@@ -46,19 +45,16 @@ class PlainStore(TableState):
         self._extra = extra
         self._batch: Batch | None = None
         self._input: Flow | None = None
+        #: The rows before the batch: a plan that several readers share, for finding a table's files takes time.
+        self._rows: DataFrame | None = None
         self._is_ready = False
 
     def target(self, root: TableRef) -> TableRef:
         """The table that it keeps."""
         return root.child(self._table)
 
-    @property
-    def key_type(self) -> StructType:
-        return _struct(self._frame, KEY)
-
-    @property
-    def value_type(self) -> StructType:
-        return _struct(self._frame, VALUE)
+    def typed(self) -> DataFrame:
+        return self._frame
 
     def put(self, batch: Batch, flow: Flow) -> Flow:
         """Take the batch's changes; they land with :meth:`write`.
@@ -70,7 +66,7 @@ class PlainStore(TableState):
         Returns:
             The table's own changes, ``_old`` being the value that each replaced.
         """
-        self._batch, self._input = batch, flow
+        self._batch, self._input, self._rows = batch, flow, None
         self._make_ready(batch)
         return Flow(self._changes, flow.bounds)
 
@@ -80,9 +76,10 @@ class PlainStore(TableState):
     def dated(self) -> DataFrame:
         """The rows before the batch, tombstones that are kept included (as null values)."""
         assert self._batch is not None
-        rows = self.before(self._batch, self.key_type.names, self.value_type.names)
-        assert rows is not None
-        return rows
+        if self._rows is None:
+            self._rows = self.before(self._batch, self.key_type.names, self.value_type.names)
+        assert self._rows is not None
+        return self._rows
 
     def before(self, batch: Batch, keys: list[str], values: list[str]) -> DataFrame | None:
         """The rows before the batch, for whoever computes the batch's changes; None if there is no table yet.
@@ -161,9 +158,3 @@ class PlainStore(TableState):
         changed = self._frame.join(before, KEY, "left")
         old = F.when(is_first, F.col("_before")).otherwise(F.lag(VALUE).over(so_far))
         return changed.withColumns({OLD: old, LATEST: F.lit(True)}).select(*CHANGE)
-
-
-def _struct(frame: DataFrame, column: str) -> StructType:
-    kind = frame.schema[column].dataType
-    assert isinstance(kind, StructType), f"{column} is {kind.simpleString()}, not a struct"
-    return kind

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -26,15 +27,19 @@ _VERSION: Final = "_version"
 class TableState(ABC):
     """A table, stored or computed. Frames of rows are ``_key``, ``_value``, ``_us``."""
 
-    @property
-    @abstractmethod
+    @cached_property
     def key_type(self) -> StructType:
-        """The type of a key."""
+        """The type of a key. Types never change, so the plan that tells them is made once."""
+        return _struct(self.typed(), KEY)
 
-    @property
-    @abstractmethod
+    @cached_property
     def value_type(self) -> StructType:
         """The type of a value."""
+        return _struct(self.typed(), VALUE)
+
+    def typed(self) -> DataFrame:
+        """Any frame with this table's ``_key`` and ``_value``."""
+        return self.rows()
 
     @abstractmethod
     def rows(self) -> DataFrame:
@@ -97,15 +102,8 @@ class ViewState(TableState):
         self._table = table
         self._function = function
 
-    @property
-    def key_type(self) -> StructType:
-        return self._table.key_type
-
-    @property
-    def value_type(self) -> StructType:
-        kind = self.rows().schema[VALUE].dataType
-        assert isinstance(kind, StructType)
-        return kind
+    def typed(self) -> DataFrame:
+        return self._applied(self._table.typed(), VALUE)
 
     def rows(self) -> DataFrame:
         return self._applied(self._table.rows(), VALUE).where(F.col(VALUE).isNotNull())
@@ -131,6 +129,12 @@ class ViewState(TableState):
     def _applied(self, frame: DataFrame, column: str) -> DataFrame:
         value = F.col(column)
         return frame.withColumn(column, F.when(value.isNotNull(), self._function(F.col(KEY), value)))
+
+
+def _struct(frame: DataFrame, column: str) -> StructType:
+    kind = frame.schema[column].dataType
+    assert isinstance(kind, StructType), f"{column} is {kind.simpleString()}, not a struct"
+    return kind
 
 
 def latest_at_place(

@@ -9,7 +9,6 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from streams.nodes import JoinKind, TableTableJoin
 from streams.spark.columns import to_column
@@ -52,15 +51,10 @@ class JoinedView(TableState):
     def __init__(self, pairing: Pairing) -> None:
         self._pairing = pairing
 
-    @property
-    def key_type(self) -> StructType:
-        return self._pairing.sides[0].key_type
-
-    @property
-    def value_type(self) -> StructType:
-        kind = self.rows().schema[VALUE].dataType
-        assert isinstance(kind, StructType)
-        return kind
+    def typed(self) -> DataFrame:
+        left, right = (side.typed() for side in self._pairing.sides)
+        other = F.lit(None).cast(right.schema[VALUE].dataType)
+        return left.select(KEY, self._pairing.value(F.col(VALUE), other, 0).alias(VALUE))
 
     def rows(self) -> DataFrame:
         left, right = (side.rows().select(F.col(KEY).cast(self.key_type), VALUE, US) for side in self._pairing.sides)

@@ -283,18 +283,6 @@ class WindowTable(TableState):
     def __init__(self, operator: WindowStoreOperator) -> None:
         self._operator = operator
 
-    @property
-    def key_type(self) -> StructType:
-        kind = self.rows().schema[KEY].dataType
-        assert isinstance(kind, StructType)
-        return kind
-
-    @property
-    def value_type(self) -> StructType:
-        kind = self.rows().schema[VALUE].dataType
-        assert isinstance(kind, StructType)
-        return kind
-
     def rows(self) -> DataFrame:
         stored = self._operator.stored_ever()
         return stored.select(self._operator.windowed_key(stored).alias(KEY), self._operator.result().alias(VALUE), US)

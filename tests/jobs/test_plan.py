@@ -337,7 +337,8 @@ _QUICKSTART = """
 weather: {op: table, key: origin, timestamp: observed, value: [temp, wind_speed, visib], store: &history
   {kind: versioned, history_retention: 3 days, late_policy: side_table}}
 aircraft: {op: table, topic: flights, key: tailnum, timestamp: departure, value: [origin, dest], store: *history}
-flights: {op: stream, key: origin, timestamp: departure, value: [dest, tailnum, carrier, flight]}
+planes: {op: table, key: tailnum, timestamp: registered, value: [manufacturer, model], store: {kind: key_value}}
+flights: {op: stream, key: origin, timestamp: departure, value: [dest, tailnum, carrier, flight, delay]}
 flights_at_departure: {op: left_join, from: flights, with: weather}
 flights_with_weather: {op: to_changelog, from: flights_at_departure}
 departures_by_hour:
@@ -346,6 +347,17 @@ departures_by_hour:
   windowed_by: {kind: tumbling, size: 1 hour, grace: 6 hours, late_policy: side_table}
 final_departures: {op: suppress, from: departures_by_hour, until: window_closes}
 departures: {op: to_changelog, from: final_departures}
+aircraft_per_airport: {op: count, from: aircraft, group_by: {airport: value.dest}, output: aircraft}
+aircraft_moves: {op: to_changelog, from: aircraft_per_airport}
+flights_by_number: {op: select_key, from: flights, key: [carrier, flight]}
+last_departures: {op: to_table, from: flights_by_number, store: {kind: key_value}}
+delay_and_model:
+  op: left_join
+  from: last_departures
+  with: planes
+  foreign_key: tailnum
+  value: {tailnum: left.tailnum, delay: left.delay, manufacturer: right.manufacturer, model: right.model}
+delays_with_model: {op: to_changelog, from: delay_and_model}
 """
 
 

@@ -17,15 +17,14 @@ from pyspark.sql import DataFrame, SparkSession
 from recompute_flights import Expected, recompute
 
 from jobs.ask import register_tables
-from jobs.flights import flights as all_flights
-from jobs.flights import in_order_of_arrival, write_files
-from jobs.flights import weather as all_weather
+from jobs.flights import arrived_before, topics, write_files
 from jobs.quickstart import submit_command
 from jobs.settings import load
 
 _PROJECT = Path(__file__).parents[2]
 _CONFIG = _PROJECT / "conf" / "quickstart.yaml"
 _TIMEOUT_S = 900
+_COUNTED = ("flights", "weather", "aircraft", "planes", "departures_by_hour")
 
 
 @dataclass(frozen=True)
@@ -81,11 +80,9 @@ def _finish(work: Path) -> str:
 
 def _run(spark: SparkSession, work: Path, batches: int, until: str | None, kills: list[tuple[int, float]]) -> Run:
     write_files(work / "input", batches, until=until)
-    flights, weather = in_order_of_arrival(all_flights(), all_weather())
-    if until is not None:
-        flights, weather = (rows[rows["arrival"] < pd.Timestamp(until, tz="UTC")] for rows in (flights, weather))
     settings = load(_CONFIG).plan_settings
-    expected = recompute(flights, weather, pd.Timedelta(settings["grace"]), pd.Timedelta(settings["history_retention"]))
+    durations = (pd.Timedelta(settings[name]) for name in ("grace", "history_retention"))
+    expected = recompute(arrived_before(topics(), until), *durations)
     killed = sum(_kill_after(work, after, moment) for after, moment in kills)
     return Run(spark, work, _finish(work), expected, killed)
 
@@ -117,6 +114,14 @@ def _assert_same(got: pd.DataFrame, expected: pd.DataFrame, order: list[str]) ->
     pd.testing.assert_frame_equal(got[list(wanted.columns)], wanted, check_dtype=False)
 
 
+def _assert_told(run: Run, sink: str, expected: pd.DataFrame) -> None:
+    """The changes of a table in the order in which they were told."""
+    told = run.table(sink).orderBy("_batch_id", "_scope", "_seq").toPandas()
+    assert not told["deleted"].any()
+    wanted = _naive(expected)
+    pd.testing.assert_frame_equal(told[list(wanted.columns)], wanted, check_dtype=False)
+
+
 def test_every_planned_kill_hit_a_running_job(run: Run, request: pytest.FixtureRequest) -> None:
     planned = request.node.callspec.params["run"][2]
     assert run.kills == len(planned)
@@ -144,6 +149,27 @@ def test_the_stored_versions_are_the_whole_history(run: Run, table: str) -> None
     _assert_same(_pandas(run.table(table).select(*wanted.columns), order), wanted, order)
 
 
+@pytest.mark.rule("R163", "R164", "R168")
+def test_aircraft_per_airport_go_down_where_one_leaves_and_up_where_it_lands(run: Run) -> None:
+    _assert_told(run, "aircraft_moves", run.expected.moves)
+    rows = _pandas(run.table("aircraft_per_airport"), ["airport"])
+    _assert_same(rows, run.expected.per_airport, ["airport"])
+    # The out-of-order flights are in the history and moved nothing: the counts are those of the current versions.
+    current = run.expected.aircraft[run.expected.aircraft["validTo"].isna()].groupby("dest").size()
+    assert rows[rows["aircraft"] > 0].set_index("airport")["aircraft"].to_dict() == current.to_dict()
+
+
+@pytest.mark.rule("R155")
+def test_each_delay_has_the_model_of_the_aircraft(run: Run) -> None:
+    _assert_told(run, "delays_with_model", run.expected.delays)
+    order = ["carrier", "flight"]
+    _assert_same(_pandas(run.table("delay_and_model"), order), run.expected.last_delays, order)
+
+
+def test_the_register_is_stored(run: Run) -> None:
+    _assert_same(_pandas(run.table("planes"), ["tailnum"]), run.expected.planes, ["tailnum"])
+
+
 def test_bad_and_late_rows_are_rejected_with_their_reasons_and_counted(run: Run) -> None:
     rows = run.table("rejects").groupBy("node", "reason").count().toPandas()
     got = rows.set_index(["node", "reason"])["count"].sort_index()
@@ -152,7 +178,7 @@ def test_bad_and_late_rows_are_rejected_with_their_reasons_and_counted(run: Run)
 
 def test_nothing_is_lost_between_input_and_the_ledger(run: Run) -> None:
     for (counts,) in run.table("ledger").select("counts").collect():
-        for node in ("flights", "weather", "aircraft", "departures_by_hour"):
+        for node in _COUNTED:
             parts = sum(counts.get(f"{node}.{part}", 0) for part in ("accepted", "rejected", "late"))
             assert counts.get(f"{node}.input", 0) == parts, (node, counts)
 

@@ -33,7 +33,7 @@ def _changed(path: str, value: Any) -> dict[str, Any]:
 
 
 def test_the_quickstarts_own_settings_are_right() -> None:
-    assert set(load(_CONFIG).sources) == {"flights", "weather"}
+    assert set(load(_CONFIG).sources) == {"flights", "weather", "planes"}
 
 
 @pytest.mark.parametrize(

@@ -55,10 +55,10 @@ def _versioned() -> KTable:
     return StreamsBuilder().table("t", _WEEK)
 
 
-def _other(table: KTable, name: str = "other") -> KTable:
+def _other(table: KTable, name: str = "other", materialized: Materialized | None = None) -> KTable:
     builder = StreamsBuilder()
     builder._graph = table.graph
-    return builder.table(name, _WEEK)
+    return builder.table(name, materialized or _WEEK)
 
 
 _KEPT: list[tuple[str, Plan]] = [
@@ -78,6 +78,8 @@ _LOST: list[tuple[str, Plan]] = [
     ("left join", lambda t: t.left_join(_other(t))),
     ("outer join", lambda t: t.outer_join(_other(t))),
     ("foreign-key join", lambda t: t.join(_other(t), foreign_key="v")),
+    ("join of mixed sides", lambda t: t.join(_other(t, materialized=_KV))),
+    ("join of mixed sides, the other way", lambda t: _other(t, materialized=_KV).join(t)),
 ]
 _REGAINED: list[tuple[str, Plan]] = [
     ("to_table", lambda t: t.to_stream().to_table(_WEEK)),
@@ -99,7 +101,7 @@ def test_a_view_of_a_versioned_table_is_versioned(name: str, plan: Plan) -> None
     assert plan(_versioned()).is_versioned
 
 
-@pytest.mark.rule("R129", "R130", "R131", "R132", "R133")
+@pytest.mark.rule("R129", "R130", "R131", "R132", "R133", "R157")
 @pytest.mark.parametrize(("name", "plan"), _LOST, ids=_ids(_LOST))
 def test_a_stateful_step_or_an_unversioned_store_ends_it(name: str, plan: Plan) -> None:
     assert not plan(_versioned()).is_versioned

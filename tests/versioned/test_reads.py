@@ -122,6 +122,7 @@ def test_an_inner_lookup_keeps_only_what_was_found(spark: SparkSession, table: V
     assert sorted(map(tuple, found)) == sorted((k, s, v) for k, s, v, _ in _LOOKUPS if v is not None)
 
 
+@pytest.mark.rule("R178")
 def test_delete_returns_the_version_that_was_valid(spark: SparkSession, tmp_path: Path) -> None:
     made = VersionedTable.create(
         spark, str(tmp_path / "d"), "k STRING, v STRING", keys="k", history_retention="100 seconds"

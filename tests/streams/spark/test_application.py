@@ -79,6 +79,20 @@ def test_a_table_sink_of_a_versioned_table_holds_its_current_rows(
     )
 
 
+@pytest.mark.rule("R190")
+def test_the_ledger_names_the_version_of_each_table_that_a_batch_wrote(
+    spark: SparkSession, whole: tuple[Path, dict[str, Counter[str]]]
+) -> None:
+    out = whole[0] / "out"
+    ledger = spark.read.format("delta").load(str(out / "ledger")).orderBy("batch_id").select("batch_id", "versions")
+    for batch_id, versions in ledger.collect():
+        for table, version in versions.items():
+            written = spark.read.format("delta").option("versionAsOf", version).load(str(out / table))
+            if "_batch_id" in written.columns:
+                assert written.selectExpr("max(_batch_id)").collect()[0][0] == batch_id, (table, version)
+
+
+@pytest.mark.rule("R3")
 def test_any_cut_into_batches_gives_the_same_tables(
     spark: SparkSession, tmp_path: Path, whole: tuple[Path, dict[str, Counter[str]]]
 ) -> None:

@@ -80,7 +80,9 @@ def _delays_with_model(flights: KStream, planes: KTable) -> None:
     more table of 328,521 rows, to have 50 departures in the other order.
     """
     by_number = flights.select_key(("carrier", "flight"), name="flights_by_number")
-    last = by_number.to_table(Materialized.key_value(), name="last_departures")
+    # A table on Spark holds key and value side by side, so what became the key leaves the value.
+    delays = by_number.map_values(lambda flown: {"tailnum": flown.tailnum, "delay": flown.delay}, name="delays")
+    last = delays.to_table(Materialized.key_value(), name="last_departures")
     joined = last.left_join(
         planes,
         lambda left, right: {

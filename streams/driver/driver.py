@@ -53,6 +53,7 @@ class TopologyTestDriver:
         start: The wall clock at the start: a datetime, or microseconds since the epoch.
         max_future_skew: How far ahead of the wall clock a timestamp may be; records beyond it are rejected. ``None``
             (default) = any, since the fake clock stands still unless a test moves it.
+        keys_cross_partitions: Whether records under a new key share one stream-time scope, or keep their partition's.
         suppressed_record_retention: ``suppressed.record.retention.ms`` of the application (KIP-539); off by default.
 
     Example:
@@ -75,12 +76,14 @@ class TopologyTestDriver:
         start: datetime | int = 0,
         max_future_skew: Duration | None = None,
         suppressed_record_retention: Duration | None = None,
+        keys_cross_partitions: bool = True,
     ) -> None:
         retention_us = None if suppressed_record_retention is None else duration_us(suppressed_record_retention)
         now_us = instant_us(start) if isinstance(start, datetime) else start
         self._context = Context(topology=topology, now_us=now_us, suppressed_retention_us=retention_us)
         self._skew_us = None if max_future_skew is None else duration_us(max_future_skew)
         self._topology = topology
+        self._keys_cross_partitions = keys_cross_partitions
         self._sources: dict[str, list[Source]] = {}
         self._outputs: dict[str, list[OutputRecord]] = {}
         self._edges: dict[str, list[_Edge]] = {node.name: [] for node in topology}
@@ -207,7 +210,7 @@ class TopologyTestDriver:
         processor = self._context.processor(node.name)
         counters = processor.metrics.counters
         partition = self._context.partition
-        if changes_key(node):
+        if self._keys_cross_partitions and changes_key(node):
             self._context.partition = 0
         dropped = counters["dropped"]
         for result in processor.process(change, index):

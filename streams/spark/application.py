@@ -18,6 +18,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from streams.lateness import SuggestedGrace, suggested_grace
+from streams.metrics import MetricValue
 from streams.nodes import GlobalTableSource, StreamSource, TableSource, Topology
 from streams.spark.checkpoint import add_sources
 from streams.spark.engine import Operators, branched, operators_of, tally
@@ -25,6 +27,15 @@ from streams.spark.explain import explain
 from streams.spark.flow import SCOPE, US, Bounds, Flow, NodeReport
 from streams.spark.intake import INVALID, IntakeRule, Order, newest, shape
 from streams.spark.ledger import Ledger, LedgerState, Times
+from streams.spark.metrics import (
+    NEWEST,
+    MetricsLevel,
+    is_measured,
+    lateness,
+    metric_rows,
+    metric_values,
+    totals_after,
+)
 from streams.spark.operator import Batch
 from streams.spark.rejects import Rejects
 from streams.spark.side_by_side import side_by_side
@@ -54,6 +65,7 @@ class BatchReport:
     rejected: int
     seconds: float
     counts: Mapping[str, int] = field(default_factory=dict)
+    metrics: tuple[MetricValue, ...] = ()
 
     @property
     def records(self) -> int:
@@ -74,6 +86,10 @@ class StreamingApplication:
         max_future_skew: A record further ahead of the batch clock is rejected (``FUTURE_TS``).
         suppressed_record_retention: ``suppressed.record.retention.ms``: the longest that any suppression of a time
             limit holds a record by the wall clock (KIP-539); off by default.
+        keys_cross_partitions: Whether a new key (``select_key``, ``group_by``, foreign-key joins) may come from several
+            partitions of a source. Then its records share one stream-time scope from there on. False for partitions
+            that have nothing to do with each other, such as tenants: each keeps its own stream time.
+        metrics_level: ``"debug"`` adds lateness and the sizes of buffers (R63-R74); it costs a sort per measured node.
         checkpoint: The query's checkpoint folder; default ``<root>/_checkpoint``.
         on_batch: Called with a :class:`BatchReport` after each batch that had input.
 
@@ -93,6 +109,8 @@ class StreamingApplication:
         order: Order = "arrival",
         max_future_skew: Duration = timedelta(days=1),
         suppressed_record_retention: Duration | None = None,
+        keys_cross_partitions: bool = True,
+        metrics_level: MetricsLevel = "info",
         checkpoint: str | None = None,
         on_batch: Callable[[BatchReport], None] | None = None,
     ) -> None:
@@ -102,8 +120,11 @@ class StreamingApplication:
         self._root = TableRef.parse(root)
         retention_us = None if suppressed_record_retention is None else duration_us(suppressed_record_retention)
         self._operators: Operators = operators_of(topology, retention_us)
+        for operator in self._operators.values():
+            operator.keeps_scopes = not keys_cross_partitions
         self._sources = dict(sources)
         self._order: Order = order
+        self._metrics_level: MetricsLevel = metrics_level
         self._max_future_us = duration_us(max_future_skew)
         self._checkpoint = checkpoint or _default_checkpoint(self._root)
         self._on_batch = on_batch
@@ -134,6 +155,20 @@ class StreamingApplication:
         """The session."""
         return self._spark
 
+    def metrics(self) -> DataFrame:
+        """The metrics of every batch, one row each: ``ts, batch_id, name, level, group, tags, value``."""
+        rows = read_table(self._spark, self._ledger.target).where(F.col("application") == self.name)
+        each = rows.select(F.col("clock").alias("ts"), "batch_id", F.explode("metrics").alias("metric"))
+        return each.select("ts", "batch_id", "metric.*")
+
+    def lateness(self, node: str) -> SuggestedGrace:
+        """The grace that the lateness of a node's records suggests (with ``metrics_level="debug"``)."""
+        prefix = f"{node}.lateness<="
+        rows = read_table(self._spark, self._ledger.target).where(F.col("application") == self.name)
+        classes = rows.select(F.explode("counts").alias("what", "n")).where(F.col("what").startswith(prefix))
+        summed = classes.groupBy("what").agg(F.sum("n").alias("n")).collect()
+        return suggested_grace({int(row["what"].removeprefix(prefix)): row["n"] for row in summed})
+
     def explain(self) -> str:
         """What a batch does, operator by operator: tables read, columns, predicates, Spark jobs and commits."""
         return explain(self._operators, self._root)
@@ -148,7 +183,9 @@ class StreamingApplication:
         self._rejects.create(self._spark)
         self._state = self._ledger.last()
         self._refuse_orphans(self._state)
-        topics = self._topics_in_order(self._state)
+        # What the last start kept comes first: it may have died before its first ledger row.
+        topics = self._topics_in_order(self._ledger.topics() or self._state.topics)
+        self._ledger.keep_topics(topics)
         add_sources(self._checkpoint, len(topics) + 1)
         united = unite(self._spark, {topic: self._sources[topic] for topic in topics})
         writer = (
@@ -160,15 +197,15 @@ class StreamingApplication:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=trigger).start()
 
-    def _topics_in_order(self, state: LedgerState) -> tuple[str, ...]:
-        """The topics as the checkpoint knows them, new ones last; kept in the ledger from the first batch on."""
-        gone = sorted(set(state.topics) - set(self._sources))
+    def _topics_in_order(self, known: tuple[str, ...]) -> tuple[str, ...]:
+        """The topics as the checkpoint knows them, new ones last."""
+        gone = sorted(set(known) - set(self._sources))
         if gone:
             raise CheckpointMismatchError(
                 f'"{self.name}" has read the topics {gone} before, and they are gone: Spark would go on with the '
                 "offsets of other sources. Put them back (an empty folder will do), or start with a new root."
             )
-        self._topics = (*state.topics, *sorted(set(self._sources) - set(state.topics)))
+        self._topics = (*known, *sorted(set(self._sources) - set(known)))
         return self._topics
 
     def drain(self, *suppressions: str) -> None:
@@ -232,13 +269,15 @@ class StreamingApplication:
             return  # The ledger has this batch: everything landed before the restart.
         flows = self._intake(batch, rows, arrived)
         outputs: dict[str, Flow] = {}
+        reached: dict[str, list[Flow]] = {}
         try:
             for name, operator in self._operators.items():
                 inputs = [flows[name]] if name in flows else branched(self.topology, operator.node, outputs)
+                reached[name] = inputs
                 made = operator.apply(batch, inputs)
                 if made is not None:
                     outputs[name] = made
-            reports = self._reports(batch, flows, arrived)
+            reports = self._reports(batch, flows, arrived, self._measured(batch, reached))
             self._write(batch)
             seconds = time.monotonic() - started
             self._close(batch, reports, arrived, seconds)
@@ -262,12 +301,25 @@ class StreamingApplication:
     def _topic_of(self, node: str) -> str:
         return next(source.topic for source in _source_nodes(self.topology) if source.name == node)
 
-    def _reports(self, batch: Batch, flows: Mapping[str, Flow], arrived: Mapping[str, int]) -> dict[str, NodeReport]:
+    def _measured(self, batch: Batch, reached: Mapping[str, list[Flow]]) -> list[tuple[str, DataFrame | None]]:
+        if self._metrics_level == "info":
+            return []
+        measured = [name for name in reached if is_measured(self._operators[name].node)]
+        return [(name, lateness(reached[name], batch.times_of(f"{name}/{NEWEST}"))) for name in measured]
+
+    def _reports(
+        self,
+        batch: Batch,
+        flows: Mapping[str, Flow],
+        arrived: Mapping[str, int],
+        late: list[tuple[str, DataFrame | None]],
+    ) -> dict[str, NodeReport]:
         """Counts and stream times of all nodes; of a batch that landed in part, those it told then."""
-        tally(self._operators)
+        tally(self._operators, late)
         reports = {name: operator.report(batch) for name, operator in self._operators.items()}
         for name, operator in self._operators.items():
             reports[name].counts = {**operator.tallied, **reports[name].counts}
+            _take_newest(name, reports[name], batch)
         for name, flow in flows.items():
             total = arrived.get(self._topic_of(name), 0)
             if total:
@@ -326,7 +378,7 @@ class StreamingApplication:
         return self._state.maxima.get(node, {})
 
     def _write(self, batch: Batch) -> None:
-        batch.details["rejected"] = self._rejects.write(batch)
+        batch.rejected = self._rejects.write(batch)
         # Nobody reads a changelog: they are written first, side by side, since a commit is mostly waiting.
         changelogs = [op for op in self._operators.values() if isinstance(op, ChangelogSinkOperator)]
         side_by_side([partial(op.write, batch) for op in changelogs], batch.session)
@@ -342,11 +394,14 @@ class StreamingApplication:
         times: dict[str, Times] = {name: dict(times) for name, times in self._state.stream_times.items()}
         times |= {name: report.stream_times for name, report in reports.items() if report.stream_times}
         times |= {name: marks for report in reports.values() for name, marks in report.marks.items()}
+        totals = totals_after(self._state.totals, reports, batch.rejected)
         alarms = {name: report.alarm_us for name, report in reports.items() if report.alarm_us is not None}
         after = LedgerState(
             batch.epoch, batch.batch_id, times, batch.details["maxima"], self._topics, alarms, self._buffers(),
-            batch.clock_us,
+            batch.clock_us, totals,
         )  # fmt: skip
+        clocks = (self._state.clock_us or None, batch.clock_us)
+        metrics = metric_values(self.name, self.topology, self._state.totals, totals, clocks, self._metrics_level)
         counts = {f"{name}.{what}": n for name, report in reports.items() for what, n in report.counts.items()}
         row = {
             "application": self.name,
@@ -358,13 +413,14 @@ class StreamingApplication:
             "counts": counts,
             "stream_times": times,
             "versions": dict(batch.versions),
+            "metrics": metric_rows(metrics),
             "state": after.to_json(),
         }
         self._ledger.append(batch.session, row, batch.step("ledger", "row"))
         faults.point("end:batch")
         self._state = after
         if self._on_batch is not None:
-            self._on_batch(self._told(batch, reports, arrived, seconds, counts))
+            self._on_batch(self._told(batch, reports, arrived, seconds, counts, metrics))
 
     def _told(
         self,
@@ -373,6 +429,7 @@ class StreamingApplication:
         arrived: Mapping[str, int],
         seconds: float,
         counts: dict[str, int],
+        metrics: list[MetricValue],
     ) -> BatchReport:
         emitted = {name: report.counts["emitted"] for name, report in reports.items() if "emitted" in report.counts}
         late = sum(report.counts.get("late", 0) for report in reports.values())
@@ -382,9 +439,10 @@ class StreamingApplication:
             dict(arrived),
             emitted,
             late,
-            batch.details["rejected"],
+            sum(batch.rejected.values()),
             seconds,
             counts,
+            tuple(metrics),
         )
 
     def _check(self) -> None:
@@ -437,6 +495,16 @@ def _survey(shaped: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
 
 def _bounds(rows: list[Row]) -> dict[int, Bounds]:
     return {row[SCOPE]: Bounds(row["oldest"], row["newest"], row["n"]) for row in rows}
+
+
+def _take_newest(node: str, report: NodeReport, batch: Batch) -> None:
+    """The newest record of each scope is no count: it is kept for measuring lateness in the next batch."""
+    newest_us = {what: n for what, n in report.counts.items() if what.startswith(f"{NEWEST}@")}
+    if newest_us:
+        before = batch.times_of(f"{node}/{NEWEST}")
+        now = {int(what.split("@")[1].removesuffix("_max")): us for what, us in newest_us.items()}
+        report.marks[f"{node}/{NEWEST}"] = newest(before, now)
+        report.counts = {what: n for what, n in report.counts.items() if what not in newest_us}
 
 
 def _marks(said: Mapping[str, Mapping[str, int]]) -> dict[str, dict[int, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from typing import Any, Final
 
@@ -122,17 +122,18 @@ def _on_branch(number: int) -> Callable[[DataFrame], DataFrame]:
     return lambda frame: frame.withColumn(PLACE, F.concat(PLACE, part))
 
 
-def tally(operators: Operators) -> None:
-    """Read the counts of all operators, in one job."""
-    told = {name: operator.tally() for name, operator in operators.items()}
+def tally(operators: Operators, more: Iterable[tuple[str, DataFrame | None]] = ()) -> None:
+    """Read the counts of all operators, and more of some, in one job; what ends in ``_max`` is no sum."""
+    told = [*((name, operator.tally()) for name, operator in operators.items()), *more]
     frames = [
         frame.select(F.lit(name).alias("node"), "what", F.col("n").cast("long").alias("n"))
-        for name, frame in told.items()
+        for name, frame in told
         if frame is not None
     ]
     counts: dict[str, dict[str, int]] = {name: {} for name in operators}
     if frames:
-        summed = reduce(DataFrame.unionByName, frames).groupBy("node", "what").agg(F.sum("n").alias("n"))
+        number = F.when(F.col("what").endswith("_max"), F.max("n")).otherwise(F.sum("n"))
+        summed = reduce(DataFrame.unionByName, frames).groupBy("node", "what").agg(number.alias("n"))
         for row in summed.collect():
             counts[row["node"]][row["what"]] = row["n"] or 0
     for name, operator in operators.items():

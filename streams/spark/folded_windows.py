@@ -92,7 +92,8 @@ class WindowFold:
             accepted += bool(outcome.results)
             if not outcome.results:
                 reason = LATE if outcome.is_late else BEFORE_WINDOWS
-                yield ("out", {**_at(group, event, 0), US: event[US], _REFUSED: reason})
+                own = {KEY: group[KEY], SCOPE: event[SCOPE], PLACE: event[PLACE]}
+                yield ("out", {**own, US: event[US], _REFUSED: reason})
                 yield ("count", (reason, 1))
             for place, result in enumerate(outcome.results):
                 before, after = (

@@ -15,7 +15,7 @@ from streams.nodes import ForeignKeyJoin
 from streams.plan_checks import is_versioned
 from streams.reasons import NULL_KEY
 from streams.spark.columns import to_column, with_key
-from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow, in_one_scope
+from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.operator import Batch
 from streams.spark.plain_store import LAST_US, PlainStore
 from streams.spark.store import Store, StoringOperator, store_of, table_name
@@ -54,7 +54,7 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
             pointing = with_key(untouched, _TO, self._foreign_key, F.col(VALUE))
             everyone = touched.unionByName(pointing, allowMissingColumns=True)
             results = results.unionByName(self._of_right(right.frame.where(F.col(LATEST)), everyone))
-        flow = Flow(in_one_scope(results), None if self._inputs else {})
+        flow = Flow(self.rescoped(results), None if self._inputs else {})
         return self.stored(batch, flow.map(self._in_order) if self._keeps_order else flow)
 
     def tally(self) -> DataFrame | None:

@@ -57,6 +57,7 @@ class HistoryStore(TableState):
         self._materialized = materialized
         self._table: VersionedTable | None = None
         self._puts: PutBatch | None = None
+        self._told: DataFrame | None = None
         self._is_empty = True
 
     def target(self, root: TableRef) -> TableRef:
@@ -102,7 +103,7 @@ class HistoryStore(TableState):
         return struct_keys(versions, self.spec.keys).select(KEY, VALUE, US)
 
     def spans(self) -> DataFrame:
-        accepted = self.puts.outcomes().where(~F.col("_refused"))
+        accepted = self._outcomes()
         unit = self.spec.time_resolution.value
         until = F.when(F.col("put_result") != PUT_LATEST, F.col("put_result") * unit)
         so_far = Window.partitionBy(SCOPE).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
@@ -157,6 +158,15 @@ class HistoryStore(TableState):
         """Give the cached batch back."""
         if self._puts is not None:
             self._puts.release()
+        if self._told is not None:
+            self._told.unpersist()
+            self._told = None
+
+    def _outcomes(self) -> DataFrame:
+        """What became of each accepted put; cached, since every consumer of the changes reads it."""
+        if self._told is None:
+            self._told = self.puts.outcomes().where(~F.col("_refused")).persist()
+        return self._told
 
     def _bounds(self, flow: Flow, spec: VersionedTableSpec) -> Mapping[int, tuple[int, int]] | None:
         if flow.bounds is None or spec.time_scope != "partition":
@@ -172,7 +182,7 @@ class HistoryStore(TableState):
         return struct_keys(accepted, self.spec.keys).select(KEY, VALUE, US, SCOPE, PLACE)
 
     def _changes(self) -> DataFrame:
-        accepted = self.puts.outcomes().where(~F.col("_refused"))
+        accepted = self._outcomes()
         old = F.col(OLD).getField("value").alias(OLD)
         flat = accepted.select(*self.spec.keys, VALUE, old, LATEST, US, SCOPE, PLACE)
         return struct_keys(flat, self.spec.keys).select(*CHANGE)

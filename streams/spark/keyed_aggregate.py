@@ -27,7 +27,6 @@ from streams.spark.flow import (
     VALUE,
     Flow,
     has_null_key,
-    in_one_scope,
     struct_fields,
 )
 from streams.spark.kernel import OUT, fold_groups, told_rows
@@ -97,7 +96,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         frame = flow.frame
         if self.node.group_key is not None:
             frame = with_key(frame, "_group", self.node.group_key).drop(KEY).withColumnRenamed("_group", KEY)
-            frame = in_one_scope(frame)
+            frame = self.rescoped(frame)
         no_key = has_null_key(frame)
         reason = F.when(no_key, NULL_KEY).when(F.col(VALUE).isNull(), NULL_VALUE)
         if not flow.is_empty:
@@ -117,7 +116,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         exploded = parts.select(US, SCOPE, F.col(PLACE).alias("_at"), F.explode(there).alias("_part"))
         place = F.concat("_at", F.array(F.col("_part.step")))
         events = exploded.select(f"_part.{KEY}", f"_part.{_PLUS}", f"_part.{_MINUS}", US, SCOPE, place.alias(PLACE))
-        return events if self.node.group_key is None else in_one_scope(events)
+        return events if self.node.group_key is None else self.rescoped(events)
 
     def _grouped(self, frame: DataFrame, name: str, group: str, part: str) -> DataFrame:
         """Add the group of the value in the column ``name``, and what it contributes; both null if either is."""

@@ -14,14 +14,26 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from versioned.commit import Append, Step, commit, is_missing
-from versioned.identifiers import TableRef
+from versioned.identifiers import TableRef, text_literal
 from versioned.put import read_table
 
-_SCHEMA: Final = (
-    "application STRING, epoch LONG, batch_id LONG, clock TIMESTAMP, seconds DOUBLE, input LONG, "
-    "counts MAP<STRING, LONG>, stream_times MAP<STRING, MAP<INT, TIMESTAMP>>, versions MAP<STRING, LONG>, state STRING"
-)
+_COLUMNS: Final = {
+    "application": "STRING",
+    "epoch": "LONG",
+    "batch_id": "LONG",
+    "clock": "TIMESTAMP",
+    "seconds": "DOUBLE",
+    "input": "LONG",
+    "counts": "MAP<STRING, LONG>",
+    "stream_times": "MAP<STRING, MAP<INT, TIMESTAMP>>",
+    "versions": "MAP<STRING, LONG>",
+    "metrics": "ARRAY<STRUCT<name: STRING, level: STRING, group: STRING, tags: MAP<STRING, STRING>, value: DOUBLE>>",
+    "state": "STRING",
+}
+_SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
 
+#: Table property: the order of an application's sources.
+_TOPICS: Final = "versioned.topics"
 #: Scope -> instant in microseconds.
 Times = dict[int, int]
 
@@ -32,7 +44,8 @@ class LedgerState:
 
     ``stream_times`` per node and ``maxima`` per source node hold instants in microseconds by scope; ``topics`` are the
     sources in the order in which the checkpoint knows them; ``alarms`` the wall clock, in microseconds, at which a node
-    has something to do without input; ``buffers`` the suppressions that may hold rows; ``clock_us`` the last clock.
+    has something to do without input; ``buffers`` the suppressions that may hold rows; ``clock_us`` the last clock;
+    ``totals`` what the nodes' metrics have counted so far.
     """
 
     epoch: int = 1
@@ -43,11 +56,13 @@ class LedgerState:
     alarms: Mapping[str, int] = field(default_factory=dict)
     buffers: tuple[str, ...] = ()
     clock_us: int = 0
+    totals: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The state as text, for the ledger's column ``state``."""
         said: dict[str, Any] = {"stream_times": self.stream_times, "maxima": self.maxima, "topics": self.topics}
         said |= {"alarms": self.alarms, "buffers": self.buffers, "clock_us": self.clock_us}
+        said |= {"totals": self.totals}
         return json.dumps(said, sort_keys=True)
 
     @classmethod
@@ -56,6 +71,7 @@ class LedgerState:
         said = json.loads(text)
         times, maxima = _int_keys(said["stream_times"]), _int_keys(said["maxima"])
         rest = {"alarms": said.get("alarms", {}), "clock_us": said.get("clock_us", 0)}
+        rest |= {"totals": said.get("totals", {})}
         return cls(
             epoch, batch_id, times, maxima, tuple(said["topics"]), buffers=tuple(said.get("buffers", ())), **rest
         )
@@ -74,6 +90,18 @@ class Ledger:
         if is_missing(self._spark, self.target):
             empty = self._spark.createDataFrame([], _SCHEMA)
             commit(self.target, lambda: Append(empty))
+
+    def topics(self) -> tuple[str, ...]:
+        """The order of sources that the application was last started with; empty before its first start."""
+        detail = self._spark.sql(f"DESCRIBE DETAIL {self.target.sql}").select("properties").collect()[0]
+        kept = detail["properties"].get(f"{_TOPICS}.{self._application}")
+        return () if kept is None else tuple(json.loads(kept))
+
+    def keep_topics(self, topics: tuple[str, ...]) -> None:
+        """Remember the order of sources before the query starts: its checkpoint has it from then on."""
+        if topics != self.topics():
+            key, value = text_literal(f"{_TOPICS}.{self._application}"), text_literal(json.dumps(topics))
+            self._spark.sql(f"ALTER TABLE {self.target.sql} SET TBLPROPERTIES ({key} = {value})")
 
     def last(self) -> LedgerState:
         """The state after the newest batch; the initial state if there was none."""
@@ -97,20 +125,12 @@ class Ledger:
 def ledger_frame(session: SparkSession, row: Mapping[str, Any]) -> DataFrame:
     """One ledger row as a DataFrame; instants come as microseconds."""
     flat = {**row, "clock": row["clock_us"], "stream_times": row["stream_times"]}
-    raw = session.createDataFrame(
-        [tuple(flat[name] for name in _names())],
-        _SCHEMA.replace("clock TIMESTAMP", "clock LONG").replace("MAP<INT, TIMESTAMP>", "MAP<INT, LONG>"),
-    )
+    instants = _SCHEMA.replace("clock TIMESTAMP", "clock LONG").replace("MAP<INT, TIMESTAMP>", "MAP<INT, LONG>")
+    raw = session.createDataFrame([tuple(flat[name] for name in _COLUMNS)], instants)
     times = F.transform_values(
         "stream_times", lambda _, scopes: F.transform_values(scopes, lambda _, us: F.timestamp_micros(us))
     )
     return raw.withColumn("clock", F.timestamp_micros("clock")).withColumn("stream_times", times)
-
-
-def _names() -> list[str]:
-    return [
-        part.split()[0] for part in _SCHEMA.replace("MAP<STRING, ", "MAP<").replace("MAP<INT, ", "MAP<").split(", ")
-    ]
 
 
 def _int_keys(times: Mapping[str, Mapping[str, int]]) -> dict[str, Times]:

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from streams.nodes import Node
-from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport
+from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport, in_one_scope
 from versioned.commit import Landed, Step, Write, commit
 from versioned.identifiers import TableRef
 
@@ -44,6 +44,8 @@ class Batch:
     rejects: list[DataFrame] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
+    #: Records put aside, by node and reason; known once they are written.
+    rejected: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def step(self, node: str, name: str) -> Step:
         """The identity of one write of this batch."""
@@ -81,6 +83,10 @@ class Operator(ABC, Generic[N]):
         self.node = node
         #: What :meth:`tally` came to in this batch.
         self.tallied: Mapping[str, int] = {}
+        #: What :meth:`gauges` came to in this batch.
+        self.gauged: Mapping[str, int] = {}
+        #: Whether a new key never comes from two partitions, so that their scopes stay.
+        self.keeps_scopes = False
         self._cached: list[DataFrame] = []
 
     @abstractmethod
@@ -91,12 +97,20 @@ class Operator(ABC, Generic[N]):
         """Counts as rows (``what`` string, ``n`` long), or None; those of all operators are read in one job."""
         return None
 
+    def gauges(self, batch: Batch) -> list[DataFrame]:
+        """More rows as those of :meth:`tally`, for metrics of level DEBUG; asked for at that level only."""
+        return []
+
     def report(self, batch: Batch) -> NodeReport:
         """Counts and stream times of the batch; called before anything is written."""
         return NodeReport()
 
     def write(self, batch: Batch) -> None:
         """Commit the node's state or output."""
+
+    def rescoped(self, frame: DataFrame) -> DataFrame:
+        """Records under a new key, in the one scope that they share from here on."""
+        return frame if self.keeps_scopes else in_one_scope(frame)
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Cache a frame that is read more than once in the batch, until :meth:`release`."""

@@ -29,22 +29,22 @@ class Rejects:
             empty = session.createDataFrame([], _SCHEMA)
             commit(self.target, lambda: Append(empty))
 
-    def write(self, batch: Batch) -> int:
+    def write(self, batch: Batch) -> dict[tuple[str, str], int]:
         """Write the batch's rejects, if any.
 
         Returns:
-            How many there were.
+            How many there were, by node and reason.
         """
         if not batch.rejects:
-            return 0
+            return {}
         together = reduce(DataFrame.unionByName, batch.rejects).withColumn(
             "_batch_id", F.lit(batch.batch_id).cast("long")
         )
         rows = together.persist()
         try:
-            count = rows.count()
-            if count:
+            counted = rows.groupBy("node", "reason").count().collect()
+            if counted:
                 batch.commit(self.target, lambda: Append(rows), "rejects", "main")
-            return count
+            return {(row["node"], row["reason"]): row["count"] for row in counted}
         finally:
             rows.unpersist()

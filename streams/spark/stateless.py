@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from streams.nodes import SelectKey, StreamFilter, StreamMapValues, ToStream
 from streams.spark.columns import to_column, with_key
-from streams.spark.flow import KEY, LATEST, OLD, VALUE, Flow, in_one_scope
+from streams.spark.flow import KEY, LATEST, OLD, VALUE, Flow
 from streams.spark.operator import Batch, Operator
 
 
@@ -37,13 +37,14 @@ class SelectKeyOperator(Operator[SelectKey]):
     """Puts each record under a new key; a null key passes. From here on there is one stream-time scope."""
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
-        return inputs[0].map(self._rekeyed) if self.node.mapper is None else inputs[0].in_one_scope(self._rekeyed)
+        keeps = self.node.mapper is None or self.keeps_scopes
+        return inputs[0].map(self._rekeyed) if keeps else inputs[0].in_one_scope(self._rekeyed)
 
     def _rekeyed(self, frame: DataFrame) -> DataFrame:
         if self.node.mapper is None:
             return frame
         keyed = with_key(frame, "_new_key", self.node.mapper).drop(KEY).withColumnRenamed("_new_key", KEY)
-        return in_one_scope(keyed)
+        return self.rescoped(keyed)
 
 
 class ToStreamOperator(Operator[ToStream]):

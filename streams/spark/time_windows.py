@@ -113,7 +113,9 @@ class TimeWindowsOperator(WindowStoreOperator):
         """Stream time after each record; null when nothing in the batch can be late (spares the sort)."""
         oldest = flow.oldest_us
         newest = max([*self.times_before().values(), *flow.newest().values()], default=0)
-        first_end = None if oldest is None else oldest - oldest % windows.advance_us + windows.advance_us
+        # The first end after the oldest record; ends lie a size behind multiples of the advance.
+        since = None if oldest is None else (oldest - windows.size_us) % windows.advance_us
+        first_end = None if oldest is None or since is None else oldest - since + windows.advance_us
         if first_end is not None and first_end - self.unit_us + windows.grace_us >= newest:
             return F.lit(None).cast("long")
         return self.stream_time(records)

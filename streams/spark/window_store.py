@@ -34,7 +34,6 @@ from streams.spark.flow import (
     Flow,
     NodeReport,
     has_null_key,
-    in_one_scope,
     lookup_times,
     struct_fields,
 )
@@ -218,7 +217,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
     def _keyed(self, frame: DataFrame) -> DataFrame:
         if self.node.group_key is not None:
             frame = with_key(frame, "_group", self.node.group_key).drop(KEY).withColumnRenamed("_group", KEY)
-            frame = in_one_scope(frame)
+            frame = self.rescoped(frame)
         us = F.col(US) if self.unit_us == 1 else F.floor(F.col(US) / F.lit(self.unit_us)).cast("long") * self.unit_us
         scope = F.lit(0) if self._one_scope else F.col(SCOPE)
         return frame.select(KEY, VALUE, us.alias(US), scope.alias(SCOPE), PLACE)

@@ -21,7 +21,7 @@ class PackedDriver:
     """
 
     def __init__(self, branches: Sequence[Branch]) -> None:
-        self.driver = TopologyTestDriver(together(branches))
+        self.driver = TopologyTestDriver(together(branches), keys_cross_partitions=False)
         self._sinks: dict[int, list[str]] = {}
         for branch in branches:
             self._sinks.setdefault(branch.origin, []).extend(branch.plan.sinks)

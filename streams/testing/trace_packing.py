@@ -11,8 +11,6 @@ the times of the latter are multiplied by 20. The inner and the left join are tw
 
 from __future__ import annotations
 
-import json
-import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +19,7 @@ from typing import Any, Final
 
 from streams.expressions import Expr, as_expr, operation
 from streams.nodes import (
+    ForeignKeyJoin,
     GlobalTableSource,
     Node,
     StreamAggregate,
@@ -33,6 +32,7 @@ from streams.nodes import (
     WindowedAggregate,
 )
 from streams.testing.trace_run import Actual, Planner, Scenario, TracePlan, plan_or_refusal
+from streams.testing.trace_scaling import SCALED, same_parameters
 
 #: The columns of a packed topic beside ``ts``.
 CASE: Final = "case"
@@ -40,10 +40,6 @@ KEY: Final = "k"
 VALUE: Final = "v"
 DELETED: Final = "dead"
 
-#: Windows lie at multiples of their size and end one unit of time before another, so their times cannot be scaled.
-SCALED: Final = frozenset(
-    ("stream_table_join", "table_table_join", "fk_join", "table_filter", "table_aggregate", "propagation")
-)
 _SOURCES: Final = (StreamSource, TableSource, GlobalTableSource)
 _KEY_EXPRESSIONS: Final = ("group_key", "foreign_key")
 
@@ -124,18 +120,21 @@ def pack(
     branches: list[Branch] = []
     origins = _Origins()
     numbers = count()
-    for group in _groups(scenarios).values():
+    for group in same_parameters(scenarios).values():
         question, _ = group[0]
         plan = plan_or_refusal(planner, question)
         if not isinstance(plan, TracePlan):
             refused.update({scenario["id"]: plan for scenario, _ in group})
             continue
-        cases = tuple(
-            Case(next(numbers), scenario, factor, lengths.get(scenario["id"], len(scenario["steps"])))
-            for scenario, factor in group
-        )
-        origin = origins.of(plan, len(branches), is_shared=question["op"] in SCALED)
-        branches.append(Branch(len(branches), origin.number, _packed(plan, len(branches), origin), cases))
+        shares_time = _shares_time(plan)
+        for part in [[member] for member in group] if shares_time else [group]:
+            cases = tuple(
+                Case(next(numbers), scenario, factor, lengths.get(scenario["id"], len(scenario["steps"])))
+                for scenario, factor in part
+            )
+            is_shared = question["op"] in SCALED and not shares_time
+            origin = origins.of(plan, len(branches), is_shared)
+            branches.append(Branch(len(branches), origin.number, _packed(plan, len(branches), origin), cases))
     return sorted(branches, key=lambda branch: branch.origin), refused
 
 
@@ -166,45 +165,31 @@ class _Origins:
         return self._known.setdefault(str(branch) if alone else str(told), _Origin(branch, {}))
 
 
+def _shares_time(plan: TracePlan) -> bool:
+    """Whether something that goes by stream time follows a change of key, which brings all cases into one scope."""
+    return any(_goes_by_time(node) and any(map(_changes_key, _ancestors(node))) for node in plan.topology)
+
+
+def _goes_by_time(node: Node) -> bool:
+    materialized = getattr(node, "materialized", None)
+    return isinstance(node, Suppress) or (materialized is not None and materialized.is_versioned)
+
+
+def _changes_key(node: Node) -> bool:
+    return isinstance(node, ForeignKeyJoin) or getattr(node, "group_key", None) is not None
+
+
+def _ancestors(node: Node) -> Iterator[Node]:
+    yield node
+    for parent in node.parents:
+        yield from _ancestors(parent)
+
+
 def _may_fail(node: Node) -> bool:
     """Whether records of other scenarios can make a node fail: user code, full buffers, records without a key."""
     if isinstance(node, (TableAggregate, StreamAggregate, WindowedAggregate)):
         return node.aggregation.kind in ("reduce", "aggregate")
     return isinstance(node, Suppress) or (isinstance(node, StreamTableJoin) and node.joined.grace is not None)
-
-
-def _groups(scenarios: Sequence[Scenario]) -> dict[str, list[tuple[Scenario, int]]]:
-    """By their common parameters: the scenarios with these parameters in place of their own, and their factors."""
-    units = {scenario["id"]: _unit(scenario) for scenario in scenarios}
-    common = math.lcm(*units.values()) if units else 1
-    groups: dict[str, list[tuple[Scenario, int]]] = {}
-    for scenario in scenarios:
-        factor = common // units[scenario["id"]] if scenario["op"] in SCALED else 1
-        params = _multiplied(scenario["params"], factor)
-        groups.setdefault(json.dumps(params, sort_keys=True), []).append(({**scenario, "params": params}, factor))
-    return groups
-
-
-def _unit(scenario: Scenario) -> int:
-    """The largest time that all times of the parameters are multiples of; 1 where times are not scaled."""
-    return math.gcd(*_times(scenario["params"])) or 1 if scenario["op"] in SCALED else 1
-
-
-def _times(params: Any) -> Iterator[int]:
-    if isinstance(params, list):
-        for part in params:
-            yield from _times(part)
-    elif isinstance(params, Mapping):
-        for name, part in params.items():
-            yield from [part] if name.endswith("_ms") else _times(part)
-
-
-def _multiplied(params: Any, factor: int) -> Any:
-    if isinstance(params, list):
-        return [_multiplied(part, factor) for part in params]
-    if not isinstance(params, Mapping):
-        return params
-    return {name: part * factor if name.endswith("_ms") else _multiplied(part, factor) for name, part in params.items()}
 
 
 def _packed(plan: TracePlan, number: int, origin: _Origin) -> TracePlan:

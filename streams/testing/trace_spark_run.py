@@ -41,6 +41,8 @@ _FILE_SCHEMA: Final = pa.schema(
 _ANY_SKEW: Final = dt.timedelta(days=365_000)
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MILLISECOND: Final = dt.timedelta(milliseconds=1)
+#: What the ledger calls the counts of the driver that Spark does not keep step by step.
+_COUNTED: Final = {"ignored": "ignored", "expired": "expired-window-record-drop"}
 
 
 class PackedRun:
@@ -71,6 +73,8 @@ class PackedRun:
             sources,
             order="sequence",
             max_future_skew=_ANY_SKEW,
+            # Each case is a partition of its own, and part of every key.
+            keys_cross_partitions=False,
         )
 
     def feed(self, cut: Cut) -> None:
@@ -112,7 +116,7 @@ class PackedRun:
         """Drops step by step where the rejects table has each; else only whether the counts are the driver's."""
         nodes = {node.name for node in branch.plan.topology}
         counted = [(name, what) for node in branch.plan.topology for name, what in _only_counted(node)]
-        told = {(name, what): self._counts.get(f"{name}.{what}", 0) for name, what in counted}
+        told = {(name, what): self._counts[f"{name}.{_COUNTED[what]}"] for name, what in counted}
         wanted = {(name, what): self._driver.counters(name)[what] for name, what in counted}
         for case in branch.cases:
             actual = outcomes[case.id]
@@ -152,7 +156,9 @@ class PackedRun:
 
     def _rejects(self) -> list[Row]:
         rows = self._spark.read.format("delta").load(str(self.app.table("rejects")))
-        return rows.select(F.col("scope").alias("case"), "node", F.col("place")[0].alias("step")).collect()
+        # A change of key brings all scopes into one, but the case stays in the key.
+        case = F.coalesce(F.get_json_object("record", f"$.key.{CASE}").cast("int"), F.col("scope"))
+        return rows.select(case.alias("case"), "node", F.col("place")[0].alias("step")).collect()
 
     @cached_property
     def _counts(self) -> Counter[str]:

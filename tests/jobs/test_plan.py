@@ -350,7 +350,8 @@ departures: {op: to_changelog, from: final_departures}
 aircraft_per_airport: {op: count, from: aircraft, group_by: {airport: value.dest}, output: aircraft}
 aircraft_moves: {op: to_changelog, from: aircraft_per_airport}
 flights_by_number: {op: select_key, from: flights, key: [carrier, flight]}
-last_departures: {op: to_table, from: flights_by_number, store: {kind: key_value}}
+delays: {op: map_values, from: flights_by_number, value: {tailnum: value.tailnum, delay: value.delay}}
+last_departures: {op: to_table, from: delays, store: {kind: key_value}}
 delay_and_model:
   op: left_join
   from: last_departures

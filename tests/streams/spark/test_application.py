@@ -137,19 +137,25 @@ def test_input_is_accepted_rejected_or_dropped_and_nothing_else(
             assert counts.get(f"{node}.input", 0) == parts, (node, counts)
 
 
-def test_a_source_can_be_added_to_a_running_application(spark: SparkSession, tmp_path: Path) -> None:
-    def grown(topics: tuple[str, ...]) -> StreamingApplication:
-        nodes: list[Node] = []
-        for topic in topics:
-            source = StreamSource(f"{topic}_in", topic=topic, key=("origin",))
-            nodes += [source, ChangelogSink(f"{topic}_out", (source,))]
-        sources = {topic: SparkSource("parquet", {"path": str(tmp_path / topic)}, SCHEMAS[topic]) for topic in topics}
-        return StreamingApplication(spark, "grown", Topology(tuple(nodes)), str(tmp_path / "out"), sources)
+def _grown(spark: SparkSession, folder: Path, topics: tuple[str, ...]) -> StreamingApplication:
+    nodes: list[Node] = []
+    for topic in topics:
+        source = StreamSource(f"{topic}_in", topic=topic, key=("origin",))
+        nodes += [source, ChangelogSink(f"{topic}_out", (source,))]
+    sources = {topic: SparkSource("parquet", {"path": str(folder / topic)}, SCHEMAS[topic]) for topic in topics}
+    return StreamingApplication(spark, "grown", Topology(tuple(nodes)), str(folder / "out"), sources)
 
+
+@pytest.mark.parametrize("first_dies", [False, True], ids=["after a batch", "after a first batch that died"])
+def test_a_source_can_be_added_to_a_running_application(spark: SparkSession, tmp_path: Path, first_dies: bool) -> None:
     write_input(spark, tmp_path, batches=1)
-    grown(("weather",)).run()
+    if first_dies:
+        with faults.armed(_crash_at("before:weather_out/main")), pytest.raises(StreamingQueryException):
+            _grown(spark, tmp_path, ("weather",)).run()
+    else:
+        _grown(spark, tmp_path, ("weather",)).run()
     # "flights" sorts before "weather", and its rows must not be taken for weather.
-    grown(("flights", "weather")).run()
+    _grown(spark, tmp_path, ("flights", "weather")).run()
     counts = [
         spark.read.format("delta").load(str(tmp_path / "out" / f"{topic}_out")).count()
         for topic in ("flights", "weather")
@@ -158,4 +164,4 @@ def test_a_source_can_be_added_to_a_running_application(spark: SparkSession, tmp
     assert counts[0] + rejected == 300
     assert counts[1] == 60
     with pytest.raises(CheckpointMismatchError, match="weather"):
-        grown(("flights",)).run()
+        _grown(spark, tmp_path, ("flights",)).run()

@@ -26,7 +26,7 @@ from versioned import faults
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
 _RECORDS = 60
 #: One point per kind of step; the rest by ``make test-all``.
-_SOME = ["after:calm/main", "after:pairs/main", "before:waits/hold", "after:history/splice", "after:counts/main"]
+_SOME = ["after:calm/main", "before:waits/hold", "after:history/splice"]
 
 
 def _ms(count: int) -> timedelta:
@@ -104,7 +104,8 @@ def _run(
 def _tables(spark: SparkSession, app: StreamingApplication) -> dict[str, Counter[str]]:
     told = {}
     for table in app.tables():
-        frame = spark.read.format("delta").load(str(table))
+        # When a row came into a buffer by the wall clock is another instant in every run.
+        frame = spark.read.format("delta").load(str(table)).drop("arrivedAt")
         told[table.short_name] = Counter(row[0] for row in frame.selectExpr("to_json(struct(*))").collect())
     return told
 

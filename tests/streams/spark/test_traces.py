@@ -79,6 +79,11 @@ def _run(spark: SparkSession, operation: str, scenarios: list[Scenario], cut: Cu
     return run_on_spark(spark, operation, _asked(scenarios), cut)
 
 
+def _check(scenarios: list[Scenario], outcomes: dict[str, Actual]) -> None:
+    found = differences(scenarios, outcomes)
+    assert not found, "\n".join(f"{name}: {difference}" for name, difference in found.items())
+
+
 def _operations(names: Iterable[str]) -> list[Any]:
     return [pytest.param(name, marks=pytest.mark.rule(*_RULES[name]), id=name) for name in names]
 
@@ -95,7 +100,7 @@ def sampled(request: pytest.FixtureRequest, spark: SparkSession) -> tuple[list[S
 def test_a_sample_of_the_traces_gives_what_they_say(sampled: tuple[list[Scenario], dict[str, Actual]]) -> None:
     scenarios, outcomes = sampled
     assert len(scenarios) >= _SCENARIOS
-    assert differences(scenarios, outcomes) == {}
+    _check(scenarios, outcomes)
 
 
 @pytest.mark.slow
@@ -103,10 +108,10 @@ def test_a_sample_of_the_traces_gives_what_they_say(sampled: tuple[list[Scenario
 @pytest.mark.parametrize("operation", _operations(_RULES))
 def test_every_trace_gives_what_it_says_however_it_is_cut(spark: SparkSession, operation: str, cut: Cut) -> None:
     scenarios = _scenarios(operation)
-    assert differences(scenarios, _run(spark, operation, scenarios, cut)) == {}
+    _check(scenarios, _run(spark, operation, scenarios, cut))
 
 
 @pytest.mark.parametrize("operation", PLANNERS)
 def test_packing_changes_nothing(operation: str) -> None:
     scenarios = _scenarios(operation)
-    assert differences(scenarios, run_packed_on_driver(PLANNERS[operation], _asked(scenarios))) == {}
+    _check(scenarios, run_packed_on_driver(PLANNERS[operation], _asked(scenarios)))

@@ -1,0 +1,57 @@
+"""Metrics of each batch to whoever listens to Spark's streaming queries."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Row
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+
+    from streams.spark.application import StreamingApplication
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class MetricsListener(StreamingQueryListener):
+    """Tells the metrics of each batch of an application once Spark has reported its progress.
+
+    Register it with ``spark.streams.addListener(MetricsListener(app, told.append))``.
+
+    Args:
+        application: Whose batches.
+        tell: Called with the rows of a batch's metrics: ``ts, batch_id, name, level, group, tags, value``.
+    """
+
+    def __init__(self, application: StreamingApplication, tell: Callable[[list[Row]], None]) -> None:
+        self._application = application
+        self._tell = tell
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+        """Nothing yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """A batch has ended; a batch that wrote nothing has no metrics."""
+        if event.progress.name != self._application.name:
+            return
+        rows = self._application.metrics().where(F.col("batch_id") == event.progress.batchId).collect()
+        if rows:
+            self._tell(rows)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Nothing to tell."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """A query that failed is worth a line."""
+        if event.exception:
+            _LOG.warning("a streaming query ended with %s", event.exception.splitlines()[0])

@@ -1,0 +1,155 @@
+"""The metrics of KIP-328 on Spark (R61-R78): one set per node and batch, in the ledger row of the batch.
+
+Counts come from the nodes' reports; totals, averages and maxima go on across batches and restarts in the ledger's
+state. Lateness is measured only at the level ``debug``: it needs the stream time at every record, which is a sort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from streams.lateness import BOUNDS_US
+from streams.metrics import MetricValue, NodeMetrics
+from streams.nodes import Node, StreamStreamJoin, StreamTableJoin, Suppress, TableSource, Topology, WindowedAggregate
+from streams.reasons import BEFORE_WINDOWS, FUTURE_TS, NULL_KEY, NULL_TS, NULL_VALUE
+from streams.spark.flow import PLACE, SCOPE, US, Flow, NodeReport, lookup_times
+from streams.spark.store import table_name
+from suppress.windows import SessionWindows
+
+MetricsLevel = Literal["info", "debug"]
+#: Per node: counts so far, and what its gauges are made of.
+Totals = dict[str, dict[str, int]]
+#: Node and reason -> records put aside.
+Rejected = Mapping[tuple[str, str], int]
+
+_INVALID: Final = frozenset((NULL_TS, FUTURE_TS, NULL_KEY, NULL_VALUE, BEFORE_WINDOWS))
+_COUNTED: Final = {"expired": "expired-window-record-drop"}
+_COUNTERS: Final = ("late", "expired", "ignored", "suppressed", "emitted")
+_MEASURED: Final = (TableSource, StreamTableJoin, StreamStreamJoin, WindowedAggregate, Suppress)
+_SUM, _NUMBER, _MAX = "lateness_sum", "lateness_number", "lateness_max"
+#: A node's newest record, by scope: what its lateness is measured against.
+NEWEST: Final = "newest"
+
+
+def is_measured(node: Node) -> bool:
+    """Whether the lateness of a node's records is measured."""
+    return isinstance(node, _MEASURED)
+
+
+def lateness(inputs: list[Flow], times: Mapping[int, int]) -> DataFrame | None:
+    """How late the records of a node are, as counts (``what``, ``n``), for the job that counts for all operators.
+
+    Args:
+        inputs: What reaches the node.
+        times: The newest record before the batch, by scope.
+    """
+    (flow, *_) = inputs
+    if flow.is_empty:
+        return None
+    so_far = Window.partitionBy(SCOPE).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
+    stream_us = F.greatest(lookup_times(times), F.max(US).over(so_far))
+    rows = flow.frame.select(SCOPE, US, (stream_us - F.col(US)).alias("late_us"))
+    bucket = F.concat(F.lit("lateness<="), _bound(F.col("late_us")).cast("string"))
+    one = F.lit(1).cast("long")
+    told = F.array(
+        F.struct(F.lit(_SUM).alias("what"), F.col("late_us").alias("n")),
+        F.struct(F.lit(_NUMBER).alias("what"), one.alias("n")),
+        F.struct(F.lit(_MAX).alias("what"), F.col("late_us").alias("n")),
+        F.struct(bucket.alias("what"), one.alias("n")),
+        F.struct(F.concat(F.lit(f"{NEWEST}@"), F.col(SCOPE).cast("string"), F.lit("_max")).alias("what"), F.col(US)),
+    )
+    parts = rows.select(F.explode(told).alias("t")).select("t.what", "t.n")
+    summed = F.when(F.col("what").endswith("_max"), F.max("n")).otherwise(F.sum("n"))
+    return parts.groupBy("what").agg(summed.alias("n"))
+
+
+def totals_after(
+    before: Mapping[str, Mapping[str, int]], reports: Mapping[str, NodeReport], rejected: Rejected
+) -> Totals:
+    """What the nodes have counted up to this batch."""
+    after: Totals = {node: dict(counts) for node, counts in before.items()}
+    for node, report in reports.items():
+        told = _counted(node, report.counts, rejected)
+        if not told:
+            continue
+        counts = after.setdefault(node, {})
+        for name, n in told.items():
+            is_max, is_current = name.endswith("_max"), name in ("records", "bytes")
+            counts[name] = n if is_current else max(n, counts.get(name, n)) if is_max else counts.get(name, 0) + n
+    return after
+
+
+def metric_values(
+    application: str,
+    topology: Topology,
+    before: Mapping[str, Mapping[str, int]],
+    after: Mapping[str, Mapping[str, int]],
+    clocks: tuple[int | None, int],
+    level: MetricsLevel,
+) -> list[MetricValue]:
+    """Every metric of every node that has counted anything.
+
+    Args:
+        application: The tag ``client-id``.
+        topology: The plan.
+        before: Totals before the batch: rates are what came since then.
+        after: Totals after it.
+        clocks: The clocks of the batch before (None if there was none) and of this one, microseconds.
+        level: ``info`` leaves the metrics of level DEBUG out.
+    """
+    values: list[MetricValue] = []
+    for node in topology:
+        counts = after.get(node.name)
+        if counts is None:
+            continue
+        metrics = NodeMetrics(node.name, table_name(node), _store_type(node), client_id=application)
+        metrics.wait_us = getattr(getattr(node, "suppressed", None), "wait_us", None)
+        metrics.resume(before.get(node.name, {}), clocks[0], _gauges(counts))
+        metrics.counters.update({name: n - metrics.counters[name] for name, n in counts.items()})
+        values += [
+            v for v in metrics.report(clocks[1]) if v.value is not None and (level == "debug" or v.level == "INFO")
+        ]
+    return values
+
+
+def metric_rows(values: Iterable[MetricValue]) -> list[tuple[str, str, str, dict[str, str], float | None]]:
+    """Metrics as values of the ledger's column ``metrics``."""
+    return [(v.name, v.level, v.group, dict(v.tags), v.value) for v in values]
+
+
+def _counted(node: str, counts: Mapping[str, int], rejected: Rejected) -> dict[str, int]:
+    told = {name: counts[_COUNTED.get(name, name)] for name in _COUNTERS if _COUNTED.get(name, name) in counts}
+    skipped = sum(n for (rejecting, reason), n in rejected.items() if rejecting == node and reason in _INVALID)
+    if counts or skipped:
+        told["skipped"] = skipped
+        told["dropped"] = skipped + counts.get("late", 0)
+    gauges = {name: n for name, n in counts.items() if name.startswith(("lateness", "records", "bytes"))}
+    if "bytes" in counts:
+        gauges |= {"bytes_sum": counts["bytes"], "records_sum": counts["records"], "samples": 1}
+    return told | gauges
+
+
+def _gauges(counts: Mapping[str, int]) -> dict[str, dict[str, float | None]]:
+    gauges: dict[str, dict[str, float | None]] = {}
+    if counts.get(_NUMBER):
+        mean = counts[_SUM] / counts[_NUMBER]
+        gauges["lateness"] = {"avg": mean, "max": counts[_MAX], "min": None, "current": None}
+    for gauge, name in (("size", "bytes"), ("count", "records")):
+        if counts.get("samples"):
+            mean = counts[f"{name}_sum"] / counts["samples"]
+            gauges[gauge] = {"current": counts[name], "avg": mean, "max": counts[f"{name}_max"], "min": None}
+    return gauges
+
+
+def _store_type(node: Node) -> str:
+    return "session" if isinstance(getattr(node, "windows", None), SessionWindows) else "window"
+
+
+def _bound(late_us: Column) -> Column:
+    """The class of the histogram: the least bound that is not below."""
+    bounds = F.array(*(F.lit(us).cast("long") for us in BOUNDS_US))
+    return F.array_min(F.filter(bounds, lambda us: us >= late_us))

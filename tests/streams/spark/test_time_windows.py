@@ -1,0 +1,66 @@
+"""Time windows on Spark count late records and expired windows as the driver does."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from both_engines import Input, on_spark
+from pyspark.sql import SparkSession
+from random_plans import random_records
+
+from streams.nodes import Topology
+from streams.testing import TopologyTestDriver
+from streams.topology import StreamsBuilder
+from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
+
+_SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
+_GRACE = timedelta(milliseconds=20)
+_WINDOWS: dict[str, Windows] = {
+    "tumbling": TimeWindows.of_size_and_grace("40 milliseconds", _GRACE),
+    "hopping": TimeWindows.of_size_and_grace("40 milliseconds", _GRACE).advance_by("10 milliseconds"),
+    "uneven": TimeWindows.of_size_and_grace("25 milliseconds", _GRACE).advance_by("10 milliseconds"),
+    "session": SessionWindows.of_inactivity_gap_and_grace("25 milliseconds", _GRACE),
+    "sliding": SlidingWindows.of_time_difference_and_grace("25 milliseconds", _GRACE),
+}
+
+
+def _topology() -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("a", name="stream", **_SOURCE)
+    for name, windows in _WINDOWS.items():
+        stream.group_by_key().windowed_by(windows, late_policy="side_table").count(name=name)
+    return builder.build()
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]]:
+    """The ledger's counts, with the rejects of each node beside them."""
+    app = on_spark(spark, tmp_path_factory.mktemp("windows"), _topology(), _records(), [20, 60])
+    counts: dict[str, dict[str, int]] = {name: {} for name in _WINDOWS}
+    for (row,) in spark.read.format("delta").load(str(app.table("ledger"))).select("counts").collect():
+        for full, n in row.items():
+            node, what = full.split(".", 1)
+            if node in counts:
+                counts[node][what] = counts[node].get(what, 0) + n
+    rejects = spark.read.format("delta").load(str(app.table("rejects"))).where("reason = 'LATE'")
+    for row in rejects.groupBy("node").count().collect():
+        counts[row["node"]]["aside"] = row["count"]
+    return counts
+
+
+def _records() -> list[Input]:
+    return random_records(seed=11, count=60)
+
+
+@pytest.mark.rule("R10", "R13", "R23", "R65", "R67")
+@pytest.mark.parametrize("name", _WINDOWS)
+def test_late_records_and_expired_windows_are_counted_apart(told: dict[str, dict[str, int]], name: str) -> None:
+    driver = TopologyTestDriver(_topology())
+    for record in _records():
+        if record.topic == "a":
+            driver.pipe_input("a", record.k, None if record.v is None else {"v": record.v}, record.ms * 1000)
+    wanted = driver.counters(name)
+    assert wanted["late"] > 0
+    got = (told[name]["late"], told[name]["expired-window-record-drop"], told[name]["aside"])
+    assert got == (wanted["late"], wanted["expired"], wanted["late"])

@@ -16,9 +16,10 @@ from jobs.session import build_session
 # Spark's Python workers need the packages of this interpreter, not of the first python3 on the path.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
-# Helper modules of tests lie beside them.
+# Helper modules of tests lie beside them; Spark's workers must find the functions in them as well.
 for _folder in ("streams/spark", "jobs"):
     sys.path.append(str(Path(__file__).parent / _folder))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), sys.path[-1])))
 
 
 @pytest.fixture(scope="session")

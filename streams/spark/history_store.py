@@ -31,7 +31,7 @@ from streams.spark.flow import (
 from streams.spark.lookup import lookup_versioned
 from streams.spark.operator import Batch
 from streams.spark.plain_store import LAST_US
-from streams.spark.table_state import TableState, latest_at_place
+from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned.commit import is_missing
 from versioned.durations import duration
 from versioned.identifiers import TableRef, quote
@@ -191,6 +191,7 @@ class HistoryStore(TableState):
         if self._table is None:
             target = self.target(batch.root)
             if is_missing(batch.session, target):
+                check_apart(self._node, struct_fields(records, KEY), struct_fields(records, VALUE))
                 _create(batch, target, records, self._materialized)
             self._table = VersionedTable.open(batch.session, target)
         return self._table

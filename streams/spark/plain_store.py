@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.operator import Batch
-from streams.spark.table_state import TableState, latest_at_place
+from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned.commit import Append, Merge, commit, is_missing
 from versioned.identifiers import TableRef, check_columns, quote
 from versioned.put import read_table
@@ -121,6 +121,7 @@ class PlainStore(TableState):
     def _make_ready(self, batch: Batch) -> None:
         target = self.target(batch.root)
         if not self._is_ready and is_missing(batch.session, target):
+            check_apart(self._node, self.key_type.names, self.value_type.names)
             check_columns((*self.key_type.names, *self.value_type.names, _TS))
             empty = self._stored(self._frame).limit(0)
             commit(target, lambda: Append(empty))

@@ -7,7 +7,7 @@ itself, exactly the changes before that place. Only the keys that are asked for 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Final
 
@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from streams.reasons import NO_MATCH, TOMBSTONE
 from streams.spark.flow import FOUND, FOUND_US, KEY, PLACE, REASON, SCOPE, US, VALUE
-from versioned.errors import TopologyError
+from versioned.errors import SchemaError, TopologyError
 
 #: A function of a row: key and value to another value (null = the row is not in the view).
 RowFunction = Callable[[Column, Column], Column]
@@ -129,6 +129,20 @@ class ViewState(TableState):
     def _applied(self, frame: DataFrame, column: str) -> DataFrame:
         value = F.col(column)
         return frame.withColumn(column, F.when(value.isNotNull(), self._function(F.col(KEY), value)))
+
+
+def check_apart(node: str, keys: Iterable[str], values: Iterable[str]) -> None:
+    """A table holds key and value side by side, so no field may be in both.
+
+    Raises:
+        SchemaError: one is.
+    """
+    both = sorted(set(keys) & set(values))
+    if both:
+        raise SchemaError(
+            f'"{node}" would hold {both} twice, in its key and in its value. Leave them out of the value with '
+            "map_values."
+        )
 
 
 def _struct(frame: DataFrame, column: str) -> StructType:

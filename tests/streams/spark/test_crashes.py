@@ -118,6 +118,7 @@ def _differences(got: dict[str, Counter[str]], wanted: dict[str, Counter[str]]) 
     }
 
 
+@pytest.mark.slow
 def test_a_crash_at_one_write_of_each_kind_changes_nothing(
     spark: SparkSession, tmp_path: Path, whole: tuple[list[str], dict[str, Counter[str]]]
 ) -> None:

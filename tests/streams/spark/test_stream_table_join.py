@@ -108,7 +108,7 @@ class _Run:
     warnings: list[str]
 
 
-@pytest.fixture(scope="module", params=[1, 4], ids=["one batch", "four batches"])
+@pytest.fixture(scope="module", params=[1, pytest.param(4, marks=pytest.mark.slow)], ids=["one batch", "four batches"])
 def run(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> _Run:
     """All scenarios in one application, whole or cut at random; and what the join warned of."""
     scenarios = _scenarios()

@@ -17,6 +17,7 @@ from streams.metrics import MetricValue, NodeMetrics
 from streams.nodes import Node, StreamStreamJoin, StreamTableJoin, Suppress, TableSource, Topology, WindowedAggregate
 from streams.reasons import BEFORE_WINDOWS, FUTURE_TS, NULL_KEY, NULL_TS, NULL_VALUE
 from streams.spark.flow import PLACE, SCOPE, US, Flow, NodeReport, lookup_times
+from streams.spark.intake import INVALID
 from streams.spark.store import table_name
 from suppress.windows import SessionWindows
 
@@ -52,7 +53,8 @@ def lateness(inputs: list[Flow], times: Mapping[int, int]) -> DataFrame | None:
         return None
     so_far = Window.partitionBy(SCOPE).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
     stream_us = F.greatest(lookup_times(times), F.max(US).over(so_far))
-    rows = flow.frame.select(SCOPE, US, (stream_us - F.col(US)).alias("late_us"))
+    records = flow.frame.where(F.col(INVALID).isNull()) if INVALID in flow.frame.columns else flow.frame
+    rows = records.select(SCOPE, US, (stream_us - F.col(US)).alias("late_us"))
     bucket = F.concat(F.lit("lateness<="), _bound(F.col("late_us")).cast("string"))
     one = F.lit(1).cast("long")
     told = F.array(
@@ -60,7 +62,10 @@ def lateness(inputs: list[Flow], times: Mapping[int, int]) -> DataFrame | None:
         F.struct(F.lit(_NUMBER).alias("what"), one.alias("n")),
         F.struct(F.lit(_MAX).alias("what"), F.col("late_us").alias("n")),
         F.struct(bucket.alias("what"), one.alias("n")),
-        F.struct(F.concat(F.lit(f"{NEWEST}@"), F.col(SCOPE).cast("string"), F.lit("_max")).alias("what"), F.col(US)),
+        F.struct(
+            F.concat(F.lit(f"{NEWEST}@"), F.col(SCOPE).cast("string"), F.lit("_max")).alias("what"),
+            F.col(US).alias("n"),
+        ),
     )
     parts = rows.select(F.explode(told).alias("t")).select("t.what", "t.n")
     summed = F.when(F.col("what").endswith("_max"), F.max("n")).otherwise(F.sum("n"))

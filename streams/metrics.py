@@ -10,9 +10,9 @@ Lateness and overtime are in milliseconds, sizes in bytes, rates per second.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 Level = Literal["INFO", "DEBUG"]
 Kind = Literal["node", "state", "buffer"]
@@ -63,9 +63,6 @@ OTHERS: Final = (
 
 CATALOGUE: Final = (*KIP_328, *OTHERS)
 
-#: Records of a batch by their lateness, one row per bound, which is the tag ``le`` (milliseconds); DEBUG, sources only.
-LATENESS_HISTOGRAM: Final = "record-lateness-histogram"
-
 
 @dataclass(frozen=True)
 class MetricValue:
@@ -87,28 +84,15 @@ class _Gauge:
         self.parts: dict[str, float | None] = {"current": None, "min": None, "max": None, "avg": None}
 
     def sample(self, value: int) -> None:
-        self.fold(value, 1, value, value)
-        least = self.parts["min"]
-        self.parts["min"] = value if least is None else min(least, value)
-
-    def fold(self, total: int, samples: int, largest: int, current: int | None = None) -> None:
-        """Many samples at once: their sum, number and largest, and the value now if it is known; the least is not."""
-        self._sum += total
-        self._samples += samples
-        if samples:
-            most = self.parts["max"]
-            self.parts["max"] = largest if most is None else max(most, largest)
-            self.parts["avg"] = self._sum / self._samples
-        if current is not None:
-            self.parts["current"] = current
-
-    def state(self) -> list[Any]:
-        return [self._sum, self._samples, *(self.parts[name] for name in ("current", "min", "max"))]
-
-    def restore(self, state: Sequence[Any]) -> None:
-        self._sum, self._samples, current, least, most = state
-        mean = self._sum / self._samples if self._samples else None
-        self.parts = {"current": current, "min": least, "max": most, "avg": mean}
+        self._sum += value
+        self._samples += 1
+        least, largest = self.parts["min"], self.parts["max"]
+        self.parts = {
+            "current": value,
+            "min": value if least is None else min(least, value),
+            "max": value if largest is None else max(largest, value),
+            "avg": self._sum / self._samples,
+        }
 
 
 class NodeMetrics:
@@ -174,28 +158,6 @@ class NodeMetrics:
         """The buffer's bytes and rows after a record or a tick."""
         self._gauges["size"].sample(size)
         self._gauges["count"].sample(records)
-
-    def fold_lateness(self, total_us: int, records: int, largest_us: int) -> None:
-        """Many records at once: the sum of their lateness, their number, the largest."""
-        self._gauges["lateness"].fold(total_us, records, largest_us)
-
-    def fold_buffer(self, gauge: Literal["size", "count"], total: int, samples: int, largest: int, now: int) -> None:
-        """Many samples of a buffer's bytes (``size``) or rows (``count``) at once, and what it holds now."""
-        self._gauges[gauge].fold(total, samples, largest, now)
-
-    def state(self) -> dict[str, Any]:
-        """Everything that the next batch goes on from, as JSON takes it."""
-        gauges = {name: gauge.state() for name, gauge in self._gauges.items()}
-        said: dict[str, Any] = {"counters": dict(self.counters), "gauges": gauges, "at_us": self._reported_at_us}
-        return said if self._reported == self.counters else {**said, "reported": dict(self._reported)}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state` gave; from an empty one everything begins anew."""
-        self.counters = Counter(state.get("counters", {}))
-        self._reported = Counter(state.get("reported", self.counters))
-        self._reported_at_us = state.get("at_us")
-        for name, gauge in state.get("gauges", {}).items():
-            self._gauges[name].restore(gauge)
 
     def report(self, now_us: int | None = None) -> tuple[MetricValue, ...]:
         """Every metric of the catalogue.

@@ -132,7 +132,8 @@ def tally(operators: Operators, more: Iterable[tuple[str, DataFrame | None]] = (
     ]
     counts: dict[str, dict[str, int]] = {name: {} for name in operators}
     if frames:
-        number = F.when(F.col("what").endswith("_max"), F.max("n")).otherwise(F.sum("n"))
+        is_max = F.col("what").endswith("_max")
+        number = F.when(is_max, F.max("n")).otherwise(F.sum(F.when(~is_max, F.col("n"))))
         summed = reduce(DataFrame.unionByName, frames).groupBy("node", "what").agg(number.alias("n"))
         for row in summed.collect():
             counts[row["node"]][row["what"]] = row["n"] or 0

@@ -95,15 +95,13 @@ class NodeReport:
     """What one node did in a batch. ``accepted + rejected + dropped = input``.
 
     ``alarm_us`` is the wall clock at which it has something to do even without input; None = never. ``marks`` are more
-    instants by scope, under names of their own, that are kept as stream times are. ``gauges`` are what only metrics
-    need: parts of averages, histograms (``streams.spark.gauges``).
+    instants by scope, under names of their own, that are kept as stream times are.
     """
 
     counts: dict[str, int] = field(default_factory=dict)
     stream_times: dict[int, int] = field(default_factory=dict)
     alarm_us: int | None = None
     marks: dict[str, dict[int, int]] = field(default_factory=dict)
-    gauges: dict[str, int] = field(default_factory=dict)
 
 
 def struct_fields(frame: DataFrame, column: str) -> list[str]:

@@ -68,7 +68,9 @@ def lateness(inputs: list[Flow], times: Mapping[int, int]) -> DataFrame | None:
         ),
     )
     parts = rows.select(F.explode(told).alias("t")).select("t.what", "t.n")
-    summed = F.when(F.col("what").endswith("_max"), F.max("n")).otherwise(F.sum("n"))
+    is_max = F.col("what").endswith("_max")
+    # Instants are no terms of a sum: a few thousand of them are too much for a long.
+    summed = F.when(is_max, F.max("n")).otherwise(F.sum(F.when(~is_max, F.col("n"))))
     return parts.groupBy("what").agg(summed.alias("n"))
 
 
@@ -108,9 +110,12 @@ def metric_values(
     """
     values: list[MetricValue] = []
     for node in topology:
-        counts = after.get(node.name)
-        if counts is None:
+        if node.name not in after:
             continue
+        counts = dict(after[node.name])
+        if not isinstance(node, Suppress):
+            # Sinks tell what they emitted too; the metric is one of suppressions.
+            counts.pop("emitted", None)
         metrics = NodeMetrics(node.name, table_name(node), _store_type(node), client_id=application)
         metrics.wait_us = getattr(getattr(node, "suppressed", None), "wait_us", None)
         metrics.resume(before.get(node.name, {}), clocks[0], _gauges(counts))
@@ -123,7 +128,7 @@ def metric_values(
 
 def metric_rows(values: Iterable[MetricValue]) -> list[tuple[str, str, str, dict[str, str], float | None]]:
     """Metrics as values of the ledger's column ``metrics``."""
-    return [(v.name, v.level, v.group, dict(v.tags), v.value) for v in values]
+    return [(v.name, v.level, v.group, dict(v.tags), None if v.value is None else float(v.value)) for v in values]
 
 
 def _counted(node: str, counts: Mapping[str, int], rejected: Rejected) -> dict[str, int]:

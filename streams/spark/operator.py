@@ -83,8 +83,6 @@ class Operator(ABC, Generic[N]):
         self.node = node
         #: What :meth:`tally` came to in this batch.
         self.tallied: Mapping[str, int] = {}
-        #: What :meth:`gauges` came to in this batch.
-        self.gauged: Mapping[str, int] = {}
         #: Whether a new key never comes from two partitions, so that their scopes stay.
         self.keeps_scopes = False
         self._cached: list[DataFrame] = []
@@ -96,10 +94,6 @@ class Operator(ABC, Generic[N]):
     def tally(self) -> DataFrame | None:
         """Counts as rows (``what`` string, ``n`` long), or None; those of all operators are read in one job."""
         return None
-
-    def gauges(self, batch: Batch) -> list[DataFrame]:
-        """More rows as those of :meth:`tally`, for metrics of level DEBUG; asked for at that level only."""
-        return []
 
     def report(self, batch: Batch) -> NodeReport:
         """Counts and stream times of the batch; called before anything is written."""

@@ -37,6 +37,8 @@ from versioned.errors import RecordError
 from versioned.identifiers import TableRef
 
 _LOG: Final = logging.getLogger(__name__)
+#: What a look-up counts as.
+_LOOK_UPS: Final = ("match", "no_match", "tombstone", "expired")
 
 
 class StreamTableJoinOperator(Operator[StreamTableJoin]):
@@ -97,7 +99,7 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
         return self._looked_up.groupBy(what).agg(F.count("*").alias("n"))
 
     def report(self, batch: Batch) -> NodeReport:
-        counts = dict(self.tallied)
+        counts = {what: n for what, n in self.tallied.items() if what in _LOOK_UPS}
         expired = counts.get("expired", 0)
         if expired:
             _LOG.warning(

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streams.lateness import SuggestedGrace, suggested_grace
 from streams.metrics import MetricValue
-from streams.nodes import GlobalTableSource, StreamSource, TableSource, Topology
+from streams.nodes import ChangelogSink, GlobalTableSource, StreamSource, TableSink, TableSource, Topology
 from streams.spark.checkpoint import add_sources
 from streams.spark.engine import Operators, branched, operators_of, tally
 from streams.spark.explain import explain
@@ -431,7 +431,8 @@ class StreamingApplication:
         counts: dict[str, int],
         metrics: list[MetricValue],
     ) -> BatchReport:
-        emitted = {name: report.counts["emitted"] for name, report in reports.items() if "emitted" in report.counts}
+        sinks = [node.name for node in self.topology if isinstance(node, (ChangelogSink, TableSink))]
+        emitted = {name: reports[name].counts["emitted"] for name in sinks if "emitted" in reports[name].counts}
         late = sum(report.counts.get("late", 0) for report in reports.values())
         return BatchReport(
             batch.batch_id,

@@ -22,7 +22,7 @@ from streams.spark import SparkSource, StreamingApplication
 from streams.testing.trace_packed_driver import PackedDriver
 from streams.testing.trace_packing import CASE, DELETED, KEY, VALUE, Branch, Case, Cut, together
 from streams.testing.trace_run import Actual
-from suppress.windows import TimeWindows
+from suppress.windows import SlidingWindows, TimeWindows
 
 _STEP: Final = "step"
 _WINDOW: Final = ("windowStart", "windowEnd")
@@ -226,6 +226,8 @@ def _only_counted(node: Node) -> list[tuple[str, str]]:
     if isinstance(node, (TableTableJoin, ForeignKeyJoin)) and any(map(is_versioned, node.parents)):
         return [(node.name, "ignored")]
     windows = node.windows if isinstance(node, WindowedAggregate) else None
-    # A record is in several hopping windows; each that is closed counts on its own.
-    overlap = isinstance(windows, TimeWindows) and windows.advance_us < windows.size_us
+    # A record is in several hopping or sliding windows; each that is closed counts on its own.
+    overlap = isinstance(windows, SlidingWindows) or (
+        isinstance(windows, TimeWindows) and windows.advance_us < windows.size_us
+    )
     return [(node.name, "expired")] if overlap else []

@@ -21,12 +21,17 @@ for _folder in ("streams/spark", "jobs"):
     sys.path.append(str(Path(__file__).parent / _folder))
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), sys.path[-1])))
 
+#: Compiling thousands of plans for a few rows each takes longer than running them; the spark-submit tests compile.
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session; its warehouse lies in pytest's temporary folder."""
     warehouse = str(tmp_path_factory.mktemp("warehouse"))
-    session = build_session("tests", {"spark.sql.warehouse.dir": warehouse, "spark.driver.memory": "3g"})
+    session = build_session(
+        "tests", {"spark.sql.warehouse.dir": warehouse, "spark.driver.memory": "3g", **_INTERPRETED}
+    )
     session.sparkContext.setLogLevel("ERROR")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     yield session

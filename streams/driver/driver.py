@@ -188,6 +188,9 @@ class TopologyTestDriver:
                 self._sources.setdefault(node.topic, []).append(node)
             if isinstance(node, (ChangelogSink, TableSink)):
                 self._outputs[node.name] = []
+        for sources in self._sources.values():
+            # Tables before streams, else as declared.
+            sources.sort(key=lambda source: isinstance(source, StreamSource))
         self.stores = stores
 
     def _pipe(self, source: Source, key: Any, value: Any, ts: Any) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
 
 from streams.lateness import SuggestedGrace, suggested_grace
 from streams.metrics import MetricValue
@@ -135,6 +136,7 @@ class StreamingApplication:
         self._seen_since_start = False
         self._landed_report: dict[str, Any] | None = None
         self._drains: tuple[str, ...] = ()
+        self._schemas: dict[str, StructType] = {}
         self._check()
 
     def table(self, name: str) -> TableRef:
@@ -276,7 +278,7 @@ class StreamingApplication:
                 reached[name] = inputs
                 made = operator.apply(batch, inputs)
                 if made is not None:
-                    outputs[name] = made
+                    outputs[name] = self._light(name, batch.session, made)
             reports = self._reports(batch, flows, arrived, self._measured(batch, reached))
             self._write(batch)
             seconds = time.monotonic() - started
@@ -284,19 +286,33 @@ class StreamingApplication:
         finally:
             for operator in self._operators.values():
                 operator.release()
-            for flow in flows.values():
-                flow.frame.unpersist()
+
+    def _light(self, name: str, session: SparkSession, flow: Flow) -> Flow:
+        """A flow whose frame has no long plan: of one that is known to be empty only the type matters."""
+        if not flow.is_empty:
+            return flow
+
+        def nothing() -> DataFrame:
+            if name not in self._schemas:
+                self._schemas[name] = flow.frame.schema
+            return session.createDataFrame([], self._schemas[name])
+
+        return Flow(nothing, flow.bounds)
 
     def _intake(self, batch: Batch, rows: DataFrame, arrived: Mapping[str, int]) -> dict[str, Flow]:
-        """The records of every source node, persisted, with their bounds: one job for all of them."""
+        """The records of every source node, computed once, with their bounds: one job for all of them."""
         assert self._state is not None
         shaped: dict[str, DataFrame] = {}
         for position, node in enumerate(_source_nodes(self.topology)):
             rule = IntakeRule(node, self._sources[node.topic], position, self._order, self._max_future_us)
             raw = records_of(rows, node.topic)
-            shaped[node.name] = shape(raw, rule, batch.clock_us, self._state.maxima.get(node.name, {})).persist()
+            valid = shape(raw, rule, batch.clock_us, self._state.maxima.get(node.name, {}))
+            shaped[node.name] = batch.cut(valid) if node.topic in arrived else valid
         surveyed = _survey({name: frame for name, frame in shaped.items() if self._topic_of(name) in arrived})
-        return {name: Flow(frame, _bounds(surveyed.get(name, []))) for name, frame in shaped.items()}
+        return {
+            name: self._light(name, batch.session, Flow(frame, _bounds(surveyed.get(name, []))))
+            for name, frame in shaped.items()
+        }
 
     def _topic_of(self, node: str) -> str:
         return next(source.topic for source in _source_nodes(self.topology) if source.name == node)

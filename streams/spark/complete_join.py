@@ -82,7 +82,7 @@ class CompleteJoinOperator(StoringOperator[TableTableJoin]):
         events = reduce(DataFrame.unionByName, (self._events(flow.frame, side) for side, flow in enumerate(inputs)))
         if all(flow.is_empty for flow in inputs):
             return self.stored(batch, Flow(self._nothing(events), {}))
-        self._told = self.keep(self._fold(events, inputs))
+        self._told = batch.cut(self._fold(events, inputs))
         results = Flow(told_rows(self._told, "out", OUT))
         if self.store is None:
             return results

@@ -54,8 +54,8 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
             return Flow(self._told(self._nothing(new)), {})
         stored = self._stored(batch, struct_fields(new, KEY))
         known = stored.unionByName(new.withColumns({_REVISION: F.lit(0), "_is_new": F.lit(True)}))
-        self._answers = self.keep(known)
-        self._steps = self.keep(self._revised(self._answers))
+        self._answers = batch.cut(known)
+        self._steps = batch.cut(self._revised(self._answers))
         return Flow(self._told(self._steps.where("_differs")))
 
     def tally(self) -> DataFrame | None:

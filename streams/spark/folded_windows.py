@@ -114,6 +114,7 @@ class FoldedWindowsOperator(WindowStoreOperator):
     def __init__(self, node: WindowedAggregate) -> None:
         super().__init__(node)
         self._told: DataFrame | None = None
+        self._is_empty = True
 
     def parts(self) -> StructType:
         records, aggregation = self.records(), self.node.aggregation
@@ -137,10 +138,11 @@ class FoldedWindowsOperator(WindowStoreOperator):
         return touched.unionByName(untouched)
 
     def _take(self, records: DataFrame, flow: Flow) -> None:
-        self._told = None
+        self._told, self._is_empty = None, flow.is_empty
         if isinstance(self.windows, SlidingWindows):
             records = records.where(F.col(VALUE).isNotNull())
-        self._records = self.keep(records.withColumn(_STREAM_US, self.stream_time(records)))
+        timed = records.withColumn(_STREAM_US, self.stream_time(records))
+        self._records = timed if flow.is_empty else self.batch.cut(timed)
 
     def _reject(self, batch: Batch, keyed: DataFrame) -> None:
         super()._reject(batch, keyed)
@@ -152,7 +154,7 @@ class FoldedWindowsOperator(WindowStoreOperator):
     @property
     def _folded(self) -> DataFrame:
         if self._told is None:
-            self._told = self.keep(self._fold())
+            self._told = self._fold() if self._is_empty else self.batch.cut(self._fold())
         return self._told
 
     def _fold(self) -> DataFrame:

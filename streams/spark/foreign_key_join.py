@@ -45,7 +45,9 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         left, right = inputs
         self._batch = batch
         self._inputs = [flow for flow in inputs if not flow.is_empty]
-        touched = self.keep(self._touched(left.frame.where(F.col(LATEST))))
+        touched = self._touched(left.frame.where(F.col(LATEST)))
+        if self._inputs:
+            touched = batch.cut(touched)
         results = self._of_left(batch, touched.where(F.col(_FROM).isNotNull()))
         if not right.is_empty:
             untouched = self._left.rows()
@@ -54,7 +56,8 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
             pointing = with_key(untouched, _TO, self._foreign_key, F.col(VALUE))
             everyone = touched.unionByName(pointing, allowMissingColumns=True)
             results = results.unionByName(self._of_right(right.frame.where(F.col(LATEST)), everyone))
-        flow = Flow(self.rescoped(results), None if self._inputs else {})
+        results = self.rescoped(results)
+        flow = Flow(batch.cut(results) if self._inputs else results, None if self._inputs else {})
         return self.stored(batch, flow.map(self._in_order) if self._keeps_order else flow)
 
     def tally(self) -> DataFrame | None:

@@ -38,7 +38,7 @@ class StreamGlobalTableJoinOperator(Operator[StreamGlobalTableJoin]):
         found = self._table.find_latest(usable.where(F.col(KEY).isNotNull()) if is_inner else usable)
         found = found.withColumn(REASON, F.when(F.col(FOUND).isNull(), NO_MATCH))
         if not stream.is_empty:
-            self._found = found = self.keep(found)
+            self._found = found = batch.cut(found)
         return Flow(self._joined(found), stream.bounds)
 
     def tally(self) -> DataFrame | None:

@@ -58,6 +58,7 @@ class HistoryStore(TableState):
         self._table: VersionedTable | None = None
         self._puts: PutBatch | None = None
         self._told: DataFrame | None = None
+        self._batch: Batch | None = None
         self._is_empty = True
 
     def target(self, root: TableRef) -> TableRef:
@@ -92,6 +93,7 @@ class HistoryStore(TableState):
         if spec.time_scope != "partition":
             records = records.withColumn(SCOPE, F.lit(0))
         times = batch.times_of(self._node)
+        self._batch = batch
         self._puts = PutBatch(self.target(batch.root), spec, records, times, self._bounds(flow, spec))
         return Flow(self._changes, flow.bounds)
 
@@ -158,14 +160,13 @@ class HistoryStore(TableState):
         """Give the cached batch back."""
         if self._puts is not None:
             self._puts.release()
-        if self._told is not None:
-            self._told.unpersist()
-            self._told = None
+        self._told = None
 
     def _outcomes(self) -> DataFrame:
         """What became of each accepted put; cached, since every consumer of the changes reads it."""
+        assert self._batch is not None
         if self._told is None:
-            self._told = self.puts.outcomes().where(~F.col("_refused")).persist()
+            self._told = self._batch.cut(self.puts.outcomes().where(~F.col("_refused")))
         return self._told
 
     def _bounds(self, flow: Flow, spec: VersionedTableSpec) -> Mapping[int, tuple[int, int]] | None:

@@ -53,7 +53,7 @@ class Hold:
         if not self._works:
             return flow.map(lambda frame: frame.select(KEY, VALUE, US, SCOPE, PLACE))
         # Only records move stream time, so without any nothing leaves.
-        self._judged = self._judge(batch, flow.frame).persist()
+        self._judged = batch.cut(self._judge(batch, flow.frame))
         return Flow(self._released)
 
     def marks(self, batch: Batch) -> dict[str, dict[int, int]]:
@@ -73,7 +73,6 @@ class Hold:
     def release(self) -> None:
         """Give the cached batch back."""
         if self._judged is not None:
-            self._judged.unpersist()
             self._judged = None
 
     def _judge(self, batch: Batch, frame: DataFrame) -> DataFrame:

@@ -16,19 +16,7 @@ from streams.reasons import NULL_KEY, NULL_VALUE
 from streams.spark.aggregate_folds import AddingFold, ReplacingFold, StateCodec
 from streams.spark.aggregate_types import BAG, NUMBER, SUM, USER_CODE, bag_type, is_scalar, operand, result_type
 from streams.spark.columns import to_column, with_key
-from streams.spark.flow import (
-    CHANGE,
-    KEY,
-    LATEST,
-    OLD,
-    PLACE,
-    SCOPE,
-    US,
-    VALUE,
-    Flow,
-    has_null_key,
-    struct_fields,
-)
+from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow, has_null_key, struct_fields
 from streams.spark.kernel import OUT, fold_groups, told_rows
 from streams.spark.operator import Batch
 from streams.spark.plain_store import PlainStore
@@ -61,7 +49,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         events = self._of_changes(flow.frame) if self._of_table else self._of_records(batch, flow)
         kind = result_type(self.node.name, self.node.aggregation, self._values(flow.frame))
         results = self._folded(batch, events, kind) if self.is_sequential else self._running(batch, events, kind)
-        kept = self.keep(results) if not flow.is_empty else results
+        kept = batch.cut(results) if not flow.is_empty else results
         told = Flow(kept, {} if flow.is_empty else None)
         changes = self._state.put(batch, told).map(lambda frame: frame.select(*CHANGE))
         return self.stored(batch, changes)

@@ -46,6 +46,18 @@ class Batch:
     versions: dict[str, int] = field(default_factory=dict)
     #: Records put aside, by node and reason; known once they are written.
     rejected: dict[tuple[str, str], int] = field(default_factory=dict)
+    _origins: list[DataFrame] = field(default_factory=list)
+
+    def cut(self, frame: DataFrame) -> DataFrame:
+        """The rows of a frame, computed once, without the plan that made them.
+
+        Steps of a batch build on each other. Were each to carry the plans of all steps before it, Spark would analyse,
+        compare and print them anew for every query; in a plan of several joins most of a small batch went into that.
+        The rows are given back when nothing refers to them any more.
+        """
+        # Tasks still tell metrics of the plan when it is cut off: Spark must not forget it before the batch ends.
+        self._origins.append(frame)
+        return frame.localCheckpoint(eager=False)
 
     def step(self, node: str, name: str) -> Step:
         """The identity of one write of this batch."""
@@ -85,7 +97,6 @@ class Operator(ABC, Generic[N]):
         self.tallied: Mapping[str, int] = {}
         #: Whether a new key never comes from two partitions, so that their scopes stay.
         self.keeps_scopes = False
-        self._cached: list[DataFrame] = []
 
     @abstractmethod
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow | None:
@@ -106,17 +117,8 @@ class Operator(ABC, Generic[N]):
         """Records under a new key, in the one scope that they share from here on."""
         return frame if self.keeps_scopes else in_one_scope(frame)
 
-    def keep(self, frame: DataFrame) -> DataFrame:
-        """Cache a frame that is read more than once in the batch, until :meth:`release`."""
-        kept = frame.persist()
-        self._cached.append(kept)
-        return kept
-
     def release(self) -> None:
         """Give back what was cached for the batch."""
-        for frame in self._cached:
-            frame.unpersist()
-        self._cached.clear()
 
     def tables(self, root: TableRef) -> list[TableRef]:
         """The tables that this node owns."""

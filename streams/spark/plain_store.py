@@ -68,7 +68,7 @@ class PlainStore(TableState):
         """
         self._batch, self._input, self._rows = batch, flow, None
         self._make_ready(batch)
-        return Flow(self._changes, flow.bounds)
+        return Flow(self._changes if flow.is_empty else lambda: batch.cut(self._changes()), flow.bounds)
 
     def rows(self) -> DataFrame:
         return self.dated().where(F.col(VALUE).isNotNull())

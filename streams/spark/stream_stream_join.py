@@ -102,7 +102,7 @@ class StreamStreamJoinOperator(Operator[StreamStreamJoin]):
         for side, flow in zip(sides, inputs, strict=True):
             if not flow.is_empty:
                 self._reject(batch, flow.frame, side)
-        self._told = self.keep(self._fold(batch))
+        self._told = batch.cut(self._fold(batch))
         results = [self._joined(told_rows(self._told, "out", OUT))]
         results += [
             self._joined(self._without_key(frame, side, frames))

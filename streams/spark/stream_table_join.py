@@ -72,7 +72,7 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
         if self.node.kind == "left" and self._hold is None:
             unkeyed = usable.where(has_null_key(frame)).withColumn(REASON, F.lit(NO_MATCH))
             found = found.unionByName(unkeyed, allowMissingColumns=True)
-        self._looked_up = self.keep(found)
+        self._looked_up = batch.cut(found)
         return Flow(self._joined(self._looked_up), stream.bounds if self._hold is None else None)
 
     def tables(self, root: TableRef) -> list[TableRef]:

@@ -56,9 +56,10 @@ class FinalResultsOperator(Operator[Suppress]):
         super().__init__(node)
         self._windows = windows
         self._finals: DataFrame | None = None
+        self._batch: Batch | None = None
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
-        self._finals = None
+        self._batch, self._finals = batch, None
         return Flow(self._final_rows, {} if inputs[0].is_empty else None)
 
     def report(self, batch: Batch) -> NodeReport:
@@ -68,8 +69,9 @@ class FinalResultsOperator(Operator[Suppress]):
         return NodeReport({EMITTED: emitted} if emitted else {}, self._windows.stream_times)
 
     def _final_rows(self) -> DataFrame:
+        assert self._batch is not None
         if self._finals is None:
-            self._finals = self.keep(self._windows.finals())
+            self._finals = self._batch.cut(self._windows.finals())
         return self._finals
 
 
@@ -147,7 +149,7 @@ class SuppressOperator(Operator[Suppress]):
         self._make_ready(batch)
         works = not inputs[0].is_empty or self._is_due(batch) or self.node.name in batch.drains
         if works:
-            self._told = self.keep(self._fold(batch, inputs[0]))
+            self._told = self._batch.cut(self._fold(batch, inputs[0]))
             flow = Flow(told_rows(self._told, "out", OUT).select(*CHANGE))
         else:
             flow = Flow(self._nothing(inputs[0].frame), {})

@@ -94,8 +94,8 @@ class TableTableJoinOperator(StoringOperator[TableTableJoin]):
         self._inputs = [flow for flow in inputs if not flow.is_empty]
         sides = [self._results(flow.frame, side) for side, flow in enumerate(inputs) if not flow.is_empty]
         if not sides:
-            sides = [self._results(inputs[0].frame, 0)]
-        return self.stored(batch, Flow(reduce(DataFrame.unionByName, sides), None if self._inputs else {}))
+            return self.stored(batch, Flow(self._results(inputs[0].frame, 0), {}))
+        return self.stored(batch, Flow(batch.cut(reduce(DataFrame.unionByName, sides))))
 
     def tally(self) -> DataFrame | None:
         if not self._inputs:

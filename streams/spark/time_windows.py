@@ -73,7 +73,8 @@ class TimeWindowsOperator(WindowStoreOperator):
 
     def _take(self, records: DataFrame, flow: Flow) -> None:
         self._records = records
-        self._assigned = self.keep(self._without_idle(self._assign(records, flow)))
+        assigned = self._without_idle(self._assign(records, flow))
+        self._assigned = assigned if flow.is_empty else self.batch.cut(assigned)
         # Once per window, which is no matter: their times and places are read.
         self._records = self._assigned.select(*records.columns)
 

@@ -102,7 +102,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         if flow.is_empty:
             self._survey = Survey(stream_times=self.times_before())
         self._make_ready(batch)
-        return Flow(self.changes, {} if flow.is_empty else None)
+        return Flow(self.changes, {}) if flow.is_empty else Flow(lambda: batch.cut(self.changes()))
 
     @property
     def survey(self) -> Survey:
@@ -131,10 +131,15 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         if self.survey.accepted:
             batch.commit(self.tables(batch.root)[0], self._replace_open, self.node.name, "main")
 
+    @property
+    def batch(self) -> Batch:
+        """The batch at hand."""
+        assert self._batch is not None
+        return self._batch
+
     def times_before(self) -> dict[int, int]:
         """Stream time per scope before the batch."""
-        assert self._batch is not None
-        return dict(self._batch.times_of(self.node.name))
+        return dict(self.batch.times_of(self.node.name))
 
     def finals(self) -> DataFrame:
         """The windows that become final in this batch, as a flow; placed at the record that closes them."""
@@ -185,9 +190,8 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
     def stored(self, rows: DataFrame | None = None) -> DataFrame:
         """Stored windows as state: the open ones before the batch, unless told otherwise."""
-        assert self._batch is not None
         if rows is None:
-            rows = read_table(self._batch.session, self.tables(self._batch.root)[0]).where(F.col(OPEN))
+            rows = read_table(self.batch.session, self.tables(self.batch.root)[0]).where(F.col(OPEN))
         return rows.select(
             F.struct(*struct_fields(self.records(), KEY)).alias(KEY),
             F.unix_micros(START).alias(START_US),
@@ -199,15 +203,13 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
     def closed_windows(self) -> DataFrame | None:
         """The windows that the wall clock has closed."""
-        assert self._batch is not None
         if self.closed_by_clock is None:
             return None
-        return self.closed_by_clock(self._batch, struct_fields(self.records(), KEY))
+        return self.closed_by_clock(self.batch, struct_fields(self.records(), KEY))
 
     def stored_ever(self) -> DataFrame:
         """Every stored window, closed ones too, before the batch."""
-        assert self._batch is not None
-        return self.stored(read_table(self._batch.session, self.tables(self._batch.root)[0]))
+        return self.stored(read_table(self.batch.session, self.tables(self.batch.root)[0]))
 
     def stream_time(self, frame: DataFrame) -> Column:
         """Stream time after each record."""

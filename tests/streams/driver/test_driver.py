@@ -125,6 +125,16 @@ def test_a_record_goes_down_each_branch_to_its_end_before_the_next() -> None:
     assert (values(driver, "a"), values(driver, "b"), values(driver, "c")) == ([2], [1], [])
 
 
+def test_a_topic_that_is_read_as_stream_and_as_table_changes_the_table_first() -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("events")
+    stream.join(builder.table("events"), lambda left, right: {"v": right.value}).to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    for value in (1, 2):
+        driver.pipe_input("events", "k", value, 5)
+    assert values(driver) == [1, 2]
+
+
 def test_reading_a_sink_takes_what_is_there() -> None:
     driver = passing_through()
     driver.pipe_input("events", "k", 1, 1)

@@ -16,9 +16,6 @@ from streams.spark import StreamingApplication
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
 
-# Minutes for a few rows: left to `make test-all` until it is known why.
-pytestmark = pytest.mark.slow
-
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
 _KINDS: tuple[JoinKind, ...] = ("inner", "outer")
 _COUNT = 60

@@ -28,7 +28,6 @@ def _differences(spark: SparkSession, folder: Path, seeds: list[int], batches: i
     return {sink: (got[sink], rows) for sink, rows in wanted.items() if got[sink] != rows}
 
 
-@pytest.mark.slow
 @pytest.mark.rule("R127", "R132", "R167", "R168", "R169")
 def test_random_plans_give_the_same_on_both_engines(spark: SparkSession, tmp_path: Path) -> None:
     assert _differences(spark, tmp_path, list(range(_PLANS_IN_CI)), batches=2) == {}

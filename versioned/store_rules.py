@@ -112,6 +112,18 @@ class VersionedStore:
         ends_us = chain.put(ts_us, value)
         return LATEST if ends_us is None else ends_us
 
+    def restore(self, key: Hashable, value: Any, ts_us: int, partition: int = 0) -> None:
+        """Put back a version that was stored before; it is never refused and only moves a key's own stream time."""
+        scope = self._scope_of(key, partition)
+        self._chains.setdefault(key, _Chain(scope)).put(ts_us, value)
+        if self._scope == "key":
+            self.observe(ts_us, key=key)
+
+    def observe(self, ts_us: int, partition: int = 0, key: Hashable = None) -> None:
+        """Move stream time forward, as a record of that time would."""
+        scope = self._scope_of(key, partition)
+        self._observed_us[scope] = max(ts_us, self._observed_us.get(scope, ts_us))
+
     def delete(self, key: Hashable, ts_us: int, partition: int = 0) -> Version | None:
         """Put a tombstone and return the version that was valid at ``ts_us`` before it, if any (R185).
 

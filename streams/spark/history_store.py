@@ -31,7 +31,9 @@ from streams.spark.flow import (
 from streams.spark.lookup import lookup_versioned
 from streams.spark.operator import Batch
 from streams.spark.plain_store import LAST_US
+from streams.spark.repeated_tombstones import without_repeated_tombstones
 from streams.spark.table_state import TableState, check_apart, latest_at_place
+from versioned import put_frames
 from versioned.commit import is_missing
 from versioned.durations import duration
 from versioned.identifiers import TableRef, quote
@@ -49,12 +51,14 @@ class HistoryStore(TableState):
         node: The operator whose table it is.
         table: Its table's name.
         materialized: Retention, grace and the rest of its contract.
+        drops_repeats: Whether tombstones that follow a tombstone are left out (R160).
     """
 
-    def __init__(self, node: str, table: str, materialized: Materialized) -> None:
+    def __init__(self, node: str, table: str, materialized: Materialized, *, drops_repeats: bool = False) -> None:
         self._node = node
         self._table_name = table
         self._materialized = materialized
+        self._drops_repeats = drops_repeats
         self._table: VersionedTable | None = None
         self._puts: PutBatch | None = None
         self._told: DataFrame | None = None
@@ -88,13 +92,17 @@ class HistoryStore(TableState):
         """
         self._is_empty = flow.is_empty
         spec = self._opened(batch, flow.frame).spec
-        records = flat_keys(flow.frame.select(KEY, VALUE, US, SCOPE, PLACE))
+        target, times = self.target(batch.root), batch.times_of(self._node)
+        records = flow.frame.select(KEY, VALUE, US, SCOPE, PLACE)
         records = records.withColumn(US, floor_to_resolution(F.col(US), spec))
         if spec.time_scope != "partition":
             records = records.withColumn(SCOPE, F.lit(0))
-        times = batch.times_of(self._node)
+        if self._drops_repeats and not flow.is_empty:
+            rows = read_table(batch.session, target).where(F.col(CURRENT))
+            latest = struct_keys(put_frames.versions(rows, spec), spec.keys).select(KEY, VALUE, US)
+            records = batch.cut(without_repeated_tombstones(records, latest, spec, times))
         self._batch = batch
-        self._puts = PutBatch(self.target(batch.root), spec, records, times, self._bounds(flow, spec))
+        self._puts = PutBatch(target, spec, flat_keys(records), times, self._bounds(flow, spec))
         return Flow(self._changes, flow.bounds)
 
     def rows(self) -> DataFrame:

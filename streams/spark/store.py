@@ -21,11 +21,17 @@ def table_name(node: Node) -> str:
     return (materialized.name if materialized is not None else None) or node.name
 
 
-def store_of(node: Node, materialized: Materialized | None) -> Store:
-    """The store that a table asks for, under its store's or its node's name; a plain one if it asks for none."""
+def store_of(node: Node, materialized: Materialized | None, *, drops_repeats: bool = False) -> Store:
+    """The store that a table asks for, under its store's or its node's name; a plain one if it asks for none.
+
+    Args:
+        node: The operator.
+        materialized: What it asks for.
+        drops_repeats: Whether a versioned store leaves out tombstones that follow a tombstone.
+    """
     if materialized is None or not materialized.is_versioned:
         return PlainStore(node.name, table_name(node))
-    return HistoryStore(node.name, table_name(node), materialized)
+    return HistoryStore(node.name, table_name(node), materialized, drops_repeats=drops_repeats)
 
 
 class StoringOperator(Operator[N]):

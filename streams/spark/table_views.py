@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from streams.nodes import TableFilter, TableMapValues
 from streams.spark.columns import to_column
 from streams.spark.flow import KEY, OLD, VALUE, Flow
+from streams.spark.history_store import HistoryStore
 from streams.spark.operator import Batch
 from streams.spark.store import StoringOperator, store_of
 from streams.spark.table_state import TableState, ViewState
@@ -26,14 +27,16 @@ class TableViewOperator(StoringOperator[TableFilter | TableMapValues]):
     """
 
     def __init__(self, node: TableFilter | TableMapValues, table: TableState, drops: bool) -> None:
-        super().__init__(node, None if node.materialized is None else store_of(node, node.materialized))
+        stored = node.materialized
+        super().__init__(node, None if stored is None else store_of(node, stored, drops_repeats=drops))
         self._drops = drops
         self.state: TableState = self.store or ViewState(table, self._row)
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
-        # A store of its own knows best what was sent before.
+        # A store of its own knows best what was sent before; a versioned one has dropped what it does not take.
         changes = self.stored(batch, inputs[0].map(self._mapped))
-        return changes.map(_without_repeats) if self._drops else changes
+        drops = self._drops and not isinstance(self.store, HistoryStore)
+        return changes.map(_without_repeats) if drops else changes
 
     def _mapped(self, frame: DataFrame) -> DataFrame:
         applied = {name: self._applied(F.col(KEY), F.col(name)) for name in (VALUE, OLD)}

@@ -67,6 +67,21 @@ def test_of_two_records_of_one_key_and_time_the_later_in_the_input_stays(first: 
     assert [(version.value, version.valid_from_us) for version in store] == [(second, 10)]
 
 
+def test_what_was_stored_before_comes_back_without_moving_stream_time() -> None:
+    store = VersionedStore(100)
+    store.restore("k", "a", 500)
+    assert (store.stream_time_us(), store.get("k")) == (None, Version("k", "a", 500, None))
+    store.observe(300)
+    store.observe(200)
+    assert (store.put("k", "late", 199), store.put("k", "in time", 200)) == (REFUSED, 500)
+
+
+def test_a_stream_time_per_key_comes_back_with_its_versions() -> None:
+    store = VersionedStore(100, scope="key")
+    store.restore("k", "a", 500)
+    assert (store.put("k", "late", 399), store.put("other", "b", 1)) == (REFUSED, LATEST)
+
+
 @pytest.mark.rule("R181")
 def test_a_version_is_valid_from_its_start_inclusive_to_the_next_start_exclusive() -> None:
     store = filled(("k", "a", 10), ("k", "b", 20))

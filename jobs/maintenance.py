@@ -12,6 +12,7 @@ from pydantic import Field
 from pyspark.sql import SparkSession
 
 from jobs.strict import DurationSetting, Flag, Names, Strict, nearest
+from streams.spark.window_upkeep import purge_windows
 from versioned import upkeep
 from versioned.errors import ConfigurationError, NotAVersionedTableError
 from versioned.identifiers import TableRef
@@ -24,7 +25,7 @@ class MaintainSettings(Strict):
     root: str = Field(description="Folder of the tables, below the work folder.")
     tables: Names = ()
     verify: Flag = Field(default=True, description="Check the invariants of versioned tables.")
-    purge: Flag = Field(default=True, description="Delete expired history of versioned tables.")
+    purge: Flag = Field(default=True, description="Delete expired versions, and windows beyond a stated retention.")
     optimize: Flag = Field(default=True, description="Compact the closed history of versioned tables.")
     vacuum: Flag = Field(default=False, description="Remove files that no version within `retain` needs.")
     retain: DurationSetting | None = Field(default=None, description="At least 7 days, which is the default.")
@@ -105,7 +106,7 @@ def _look_after(spark: SparkSession, settings: MaintainSettings, target: str) ->
         rows, broken = report.rows, {rule: count for rule, count in report.broken.items() if count}
     # What is broken is evidence: nothing of it is removed before somebody has looked.
     if not broken:
-        if table is not None and settings.purge and table.purge():
+        if settings.purge and _purged(spark, target, table):
             done.append("purged")
         if table is not None and settings.optimize:
             table.optimize()
@@ -114,3 +115,8 @@ def _look_after(spark: SparkSession, settings: MaintainSettings, target: str) ->
             upkeep.vacuum(spark, TableRef.parse(target), settings.retain)
             done.append("vacuumed")
     return Upkeep(name, table is not None, rows, broken, tuple(done), round(time.monotonic() - started, 1))
+
+
+def _purged(spark: SparkSession, target: str, table: VersionedTable | None) -> bool:
+    done = purge_windows(spark, TableRef.parse(target)) if table is None else table.purge()
+    return bool(done)

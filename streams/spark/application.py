@@ -310,7 +310,7 @@ class StreamingApplication:
             shaped[node.name] = batch.cut(valid) if node.topic in arrived else valid
         surveyed = _survey({name: frame for name, frame in shaped.items() if self._topic_of(name) in arrived})
         return {
-            name: self._light(name, batch.session, Flow(frame, _bounds(surveyed.get(name, []))))
+            name: self._light(f"{name}/records", batch.session, Flow(frame, _bounds(surveyed.get(name, []))))
             for name, frame in shaped.items()
         }
 

@@ -40,11 +40,13 @@ from streams.spark.flow import (
 from streams.spark.operator import Batch, Operator
 from streams.spark.store import table_name
 from streams.spark.table_state import TableState, latest_at_place
+from streams.spark.window_upkeep import window_store_properties
 from suppress.window_rules import close_wait_us
 from suppress.windows import SessionWindows, SlidingWindows, Windows
 from versioned.commit import ReplaceWhere, is_missing
+from versioned.durations import duration_us
 from versioned.errors import TopologyError
-from versioned.identifiers import TableRef, check_columns, quote, text_literal
+from versioned.identifiers import TableRef, check_columns, quote
 from versioned.put import read_table
 
 _LOG: Final = logging.getLogger(__name__)
@@ -272,9 +274,10 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         columns += [f"{START} TIMESTAMP", f"{END} TIMESTAMP"]
         columns += [f"{quote(f.name)} {f.dataType.simpleString()}" for f in self.parts().fields]
         columns += [f"{MAX_TS} TIMESTAMP", f"{SCOPE} INT", f"{OPEN} BOOLEAN"]
-        kind = f"TBLPROPERTIES ({text_literal('versioned.kind')} = {text_literal('window_store')})"
+        asked = self.node.materialized.retention if self.node.materialized is not None else None
+        said = window_store_properties(self.node.name, None if asked is None else min(duration_us(asked), 2**61))
         batch.session.sql(
-            f"CREATE TABLE {target.sql} ({', '.join(columns)}) USING DELTA PARTITIONED BY ({quote(OPEN)}) {kind}"
+            f"CREATE TABLE {target.sql} ({', '.join(columns)}) USING DELTA PARTITIONED BY ({quote(OPEN)}) {said}"
         )
 
 

@@ -21,6 +21,8 @@ from versioned.durations import Resolution
 
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
 _TOPICS = ("a", "c")
+_RETENTION = timedelta(milliseconds=200)
+_KINDS = ("history", "history", "store", "store", "ordered_store", "ordered_history")
 _Grow = Callable[[], "KStream | KTable | None"]
 
 
@@ -37,16 +39,40 @@ def random_records(seed: int, count: int) -> list[Input]:
 
 
 def random_topology(seeds: list[int]) -> Topology:
-    """Several random plans side by side, each with operators and stores of its own."""
+    """Several random plans side by side, with operators of their own over the same sources."""
     builder = StreamsBuilder()
+    sources = _Sources(builder)
     for seed in seeds:
-        _Plan(builder, seed).grow()
+        _Plan(sources, seed).grow()
     return builder.build()
 
 
-class _Plan:
-    def __init__(self, builder: StreamsBuilder, seed: int) -> None:
+class _Sources:
+    """Streams and tables of both topics, each made when first asked for: a table costs Spark a second a batch."""
+
+    def __init__(self, builder: StreamsBuilder) -> None:
         self._builder = builder
+        self._streams: dict[str, KStream] = {}
+        self._tables: dict[tuple[str, str], KTable] = {}
+
+    def stream(self, topic: str) -> KStream:
+        if topic not in self._streams:
+            self._streams[topic] = self._builder.stream(topic, name=f"{topic}_stream", **_SOURCE)
+        return self._streams[topic]
+
+    def table(self, topic: str, kind: str) -> KTable:
+        name = f"{topic}_{kind}"
+        stored = Materialized.versioned(_RETENTION, name=name) if "history" in kind else Materialized.key_value(name)
+        reorder = timedelta(milliseconds=40) if "ordered" in kind else None
+        if (topic, kind) not in self._tables:
+            made = self._builder.table(topic, stored, name=f"{name}_table", reorder=reorder, **_SOURCE)
+            self._tables[topic, kind] = made
+        return self._tables[topic, kind]
+
+
+class _Plan:
+    def __init__(self, sources: _Sources, seed: int) -> None:
+        self._sources = sources
         self._seed = seed
         self._chance = random.Random(seed)
         self._names = 0
@@ -57,11 +83,8 @@ class _Plan:
     def grow(self) -> None:
         """Sources, then two to five operators, each with a sink of its own."""
         for topic in _TOPICS:
-            self._streams.append(self._builder.stream(topic, name=self._name("stream"), **_SOURCE))
-            name = self._name("table")
-            reorder = timedelta(milliseconds=40) if self._chance.random() < 0.2 else None
-            table = self._builder.table(topic, self._stored(always=True), name=name, reorder=reorder, **_SOURCE)
-            self._tables.append(table)
+            self._streams.append(self._sources.stream(topic))
+            self._tables.append(self._sources.table(topic, self._chance.choice(_KINDS)))
         for _ in range(self._chance.randint(2, 5)):
             self._add()
 
@@ -203,8 +226,7 @@ class _Plan:
     def _stored(self, *, always: bool = False) -> Materialized | None:
         roll = self._chance.random()
         if roll < 0.4:
-            retention = timedelta(milliseconds=200)
-            return Materialized.versioned(retention, name=self._name("history"))
+            return Materialized.versioned(_RETENTION, name=self._name("history"))
         return Materialized.key_value(self._name("store")) if always or roll < 0.6 else None
 
     def _plain(self) -> Materialized | None:

@@ -9,13 +9,16 @@ from both_engines import Input, on_spark
 from pyspark.sql import SparkSession
 from random_plans import random_records
 
-from streams.nodes import Topology
+from streams.nodes import Materialized, Topology
+from streams.spark import StreamingApplication
+from streams.spark.window_upkeep import purge_windows
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
 
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
 _GRACE = timedelta(milliseconds=20)
+_RETENTION = timedelta(milliseconds=100)
 _WINDOWS: dict[str, Windows] = {
     "tumbling": TimeWindows.of_size_and_grace("40 milliseconds", _GRACE),
     "hopping": TimeWindows.of_size_and_grace("40 milliseconds", _GRACE).advance_by("10 milliseconds"),
@@ -30,13 +33,19 @@ def _topology() -> Topology:
     stream = builder.stream("a", name="stream", **_SOURCE)
     for name, windows in _WINDOWS.items():
         stream.group_by_key().windowed_by(windows, late_policy="side_table").count(name=name)
+    stored = Materialized.window_store("short", _RETENTION)
+    stream.group_by_key().windowed_by(_WINDOWS["tumbling"]).count(materialized=stored)
     return builder.build()
 
 
 @pytest.fixture(scope="module")
-def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]]:
+def app(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> StreamingApplication:
+    return on_spark(spark, tmp_path_factory.mktemp("windows"), _topology(), _records(), [20, 60])
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession, app: StreamingApplication) -> dict[str, dict[str, int]]:
     """The ledger's counts, with the rejects of each node beside them."""
-    app = on_spark(spark, tmp_path_factory.mktemp("windows"), _topology(), _records(), [20, 60])
     counts: dict[str, dict[str, int]] = {name: {} for name in _WINDOWS}
     for (row,) in spark.read.format("delta").load(str(app.table("ledger"))).select("counts").collect():
         for full, n in row.items():
@@ -64,3 +73,28 @@ def test_late_records_and_expired_windows_are_counted_apart(told: dict[str, dict
     assert wanted["late"] > 0
     got = (told[name]["late"], told[name]["expired-window-record-drop"], told[name]["aside"])
     assert got == (wanted["late"], wanted["expired"], wanted["late"])
+
+
+def _windows(spark: SparkSession, app: StreamingApplication, table: str) -> list[tuple[int, bool]]:
+    rows = spark.read.format("delta").load(str(app.table(table)))
+    return sorted(tuple(row) for row in rows.selectExpr("unix_millis(windowStart)", "_open").collect())
+
+
+@pytest.mark.rule("R12", "R18")
+def test_upkeep_deletes_windows_from_before_the_retention_of_their_store(
+    spark: SparkSession, app: StreamingApplication
+) -> None:
+    before = _windows(spark, app, "short")
+    horizon = max(record.ms for record in _records()) - 100
+    kept = [(start, is_open) for start, is_open in before if is_open or start >= horizon]
+    assert before != kept
+    assert purge_windows(spark, app.table("short")) is not None
+    assert _windows(spark, app, "short") == kept
+    assert purge_windows(spark, app.table("short")) is None
+
+
+def test_a_window_store_without_a_retention_keeps_every_final_window(
+    spark: SparkSession, app: StreamingApplication
+) -> None:
+    assert any(not is_open for _, is_open in _windows(spark, app, "tumbling"))
+    assert purge_windows(spark, app.table("tumbling")) is None

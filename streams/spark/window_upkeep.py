@@ -1,0 +1,71 @@
+"""Upkeep of window stores: windows whose retention is over are deleted (R12, R18).
+
+A store that was given no retention keeps every final window: a table of a lakehouse only forgets if asked to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from streams.spark.flow import SCOPE, lookup_times
+from versioned.commit import Landed, Merge, commit, newest_own
+from versioned.identifiers import TableRef, quote, text_literal
+from versioned.put import read_table
+
+KIND: Final = "versioned.kind"
+WINDOW_STORE: Final = "window_store"
+_NODE: Final = "versioned.node"
+_RETENTION: Final = "versioned.windowRetentionUs"
+_START, _OPEN = "windowStart", "_open"
+
+
+def window_store_properties(node: str, retention_us: int | None) -> str:
+    """What a window store says of itself, as ``TBLPROPERTIES`` of its creation."""
+    said = {KIND: WINDOW_STORE, _NODE: node} | ({} if retention_us is None else {_RETENTION: str(retention_us)})
+    return f"TBLPROPERTIES ({', '.join(f'{text_literal(k)} = {text_literal(v)}' for k, v in said.items())})"
+
+
+def properties_of(spark: SparkSession, target: TableRef) -> Mapping[str, str]:
+    """The properties of a table."""
+    told: dict[str, str] = spark.sql(f"DESCRIBE DETAIL {target.sql}").select("properties").collect()[0][0]
+    return told
+
+
+def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:
+    """Delete closed windows that began before stream time minus the store's retention; in one commit, if there are any.
+
+    It may run beside the stream: batches replace open windows only.
+
+    Args:
+        spark: The session.
+        target: A table; any other than a window store with a retention is left as it is.
+    """
+    properties = properties_of(spark, target)
+    if properties.get(KIND) != WINDOW_STORE or _RETENTION not in properties:
+        return None
+    newest = newest_own(spark, target, None)
+    if newest is None or not (times := _stream_times(newest.details, properties[_NODE])):
+        return None
+
+    def expired() -> DataFrame:
+        horizon = lookup_times(times) - F.lit(int(properties[_RETENTION]))
+        rows = read_table(spark, target).where(~F.col(_OPEN))
+        return rows.where(F.unix_micros(_START) < horizon).select(SCOPE, _START).distinct()
+
+    if expired().isEmpty():
+        return None
+    same = F.lit(True)
+    for name in (SCOPE, _START):
+        same = same & (F.col(f"t.{quote(name)}") == F.col(f"s.{quote(name)}"))
+    gone = ~F.col(f"t.{quote(_OPEN)}") & same
+    return commit(target, lambda: Merge(expired(), gone, lambda merge: merge.whenMatchedDelete()), None, newest.details)
+
+
+def _stream_times(details: Mapping[str, Any], node: str) -> dict[int, int]:
+    """Stream time per scope after the newest batch, as its commit told."""
+    told = details.get("report", {}).get(node, {}).get("times", {})
+    return {int(scope): us for scope, us in told.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from both_engines import Input
 
@@ -23,6 +23,7 @@ _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
 _TOPICS = ("a", "c")
 _RETENTION = timedelta(milliseconds=200)
 _KINDS = ("history", "history", "store", "store", "ordered_store", "ordered_history")
+_Parent = TypeVar("_Parent", KStream, KTable)
 _Grow = Callable[[], "KStream | KTable | None"]
 
 
@@ -79,16 +80,19 @@ class _Plan:
         self._streams: list[KStream] = []
         self._tables: list[KTable] = []
         self._windowed: list[KTable] = []
+        self._taken: list[KStream | KTable] = []
 
     def grow(self) -> None:
-        """Sources, then two to five operators, each with a sink of its own."""
+        """Sources, then two to five operators; a sink for each whose result no other takes."""
         for topic in _TOPICS:
             self._streams.append(self._sources.stream(topic))
             self._tables.append(self._sources.table(topic, self._chance.choice(_KINDS)))
-        for _ in range(self._chance.randint(2, 5)):
-            self._add()
+        made = [self._add() for _ in range(self._chance.randint(2, 5))]
+        for result in made:
+            if result is not None and result not in self._taken:
+                result.to_changelog(self._name("out"))
 
-    def _add(self) -> None:
+    def _add(self) -> KStream | KTable | None:
         of_streams: list[_Grow] = [
             self._stateless,
             self._rekey,
@@ -107,41 +111,44 @@ class _Plan:
         ]
         choices = [*of_streams, *of_tables, self._windows, self._final]
         made = self._chance.choice(choices)()
-        if made is None:
-            return
         if isinstance(made, KStream):
             self._streams.append(made)
-        made.to_changelog(self._name("out"))
+        return made
+
+    def _pick(self, parents: list[_Parent]) -> _Parent:
+        picked = self._chance.choice(parents)
+        self._taken.append(picked)
+        return picked
 
     def _stateless(self) -> KStream:
-        stream = self._chance.choice(self._streams)
+        stream = self._pick(self._streams)
         if self._chance.random() < 0.5:
             return stream.filter(lambda value: value.v > "b", name=self._name("filter"))
         return stream.map_values(lambda value: {"v": upper(value.v)}, name=self._name("map"))
 
     def _rekey(self) -> KStream:
-        stream = self._chance.choice(self._streams)
+        stream = self._pick(self._streams)
         return stream.select_key(lambda value: {"k": substring(value.v, 1, 1)}, name=self._name("rekey"))
 
     def _to_table(self) -> KTable:
-        stream = self._chance.choice(self._streams)
+        stream = self._pick(self._streams)
         return self._known(stream.to_table(self._stored(always=True), name=self._name("to_table")))
 
     def _stream_table(self) -> KStream:
-        stream, table = self._chance.choice(self._streams), self._chance.choice(self._tables)
+        stream, table = self._pick(self._streams), self._pick(self._tables)
         join = self._chance.choice((stream.join, stream.left_join))
         waits = table.is_versioned and join == stream.join and self._chance.random() < 0.5
         joined = Joined.with_grace_period(timedelta(milliseconds=30)) if waits else Joined()
         return join(table, _pair, joined=joined, name=self._name("stream_table"))
 
     def _stream_stream(self) -> KStream:
-        left, right = (self._chance.choice(self._streams) for _ in range(2))
+        left, right = (self._pick(self._streams) for _ in range(2))
         windows = JoinWindows(*(self._chance.choice((0, 10_000, 30_000)) for _ in range(3)))
         join = self._chance.choice((left.join, left.left_join, left.outer_join))
         return join(right, _pair, windows=windows, name=self._name("stream_stream"))
 
     def _view(self) -> KTable:
-        table, stored = self._chance.choice(self._tables), self._stored()
+        table, stored = self._pick(self._tables), self._stored()
         if self._chance.random() < 0.5:
             made = table.filter(lambda value: value.v > "b", materialized=stored, name=self._name("table_filter"))
         else:
@@ -150,18 +157,18 @@ class _Plan:
         return self._known(made)
 
     def _join(self) -> KTable:
-        left, right = (self._chance.choice(self._tables) for _ in range(2))
+        left, right = (self._pick(self._tables) for _ in range(2))
         join = self._chance.choice((left.join, left.left_join, left.outer_join))
         return self._known(join(right, _pair, materialized=self._plain(), name=self._name("join")))
 
     def _foreign(self) -> KTable:
-        left, right = (self._chance.choice(self._tables) for _ in range(2))
+        left, right = (self._pick(self._tables) for _ in range(2))
         join = self._chance.choice((left.join, left.left_join))
         foreign = lambda value: substring(value.v, 1, 1)  # noqa: E731
         return self._known(join(right, _pair, foreign_key=foreign, name=self._name("foreign")))
 
     def _aggregate(self) -> KTable:
-        table = self._chance.choice(self._tables)
+        table = self._pick(self._tables)
         grouped = table.group_by(lambda value: substring(value.v, 1, 1))
         name, kind = self._name("aggregate"), self._chance.choice(("count", "sum", "avg", "min", "reduce"))
         if kind == "count":
@@ -177,7 +184,7 @@ class _Plan:
         tables = [table for table in self._tables if not table.is_versioned]
         if not tables:
             return None
-        table, wait = self._chance.choice(tables), timedelta(milliseconds=self._chance.choice((0, 30, 100)))
+        table, wait = self._pick(tables), timedelta(milliseconds=self._chance.choice((0, 30, 100)))
         buffer = self._chance.choice(
             (
                 BufferConfig.unbounded(),
@@ -188,7 +195,7 @@ class _Plan:
         return table.suppress(Suppressed.until_time_limit(wait, buffer), name=self._name("limit"))
 
     def _windows(self) -> KTable:
-        stream = self._chance.choice(self._streams)
+        stream = self._pick(self._streams)
         size, grace = timedelta(milliseconds=40), timedelta(milliseconds=self._chance.choice((0, 20, 60)))
         kinds: tuple[Windows, ...] = (
             TimeWindows.of_size_and_grace(size, grace),
@@ -211,7 +218,7 @@ class _Plan:
     def _final(self) -> KTable | None:
         if not self._windowed:
             return None
-        table = self._chance.choice(self._windowed)
+        table = self._pick(self._windowed)
         if self._chance.random() < 0.3:
             limit = Suppressed.until_time_limit(timedelta(milliseconds=30), BufferConfig.max_records(3))
             return table.suppress(limit, name=self._name("window_limit"))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import pairwise
 from typing import Final
 
 from streams.describe import what_it_is
 from streams.nodes import GlobalTableSource, Node, Output, StreamSource, TableSource, Topology
 from streams.plan_checks import is_versioned, windowed_ancestor
+from versioned.drawing import Picture
+from versioned.svg import xml_text
 
 _BOX: Final = 216
 _GAP_X: Final = 64
@@ -32,6 +33,10 @@ _COLOURS: Final = {
     "windowed table": ("#f3e8fd", "#8430ce"),
     "sink": ("#ffffff", "#202124"),
 }
+_ARROW_HEAD: Final = (
+    '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+    '<path d="M0 0 L8 4 L0 8 z" fill="#5f6368"/></marker>'
+)
 
 
 @dataclass(frozen=True)
@@ -62,21 +67,27 @@ def to_svg(topology: Topology) -> str:
         >>> to_svg(Topology((StreamSource("clicks", topic="clicks"),))).startswith("<svg")
         True
     """
+    return topology_picture(topology).to_svg()
+
+
+def topology_picture(topology: Topology) -> Picture:
+    """The same graph as a picture, which notebooks show and which can be saved as a page; its table tells the nodes.
+
+    Example:
+        >>> topology_picture(Topology((StreamSource("clicks", topic="clicks"),))).rows[0][0]
+        'clicks'
+    """
     boxes = _layout(topology)
     width = max(max((box.x for box in boxes.values()), default=0) + _BOX + _MARGIN, 5 * 150 + 2 * _MARGIN)
     height = max((box.y + box.height for box in boxes.values()), default=0) + _MARGIN + _LEGEND
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-        'role="img" aria-label="Topology" font-family="system-ui, Helvetica, Arial, sans-serif">',
-        '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
-        '<path d="M0 0 L8 4 L0 8 z" fill="#5f6368"/></marker></defs>',
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-    ]
-    parts += [
         _edge([boxes[stop] for stop in _stops(node, parent, boxes)]) for node in topology for parent in node.parents
     ]
     parts += [_drawn(node, boxes[node]) for node in topology]
-    return "\n".join([*parts, *_legend(height - _MARGIN), "</svg>"]) + "\n"
+    nodes = tuple((node.name, role_of(node), ", ".join(what_it_is(node))) for node in topology)
+    return Picture(
+        "Topology", width, height, (*parts, *_legend(height - _MARGIN)), (_ARROW_HEAD,), ("node", "role", "what"), nodes
+    )
 
 
 def role_of(node: Node) -> str:
@@ -169,14 +180,14 @@ def _drawn(node: Node, box: _Box) -> str:
     name = node.name if len(node.name) <= 28 else node.name[:27] + "…"
     texts = "".join(
         f'<text x="{box.x + 10}" y="{box.y + _TITLE + 12 + _LINE * number}" font-size="11.5" fill="#3c4043">'
-        f"{escape(line)}</text>"
+        f"{xml_text(line)}</text>"
         for number, line in enumerate(box.lines)
     )
     return (
-        f"<g><title>{escape(node.name)}: {escape(', '.join(what_it_is(node)))}</title>"
+        f"<g><title>{xml_text(node.name)}: {xml_text(', '.join(what_it_is(node)))}</title>"
         f'<rect x="{box.x}" y="{box.y}" width="{_BOX}" height="{box.height}" rx="6" fill="{fill}" stroke="{border}" '
         f'stroke-width="1.5"/><text x="{box.x + 10}" y="{box.y + 19}" font-size="13" font-weight="600" fill="#202124">'
-        f"{escape(name)}</text>{texts}</g>"
+        f"{xml_text(name)}</text>{texts}</g>"
     )
 
 

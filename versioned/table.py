@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from versioned import put_frames, upkeep
 from versioned.commit import history, is_missing, own_details
+from versioned.drawing import Picture
 from versioned.durations import Duration, Resolution, instant, instant_us
 from versioned.errors import ConfigurationError, SchemaError
 from versioned.identifiers import TableRef, quote
@@ -23,9 +24,10 @@ from versioned.lookup_frames import (
     lookup_frame,
     reachable,
 )
+from versioned.pictures import version_timeline
 from versioned.put import PutBatch, PutCounts, read_table
 from versioned.schema import check_keys, check_schema, constraint_statement, create_statement
-from versioned.spec import TimeScope, VersionedTableSpec
+from versioned.spec import DELETED, TimeScope, VersionedTableSpec
 from versioned.sql import register_sql
 from versioned.verify import VerificationReport, verify_frame
 
@@ -259,6 +261,27 @@ class VersionedTable:
     ) -> DataFrame:
         """The versions of some keys (or of all), in order of validFrom; bounds as in :meth:`between`."""
         return history_frame(self.between(start, end), self._spec, keys, ascending)
+
+    def timeline(self, keys: DataFrame, *, title: str | None = None) -> Picture:
+        """The versions of some keys as a picture, tombstones included; a notebook shows it as it is.
+
+        Args:
+            keys: Has the key columns; meant for tens of keys, whose rows are collected.
+            title: What is written above; the table's name if not given.
+        """
+        names, spec = list(self._spec.keys), self._spec
+        rows = self.rows().join(keys.select(*names).distinct(), names, "left_semi")
+        bounds = (F.unix_micros(name).alias(name) for name in (spec.valid_from, spec.valid_to))
+        # As microseconds: a collected timestamp would be in the time zone of this process.
+        told = rows.select(*names, *spec.values, *bounds, DELETED).orderBy(*names, spec.valid_from).collect()
+        return version_timeline(
+            told,
+            keys=names,
+            values=spec.values,
+            valid_from=spec.valid_from,
+            valid_to=spec.valid_to,
+            title=title or self._target.short_name,
+        )
 
     def lookup(self, frame: DataFrame, at: str, how: How = "left") -> DataFrame:
         """Each row with the version of its key that was valid at its instant: the as-of join.

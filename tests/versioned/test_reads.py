@@ -209,3 +209,12 @@ def test_with_a_stream_time_per_key_a_lookup_expires_by_its_own_keys_time(
         ("slow", 9, None, "NO_MATCH"),
         ("slow", 15, "p", None),
     ]
+
+
+def test_a_timeline_has_each_version_of_the_keys_asked_for_and_their_tombstones(
+    spark: SparkSession, table: VersionedTable
+) -> None:
+    picture = table.timeline(spark.createDataFrame([("a",)], "k STRING"))
+    starts = [int(row[2][14:16]) * 60 + int(row[2][17:19]) for row in picture.rows]
+    assert [(row[0], row[1]) for row in picture.rows] == [("a", "x"), ("a", "y"), ("a", "(deleted)"), ("a", "z")]
+    assert starts == [10, 20, 30, 1000]

@@ -1,0 +1,123 @@
+"""Versions of keys as a picture: each key a lane, each version a bar along valid time. Pure."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from versioned.drawing import Picture, headline
+from versioned.errors import ConfigurationError
+from versioned.lane_parts import FADE, KEY_SIZE, LANE, MARGIN, TOP, Sheet, fades, ground, lane_parts
+from versioned.lanes import Columns, Lane, Span, lanes_of
+from versioned.svg import text_width
+from versioned.time_axis import TimeAxis, given_us, instant_text
+
+_BOTTOM: Final = 52
+_LONGEST_KEY: Final = 200
+#: Half of the words of a tick at the left end of the axis must find room.
+_SHORTEST_KEY: Final = 24
+
+
+def version_timeline(
+    rows: Iterable[Any],
+    *,
+    keys: str | Sequence[str],
+    values: str | Sequence[str] | None = None,
+    valid_from: str = "validFrom",
+    valid_to: str = "validTo",
+    deleted: str = "deleted",
+    start: Any = None,
+    end: Any = None,
+    title: str = "Versions",
+    width: int = 1000,
+    most_keys: int = 100,
+) -> Picture:
+    """Draw the versions of some keys over valid time.
+
+    Bars are versions with their values; a dashed line is time in which a key has no value (a tombstone, or rows that
+    are not there); what fades away to the right is still valid. Pointing at something tells its exact bounds.
+
+    Args:
+        rows: What ``VersionedTable.history(...)`` or ``rows()`` collects, or mappings alike. Instants are datetimes
+            (without zone: UTC) or microseconds since 1970. Spark collects timestamps without zone, in the time zone of
+            this process: where that is not UTC, set ``TZ=UTC`` or select ``unix_micros(...)``.
+        keys: The key columns.
+        values: The columns to show; None = all others.
+        valid_from: The column of inclusive starts.
+        valid_to: The column of exclusive ends; null = open.
+        deleted: The column that is true for tombstones; rows without it are none.
+        start: The first instant to draw; None = the earliest of the rows.
+        end: The last one; None = the latest of the rows.
+        title: What is written above.
+        width: Of the picture, in pixels; at least 480.
+        most_keys: So many keys are drawn; the picture says how many are not.
+
+    Returns:
+        The picture; its table has every row, drawn or not.
+
+    Raises:
+        ConfigurationError: the end is before the start, or the picture too narrow.
+        SchemaError: a row lacks a column.
+        RecordError: a start is null, or an instant is none.
+        InvariantError: versions of a key overlap, or one ends before it begins.
+
+    Example:
+        >>> old = {"item": "tea", "price": 10.0, "validFrom": 0, "validTo": 5_000_000}
+        >>> new = {"item": "tea", "price": 12.0, "validFrom": 5_000_000, "validTo": None}
+        >>> version_timeline([old, new], keys="item").rows[1]
+        ('tea', '12.0', '1970-01-01 00:00:05 UTC', 'open')
+    """
+    columns = Columns(_names(keys), None if values is None else _names(values), valid_from, valid_to, deleted)
+    lanes = lanes_of(rows, columns)
+    sheet = _sheet(lanes[:most_keys], given_us(start, "start"), given_us(end, "end"), width)
+    hidden = len(lanes) - most_keys
+    parts = [*headline(title, _small_print(lanes, hidden)), *(ground(sheet) if lanes else ())]
+    for place, lane in enumerate(lanes[:most_keys]):
+        parts += lane_parts(lane, place, sheet, columns)
+    table = tuple((*lane.names, *_cells(span)) for lane in lanes for span in lane.spans if span.is_stored)
+    names = (*columns.keys, "value", valid_from, valid_to)
+    return Picture(title, width, int(sheet.bottom) + _BOTTOM, tuple(parts), fades(sheet), names, table)
+
+
+def _names(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _sheet(lanes: Sequence[Lane], start_us: int | None, end_us: int | None, width: int) -> Sheet:
+    told = [us for lane in lanes for span in lane.spans for us in (span.from_us, span.to_us) if us is not None]
+    first_us = min(told, default=0) if start_us is None else start_us
+    last_us = max(told, default=first_us) if end_us is None else end_us
+    if (start_us is not None or end_us is not None) and last_us < first_us:
+        raise ConfigurationError(f"{instant_text(last_us)} is before {instant_text(first_us)}. Swap start and end.")
+    if width < 480:
+        raise ConfigurationError(f"width is {width}. Lanes with their keys need 480 pixels or more.")
+    keys_width = min(max((text_width(lane.key, KEY_SIZE) for lane in lanes), default=0), _LONGEST_KEY)
+    labels = dict.fromkeys(span.label for lane in lanes for span in lane.spans if span.values is not None)
+    # A page may hold several pictures, and an id counts for all of it: it is made from what is drawn.
+    mark = f"f{zlib.crc32(repr((lanes, first_us, last_us, width)).encode('utf-8', 'replace')):08x}"
+    axis = TimeAxis(first_us, last_us, MARGIN + max(keys_width, _SHORTEST_KEY) + 14, width - MARGIN - FADE)
+    colours = {label: n for n, label in enumerate(labels)}
+    return Sheet(axis, TOP + max(len(lanes), 1) * LANE, colours, keys_width, mark)
+
+
+def _small_print(lanes: Sequence[Lane], hidden: int) -> list[str]:
+    versions = sum(span.values is not None for lane in lanes for span in lane.spans)
+    if not versions:
+        return ["no versions"]
+    told = [
+        _counted(len(lanes), "key"),
+        _counted(versions, "version"),
+        "dashed: no value",
+        "fading: still valid",
+        "UTC",
+    ]
+    return [*told, f"{hidden} more keys are not drawn"] if hidden > 0 else told
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def _cells(span: Span) -> tuple[str, str, str]:
+    return (span.label if span.values is not None else "(deleted)", instant_text(span.from_us), span.until)

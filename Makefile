@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 WORK ?= .quickstart
 .DEFAULT_GOAL := help
 
-.PHONY: help setup quickstart ask test test-all lint clean java
+.PHONY: help setup quickstart ask test test-all lint docs clean java
 
 help: ## what one can do
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -42,6 +42,10 @@ lint: $(VENV)/.installed ## style, types and layers
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
+
+docs: $(VENV)/.installed ## the documentation as a site in build/site
+	$(PY) -m pip install --quiet -e ".[docs]"
+	$(VENV)/bin/mkdocs build --strict
 
 clean: ## remove what the targets made, but for the virtual environment and the jars
 	rm -rf $(WORK) build dist spark-warehouse metastore_db derby.log

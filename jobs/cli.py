@@ -17,6 +17,7 @@ from jobs.cli_shared import (
     AsJson,
     Config,
     DryRunFlag,
+    NewEpoch,
     Sets,
     Work,
     commands,
@@ -43,7 +44,12 @@ app.add_typer(table, name="table")
 
 @app.command()
 def run(
-    config: Config, work: Work = Path(), sets: Sets = None, dry_run: DryRunFlag = False, json: AsJson = False
+    config: Config,
+    work: Work = Path(),
+    sets: Sets = None,
+    new_epoch: NewEpoch = False,
+    dry_run: DryRunFlag = False,
+    json: AsJson = False,
 ) -> None:
     """Run an application from its settings; with --json, a line per batch and one about the tables."""
     settings = load(config, None, sets_of(sets))
@@ -54,7 +60,7 @@ def run(
         found = tried(settings, plan, work)
         echo_json(found.to_json()) if json else typer.echo(str(found))
         return
-    _run(settings, plan, work, json)
+    _run(settings, plan, work, new_epoch, json)
 
 
 @app.command()
@@ -96,7 +102,20 @@ def maintain(
         raise typer.Exit(BAD_DATA)
 
 
-def _run(settings: JobSettings, plan: Topology, work: Path, json: bool) -> None:
+@app.command()
+def doctor(config: Config, work: Work = Path(), sets: Sets = None, json: AsJson = False) -> None:
+    """Check an application's ledger, checkpoint and tables, and say what to do; code 3 if something is wrong."""
+    settings = load(config, None, sets_of(sets))
+    plan_of(settings)  # before Spark starts: what is wrong is told at once
+    from jobs.diagnosis import diagnosed
+
+    found = diagnosed(quiet_session("doctor"), settings, work)
+    echo_json(found.to_json()) if json else typer.echo(str(found))
+    if not found.is_healthy:
+        raise typer.Exit(BAD_DATA)
+
+
+def _run(settings: JobSettings, plan: Topology, work: Path, new_epoch: bool, json: bool) -> None:
     from jobs.progress import HEADER, batch_line, tables_of
     from jobs.run import application, told
 
@@ -110,7 +129,9 @@ def _run(settings: JobSettings, plan: Topology, work: Path, json: bool) -> None:
             done = f"{len(reports)} batches, {sum(past.records for past in reports):,} records"
             shown.update(bar, description=done)
 
-        app = application(quiet_session(settings.application), settings, plan, work.resolve(), show)
+        app = application(
+            quiet_session(settings.application), settings, plan, work.resolve(), show, new_epoch=new_epoch
+        )
         if not json:
             typer.echo(HEADER)
         app.run(settings.trigger)

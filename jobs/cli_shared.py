@@ -29,6 +29,15 @@ Sets = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 DryRunFlag = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
 
+NewEpoch = Annotated[
+    bool,
+    typer.Option(
+        "--new-epoch",
+        help="Shut out every older driver and read the sources from their starting offsets, with the tables as they "
+        "are: for a checkpoint that is lost. Only for one start.",
+    ),
+]
+
 
 class Commands(TyperGroup):
     """Commands that end with the project's exit codes when something expected goes wrong."""

@@ -9,12 +9,23 @@ Names are KIP-328's with underscores, since Prometheus takes no dashes; ``metric
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Callable
 from pathlib import Path
-
-from prometheus_client import CollectorRegistry, Gauge, start_http_server, write_to_textfile
+from typing import Final
 
 from streams.spark import BatchReport
+from versioned.errors import ConfigurationError
+
+try:
+    from prometheus_client import CollectorRegistry, Gauge, start_http_server, write_to_textfile
+except ImportError as missing:
+    raise ConfigurationError(
+        "Prometheus' client is not installed. Run: pip install 'delta-versioned[metrics]'"
+    ) from missing
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 class PrometheusExporter:
@@ -51,6 +62,24 @@ class PrometheusExporter:
             told = _plain(name) if "session_state_id" not in labels else f"{_plain(name)}_session"
             self._gauges[key] = Gauge(told, f"{name} (KIP-328)", labels, registry=self.registry)
         return self._gauges[key]
+
+
+def into_textfile(path: Path) -> Callable[[BatchReport], None]:
+    """What writes the metrics of each batch into a text file; a folder that is missing is made.
+
+    That the file cannot be written is no reason to stop a stream whose batch has landed: it is a line in the log.
+    """
+    exporter = PrometheusExporter()
+
+    def write(report: BatchReport) -> None:
+        exporter.observe(report)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            exporter.write_textfile(path)
+        except OSError as error:
+            _LOG.warning("the metrics were not written to %s: %s", path, error)
+
+    return write
 
 
 def _plain(name: str) -> str:

@@ -15,6 +15,7 @@ from jobs.job_plan import picture_of, plan_of
 from jobs.progress import HEADER, batch_line, summary, tables_of
 from jobs.session import build_session
 from jobs.settings import JobSettings, SourceSettings, load
+from jobs.strict import at
 from streams.nodes import Topology
 from streams.spark import BatchReport, SparkSource, StreamingApplication
 
@@ -27,6 +28,8 @@ def application(
     plan: Topology,
     work: Path,
     on_batch: Callable[[BatchReport], None] | None = None,
+    *,
+    new_epoch: bool = False,
 ) -> StreamingApplication:
     """The application that the settings describe; paths are below the work folder."""
     sources = {topic: _source(source, work) for topic, source in settings.sources.items()}
@@ -38,11 +41,13 @@ def application(
         sources,
         order=settings.order,
         max_future_skew=settings.max_future_skew,
-        on_batch=on_batch,
+        metrics_level=settings.metrics.level,
+        new_epoch=new_epoch,
+        on_batch=_exported(settings, work, on_batch),
     )
 
 
-def run(config: Path, work: Path) -> None:
+def run(config: Path, work: Path, *, new_epoch: bool = False) -> None:
     """Run the application, with a line per batch, a summary and, if the plan's module draws one, a picture."""
     settings = load(config)
     plan = plan_of(settings)  # before Spark starts: what is wrong is told at once
@@ -53,7 +58,7 @@ def run(config: Path, work: Path) -> None:
         reports.append(report)
         print(batch_line(report), flush=True)
 
-    app = application(build_session(settings.application), settings, plan, work.resolve(), show)
+    app = application(build_session(settings.application), settings, plan, work.resolve(), show, new_epoch=new_epoch)
     print(HEADER, flush=True)
     app.run(settings.trigger)
     told(app, settings, work, reports)
@@ -66,6 +71,25 @@ def told(app: StreamingApplication, settings: JobSettings, work: Path, reports: 
     draw = picture_of(settings)
     if draw is not None:
         print(f"  picture: {draw(app, work)}")
+
+
+def _exported(
+    settings: JobSettings, work: Path, on_batch: Callable[[BatchReport], None] | None
+) -> Callable[[BatchReport], None] | None:
+    """``on_batch``, with the metrics for Prometheus before it if the settings ask for them."""
+    if settings.metrics.prometheus is None:
+        return on_batch
+    with at("metrics.prometheus"):
+        from jobs.prometheus import into_textfile
+
+    write = into_textfile(work / settings.metrics.prometheus)
+
+    def both(report: BatchReport) -> None:
+        write(report)
+        if on_batch is not None:
+            on_batch(report)
+
+    return both
 
 
 def _source(settings: SourceSettings, work: Path) -> SparkSource:
@@ -86,9 +110,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--work", type=Path, default=Path(), help="folder of the input and the tables (default: here)")
+    parser.add_argument("--new-epoch", action="store_true", help="as versioned run --new-epoch")
     args = parser.parse_args()
     try:
-        run(args.config, args.work)
+        run(args.config, args.work, new_epoch=args.new_epoch)
     except EXPECTED as error:
         print(reason(error), file=sys.stderr)
         return exit_code(error)

@@ -51,6 +51,20 @@ class SourceSettings(Strict):
     sequence_by: str | None = None
 
 
+class MetricsSettings(Strict):
+    """What is measured, and where it is told beside the ledger."""
+
+    level: Literal["info", "debug"] = Field(
+        default="info", description="`debug` adds lateness and the sizes of buffers; it costs a sort per measured node."
+    )
+    prometheus: str | None = Field(
+        default=None,
+        description="Text file for the node exporter, below the work folder, written anew after each batch; its name "
+        "ends in `.prom`.",
+        pattern=r"\.prom$",
+    )
+
+
 class JobSettings(Strict):
     """One streaming application.
 
@@ -66,6 +80,7 @@ class JobSettings(Strict):
     trigger: str = "available_now"
     order: Literal["arrival", "sequence"] = "arrival"
     max_future_skew: DurationSetting = timedelta(days=1)
+    metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="What is measured, and told where.")
 
     @field_validator("trigger")
     @classmethod

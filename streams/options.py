@@ -33,9 +33,11 @@ class Materialized:
         name: Name of the store and of its table; the operator's own name if not given.
         history_retention: How far back from stream time a version can still be looked up.
         grace: How late a record may be and still be accepted; ``history_retention`` if not given.
-        retention: How long windows stay after their end; one day if not given (R20), ``None`` in
-            :meth:`with_retention` for ever (R21).
-        segment_interval: Width of the buckets in which history expires.
+        retention: How long windows stay; one day in the test driver if not given (R20), ``None`` in
+            :meth:`with_retention` for ever (R21). On Spark ``versioned maintain`` deletes older ones, and only where a
+            retention is given.
+        segment_interval: Kafka's width of the segments in which history expires. It is checked and has no effect: here
+            expiry is exact.
         time_scope: Whose largest timestamp is stream time: a source partition's, the store's, or each key's.
         time_resolution: Finer timestamps are rounded down to it.
         late_policy: What happens to records beyond grace: counted and dropped, or kept in the rejects table as well.
@@ -163,7 +165,7 @@ class Joined:
     Args:
         name: Name of the join and of its buffer.
         grace: Hold stream records until stream time has passed them by this much; the table must be versioned.
-        retention: How long the join buffer's table keeps its history.
+        retention: Kafka's retention of the join buffer. It has no effect: a record leaves when it is joined.
         on_expired: What a left join gives for a lookup older than the table's history.
         too_late: What happens to a record that is already beyond grace: joined at once, or rejected.
         correction_retention: Keep stream rows this long, and correct answers that a late table change alters.

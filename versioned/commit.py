@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any, Final
 from versioned import faults
 from versioned.errors import CommitError, FencedError
 from versioned.identifiers import TableRef
+from versioned.replay import check_origin
 
 if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
     from pyspark.sql import Column, DataFrame, DataFrameWriter, Row, SparkSession
 
-_EPOCH_BITS: Final = 40
+#: A transaction version is the epoch, then this many bits of batch id.
+EPOCH_BITS: Final = 40
 _MAX_TRIES: Final = 6
 _CONFLICTS: Final = (
     "ConcurrentAppendException",
@@ -61,7 +63,7 @@ class Step:
         >>> Step("app", "node", "main", epoch=1, batch_id=2).txn_version
         1099511627778
         """
-        return (self.epoch << _EPOCH_BITS) + self.batch_id
+        return (self.epoch << EPOCH_BITS) + self.batch_id
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,7 @@ def commit(
 
     Raises:
         FencedError: another driver or a newer epoch has written under this identity.
+        ReplayMismatchError: this write landed before, made of other input.
         CommitError: the table stayed in conflict after six tries.
     """
     name = f"{step.node}/{step.step}" if step else str(target.short_name)
@@ -124,8 +127,10 @@ def commit(
     if landed is None:
         raise FencedError(
             f"The write {name} to {target} did not land: a newer epoch or another driver owns the table. "
-            "Stop this driver; if it is the rightful one, start it with a new epoch."
+            "Stop this driver; if it is the rightful one, start it with --new-epoch."
         )
+    if step is not None:
+        check_origin(f"{name} of batch {step.batch_id} in {target}", landed.details, details or {})
     faults.point(f"after:{name}")
     return landed
 
@@ -152,7 +157,7 @@ def history(session: SparkSession, target: TableRef, limit: int) -> list[Row]:
     return told.select("version", "timestamp", "operation", "userMetadata").collect()
 
 
-def own_details(row: Row) -> dict[str, Any] | None:
+def own_details(row: Row | Mapping[str, Any]) -> dict[str, Any] | None:
     """What a commit of this library says of itself; None for any other commit."""
     try:
         said = json.loads(row["userMetadata"] or "null")

@@ -57,6 +57,10 @@ class CheckpointMismatchError(VersionedError):
     """The checkpoint and the tables do not belong together. Nothing was written."""
 
 
+class ReplayMismatchError(VersionedError):
+    """A batch that landed in part came again with other input. Operator action: put its input back as it was."""
+
+
 class RetentionError(VersionedError):
     """Maintenance would remove what a replay or the promised history still needs."""
 

@@ -15,6 +15,7 @@ from streams.driver.stateless import (
     SelectKeyProcessor,
     StreamFilterProcessor,
     StreamMapValuesProcessor,
+    StreamSourceProcessor,
     ToStreamProcessor,
 )
 from streams.driver.stream_aggregate import StreamAggregateProcessor
@@ -32,7 +33,7 @@ from versioned.errors import TopologyError
 Factory = Callable[[Any, Context], Processor]
 
 OPERATORS: Final[dict[type[nodes.Node], Factory]] = {
-    nodes.StreamSource: PassThroughProcessor,
+    nodes.StreamSource: StreamSourceProcessor,
     nodes.ChangelogSink: PassThroughProcessor,
     nodes.TableSink: TableSinkProcessor,
     nodes.TableSource: TableSourceProcessor,

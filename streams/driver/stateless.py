@@ -7,15 +7,30 @@ from dataclasses import replace
 
 from streams.driver.keys import as_key
 from streams.driver.processor import Change, Context, Processor
+from streams.driver.stream_times import StreamTimes
 from streams.expressions import evaluate
-from streams.nodes import SelectKey, StreamFilter, StreamMapValues
+from streams.nodes import SelectKey, StreamFilter, StreamMapValues, StreamSource
 from streams.rows import Row
+from suppress.window_rules import lateness_us
 
 
 class PassThroughProcessor(Processor):
-    """Sources of streams and sinks: records as they come."""
+    """Changelog sinks: records as they come."""
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
+        yield change
+
+
+class StreamSourceProcessor(PassThroughProcessor):
+    """Sources of streams: records as they come; how late they are is measured by partition."""
+
+    def __init__(self, node: StreamSource, context: Context) -> None:
+        super().__init__(node, context)
+        self._times = StreamTimes()
+
+    def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
+        stream_time_us = self._times.advance(self.context.partition, change.key, change.ts_us)
+        self.metrics.observe_lateness(lateness_us(stream_time_us, change.ts_us))
         yield change
 
 

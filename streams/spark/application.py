@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial, reduce
 from typing import Any, Final
@@ -22,33 +22,29 @@ from pyspark.sql.types import StructType
 from streams.lateness import SuggestedGrace, suggested_grace
 from streams.metrics import MetricValue
 from streams.nodes import ChangelogSink, GlobalTableSource, StreamSource, TableSink, TableSource, Topology
-from streams.spark.checkpoint import add_sources
+from streams.spark.arrival import Arrived, arrived
+from streams.spark.checkpoint import add_sources, read_checkpoint
+from streams.spark.counting import Counting
 from streams.spark.engine import Operators, branched, operators_of, tally
 from streams.spark.explain import explain
 from streams.spark.flow import SCOPE, US, Bounds, Flow, NodeReport
 from streams.spark.intake import INVALID, IntakeRule, Order, newest, shape
 from streams.spark.ledger import Ledger, LedgerState, Times
-from streams.spark.metrics import (
-    NEWEST,
-    MetricsLevel,
-    is_measured,
-    lateness,
-    metric_rows,
-    metric_values,
-    totals_after,
-)
+from streams.spark.metrics import MetricsLevel, metric_rows, metric_values, totals_after
 from streams.spark.operator import Batch
+from streams.spark.recovery import Survey, begin_epoch, checkpoint_of, survey, turn_of
 from streams.spark.rejects import Rejects
 from streams.spark.side_by_side import side_by_side
 from streams.spark.sinks import ChangelogSinkOperator
-from streams.spark.sources import CLOCK, SOURCE, SparkSource, records_of, unite
+from streams.spark.sources import SparkSource, records_of, unite
 from streams.spark.suppress import SuppressOperator
 from versioned import faults
-from versioned.commit import history, is_missing, own_details
+from versioned.commit import is_missing
 from versioned.durations import Duration, duration_us, instant
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, check_columns
 from versioned.put import read_table
+from versioned.replay import CHECKPOINT, FINGERPRINTS, check_origin
 
 _LOG: Final = logging.getLogger(__name__)
 _RESERVED_TABLES: Final = ("ledger", "rejects")
@@ -91,7 +87,10 @@ class StreamingApplication:
             partitions of a source. Then its records share one stream-time scope from there on. False for partitions
             that have nothing to do with each other, such as tenants: each keeps its own stream time.
         metrics_level: ``"debug"`` adds lateness and the sizes of buffers (R63-R74); it costs a sort per measured node.
-        checkpoint: The query's checkpoint folder; default ``<root>/_checkpoint``.
+        checkpoint: The query's checkpoint folder; default ``<root>/_checkpoint``. Epochs after the first have their own
+            beside it, ``<checkpoint>-epoch-2``.
+        new_epoch: Whether the next start begins a new epoch: it shuts every older driver out of the tables and reads
+            the sources from their starting offsets, with the tables as they are. For a checkpoint that is lost.
         on_batch: Called with a :class:`BatchReport` after each batch that had input.
 
     Raises:
@@ -113,6 +112,7 @@ class StreamingApplication:
         keys_cross_partitions: bool = True,
         metrics_level: MetricsLevel = "info",
         checkpoint: str | None = None,
+        new_epoch: bool = False,
         on_batch: Callable[[BatchReport], None] | None = None,
     ) -> None:
         self._spark = spark
@@ -126,6 +126,7 @@ class StreamingApplication:
         self._sources = dict(sources)
         self._order: Order = order
         self._metrics_level: MetricsLevel = metrics_level
+        self._counting = Counting(topology, self._operators, metrics_level)
         self._max_future_us = duration_us(max_future_skew)
         self._checkpoint = checkpoint or _default_checkpoint(self._root)
         self._on_batch = on_batch
@@ -133,7 +134,10 @@ class StreamingApplication:
         self._rejects = Rejects(self._root.child("rejects"))
         self._state: LedgerState | None = None
         self._topics: tuple[str, ...] = ()
-        self._seen_since_start = False
+        self._new_epoch = new_epoch
+        self._found: Survey | None = None
+        self._query: str | None = None
+        self._is_kept = False
         self._landed_report: dict[str, Any] | None = None
         self._drains: tuple[str, ...] = ()
         self._schemas: dict[str, StructType] = {}
@@ -180,24 +184,56 @@ class StreamingApplication:
 
         Args:
             trigger: ``"available_now"`` (all there is, then stop) or an interval such as ``"10 seconds"``.
+
+        Raises:
+            CheckpointMismatchError: checkpoint, ledger and tables do not belong together; says what to do.
+            FencedError: a newer epoch has begun.
         """
         self._ledger.create()
+        self._state = self._agreed_state()
         self._rejects.create(self._spark)
-        self._state = self._ledger.last()
         self._refuse_orphans(self._state)
         # What the last start kept comes first: it may have died before its first ledger row.
         topics = self._topics_in_order(self._ledger.topics() or self._state.topics)
+        add_sources(self._epoch_checkpoint(), len(topics) + 1)
         self._ledger.keep_topics(topics)
-        add_sources(self._checkpoint, len(topics) + 1)
         united = unite(self._spark, {topic: self._sources[topic] for topic in topics})
         writer = (
             united.writeStream.queryName(self.name)
-            .option("checkpointLocation", self._checkpoint)
+            .option("checkpointLocation", self._epoch_checkpoint())
             .foreachBatch(self._run_batch)
         )
         if trigger == "available_now":
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=trigger).start()
+
+    def survey(self) -> Survey:
+        """The ledger, the checkpoint and the tables as they are found now; nothing is changed."""
+        state = LedgerState() if is_missing(self._spark, self._ledger.target) else self._ledger.last()
+        return survey(self._spark, self._ledger, state, self._tables(), self._checkpoint)
+
+    def _agreed_state(self) -> LedgerState:
+        """The state to go on from, once ledger, checkpoint and tables are found to belong together."""
+        state = self._ledger.last()
+        if self._new_epoch:
+            state = begin_epoch(self._spark, self._ledger, state, self.survey(), self._checkpoint)
+            self._ledger.keep_topics(tuple(sorted(self._sources)))
+            self._new_epoch = False
+        self._found = survey(self._spark, self._ledger, state, self._tables(), self._checkpoint)
+        for wrong in self._found.findings():
+            raise wrong.error()
+        self._query = self._found.checkpoint.query
+        return state
+
+    def _epoch_checkpoint(self) -> str:
+        assert self._state is not None
+        return checkpoint_of(self._checkpoint, self._state.epoch)
+
+    def _query_id(self) -> str:
+        """Who counts the batches: Spark writes its id into the checkpoint before the first of them."""
+        if self._query is None:
+            self._query = read_checkpoint(self._spark, self._epoch_checkpoint()).query or ""
+        return self._query
 
     def _topics_in_order(self, known: tuple[str, ...]) -> tuple[str, ...]:
         """The topics as the checkpoint knows them, new ones last."""
@@ -205,7 +241,7 @@ class StreamingApplication:
         if gone:
             raise CheckpointMismatchError(
                 f'"{self.name}" has read the topics {gone} before, and they are gone: Spark would go on with the '
-                "offsets of other sources. Put them back (an empty folder will do), or start with a new root."
+                "offsets of other sources. Put them back (an empty folder will do), or start with --new-epoch."
             )
         self._topics = (*known, *sorted(set(self._sources) - set(known)))
         return self._topics
@@ -233,33 +269,44 @@ class StreamingApplication:
         started = time.monotonic()
         input_rows = frame.persist()
         try:
-            arrived = _arrived(input_rows)
-            batch = self._batch(frame.sparkSession, batch_id, max(clock for _, clock in arrived.values()))
-            if not any(topic in self._sources for topic in arrived) and not self._has_work(batch):
+            came = arrived(input_rows)
+            batch = self._batch(frame.sparkSession, batch_id, came)
+            if not batch.details[FINGERPRINTS] and not self._has_work(batch):
+                self._keep_checkpoint()
                 return
-            counted = {topic: count for topic, (count, _) in arrived.items() if topic in self._sources}
+            counted = {topic: said.count for topic, said in came.items() if topic in self._sources}
             self._process(batch, input_rows, counted, started)
         finally:
             input_rows.unpersist()
 
-    def _batch(self, session: SparkSession, batch_id: int, clock_us: int) -> Batch:
+    def _batch(self, session: SparkSession, batch_id: int, came: Mapping[str, Arrived]) -> Batch:
         assert self._state is not None
         if batch_id < self._state.batch_id:
             raise CheckpointMismatchError(
                 f'The ledger of "{self.name}" has batch {self._state.batch_id}, but the checkpoint starts again at '
                 f"batch {batch_id}: it was lost, or belongs to another run. Nothing was written. Restore the "
-                f"checkpoint {self._checkpoint}, or start with a new root."
+                f"checkpoint {self._epoch_checkpoint()}, or start with --new-epoch."
             )
         # A clock that is set back only makes rows wait.
-        clock_us = max(clock_us, self._state.clock_us)
+        clock_us = max(self._state.clock_us, *(said.clock_us for said in came.values()))
         state = self._state
         batch = Batch(session, self.name, self._root, state.epoch, batch_id, clock_us, state.stream_times, state.alarms)
         landed = self._landed_before_crash(batch)
         batch.is_replay = landed is not None
         batch.drains = tuple(landed.get("drains", ())) if landed else self._drains
-        batch.details["drains"] = batch.drains
+        prints = {topic: said.fingerprint for topic, said in came.items() if topic in self._sources}
+        batch.details |= {"drains": batch.drains, CHECKPOINT: self._query_id(), FINGERPRINTS: prints}
+        check_origin(f'Batch {batch_id} of "{self.name}"', landed or {}, batch.details)
         self._landed_report = landed.get("report") if landed else None
         return batch
+
+    def _keep_checkpoint(self) -> None:
+        """Let the ledger know its checkpoint although it has no row yet: a batch with nothing to do leaves no other."""
+        assert self._state is not None
+        assert self._found is not None
+        if self._state.checkpoint is None and self._found.ledger.checkpoint is None and not self._is_kept:
+            self._ledger.keep_checkpoint(self._state.epoch, self._query_id())
+            self._is_kept = True
 
     def _has_work(self, batch: Batch) -> bool:
         """Whether a batch without input, a mere tick of the clock, has anything to do."""
@@ -269,6 +316,9 @@ class StreamingApplication:
         assert self._state is not None
         if batch.batch_id == self._state.batch_id:
             return  # The ledger has this batch: everything landed before the restart.
+        refused = turn_of(batch.session, self._ledger, self._state, self._query_id())
+        if refused is not None:
+            raise refused.error()
         flows = self._intake(batch, rows, arrived)
         outputs: dict[str, Flow] = {}
         reached: dict[str, list[Flow]] = {}
@@ -279,7 +329,7 @@ class StreamingApplication:
                 made = operator.apply(batch, inputs)
                 if made is not None:
                     outputs[name] = self._light(name, batch.session, made)
-            reports = self._reports(batch, flows, arrived, self._measured(batch, reached))
+            reports = self._reports(batch, flows, arrived, reached)
             self._write(batch)
             seconds = time.monotonic() - started
             self._close(batch, reports, arrived, seconds)
@@ -309,67 +359,43 @@ class StreamingApplication:
             valid = shape(raw, rule, batch.clock_us, self._state.maxima.get(node.name, {}))
             shaped[node.name] = batch.cut(valid) if node.topic in arrived else valid
         surveyed = _survey({name: frame for name, frame in shaped.items() if self._topic_of(name) in arrived})
+        flows = {name: Flow(frame, _bounds(surveyed.get(name, []))) for name, frame in shaped.items()}
+        # Of a topic that came there may be invalid records although no valid one is known: their frame stays.
         return {
-            name: self._light(f"{name}/records", batch.session, Flow(frame, _bounds(surveyed.get(name, []))))
-            for name, frame in shaped.items()
+            name: flow if self._topic_of(name) in arrived else self._light(f"{name}/records", batch.session, flow)
+            for name, flow in flows.items()
         }
 
     def _topic_of(self, node: str) -> str:
         return next(source.topic for source in _source_nodes(self.topology) if source.name == node)
-
-    def _measured(self, batch: Batch, reached: Mapping[str, list[Flow]]) -> list[tuple[str, DataFrame | None]]:
-        if self._metrics_level == "info":
-            return []
-        measured = [name for name in reached if is_measured(self._operators[name].node)]
-        return [(name, lateness(reached[name], batch.times_of(f"{name}/{NEWEST}"))) for name in measured]
 
     def _reports(
         self,
         batch: Batch,
         flows: Mapping[str, Flow],
         arrived: Mapping[str, int],
-        late: list[tuple[str, DataFrame | None]],
+        reached: Mapping[str, list[Flow]],
     ) -> dict[str, NodeReport]:
         """Counts and stream times of all nodes; of a batch that landed in part, those it told then."""
-        tally(self._operators, late)
+        tally(self._operators, self._counting.frames(batch, reached))
         reports = {name: operator.report(batch) for name, operator in self._operators.items()}
-        for name, operator in self._operators.items():
-            reports[name].counts = {**operator.tallied, **reports[name].counts}
-            _take_newest(name, reports[name], batch)
-        for name, flow in flows.items():
-            total = arrived.get(self._topic_of(name), 0)
-            if total:
-                reports[name].counts |= {"input": total, "rejected": total - flow.count}
-                reports[name].counts.setdefault("accepted", flow.count)
+        self._counting.complete(batch, reports, {name: arrived.get(self._topic_of(name), 0) for name in flows})
         if self._landed_report is not None:
-            reports = {
-                name: NodeReport(said["counts"], _int_keys(said["times"]), said["alarm"], _marks(said["marks"]))
-                for name, said in self._landed_report.items()
-            }
-        said_now = {
-            name: {"counts": r.counts, "times": r.stream_times, "alarm": r.alarm_us, "marks": r.marks}
-            for name, r in reports.items()
-        }
+            reports = {name: NodeReport.from_json(said) for name, said in self._landed_report.items()}
+        batch.rejected = {(name, why): n for name, told in reports.items() for why, n in told.rejected.items()}
         maxima = {name: newest(self._maxima(name), flow.newest()) for name, flow in flows.items()}
+        said_now = {name: report.to_json() for name, report in reports.items()}
         batch.details.update({"report": said_now, "maxima": maxima})
         return reports
 
     def _landed_before_crash(self, batch: Batch) -> dict[str, Any] | None:
-        """What a commit of this very batch says of it, if one landed before a restart."""
-        if self._seen_since_start:
-            return None
-        self._seen_since_start = True
-        for target in self._tables():
-            if is_missing(batch.session, target):
-                continue
-            for row in history(batch.session, target, 20):
-                said = own_details(row)
-                identity = (said or {}).get("versioned", {})
-                if said and (identity.get("epoch"), identity.get("batch")) == (batch.epoch, batch.batch_id):
-                    details: dict[str, Any] = said["details"]
-                    if "report" in details:
-                        return details
-        return None
+        """What the ledger or a table says of this very batch, if it landed before a restart."""
+        assert self._state is not None
+        if batch.batch_id == self._state.batch_id:
+            prints = self._state.fingerprints
+            return None if prints is None else {CHECKPOINT: self._state.checkpoint, FINGERPRINTS: prints}
+        landed = None if self._found is None else self._found.landed(batch.epoch, batch.batch_id)
+        return None if landed is None else dict(landed)
 
     def _tables(self) -> list[TableRef]:
         owned = [table for operator in self._operators.values() for table in operator.tables(self._root)]
@@ -394,7 +420,7 @@ class StreamingApplication:
         return self._state.maxima.get(node, {})
 
     def _write(self, batch: Batch) -> None:
-        batch.rejected = self._rejects.write(batch)
+        self._rejects.write(batch)
         # Nobody reads a changelog: they are written first, side by side, since a commit is mostly waiting.
         changelogs = [op for op in self._operators.values() if isinstance(op, ChangelogSinkOperator)]
         side_by_side([partial(op.write, batch) for op in changelogs], batch.session)
@@ -410,12 +436,18 @@ class StreamingApplication:
         times: dict[str, Times] = {name: dict(times) for name, times in self._state.stream_times.items()}
         times |= {name: report.stream_times for name, report in reports.items() if report.stream_times}
         times |= {name: marks for report in reports.values() for name, marks in report.marks.items()}
-        totals = totals_after(self._state.totals, reports, batch.rejected)
+        totals = totals_after(self._state.totals, reports)
         alarms = {name: report.alarm_us for name, report in reports.items() if report.alarm_us is not None}
         after = LedgerState(
             batch.epoch, batch.batch_id, times, batch.details["maxima"], self._topics, alarms, self._buffers(),
             batch.clock_us, totals,
         )  # fmt: skip
+        after = replace(
+            after,
+            checkpoint=self._query_id(),
+            fingerprints=batch.details[FINGERPRINTS],
+            tables={**self._state.tables, **self._versions(batch)},
+        )
         clocks = (self._state.clock_us or None, batch.clock_us)
         metrics = metric_values(self.name, self.topology, self._state.totals, totals, clocks, self._metrics_level)
         counts = {f"{name}.{what}": n for name, report in reports.items() for what, n in report.counts.items()}
@@ -432,11 +464,22 @@ class StreamingApplication:
             "metrics": metric_rows(metrics),
             "state": after.to_json(),
         }
-        self._ledger.append(batch.session, row, batch.step("ledger", "row"))
+        origin = {name: batch.details[name] for name in (CHECKPOINT, FINGERPRINTS)}
+        self._ledger.append(batch.session, row, batch.step("ledger", "row"), origin)
         faults.point("end:batch")
         self._state = after
         if self._on_batch is not None:
             self._on_batch(self._told(batch, reports, arrived, seconds, counts, metrics))
+
+    def _versions(self, batch: Batch) -> dict[str, int]:
+        """The version of each table that a batch wrote; of a node with one table, its own."""
+        owned = {name: operator.tables(self._root) for name, operator in self._operators.items()}
+        of_one = {
+            tables[0].short_name: batch.versions[name]
+            for name, tables in owned.items()
+            if len(tables) == 1 and name in batch.versions
+        }
+        return {**of_one, **batch.landed}
 
     def _told(
         self,
@@ -488,12 +531,6 @@ def _source_nodes(topology: Topology) -> list[StreamSource | TableSource | Globa
     return [node for node in topology if isinstance(node, (StreamSource, TableSource, GlobalTableSource))]
 
 
-def _arrived(rows: DataFrame) -> dict[str, tuple[int, int]]:
-    """Per topic the number of records, and the batch clock in microseconds."""
-    counted = rows.groupBy(SOURCE).agg(F.count("*").alias("n"), F.max(F.unix_micros(CLOCK)).alias("clock")).collect()
-    return {row[SOURCE]: (row["n"], row["clock"]) for row in counted}
-
-
 def _survey(shaped: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
     parts = [
         frame.where(F.col(INVALID).isNull())
@@ -512,21 +549,3 @@ def _survey(shaped: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
 
 def _bounds(rows: list[Row]) -> dict[int, Bounds]:
     return {row[SCOPE]: Bounds(row["oldest"], row["newest"], row["n"]) for row in rows}
-
-
-def _take_newest(node: str, report: NodeReport, batch: Batch) -> None:
-    """The newest record of each scope is no count: it is kept for measuring lateness in the next batch."""
-    newest_us = {what: n for what, n in report.counts.items() if what.startswith(f"{NEWEST}@")}
-    if newest_us:
-        before = batch.times_of(f"{node}/{NEWEST}")
-        now = {int(what.split("@")[1].removesuffix("_max")): us for what, us in newest_us.items()}
-        report.marks[f"{node}/{NEWEST}"] = newest(before, now)
-        report.counts = {what: n for what, n in report.counts.items() if what not in newest_us}
-
-
-def _marks(said: Mapping[str, Mapping[str, int]]) -> dict[str, dict[int, int]]:
-    return {name: _int_keys(by_scope) for name, by_scope in said.items()}
-
-
-def _int_keys(times: Mapping[str, int]) -> Times:
-    return {int(scope): us for scope, us in times.items()}

@@ -1,4 +1,4 @@
-"""The one thing this library does to a Spark checkpoint: make room for sources that were added.
+"""Reading a Spark checkpoint, and the one thing this library does to it: make room for sources that were added.
 
 Spark keeps offsets by position, and refuses a query whose number of sources differs from its checkpoint's. Its newer
 format keeps them by name, but in Spark 4.2.0 a query with that format can never be restarted once a batch was cut off
@@ -8,10 +8,16 @@ their place in the offset files is filled with Spark's own mark for "nothing rea
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlparse
 
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from streams.recovery_rules import CheckpointFacts
 from versioned.errors import CheckpointMismatchError
 
 _HEADER_LINES: Final = 2
@@ -31,15 +37,103 @@ def add_sources(checkpoint: str, sources: int) -> int:
     Raises:
         CheckpointMismatchError: the folder is not on a file system that this process can write.
     """
-    url = urlparse(checkpoint)
-    if url.scheme not in ("", "file"):
+    folder = _local(checkpoint)
+    if folder is None:
         raise CheckpointMismatchError(
             f"Sources were added, and the checkpoint {checkpoint} is not on a local file system: append one line "
             f'"{_NOTHING_READ}" per new source to each file in its folder "offsets", then start again.'
         )
-    folder = Path(url.path) / "offsets"
-    files = [file for file in folder.glob("*") if file.name.isdigit()] if folder.is_dir() else []
+    files = [file for file in (folder / "offsets").glob("*") if file.name.isdigit()]
     return sum(_extend(file, sources) for file in files)
+
+
+def read_checkpoint(spark: SparkSession, checkpoint: str, sources: int = 0) -> CheckpointFacts:
+    """What a checkpoint folder holds; nothing is changed.
+
+    Args:
+        spark: The session; used where the folder is not on a local file system.
+        checkpoint: The folder; it need not exist.
+        sources: How many sources the query had at its last start, the tick included; 0 = not known.
+    """
+    folder = _local(checkpoint)
+    files = read_by_spark(spark, checkpoint) if folder is None else _read_local(folder)
+    return facts_of(checkpoint, files, sources)
+
+
+def facts_of(checkpoint: str, files: Mapping[str, str], sources: int = 0) -> CheckpointFacts:
+    """What the files of a checkpoint say: ``metadata``, ``offsets/<batch>`` and ``commits/<batch>`` with their text.
+
+    >>> facts_of("/c", {"metadata": '{"id": "q"}', "offsets/0": 'v1\\n{}\\n7'}).offset
+    0
+    """
+    offset, commit = _newest(files, "offsets"), _newest(files, "commits")
+    query, damage = None, None
+    try:
+        query = str(json.loads(files["metadata"])["id"]) if "metadata" in files else None
+    except (ValueError, KeyError, TypeError):
+        damage = 'its file "metadata" is no JSON with an id'
+    if query is None and damage is None and offset >= 0:
+        damage = 'its file "metadata" is gone'
+    if offset >= 0 and damage is None:
+        damage = _damage(f"offsets/{offset}", files, _HEADER_LINES + max(sources, 1))
+    if commit >= 0 and damage is None:
+        damage = _damage(f"commits/{commit}", files, _HEADER_LINES)
+    return CheckpointFacts(checkpoint, query, offset, commit, damage)
+
+
+def read_by_spark(spark: SparkSession, checkpoint: str) -> dict[str, str]:
+    """The files of a checkpoint on any file system that Spark can read, by their name below it."""
+    found: dict[str, str] = {}
+    for name in ("metadata", "offsets", "commits"):
+        try:
+            frame = spark.read.format("binaryFile").load(f"{checkpoint.rstrip('/')}/{name}")
+            rows = frame.select("path", "content").collect()
+        except AnalysisException as error:
+            if "PATH_NOT_FOUND" not in str(error):
+                raise
+            continue
+        for row in rows:
+            number = row["path"].rsplit("/", 1)[-1]
+            found[name if name == "metadata" else f"{name}/{number}"] = _text(bytes(row["content"]))
+    return found
+
+
+def _read_local(folder: Path) -> dict[str, str]:
+    files = [folder / "metadata", *(folder / "offsets").glob("*"), *(folder / "commits").glob("*")]
+    return {str(file.relative_to(folder)): _text(file.read_bytes()) for file in files if file.is_file()}
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", errors="replace")
+
+
+def _local(checkpoint: str) -> Path | None:
+    url = urlparse(checkpoint)
+    return Path(url.path) if url.scheme in ("", "file") else None
+
+
+def _newest(files: Mapping[str, str], folder: str) -> int:
+    numbers = [name.removeprefix(f"{folder}/") for name in files if name.startswith(f"{folder}/")]
+    return max((int(number) for number in numbers if number.isdigit()), default=-1)
+
+
+def _damage(name: str, files: Mapping[str, str], least: int) -> str | None:
+    """What is wrong with a log file: a line with a version, one of metadata, then one per source, each of them JSON."""
+    version, *lines = files[name].splitlines() or [""]
+    if not version.startswith("v"):
+        return f'its file "{name}" is empty or starts with no version'
+    if len(lines) + 1 < least:
+        return f'its file "{name}" has {len(lines) + 1} lines of at least {least}'
+    cut = [number for number, line in enumerate(lines, 2) if line != _NOTHING_READ and not _is_json(line)]
+    return f'line {cut[0]} of its file "{name}" is cut off' if cut else None
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
 
 
 def _extend(file: Path, sources: int) -> bool:

@@ -18,7 +18,7 @@ from streams.expressions import Expr, evaluate
 from streams.nodes import JoinKind, TableTableJoin
 from streams.rows import Row
 from streams.spark.flow import CAUSE, CHANGE, KEY, LATEST, OLD, OP, PLACE, SCOPE, US, VALUE, Flow
-from streams.spark.kernel import OUT, PlainRow, Told, fold_groups, told_counts, told_rows
+from streams.spark.kernel import OUT, PlainRow, Told, fold_groups, told_rows
 from streams.spark.operator import Batch
 from streams.spark.store import StoringOperator, store_of
 from streams.spark.table_state import TableState
@@ -62,7 +62,6 @@ class CompleteFold:
                         CAUSE: f"{result.cause.side}@{result.cause.ts_us}",
                     },
                 )
-            yield ("count", ("accepted", 1))
 
     def _pair(self, key: Any, left: Row | None, right: Row | None) -> Any:
         return evaluate(self.joiner, {"key": key, "left": left, "right": right})
@@ -88,9 +87,6 @@ class CompleteJoinOperator(StoringOperator[TableTableJoin]):
             return results
         taken = self.stored(batch, results).frame.select(SCOPE, PLACE)
         return results.map(lambda frame: frame.join(taken, [SCOPE, PLACE], "left_semi").select(*CHANGE, OP, CAUSE))
-
-    def tally(self) -> DataFrame | None:
-        return None if self._told is None else told_counts(self._told)
 
     def _events(self, frame: DataFrame, side: int) -> DataFrame:
         """One side's changes; values of both sides in columns of their own, since their types differ."""

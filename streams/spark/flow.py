@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -92,16 +93,38 @@ class Flow:
 
 @dataclass
 class NodeReport:
-    """What one node did in a batch. ``accepted + rejected + dropped = input``.
+    """What one node did in a batch. ``accepted + dropped = input``; ``dropped`` has the ``skipped`` in it.
 
     ``alarm_us`` is the wall clock at which it has something to do even without input; None = never. ``marks`` are more
-    instants by scope, under names of their own, that are kept as stream times are.
+    instants by scope, under names of their own, that are kept as stream times are. ``rejected`` are the records put
+    aside, by reason.
     """
 
     counts: dict[str, int] = field(default_factory=dict)
     stream_times: dict[int, int] = field(default_factory=dict)
     alarm_us: int | None = None
     marks: dict[str, dict[int, int]] = field(default_factory=dict)
+    rejected: dict[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as it travels in the batch's commits."""
+        return {
+            "counts": self.counts,
+            "times": self.stream_times,
+            "alarm": self.alarm_us,
+            "marks": self.marks,
+            "rejected": self.rejected,
+        }
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> NodeReport:
+        """The inverse of :meth:`to_json`; keys of JSON are text."""
+        marks = {name: _int_keys(by_scope) for name, by_scope in said["marks"].items()}
+        return cls(said["counts"], _int_keys(said["times"]), said["alarm"], marks, said.get("rejected", {}))
+
+
+def _int_keys(times: Mapping[str, int]) -> dict[int, int]:
+    return {int(scope): us for scope, us in times.items()}
 
 
 def struct_fields(frame: DataFrame, column: str) -> list[str]:

@@ -145,7 +145,6 @@ class FoldedWindowsOperator(WindowStoreOperator):
         self._records = timed if flow.is_empty else self.batch.cut(timed)
 
     def _reject(self, batch: Batch, keyed: DataFrame) -> None:
-        super()._reject(batch, keyed)
         if isinstance(self.windows, SlidingWindows):
             batch.reject(self.node.name, keyed.where(F.col(VALUE).isNull()), F.lit(NULL_VALUE))
         if isinstance(self.windows, UnlimitedWindows):
@@ -194,7 +193,7 @@ class FoldedWindowsOperator(WindowStoreOperator):
         for row in rows:
             if row[WHAT] == "newest":
                 times[row[SCOPE]] = max(row[COUNT], times.get(row[SCOPE], row[COUNT]))
-        return Survey(counts.get("accepted", 0), counts.get(LATE, 0), counts.get("expired", 0), 0, times)
+        return Survey(counts.get("accepted", 0), counts.get(LATE, 0), counts.get("expired", 0), times)
 
 
 def _at(group: PlainRow, event: PlainRow, ordinal: int) -> PlainRow:

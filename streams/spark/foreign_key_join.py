@@ -20,7 +20,7 @@ from streams.spark.operator import Batch
 from streams.spark.plain_store import LAST_US, PlainStore
 from streams.spark.store import Store, StoringOperator, store_of, table_name
 from streams.spark.table_state import TableState
-from streams.spark.table_table_join import count_by_order
+from streams.spark.table_table_join import count_ignored
 
 #: Where a left row points to now and before, its value before, and the places between which it held.
 _TO, _TO_BEFORE, _BEFORE, _FROM, _UNTIL = "_to", "_to_before", "_before", "_from", "_until"
@@ -61,7 +61,7 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         return self.stored(batch, flow.map(self._in_order) if self._keeps_order else flow)
 
     def tally(self) -> DataFrame | None:
-        told = [count_by_order(flow.frame) for flow in self._inputs]
+        told = [count_ignored(flow.frame) for flow in self._inputs]
         return None if not told else told[0] if len(told) == 1 else told[0].unionByName(told[1])
 
     def _touched(self, changes: DataFrame) -> DataFrame:

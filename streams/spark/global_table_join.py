@@ -10,6 +10,7 @@ from streams.reasons import NO_MATCH, NULL_KEY, NULL_VALUE
 from streams.spark.columns import to_column, with_key
 from streams.spark.flow import FOUND, KEY, PLACE, REASON, SCOPE, US, VALUE, Flow, struct_fields
 from streams.spark.operator import Batch, Operator
+from streams.spark.stream_table_join import look_ups
 from streams.spark.table_state import TableState
 
 _OWN_KEY = "_own_key"
@@ -44,8 +45,7 @@ class StreamGlobalTableJoinOperator(Operator[StreamGlobalTableJoin]):
     def tally(self) -> DataFrame | None:
         if self._found is None:
             return None
-        what = F.lower(F.coalesce(REASON, F.lit("match"))).alias("what")
-        return self._found.groupBy(what).agg(F.count("*").alias("n"))
+        return look_ups(self._found)
 
     def _asked(self, frame: DataFrame) -> DataFrame:
         if self.node.key_mapper is None:

@@ -60,7 +60,7 @@ class Hold:
         """Stream time of what came to wait, per scope, after the batch, under the node's name."""
         times = dict(batch.times_of(self._node))
         if self._works and self._judged is not None:
-            new = self._judged.where(F.col(_BATCH) == batch.batch_id)
+            new = self._judged.where(F.col(_BATCH) == batch.number)
             for row in new.groupBy(SCOPE).agg(F.max(US).alias("newest")).collect():
                 times[row[SCOPE]] = max(row["newest"], times.get(row[SCOPE], row["newest"]))
         return {self._node: times}
@@ -77,7 +77,7 @@ class Hold:
 
     def _judge(self, batch: Batch, frame: DataFrame) -> DataFrame:
         """Everything that waits or comes, with the place at which it leaves (null: not in this batch)."""
-        new = frame.select(KEY, VALUE, US, SCOPE, PLACE, F.lit(batch.batch_id).cast("long").alias(_BATCH))
+        new = frame.select(KEY, VALUE, US, SCOPE, PLACE, F.lit(batch.number).cast("long").alias(_BATCH))
         waiting = self._stored(batch, frame).unionByName(new.withColumn("_is_new", F.lit(True)))
         due = waiting.withColumns({_DUE: F.col(US) + self._wait_us, _OWN_PLACE: F.col(PLACE)})
         movers = new.select(SCOPE, F.col(US).alias(_DUE), PLACE, F.lit(True).alias("_moves"))

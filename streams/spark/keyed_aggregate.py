@@ -22,7 +22,7 @@ from streams.spark.operator import Batch
 from streams.spark.plain_store import PlainStore
 from streams.spark.store import StoringOperator, store_of, table_name
 from streams.spark.table_state import TableState
-from streams.spark.table_table_join import count_by_order
+from streams.spark.table_table_join import count_ignored
 from versioned.identifiers import TableRef
 
 _PLUS, _MINUS = "_plus", "_minus"
@@ -55,12 +55,9 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         return self.stored(batch, changes)
 
     def tally(self) -> DataFrame | None:
-        if self._input is None or self._input.is_empty:
+        if self._input is None or self._input.is_empty or not self._of_table:
             return None
-        if self._of_table:
-            return count_by_order(self._input.frame)
-        frame = self._input.frame
-        return frame.agg(F.lit("input").alias("what"), F.count("*").alias("n"))
+        return count_ignored(self._input.frame)
 
     def write(self, batch: Batch) -> None:
         super().write(batch)

@@ -34,6 +34,8 @@ _SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
 
 #: Table property: the order of an application's sources.
 _TOPICS: Final = "versioned.topics"
+#: Table property: the checkpoint of an application that has had nothing to do yet.
+_CHECKPOINT: Final = "versioned.checkpoint"
 #: Scope -> instant in microseconds.
 Times = dict[int, int]
 
@@ -57,12 +59,18 @@ class LedgerState:
     buffers: tuple[str, ...] = ()
     clock_us: int = 0
     totals: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    #: Id of the checkpoint that counted the newest batch, and the fingerprints of that batch's input by topic.
+    checkpoint: str | None = None
+    fingerprints: Mapping[str, str] | None = None
+    #: The version of each table after the newest batch.
+    tables: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The state as text, for the ledger's column ``state``."""
         said: dict[str, Any] = {"stream_times": self.stream_times, "maxima": self.maxima, "topics": self.topics}
         said |= {"alarms": self.alarms, "buffers": self.buffers, "clock_us": self.clock_us}
         said |= {"totals": self.totals}
+        said |= {"checkpoint": self.checkpoint, "fingerprints": self.fingerprints, "tables": self.tables}
         return json.dumps(said, sort_keys=True)
 
     @classmethod
@@ -71,7 +79,8 @@ class LedgerState:
         said = json.loads(text)
         times, maxima = _int_keys(said["stream_times"]), _int_keys(said["maxima"])
         rest = {"alarms": said.get("alarms", {}), "clock_us": said.get("clock_us", 0)}
-        rest |= {"totals": said.get("totals", {})}
+        rest |= {"totals": said.get("totals", {}), "tables": said.get("tables", {})}
+        rest |= {"checkpoint": said.get("checkpoint"), "fingerprints": said.get("fingerprints")}
         return cls(
             epoch, batch_id, times, maxima, tuple(said["topics"]), buffers=tuple(said.get("buffers", ())), **rest
         )
@@ -83,7 +92,7 @@ class Ledger:
     def __init__(self, spark: SparkSession, target: TableRef, application: str) -> None:
         self._spark = spark
         self.target = target
-        self._application = application
+        self.application = application
 
     def create(self) -> None:
         """Make the table if it is not there."""
@@ -94,20 +103,26 @@ class Ledger:
     def topics(self) -> tuple[str, ...]:
         """The order of sources that the application was last started with; empty before its first start."""
         detail = self._spark.sql(f"DESCRIBE DETAIL {self.target.sql}").select("properties").collect()[0]
-        kept = detail["properties"].get(f"{_TOPICS}.{self._application}")
-        return () if kept is None else tuple(json.loads(kept))
+        return kept_topics(detail["properties"], self.application)
 
     def keep_topics(self, topics: tuple[str, ...]) -> None:
         """Remember the order of sources before the query starts: its checkpoint has it from then on."""
         if topics != self.topics():
-            key, value = text_literal(f"{_TOPICS}.{self._application}"), text_literal(json.dumps(topics))
-            self._spark.sql(f"ALTER TABLE {self.target.sql} SET TBLPROPERTIES ({key} = {value})")
+            self._keep(_TOPICS, json.dumps(topics))
+
+    def keep_checkpoint(self, epoch: int, query: str) -> None:
+        """Remember which checkpoint counts the batches of an epoch, before its first row tells it."""
+        self._keep(_CHECKPOINT, json.dumps([epoch, query]))
+
+    def _keep(self, name: str, text: str) -> None:
+        key, value = text_literal(f"{name}.{self.application}"), text_literal(text)
+        self._spark.sql(f"ALTER TABLE {self.target.sql} SET TBLPROPERTIES ({key} = {value})")
 
     def last(self) -> LedgerState:
         """The state after the newest batch; the initial state if there was none."""
         newest = (
             read_table(self._spark, self.target)
-            .where(F.col("application") == self._application)
+            .where(F.col("application") == self.application)
             .orderBy(F.desc("epoch"), F.desc("batch_id"))
             .limit(1)
             .select("epoch", "batch_id", "state")
@@ -117,9 +132,38 @@ class Ledger:
             return LedgerState()
         return LedgerState.from_json(newest[0]["epoch"], newest[0]["batch_id"], newest[0]["state"])
 
-    def append(self, session: SparkSession, row: Mapping[str, Any], step: Step) -> None:
+    def append(
+        self, session: SparkSession, row: Mapping[str, Any], step: Step, details: Mapping[str, Any] | None = None
+    ) -> None:
         """Write the batch's row: the batch is done once it is there."""
-        commit(self.target, lambda: Append(ledger_frame(session, row)), step)
+        commit(self.target, lambda: Append(ledger_frame(session, row)), step, details)
+
+    def append_epoch(self, session: SparkSession, state: LedgerState) -> None:
+        """Write the row with which an epoch begins: no batch yet, all state of the one before."""
+        row: dict[str, Any] = dict.fromkeys(_COLUMNS) | {
+            "application": self.application,
+            "epoch": state.epoch,
+            "batch_id": -1,
+        }
+        row |= {"clock_us": state.clock_us or None, "stream_times": {}, "counts": {}, "versions": {}, "metrics": []}
+        row |= {"seconds": 0.0, "input": 0, "state": state.to_json()}
+        self.append(session, row, Step(self.application, "ledger", "row", state.epoch, -1))
+
+
+def kept_topics(properties: Mapping[str, str], application: str) -> tuple[str, ...]:
+    """The order of sources that a ledger's table properties name."""
+    kept = properties.get(f"{_TOPICS}.{application}")
+    return () if kept is None else tuple(json.loads(kept))
+
+
+def kept_checkpoint(properties: Mapping[str, str], application: str, epoch: int) -> str | None:
+    """The checkpoint that a ledger's table properties name for an epoch.
+
+    >>> kept_checkpoint({"versioned.checkpoint.app": '[2, "a"]'}, "app", 1) is None
+    True
+    """
+    kept = json.loads(properties.get(f"{_CHECKPOINT}.{application}", "[0, null]"))
+    return kept[1] if kept[0] == epoch else None
 
 
 def ledger_frame(session: SparkSession, row: Mapping[str, Any]) -> DataFrame:

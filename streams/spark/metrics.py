@@ -14,51 +14,43 @@ from pyspark.sql import functions as F
 
 from streams.lateness import BOUNDS_US
 from streams.metrics import MetricValue, NodeMetrics
-from streams.nodes import Node, StreamStreamJoin, StreamTableJoin, Suppress, TableSource, Topology, WindowedAggregate
-from streams.reasons import BEFORE_WINDOWS, FUTURE_TS, NULL_KEY, NULL_TS, NULL_VALUE
-from streams.spark.flow import PLACE, SCOPE, US, Flow, NodeReport, lookup_times
-from streams.spark.intake import INVALID
+from streams.nodes import Node, Suppress, Topology
+from streams.spark.flow import PLACE, SCOPE, US, NodeReport, lookup_times
+from streams.spark.operator import BEFORE_US, GROUP
 from streams.spark.store import table_name
+from streams.spark.suppress import rule_of
 from suppress.windows import SessionWindows
 
 MetricsLevel = Literal["info", "debug"]
 #: Per node: counts so far, and what its gauges are made of.
 Totals = dict[str, dict[str, int]]
-#: Node and reason -> records put aside.
-Rejected = Mapping[tuple[str, str], int]
 
-_INVALID: Final = frozenset((NULL_TS, FUTURE_TS, NULL_KEY, NULL_VALUE, BEFORE_WINDOWS))
-_COUNTED: Final = {"expired": "expired-window-record-drop"}
 _COUNTERS: Final = ("late", "expired", "ignored", "suppressed", "emitted")
-_MEASURED: Final = (TableSource, StreamTableJoin, StreamStreamJoin, WindowedAggregate, Suppress)
-_SUM, _NUMBER, _MAX = "lateness_sum", "lateness_number", "lateness_max"
+#: The sum of lateness is kept in two parts: in microseconds, a few thousand records of 1970 are too much for a long.
+_SECONDS, _MICROS, _NUMBER, _MAX = "lateness_seconds", "lateness_micros", "lateness_number", "lateness_max"
+_GAUGES: Final = ("lateness", "records", "bytes", "samples")
+_MILLION: Final = 1_000_000
 #: A node's newest record, by scope: what its lateness is measured against.
 NEWEST: Final = "newest"
 
 
-def is_measured(node: Node) -> bool:
-    """Whether the lateness of a node's records is measured."""
-    return isinstance(node, _MEASURED)
-
-
-def lateness(inputs: list[Flow], times: Mapping[int, int]) -> DataFrame | None:
+def lateness(records: DataFrame, times: Mapping[int, int]) -> DataFrame:
     """How late the records of a node are, as counts (``what``, ``n``), for the job that counts for all operators.
 
     Args:
-        inputs: What reaches the node.
+        records: What reaches the node's rule, see ``Operator.measured``.
         times: The newest record before the batch, by scope.
     """
-    (flow, *_) = inputs
-    if flow.is_empty:
-        return None
-    so_far = Window.partitionBy(SCOPE).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
-    stream_us = F.greatest(lookup_times(times), F.max(US).over(so_far))
-    records = flow.frame.where(F.col(INVALID).isNull()) if INVALID in flow.frame.columns else flow.frame
+    by_group = GROUP in records.columns
+    before_us = F.col(BEFORE_US) if by_group else lookup_times(times)
+    of_all = Window.partitionBy(GROUP if by_group else SCOPE).orderBy(PLACE)
+    stream_us = F.greatest(before_us, F.max(US).over(of_all.rowsBetween(Window.unboundedPreceding, 0)))
     rows = records.select(SCOPE, US, (stream_us - F.col(US)).alias("late_us"))
     bucket = F.concat(F.lit("lateness<="), _bound(F.col("late_us")).cast("string"))
     one = F.lit(1).cast("long")
     told = F.array(
-        F.struct(F.lit(_SUM).alias("what"), F.col("late_us").alias("n")),
+        F.struct(F.lit(_SECONDS).alias("what"), F.expr(f"late_us div {_MILLION}").alias("n")),
+        F.struct(F.lit(_MICROS).alias("what"), F.pmod(F.col("late_us"), F.lit(_MILLION)).alias("n")),
         F.struct(F.lit(_NUMBER).alias("what"), one.alias("n")),
         F.struct(F.lit(_MAX).alias("what"), F.col("late_us").alias("n")),
         F.struct(bucket.alias("what"), one.alias("n")),
@@ -74,13 +66,11 @@ def lateness(inputs: list[Flow], times: Mapping[int, int]) -> DataFrame | None:
     return parts.groupBy("what").agg(summed.alias("n"))
 
 
-def totals_after(
-    before: Mapping[str, Mapping[str, int]], reports: Mapping[str, NodeReport], rejected: Rejected
-) -> Totals:
+def totals_after(before: Mapping[str, Mapping[str, int]], reports: Mapping[str, NodeReport]) -> Totals:
     """What the nodes have counted up to this batch."""
     after: Totals = {node: dict(counts) for node, counts in before.items()}
     for node, report in reports.items():
-        told = _counted(node, report.counts, rejected)
+        told = _counted(report.counts)
         if not told:
             continue
         counts = after.setdefault(node, {})
@@ -112,13 +102,14 @@ def metric_values(
     for node in topology:
         if node.name not in after:
             continue
-        counts = dict(after[node.name])
+        counts, so_far = dict(after[node.name]), dict(before.get(node.name, {}))
         if not isinstance(node, Suppress):
             # Sinks tell what they emitted too; the metric is one of suppressions.
-            counts.pop("emitted", None)
+            for told in (counts, so_far):
+                told.pop("emitted", None)
         metrics = NodeMetrics(node.name, table_name(node), _store_type(node), client_id=application)
-        metrics.wait_us = getattr(getattr(node, "suppressed", None), "wait_us", None)
-        metrics.resume(before.get(node.name, {}), clocks[0], _gauges(counts))
+        metrics.wait_us = rule_of(node).wait_us if isinstance(node, Suppress) else None
+        metrics.resume(so_far, clocks[0], _gauges(counts))
         metrics.counters.update({name: n - metrics.counters[name] for name, n in counts.items()})
         values += [
             v for v in metrics.report(clocks[1]) if v.value is not None and (level == "debug" or v.level == "INFO")
@@ -131,22 +122,18 @@ def metric_rows(values: Iterable[MetricValue]) -> list[tuple[str, str, str, dict
     return [(v.name, v.level, v.group, dict(v.tags), None if v.value is None else float(v.value)) for v in values]
 
 
-def _counted(node: str, counts: Mapping[str, int], rejected: Rejected) -> dict[str, int]:
-    told = {name: counts[_COUNTED.get(name, name)] for name in _COUNTERS if _COUNTED.get(name, name) in counts}
-    skipped = sum(n for (rejecting, reason), n in rejected.items() if rejecting == node and reason in _INVALID)
-    if counts or skipped:
-        told["skipped"] = skipped
-        told["dropped"] = skipped + counts.get("late", 0)
-    gauges = {name: n for name, n in counts.items() if name.startswith(("lateness", "records", "bytes"))}
-    if "bytes" in counts:
-        gauges |= {"bytes_sum": counts["bytes"], "records_sum": counts["records"], "samples": 1}
-    return told | gauges
+def _counted(counts: Mapping[str, int]) -> dict[str, int]:
+    told = {name: counts[name] for name in _COUNTERS if name in counts}
+    if counts:
+        # Nothing skipped is a reading of 0, not none.
+        told |= {name: counts.get(name, 0) for name in ("skipped", "dropped")}
+    return told | {name: n for name, n in counts.items() if name.startswith(_GAUGES)}
 
 
 def _gauges(counts: Mapping[str, int]) -> dict[str, dict[str, float | None]]:
     gauges: dict[str, dict[str, float | None]] = {}
     if counts.get(_NUMBER):
-        mean = counts[_SUM] / counts[_NUMBER]
+        mean = (counts[_SECONDS] * _MILLION + counts[_MICROS]) / counts[_NUMBER]
         gauges["lateness"] = {"avg": mean, "max": counts[_MAX], "min": None, "current": None}
     for gauge, name in (("size", "bytes"), ("count", "records")):
         if counts.get("samples"):

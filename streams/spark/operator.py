@@ -18,10 +18,12 @@ from pyspark.sql import functions as F
 
 from streams.nodes import Node
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport, in_one_scope
-from versioned.commit import Landed, Step, Write, commit
+from versioned.commit import EPOCH_BITS, Landed, Step, Write, commit
 from versioned.identifiers import TableRef
 
 N = TypeVar("N", bound=Node)
+#: What has a stream time of its own, and its stream time before the batch, where that is not the scope.
+GROUP, BEFORE_US = "_group", "_before_us"
 
 
 @dataclass
@@ -41,12 +43,20 @@ class Batch:
     drains: tuple[str, ...] = ()
     #: Whether some write of this very batch landed before a restart: then its report was made before.
     is_replay: bool = False
-    rejects: list[DataFrame] = field(default_factory=list)
+    #: What is put aside: by which node, and the rows.
+    rejects: list[tuple[str, DataFrame]] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
-    #: Records put aside, by node and reason; known once they are written.
+    #: The version of each table that :meth:`commit` wrote.
+    landed: dict[str, int] = field(default_factory=dict)
+    #: Records put aside, by node and reason; known before the first write.
     rejected: dict[tuple[str, str], int] = field(default_factory=dict)
     _origins: list[DataFrame] = field(default_factory=list)
+
+    @property
+    def number(self) -> int:
+        """What stored rows carry as ``_batch_id``: the batch id; in later epochs, whose ids start anew, above it."""
+        return ((self.epoch - 1) << EPOCH_BITS) + self.batch_id
 
     def cut(self, frame: DataFrame) -> DataFrame:
         """The rows of a frame, computed once, without the plan that made them.
@@ -66,7 +76,7 @@ class Batch:
     def commit(self, target: TableRef, build: Callable[[], Write], node: str, step: str) -> Landed:
         """Write one step; the batch's whole report travels in the commit, for a replay to find."""
         landed = commit(target, build, self.step(node, step), self.details)
-        self.versions[node] = landed.version
+        self.versions[node] = self.landed[target.short_name] = landed.version
         return landed
 
     def times_of(self, node: str) -> Mapping[int, int]:
@@ -76,16 +86,15 @@ class Batch:
     def reject(self, node: str, frame: DataFrame, reason: Column) -> None:
         """Put records aside with a reason; they are written to the rejects table of the application."""
         record = F.to_json(F.struct(F.col(KEY).alias("key"), F.col(VALUE).alias("value")))
-        self.rejects.append(
-            frame.select(
-                F.lit(node).alias("node"),
-                reason.alias("reason"),
-                F.timestamp_micros(US).alias("ts"),
-                F.col(SCOPE).alias("scope"),
-                F.col(PLACE).alias("place"),
-                record.alias("record"),
-            )
+        rows = frame.select(
+            F.lit(node).alias("node"),
+            reason.alias("reason"),
+            F.timestamp_micros(US).alias("ts"),
+            F.col(SCOPE).alias("scope"),
+            F.col(PLACE).alias("place"),
+            record.alias("record"),
         )
+        self.rejects.append((node, rows))
 
 
 class Operator(ABC, Generic[N]):
@@ -104,6 +113,17 @@ class Operator(ABC, Generic[N]):
 
     def tally(self) -> DataFrame | None:
         """Counts as rows (``what`` string, ``n`` long), or None; those of all operators are read in one job."""
+        return None
+
+    def measured(self) -> DataFrame | None:
+        """The records of the batch whose lateness is measured (``_us _scope _place``), as the test driver does.
+
+        Where each key has a stream time of its own, ``_group`` and ``_before_us`` tell it.
+        """
+        return None
+
+    def tally_debug(self) -> DataFrame | None:
+        """As :meth:`tally`, for what only the level ``debug`` asks for."""
         return None
 
     def report(self, batch: Batch) -> NodeReport:

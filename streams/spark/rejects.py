@@ -29,22 +29,11 @@ class Rejects:
             empty = session.createDataFrame([], _SCHEMA)
             commit(self.target, lambda: Append(empty))
 
-    def write(self, batch: Batch) -> dict[tuple[str, str], int]:
-        """Write the batch's rejects, if any.
-
-        Returns:
-            How many there were, by node and reason.
-        """
-        if not batch.rejects:
-            return {}
-        together = reduce(DataFrame.unionByName, batch.rejects).withColumn(
-            "_batch_id", F.lit(batch.batch_id).cast("long")
-        )
-        rows = together.persist()
-        try:
-            counted = rows.groupBy("node", "reason").count().collect()
-            if counted:
-                batch.commit(self.target, lambda: Append(rows), "rejects", "main")
-            return {(row["node"], row["reason"]): row["count"] for row in counted}
-        finally:
-            rows.unpersist()
+    def write(self, batch: Batch) -> None:
+        """Write the batch's rejects, if any; only the nodes that have some are looked at."""
+        rejecting = {node for node, _ in batch.rejected}
+        frames = [frame for node, frame in batch.rejects if node in rejecting]
+        if not frames:
+            return
+        rows = reduce(DataFrame.unionByName, frames).withColumn("_batch_id", F.lit(batch.number).cast("long"))
+        batch.commit(self.target, lambda: Append(rows), "rejects", "main")

@@ -1,7 +1,7 @@
 """Sinks on Spark: a changelog (append every change) or a table (latest state per key).
 
 Rows carry ``_batch_id``, ``_scope`` and ``_seq`` (the record's place), so the order of changes can be read back with
-``ORDER BY _batch_id, _scope, _seq``.
+``ORDER BY _batch_id, _scope, _seq``. In the second epoch and later, ``_batch_id`` is the batch id plus 2^40 per epoch.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from streams.spark.flow import (
     struct_fields,
 )
 from streams.spark.operator import Batch, Operator
+from streams.spark.table_table_join import count_ignored
 from versioned.commit import Append, Merge, commit, is_missing
 from versioned.errors import SchemaError
 from versioned.identifiers import TableRef, quote
@@ -46,7 +47,7 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> None:
         (flow,) = inputs
-        self._rows = None if flow.is_empty and self._is_ready else self._shape(flow.frame, batch.batch_id).persist()
+        self._rows = None if flow.is_empty and self._is_ready else self._shape(flow.frame, batch.number).persist()
         if self._rows is not None:
             self._make_ready(batch, self._rows)
 
@@ -110,6 +111,13 @@ class ChangelogSinkOperator(_SinkOperator):
 class TableSinkOperator(_SinkOperator):
     """Keeps the latest value per key; a tombstone deletes the row."""
 
+    def tally(self) -> DataFrame | None:
+        emitted = super().tally()
+        if emitted is None or not self._is_of_table():
+            return emitted
+        # What is out of order in a versioned table changes its history, not what is latest.
+        return emitted.unionByName(count_ignored(self._frame.where(~has_null_key(self._frame))))
+
     def write(self, batch: Batch) -> None:
         rows = self._rows
         if rows is None or not self._count:
@@ -138,7 +146,6 @@ class TableSinkOperator(_SinkOperator):
     def _shape(self, frame: DataFrame, batch_id: int) -> DataFrame:
         self._frame = frame
         kept = frame.where(~has_null_key(frame))
-        # What is out of order in a versioned table changes its history, not what is latest.
         kept = kept.where(F.col(LATEST)) if LATEST in frame.columns else kept
         newest = _newest(kept)
         deleted = F.col(VALUE).isNull().alias("_deleted")

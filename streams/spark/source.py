@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from streams.nodes import Node, StreamSource
@@ -13,8 +14,16 @@ from streams.spark.operator import Batch, Operator
 class StreamSourceOperator(Operator[StreamSource]):
     """Passes the valid records of its topic on."""
 
+    def __init__(self, node: StreamSource) -> None:
+        super().__init__(node)
+        self._valid: Flow | None = None
+
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
-        return valid_records(batch, self.node, inputs[0])
+        self._valid = valid_records(batch, self.node, inputs[0])
+        return self._valid
+
+    def measured(self) -> DataFrame | None:
+        return None if self._valid is None or self._valid.is_empty else self._valid.frame
 
 
 def valid_records(batch: Batch, node: Node, flow: Flow) -> Flow:

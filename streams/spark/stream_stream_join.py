@@ -21,7 +21,7 @@ from streams.reasons import NULL_KEY, NULL_VALUE
 from streams.rows import Row
 from streams.spark.columns import to_column
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport, has_null_key, struct_fields
-from streams.spark.kernel import COUNT, OUT, STATE, TOLD, WHAT, PlainRow, Told, fold_groups, told_rows
+from streams.spark.kernel import COUNT, OUT, STATE, WHAT, PlainRow, Told, fold_groups, told_counts, told_rows
 from streams.spark.operator import Batch, Operator
 from suppress.windows import JoinWindows
 from versioned.commit import Append, ReplaceWhere, commit, is_missing
@@ -115,11 +115,9 @@ class StreamStreamJoinOperator(Operator[StreamStreamJoin]):
         return Flow(together)
 
     def report(self, batch: Batch) -> NodeReport:
-        if self._told is None or self._events is None:
+        if self._told is None:
             return NodeReport()
-        counted = self._told.where(F.col(TOLD) == "count").groupBy(WHAT).agg(F.sum(COUNT).alias(COUNT))
-        arrived = self._events.agg(F.lit("accepted").alias(WHAT), F.count("*").alias(COUNT))
-        counts = {row[WHAT]: row[COUNT] for row in counted.unionByName(arrived).collect()}
+        counts = {row[WHAT]: row[COUNT] for row in told_counts(self._told).collect()}
         marks = {what: us for what, us in counts.items() if "@" in what}
         named: dict[str, dict[int, int]] = {}
         for what, us in marks.items():
@@ -132,6 +130,10 @@ class StreamStreamJoinOperator(Operator[StreamStreamJoin]):
         told[_LOOK] = {scope: us for scope, us in told[_LOOK].items() if scope in look or scope not in seen}
         plain = {what: n for what, n in counts.items() if "@" not in what}
         return NodeReport(plain, times, marks={f"{self.node.name}/{name}": by for name, by in told.items()})
+
+    def measured(self) -> DataFrame | None:
+        """Both sides' records, which share one stream time; those without a key are never held."""
+        return None if self._told is None else self._events
 
     def write(self, batch: Batch) -> None:
         if self._told is not None:

@@ -12,6 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from streams.driver.stream_table_join import LOOK_UPS
 from streams.nodes import StreamTableJoin
 from streams.reasons import EXPIRED, NO_MATCH, NULL_KEY, NULL_VALUE, TOO_LATE
 from streams.spark.columns import to_column
@@ -37,8 +38,6 @@ from versioned.errors import RecordError
 from versioned.identifiers import TableRef
 
 _LOG: Final = logging.getLogger(__name__)
-#: What a look-up counts as.
-_LOOK_UPS: Final = ("match", "no_match", "tombstone", "expired")
 
 
 class StreamTableJoinOperator(Operator[StreamTableJoin]):
@@ -95,12 +94,15 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
     def tally(self) -> DataFrame | None:
         if self._looked_up is None or self._is_empty:
             return None
-        what = F.lower(F.coalesce(REASON, F.lit("match"))).alias("what")
-        return self._looked_up.groupBy(what).agg(F.count("*").alias("n"))
+        return look_ups(self._looked_up)
+
+    def measured(self) -> DataFrame | None:
+        # As on the driver: every record that comes, for any of them moves the stream's time.
+        return None if self._is_empty else self._stream
 
     def report(self, batch: Batch) -> NodeReport:
-        counts = {what: n for what, n in self.tallied.items() if what in _LOOK_UPS}
-        expired = counts.get("expired", 0)
+        counts = {what: n for what, n in self.tallied.items() if what in LOOK_UPS.values()}
+        expired = counts.get(LOOK_UPS[EXPIRED], 0)
         if expired:
             _LOG.warning(
                 "%s: %d of %d lookups were older than the table's history and found nothing; keep history longer or "
@@ -112,7 +114,7 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
         if self._hold is not None:
             self._refuse_without_key()
             marks = self._hold.marks(batch)
-        return NodeReport({"accepted": sum(counts.values()), **counts} if counts else {}, marks=marks)
+        return NodeReport(counts, marks=marks)
 
     def write(self, batch: Batch) -> None:
         if self._hold is not None:
@@ -178,3 +180,11 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
             reason = reason.when(has_null_key(frame), NULL_KEY)
         invalid = frame.where(F.col(VALUE).isNull() | (has_null_key(frame) & F.lit(self.node.kind == "inner")))
         batch.reject(self.node.name, invalid, reason)
+
+
+def look_ups(found: DataFrame) -> DataFrame:
+    """How many look-ups gave what, as counts (``what``, ``n``) under the driver's names."""
+    what = F.lit(LOOK_UPS[None])
+    for reason, counter in LOOK_UPS.items():
+        what = F.when(F.col(REASON) == reason, counter).otherwise(what) if reason is not None else what
+    return found.groupBy(what.alias("what")).agg(F.count("*").alias("n"))

@@ -30,6 +30,7 @@ from streams.spark.suppress_fold import (
     FULL,
     PRIOR,
     SIZE,
+    SUPPRESSED,
     SuppressFold,
 )
 from streams.spark.table_state import TableState
@@ -56,11 +57,26 @@ class FinalResultsOperator(Operator[Suppress]):
         super().__init__(node)
         self._windows = windows
         self._finals: DataFrame | None = None
+        self._input: Flow | None = None
         self._batch: Batch | None = None
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
-        self._batch, self._finals = batch, None
+        self._batch, self._input, self._finals = batch, inputs[0], None
         return Flow(self._final_rows, {} if inputs[0].is_empty else None)
+
+    def measured(self) -> DataFrame | None:
+        return None if self._input is None or self._input.is_empty else self._input.frame
+
+    def tally_debug(self) -> DataFrame | None:
+        """Updates that replaced one which nobody had seen: all but those that make their window anew."""
+        updates = self.measured()
+        if updates is None:
+            return None
+        by_window = updates.groupBy(KEY).agg(
+            F.count("*").alias("updates"), F.min_by(F.col(OLD).isNull(), F.struct(PLACE, SCOPE)).alias("is_new")
+        )
+        replaced = F.sum(F.col("updates") - F.col("is_new").cast("long"))
+        return by_window.agg(F.lit(SUPPRESSED).alias("what"), F.coalesce(replaced, F.lit(0)).alias("n"))
 
     def report(self, batch: Batch) -> NodeReport:
         if not self._windows.survey.accepted:
@@ -89,8 +105,7 @@ class SuppressOperator(Operator[Suppress]):
         assert node.suppressed is not None
         source = windowed_ancestor(node.parents[0])
         self._windows = None if source is None else source.windows
-        unit_us = 1 if source is None or source.materialized is None else source.materialized.time_resolution.value
-        self.rule: BufferRule = buffer_rule(node.name, node.suppressed, self._windows, unit_us, default_retention_us)
+        self.rule: BufferRule = rule_of(node, default_retention_us)
         self._emitted = PlainStore(f"{node.name}_emitted", f"{node.name}_emitted") if is_looked_up else None
         self._store_retention_us = _store_retention_us(source)
         self._batch: Batch | None = None
@@ -163,10 +178,8 @@ class SuppressOperator(Operator[Suppress]):
         counted = self._told.where(F.col(TOLD) == "count").groupBy(WHAT).agg(
             F.sum(COUNT).alias("sum"), F.min(COUNT).alias("min"), F.max(COUNT).alias("max")
         )  # fmt: skip
-        newest = self._input.frame.groupBy(F.col(SCOPE)).agg(F.max(US).alias("max"), F.count("*").alias("sum"))
-        told = counted.withColumn(SCOPE, F.lit(None).cast("int")).unionByName(
-            newest.withColumns({WHAT: F.lit(_NEWEST), "min": F.lit(None).cast("long")})
-        )
+        newest = self._input.frame.groupBy(F.col(SCOPE)).agg(F.max(US).alias("max")).withColumn(WHAT, F.lit(_NEWEST))
+        told = counted.withColumn(SCOPE, F.lit(None).cast("int")).unionByName(newest, allowMissingColumns=True)
         rows = told.collect()
         full = sorted(row[WHAT] for row in rows if row[WHAT].startswith(FULL))
         # Of a replay the buffer may have landed already; the records then come to it a second time, without effect.
@@ -179,7 +192,6 @@ class SuppressOperator(Operator[Suppress]):
         counts = {r[WHAT]: r["max" if r[WHAT].endswith("_max") else "sum"] for r in rows if r[WHAT] != _NEWEST}
         alarm = next((row["min"] for row in rows if row[WHAT] == ALARM), None)
         counts.pop(ALARM, None)
-        counts["accepted"] = counts["input"] = sum(row["sum"] for row in rows if row[WHAT] == _NEWEST)
         return NodeReport(counts, times, alarm)
 
     def write(self, batch: Batch) -> None:
@@ -196,6 +208,9 @@ class SuppressOperator(Operator[Suppress]):
         if self._told is None or not self.closes_idle:
             return None
         return self._just_closed().agg(F.lit(_CLOSED).alias("what"), F.count("*").alias("n"))
+
+    def measured(self) -> DataFrame | None:
+        return None if self._input is None or self._input.is_empty else self._input.frame
 
     def _just_closed(self) -> DataFrame:
         assert self._told is not None
@@ -285,6 +300,20 @@ class SuppressOperator(Operator[Suppress]):
             keys = self._input.frame.limit(0).select(f"{KEY}.*")
             commit(self.tables(batch.root)[-1], lambda: Append(keys))
         self._is_ready = True
+
+
+def rule_of(node: Suppress, default_retention_us: int | None = None) -> BufferRule:
+    """What a suppression promises.
+
+    Args:
+        node: The suppression.
+        default_retention_us: ``suppressed.record.retention.ms`` of the application, in microseconds; None = off.
+    """
+    assert node.suppressed is not None
+    source = windowed_ancestor(node.parents[0])
+    windows = None if source is None else source.windows
+    unit_us = 1 if source is None or source.materialized is None else source.materialized.time_resolution.value
+    return buffer_rule(node.name, node.suppressed, windows, unit_us, default_retention_us)
 
 
 def _store_retention_us(source: WindowedAggregate | None) -> int:

@@ -24,6 +24,8 @@ CLOSED_BY: Final = "closed_by"
 PRIOR, BUFFER_US, FIRST_US, ARRIVED_US, SIZE = "_prior", "_buffer_us", "_first_us", "_arrived_us", "_size"
 #: What it tells, as counts: sums, and the least alarm (the wall clock at which a row is due).
 EMITTED, SUPPRESSED, RECORDS, BYTES, ALARM, FULL = "emitted", "suppressed", "records", "bytes", "alarm", "full: "
+#: How often the buffer was looked at: after each record, as the driver does (R70, R73).
+SAMPLES: Final = "samples"
 #: The place of what leaves at the start of the batch, before any record.
 _FIRST_PLACE: Final = -(2**62)
 
@@ -59,8 +61,11 @@ class SuppressFold:
         )
         told = _Counts()
         if self.rule.clock == "wall" or self.rule.retention_us is not None:
-            yield from self._emitted(buffer.tick(self.clock_us), scope, [_FIRST_PLACE], told)
-        told.observe(buffer)
+            due = buffer.tick(self.clock_us)
+            yield from self._emitted(due, scope, [_FIRST_PLACE], told)
+            if due:
+                told.observe(buffer)
+        told.look_at(buffer)
         try:
             for event in events:
                 update = self._update(event)
@@ -72,6 +77,7 @@ class SuppressFold:
             return
         if self.drains:
             yield from self._emitted(buffer.drain(), scope, [-_FIRST_PLACE], told)
+            told.observe(buffer)
         for row in buffer.rows():
             yield ("state", self._stored(row, scope))
         yield from told.counts(buffer, self._alarm_us(buffer))
@@ -135,24 +141,33 @@ class SuppressFold:
 
 
 class _Counts:
-    """What the buffer did and held."""
+    """What the buffer did, and what it held at most and on the whole whenever it was looked at."""
 
     def __init__(self) -> None:
-        self.emitted = self.suppressed = self.most_records = self.most_bytes = 0
+        self.emitted = self.suppressed = self.samples = 0
+        self.most_records = self.most_bytes = self.sum_records = self.sum_bytes = 0
 
-    def observe(self, buffer: SuppressBuffer) -> None:
+    def look_at(self, buffer: SuppressBuffer) -> None:
         self.most_records = max(self.most_records, buffer.records)
         self.most_bytes = max(self.most_bytes, buffer.bytes)
+
+    def observe(self, buffer: SuppressBuffer) -> None:
+        self.look_at(buffer)
+        self.samples += 1
+        self.sum_records += buffer.records
+        self.sum_bytes += buffer.bytes
 
     def counts(self, buffer: SuppressBuffer, alarm_us: int | None) -> Iterator[Told]:
         yield ("count", (EMITTED, self.emitted))
         yield ("count", (SUPPRESSED, self.suppressed))
-        for name, now, most in (
-            (RECORDS, buffer.records, self.most_records),
-            (BYTES, buffer.bytes, self.most_bytes),
+        yield ("count", (SAMPLES, self.samples))
+        for name, now, most, total in (
+            (RECORDS, buffer.records, self.most_records, self.sum_records),
+            (BYTES, buffer.bytes, self.most_bytes, self.sum_bytes),
         ):
             yield ("count", (name, now))
             yield ("count", (f"{name}_max", most))
+            yield ("count", (f"{name}_sum", total))
         if alarm_us is not None:
             yield ("count", (ALARM, alarm_us))
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from streams.nodes import GlobalTableSource, Materialized, TableSource, ToTable
 from streams.reasons import NULL_KEY
-from streams.spark.flow import SCOPE, Flow, NodeReport, has_null_key
+from streams.spark.flow import PLACE, SCOPE, US, Flow, NodeReport, has_null_key
+from streams.spark.history_store import HistoryStore
 from streams.spark.hold import Hold
-from streams.spark.operator import Batch
+from streams.spark.operator import BEFORE_US, GROUP, Batch
 from streams.spark.source import valid_records
 from streams.spark.store import Store, StoringOperator, store_of
 from streams.spark.table_state import TableState
@@ -29,6 +31,7 @@ class TableOperator(StoringOperator[TableSource | ToTable | GlobalTableSource]):
             None if reorder is None else Hold(f"{node.name}/reorder", f"{node.name}_waiting", duration_us(reorder))
         )
         self._time_scope = "partition" if materialized is None else materialized.time_scope
+        self._taken: Flow | None = None
         if self._hold is not None and self._time_scope == "key":
             raise TopologyError("spark", node.name, 'reorder on Spark waits per partition or "store", not per key.')
 
@@ -39,7 +42,21 @@ class TableOperator(StoringOperator[TableSource | ToTable | GlobalTableSource]):
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
         records = self._records(batch, inputs[0])
-        return self.stored(batch, records if self._hold is None else self._in_order(batch, self._hold, records))
+        self._taken = records if self._hold is None else self._in_order(batch, self._hold, records)
+        return self.stored(batch, self._taken)
+
+    def measured(self) -> DataFrame | None:
+        """What comes to the table, in the order in which it does; a refused record moves no stream time."""
+        if self._taken is None or self._taken.is_empty:
+            return None
+        if self._time_scope == "partition":
+            return self._taken.frame
+        if self._time_scope == "store":
+            return self._taken.frame.withColumn(SCOPE, F.lit(0))
+        if not isinstance(self._table, HistoryStore):
+            return None  # A plain table forgets the times of deleted keys.
+        keys = F.struct(*self._table.spec.keys).alias(GROUP)
+        return self._table.puts.judged.select(keys, F.col("_stored_us").alias(BEFORE_US), US, SCOPE, PLACE)
 
     def tables(self, root: TableRef) -> list[TableRef]:
         return [*super().tables(root), *([] if self._hold is None else [self._hold.target(root)])]

@@ -79,7 +79,6 @@ class TimeWindowsOperator(WindowStoreOperator):
         self._records = self._assigned.select(*records.columns)
 
     def _reject(self, batch: Batch, keyed: DataFrame) -> None:
-        super()._reject(batch, keyed)
         if isinstance(self.windows, UnlimitedWindows):
             batch.reject(self.node.name, keyed.where(F.col(US) < self.windows.start_us), F.lit(BEFORE_WINDOWS))
 
@@ -139,7 +138,7 @@ class TimeWindowsOperator(WindowStoreOperator):
         for row in rows:
             times[row[SCOPE]] = max(row["newest"], times.get(row[SCOPE], row["newest"]))
         accepted, records = _total(rows, "accepted"), _total(rows, "records")
-        return Survey(accepted, records - accepted, _total(rows, "late_rows"), 0, times)
+        return Survey(accepted, records - accepted, _total(rows, "late_rows"), times)
 
     def _parts(self) -> list[Part]:
         aggregation = self.node.aggregation

@@ -67,7 +67,6 @@ class Survey:
     accepted: int = 0
     late: int = 0
     expired: int = 0
-    rejected: int = 0
     stream_times: dict[int, int] | None = None
 
 
@@ -88,6 +87,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         self.closed_by_clock: ClosedWindows | None = None
         self._batch: Batch | None = None
         self._records: DataFrame | None = None
+        self._valid: DataFrame | None = None
         self._survey: Survey | None = None
         self._is_ready = False
 
@@ -98,9 +98,12 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         (flow,) = inputs
         self._batch, self._survey = batch, None
         keyed = self._keyed(flow.frame)
+        valid = keyed.where(~has_null_key(keyed))
         if not flow.is_empty:
-            self._reject(batch, keyed)
-        self._take(keyed.where(~has_null_key(keyed)), flow)
+            batch.reject(self.node.name, keyed.where(has_null_key(keyed)), F.lit(NULL_KEY))
+            self._reject(batch, valid)
+        self._valid = None if flow.is_empty else valid
+        self._take(valid, flow)
         if flow.is_empty:
             self._survey = Survey(stream_times=self.times_before())
         self._make_ready(batch)
@@ -124,10 +127,14 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
             _LOG.debug("%s: %d records came after all their windows had closed; dropped.", self.node.name, told.late)
             if self.node.late_policy == "side_table":
                 batch.reject(self.node.name, self._late_records(), F.lit(LATE))
-        total = told.accepted + told.late + told.rejected
-        counts = {"input": total, "accepted": told.accepted, "late": told.late, "rejected": told.rejected}
-        counts["expired-window-record-drop"] = told.expired
-        return NodeReport(counts if total else {}, self.stream_times)
+        counts = {"late": told.late, "expired": told.expired}
+        return NodeReport(counts if told.accepted + told.late else {}, self.stream_times)
+
+    def measured(self) -> DataFrame | None:
+        """The records that reach the rule of windows: under their group's key, if they have one."""
+        if self._valid is None or not isinstance(self.windows, SlidingWindows):
+            return self._valid
+        return self._valid.where(F.col(VALUE).isNotNull())
 
     def write(self, batch: Batch) -> None:
         if self.survey.accepted:
@@ -227,7 +234,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         return frame.select(KEY, VALUE, us.alias(US), scope.alias(SCOPE), PLACE)
 
     def _reject(self, batch: Batch, keyed: DataFrame) -> None:
-        batch.reject(self.node.name, keyed.where(has_null_key(keyed)), F.lit(NULL_KEY))
+        """Put aside what the windows do not take, of the records that have a key."""
 
     def _replace_open(self) -> ReplaceWhere:
         wait_us = close_wait_us(self.windows, self.unit_us)

@@ -48,6 +48,7 @@ def test_every_file_of_conf_is_accepted_by_the_schema_that_it_names(file: Path) 
     [
         {"tigger": "10 seconds"},
         {"order": "random"},
+        {"metrics": {"levle": "debug"}},
         {"plan": {"a": {"op": "strem"}}},
         {"plan": {"a": {"op": "stream", "keys": "k"}}},
         {"plan": {"a": {"op": "filter", "from": "b"}}},

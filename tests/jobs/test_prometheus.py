@@ -7,7 +7,9 @@ import urllib.request
 from datetime import datetime, timezone
 from pathlib import Path
 
-from jobs.prometheus import PrometheusExporter
+import pytest
+
+from jobs.prometheus import PrometheusExporter, into_textfile
 from streams.metrics import MetricValue, NodeMetrics
 from streams.spark import BatchReport
 
@@ -50,6 +52,21 @@ def test_windows_and_sessions_name_their_stores_side_by_side(tmp_path: Path) -> 
     text = (tmp_path / "metrics.prom").read_text()
     assert 'window_state_id="hourly"' in text
     assert 'session_state_id="visits"' in text
+
+
+def test_each_batch_writes_the_text_file_anew_in_a_folder_that_is_made(tmp_path: Path) -> None:
+    path = tmp_path / "told" / "metrics.prom"
+    write = into_textfile(path)
+    for late in (3, 5):
+        write(_report(*_counted("hourly", late)))
+    assert 'metric="late-record-drop-total",processor_node_id="hourly"' in path.read_text()
+    assert [file.name for file in path.parent.iterdir()] == ["metrics.prom"]
+
+
+def test_a_text_file_that_cannot_be_written_stops_no_stream(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "told").write_text("a file, no folder")
+    into_textfile(tmp_path / "told" / "metrics.prom")(_report(*_counted("hourly", 1)))
+    assert "the metrics were not written" in caplog.text
 
 
 def test_the_endpoint_serves_the_same_text() -> None:

@@ -179,7 +179,7 @@ def test_bad_and_late_rows_are_rejected_with_their_reasons_and_counted(run: Run)
 def test_nothing_is_lost_between_input_and_the_ledger(run: Run) -> None:
     for (counts,) in run.table("ledger").select("counts").collect():
         for node in _COUNTED:
-            parts = sum(counts.get(f"{node}.{part}", 0) for part in ("accepted", "rejected", "late"))
+            parts = sum(counts.get(f"{node}.{part}", 0) for part in ("accepted", "dropped"))
             assert counts.get(f"{node}.input", 0) == parts, (node, counts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 import yaml
 
 from jobs.quickstart import submit_command
-from jobs.run import main, plan_of
+from jobs.run import application, main, plan_of
 from jobs.settings import load, parse
+from streams.spark import BatchReport
 from versioned.errors import ConfigurationError
 
 _PROJECT = Path(__file__).parents[2]
@@ -87,3 +89,16 @@ def test_without_java_one_line_says_what_to_install_on_each_system(tmp_path: Pat
     lines = done.stderr.splitlines()
     assert len(lines) == 1
     assert [system for system in ("Debian/Ubuntu", "macOS", "Windows") if system not in lines[0]] == []
+
+
+def test_the_metrics_of_the_settings_reach_the_application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr("jobs.run.StreamingApplication", lambda *args, **options: given.update(options))
+    settings = parse(_said(metrics={"level": "debug", "prometheus": "told/metrics.prom"}))
+    heard: list[BatchReport] = []
+    spark: Any = None
+    application(spark, settings, plan_of(settings), tmp_path, heard.append)
+    report = BatchReport(0, datetime(2026, 1, 1, tzinfo=timezone.utc), {}, {}, 0, 0, 1.0)
+    given["on_batch"](report)
+    assert (given["metrics_level"], heard) == ("debug", [report])
+    assert (tmp_path / "told" / "metrics.prom").exists()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobs.settings import load, overridden, parse
+from jobs.settings import MetricsSettings, load, overridden, parse
 from versioned.errors import ConfigurationError
 
 _CONFIG = Path(__file__).parents[2] / "conf" / "quickstart.yaml"
@@ -63,12 +63,22 @@ def test_durations_are_written_as_people_write_them(written: str, expected: time
             ("sources.flights.options.maxFilesPerTrigger", "string"),
         ),
         ("max_future_skew", "a day or so", ("max_future_skew", "a day or so")),
+        ("metrics", {"levle": "debug"}, ("metrics.levle", '"level"', "prometheus")),
+        ("metrics", {"level": "DEBUG"}, ("metrics.level", "info", "debug")),
+        ("metrics", {"prometheus": "metrics.txt"}, ("metrics.prometheus", "prom")),
+        ("metrics", "debug", ("metrics",)),
     ],
 )
 def test_a_wrong_key_or_value_is_refused_with_its_path(path: str, value: Any, told: tuple[str, ...]) -> None:
     with pytest.raises(ConfigurationError) as refused:
         parse(_changed(path, value))
     assert [part for part in told if part not in str(refused.value)] == []
+
+
+def test_metrics_are_those_of_level_info_in_the_ledger_alone_unless_asked_for() -> None:
+    assert parse(_GOOD).metrics == MetricsSettings(level="info", prometheus=None)
+    asked = parse(_GOOD | {"metrics": {"level": "debug", "prometheus": "told/metrics.prom"}}).metrics
+    assert (asked.level, asked.prometheus) == ("debug", "told/metrics.prom")
 
 
 @pytest.mark.parametrize("missing", ["application", "plan", "root", "sources"])

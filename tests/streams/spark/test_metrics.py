@@ -3,53 +3,137 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from both_engines import Input, application, write_records
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row, SparkSession
 from random_plans import random_records
 
+from streams.driver.registry import OPERATORS
+from streams.functions import coalesce, concat, length, substring, when
+from streams.kstream import KStream
+from streams.ktable import KTable
 from streams.metrics import CATALOGUE, MetricValue
-from streams.nodes import Materialized, Topology
+from streams.nodes import Joined, Materialized, Topology
 from streams.spark import BatchReport, MetricsListener, StreamingApplication
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
-from suppress.windows import TimeWindows
+from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from versioned import faults
 
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
-_RECORDS = [record for record in random_records(seed=4, count=80) if record.topic == "a"]
-_NODES = ("windows", "calm", "joined", "table")
-_SAME = (
-    "late-record-drop-total",
-    "expired-window-record-drop-total",
-    "suppression-emit-total",
-    "suppressed-records-total",
-    "skipped-records-total",
-    "record-lateness-avg",
-    "record-lateness-max",
-    "suppression-buffer-size-current",
-    "suppression-buffer-size-max",
-    "suppression-buffer-count-current",
-    "suppression-buffer-count-max",
-    "intermediate-result-suppression-overtime-min",
-    "intermediate-result-suppression-overtime-avg",
+#: What the driver's counters and the counts of Spark's ledger have in common.
+_COUNTS = (
+    "input",
+    "accepted",
+    "dropped",
+    "skipped",
+    "late",
+    "ignored",
+    "expired",
+    "match",
+    "no_match",
+    "tombstone",
+    "expired_lookup",
 )
+#: Of rates nothing can be compared: they are per second of the wall clock.
+_SAME = tuple(metric.name for metric in CATALOGUE if not metric.name.endswith("-rate"))
+_BUFFER = "suppression-buffer-"
+#: What the driver holds in a buffer and Spark in a table of another kind, without a buffer's metrics.
+_NO_BUFFER = ("final", "waits")
+
+
+def _ms(count: int) -> timedelta:
+    return timedelta(milliseconds=count)
+
+
+def _records() -> list[Input]:
+    """Records of both topics, ``c`` in two partitions; some have no key, one has no time."""
+    records = random_records(seed=4, count=120)
+    for place in range(7, len(records), 13):
+        records[place] = replace(records[place], k=None)
+    for place in range(0, len(records), 3):
+        records[place] = replace(records[place], partition=int(records[place].topic == "c"))
+    records[50] = replace(records[50], ms=None)  # type: ignore[arg-type]
+    return records
+
+
+_RECORDS = _records()
 
 
 def _topology() -> Topology:
+    """Every kind of operator, each with something to drop or to ignore if it does so at all."""
     builder = StreamsBuilder()
-    stream = builder.stream("a", name="stream", **_SOURCE)
+    stream, other = (builder.stream(topic, name=name, **_SOURCE) for topic, name in (("a", "stream"), ("c", "other")))
     table = builder.table("a", Materialized.key_value("store"), name="table", **_SOURCE)
-    windows = TimeWindows.of_size_and_grace("20 milliseconds", "10 milliseconds").advance_by("10 milliseconds")
-    stream.group_by_key().windowed_by(windows).count(name="windows").to_changelog("counts")
-    wait, bound = timedelta(milliseconds=100), BufferConfig.max_records(3)
-    table.suppress(Suppressed.until_time_limit(wait, bound), name="calm").to_changelog("calmed")
-    stream.left_join(table, lambda left, right: {"j": right.v}, name="joined").to_changelog("pairs")
+    stored = Materialized.versioned(_ms(120), name="history_store", grace=_ms(60), late_policy="side_table")
+    history = builder.table("c", stored, name="history", **_SOURCE)
+    again = _add_streams(stream, other, table)
+    _add_windows(stream, other)
+    _add_stream_joins(builder, stream, other, history)
+    _add_tables(table, history, again)
     return builder.build()
+
+
+def _add_streams(stream: KStream, other: KStream, table: KTable) -> KTable:
+    stream.filter(lambda value: value.v > "b", name="kept").map_values(lambda value: {"w": value.v}, name="mapped")
+    # Whose value is null has no key from here on.
+    rekeyed = other.select_key(lambda value: {"k": substring(value.v, 1, 1)}, name="rekeyed")
+    again = rekeyed.to_table(Materialized.versioned(_ms(80), name="again_store"), name="again")
+    again.to_stream(name="back").to_changelog("changes")
+    stream.group_by(lambda value: substring(value.v, 1, 1)).count(name="groups")
+    table.suppress(Suppressed.until_time_limit(_ms(100), BufferConfig.max_records(3)), name="calm")
+    return again
+
+
+def _add_windows(stream: KStream, other: KStream) -> None:
+    hopping = TimeWindows.of_size_and_grace("20 milliseconds", "10 milliseconds").advance_by("10 milliseconds")
+    windows = stream.group_by_key().windowed_by(hopping, late_policy="side_table").count(name="windows")
+    windows.suppress(Suppressed.until_window_closes(BufferConfig.unbounded()), name="final").to_changelog("finals")
+    sessions = SessionWindows.of_inactivity_gap_and_grace(_ms(25), _ms(30))
+    # Partitions share one stream time from here on.
+    grouped = other.group_by(lambda value: substring(value.v, 1, 1)).windowed_by(sessions).count(name="sessions")
+    bounded = BufferConfig.max_records(1000).shut_down_when_full()
+    grouped.suppress(Suppressed.until_window_closes(bounded), name="final_sessions")
+    sliding = SlidingWindows.of_time_difference_and_grace(_ms(20), _ms(10))
+    stream.group_by_key().windowed_by(sliding).count(name="sliding")
+    stream.group_by_key().windowed_by(UnlimitedWindows.of().start_on(100_000)).count(name="unlimited")
+
+
+def _add_stream_joins(builder: StreamsBuilder, stream: KStream, other: KStream, history: KTable) -> None:
+    everywhere = builder.global_table("a", Materialized.key_value("global_store"), name="everywhere", **_SOURCE)
+    stream.join(everywhere, _pair, key=lambda value: substring(value.v, 1, 1), name="looked_up")
+    stream.join(other, _pair, windows=JoinWindows(20_000, 20_000, 10_000), name="pairs")
+    stream.outer_join(other, _pair, windows=JoinWindows(5_000, 5_000, 10_000), name="outer_pairs")
+    late = Joined.with_grace_period(_ms(20)).with_too_late("side_table")
+    stream.join(history, _pair, joined=late, name="waits")
+    remembered = Joined().with_on_expired("side_table").with_corrections(_ms(400))
+    stream.left_join(history, _pair, joined=remembered, name="joined").corrections(name="corrected")
+
+
+def _add_tables(table: KTable, history: KTable, again: KTable) -> None:
+    history.filter(lambda value: value.v > "b", name="view").map_values(
+        lambda value: {"w": value.v}, name="mapped_view"
+    )
+    history.group_by(lambda value: substring(value.v, 1, 1)).count(name="counts")
+    history.outer_join(table, _pair, name="both")
+    history.join(again, _pair, history="complete", name="complete")
+    points_to = lambda value: when(length(value.v) > 1, substring(value.v, 1, 1)).otherwise(None)  # noqa: E731
+    history.join(table, _pair, foreign_key=points_to, name="foreign").to_changelog("pointing")
+    history.to_latest("latest")
+
+
+def _pair(left: Any, right: Any) -> Any:
+    return {"j": concat(coalesce(left.v, "-"), "/", coalesce(right.v, "-"))}
 
 
 @pytest.fixture(scope="module")
@@ -86,26 +170,105 @@ def app(
     return running
 
 
-def _driver() -> dict[tuple[str, str], float | None]:
-    driver = TopologyTestDriver(_topology())
-    for record in _RECORDS:
-        driver.pipe_input("a", record.k, None if record.v is None else {"v": record.v}, record.ms * 1000)
-    return {(_node(value), value.name): value.value for value in driver.metrics}
+@pytest.fixture(scope="module")
+def driver() -> TopologyTestDriver:
+    """The test driver after the same records."""
+    return _driven(_topology(), _RECORDS)
+
+
+def _driven(topology: Topology, records: Sequence[Input]) -> TopologyTestDriver:
+    driver = TopologyTestDriver(topology)
+    for number, record in enumerate(records):
+        ts_us = None if record.ms is None else record.ms * 1000
+        value = None if record.v is None else {"v": record.v}
+        driver.pipe_input(record.topic, record.k, value, ts_us, partition=record.partition, offset=number)
+    return driver
+
+
+def _readings(metrics: Sequence[MetricValue]) -> dict[tuple[str, str], float | None]:
+    return {(_node(value), value.name): None if value.value is None else round(value.value, 6) for value in metrics}
 
 
 def _node(value: MetricValue) -> str:
     tags = value.tags
-    return next(tags[tag] for tag in ("processor-node-id", "window-state-id", "buffer-id") if tag in tags)
+    names = ("processor-node-id", "window-state-id", "session-state-id", "buffer-id")
+    return next(tags[tag] for tag in names if tag in tags)
 
 
-@pytest.mark.rule("R61", "R63", "R64", "R66", "R68", "R69", "R71", "R72", "R74", "R76", "R77", "R78")
-def test_totals_and_gauges_are_the_drivers_across_batches_and_a_restart(
-    app: StreamingApplication, reports: list[BatchReport]
+def _summed(reports: Sequence[BatchReport], node: str) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for report in reports:
+        told = {what.partition("."): n for what, n in report.counts.items()}
+        total.update({what: n for (name, _, what), n in told.items() if name == node})
+    return total
+
+
+def _counts(counts: Mapping[str, int]) -> dict[str, int]:
+    return {name: counts[name] for name in _COUNTS if counts.get(name)}
+
+
+@pytest.mark.rule("R62")
+def test_a_record_is_put_aside_once_however_much_is_wrong_with_it(
+    app: StreamingApplication, spark: SparkSession, driver: TopologyTestDriver
+) -> None:
+    rejects = spark.read.format("delta").load(str(app.table("rejects"))).groupBy("node", "reason").count().collect()
+    wanted = Counter((reject.node, reject.reason) for reject in driver.rejects)
+    assert {(row["node"], row["reason"]): row["count"] for row in rejects} == dict(wanted)
+
+
+def test_every_kind_of_operator_is_in_the_plan() -> None:
+    assert {type(node) for node in _topology()} == set(OPERATORS)
+
+
+@pytest.mark.rule("R61", "R62")
+@pytest.mark.parametrize("node", [node.name for node in _topology()])
+def test_a_node_counts_on_spark_what_it_counts_on_the_driver(
+    app: StreamingApplication, reports: list[BatchReport], driver: TopologyTestDriver, node: str
 ) -> None:
     assert len(reports) == 2
-    told = {(_node(value), value.name): value.value for value in reports[-1].metrics}
-    wanted = {key: n for key, n in _driver().items() if n and key[0] in _NODES and key[1] in _SAME}
-    assert {key: round(told.get(key) or 0, 6) for key in wanted} == {key: round(n or 0, 6) for key, n in wanted.items()}
+    assert _counts(_summed(reports, node)) == _counts(driver.counters(node))
+
+
+def test_every_record_that_reaches_a_node_is_accepted_or_dropped(
+    app: StreamingApplication, reports: list[BatchReport]
+) -> None:
+    for node in _topology():
+        counts = _summed(reports, node.name)
+        assert counts["input"] == counts["accepted"] + counts["dropped"], node.name
+        assert counts["input"] > 0, node.name
+
+
+def test_the_records_are_such_that_every_count_is_seen(driver: TopologyTestDriver) -> None:
+    seen = {what for node in _topology() for what in _counts(driver.counters(node.name))}
+    assert seen == set(_COUNTS)
+
+
+@pytest.mark.rule("R61", "R63", "R64", "R66", "R68", "R76", "R77", "R78")
+@pytest.mark.rule("R69", "R70", "R71", "R72", "R73", "R74")
+@pytest.mark.parametrize("node", [node.name for node in _topology()])
+def test_totals_and_gauges_are_the_drivers_across_batches_and_a_restart(
+    app: StreamingApplication, reports: list[BatchReport], driver: TopologyTestDriver, node: str
+) -> None:
+    told, wanted = _readings(reports[-1].metrics), _readings(driver.metrics)
+    names = [name for name in _SAME if not (node in _NO_BUFFER and name.startswith(_BUFFER))]
+    store = _store_of(node)
+    got = {name: told.get((node, name)) or told.get((store, name)) or 0 for name in names}
+    assert got == {name: wanted.get((node, name)) or wanted.get((store, name)) or 0 for name in names}
+
+
+def _store_of(node: str) -> str:
+    materialized = getattr(_topology().node(node), "materialized", None)
+    return getattr(materialized, "name", None) or node
+
+
+@pytest.mark.rule("R77", "R78")
+@pytest.mark.parametrize("node", ["calm", "final", "final_sessions"])
+def test_every_suppression_tells_how_much_longer_it_waits_than_records_are_late(
+    app: StreamingApplication, reports: list[BatchReport], node: str
+) -> None:
+    told = _readings(reports[-1].metrics)
+    parts = [told[node, f"intermediate-result-suppression-overtime-{part}"] for part in ("min", "avg")]
+    assert None not in parts
 
 
 @pytest.mark.rule("R61", "R65", "R67", "R70", "R73", "R75")
@@ -116,15 +279,21 @@ def test_the_metrics_table_has_exact_names_and_a_row_per_node(app: StreamingAppl
     rates = {"late-record-drop-rate", "expired-window-record-drop-rate", "suppression-emit-rate"}
     averages = {"suppression-buffer-size-avg", "suppression-buffer-count-avg"}
     assert rates | averages <= {row["name"] for row in rows}
-    assert "stream-window-state-metrics" in {row["group"] for row in rows}
+    groups = {row["group"] for row in rows}
+    assert {"stream-window-state-metrics", "stream-session-state-metrics"} <= groups
 
 
 @pytest.mark.rule("R62")
 def test_late_expired_skipped_and_suppressed_are_four_counts(reports: list[BatchReport], app: object) -> None:
-    told = {(_node(value), value.name): value.value for value in reports[-1].metrics}
+    told = _readings(reports[-1].metrics)
     assert told["windows", "expired-window-record-drop-total"] != told["windows", "late-record-drop-total"]
-    assert told["windows", "skipped-records-total"] == 0
-    assert (told["calm", "suppressed-records-total"] or 0) > 0
+    for node, seen, unseen in (
+        ("unlimited", "skipped-records", "late-record-drop"),
+        ("calm", "suppressed-records", "skipped-records"),
+        ("pairs", "late-record-drop", "expired-window-record-drop"),
+    ):
+        assert (told[node, f"{seen}-total"] or 0) > 0
+        assert told[node, f"{unseen}-total"] == 0
 
 
 def test_the_listener_hears_what_the_table_holds(
@@ -133,17 +302,48 @@ def test_the_listener_hears_what_the_table_holds(
     assert [len(rows) for rows in heard] == [len(report.metrics) for report in reports]
 
 
-def test_lateness_adds_up_to_a_suggested_grace(app: StreamingApplication) -> None:
+def test_lateness_adds_up_to_a_suggested_grace(app: StreamingApplication, driver: TopologyTestDriver) -> None:
     suggested = app.lateness("windows")
     # Records of the test are at most 300 ms late, and a few times more than that behind the newest.
-    assert suggested.records == len(_RECORDS)
+    counts = driver.counters("windows")
+    assert suggested.records == counts["input"] - counts["skipped"]
     assert timedelta(milliseconds=300) <= suggested.grace <= timedelta(seconds=1)
     assert suggested.text.startswith("99.9 % of records within ")
 
 
-def test_the_level_info_writes_no_debug_metric(spark: SparkSession, tmp_path: Path) -> None:
-    topology = _topology()
-    write_records(spark, tmp_path, topology, [Input("a", "x", "v", 1)])
-    running = application(spark, tmp_path, topology)
+def _small_topology() -> Topology:
+    builder = StreamsBuilder()
+    stored = Materialized.versioned(_ms(40), name="history_store", late_policy="side_table")
+    history = builder.table("c", stored, name="history", **_SOURCE)
+    history.join(history, _pair, foreign_key=lambda value: when(value.v > "b", "a").otherwise(None), name="foreign")
+    return builder.build()
+
+
+def test_a_replay_after_a_crash_tells_the_numbers_of_the_first_run(spark: SparkSession, tmp_path: Path) -> None:
+    """The batch dies once its tables have landed: what is computed anew from them would be something else."""
+    topology, told = _small_topology(), list[BatchReport]()
+    write_records(spark, tmp_path, topology, _RECORDS)
+    with faults.armed(_crash), pytest.raises(StreamingQueryException, match="_Crash"):
+        application(spark, tmp_path, topology).run()
+    running = application(spark, tmp_path, topology, on_batch=told.append)
     running.run()
+    driver = _driven(topology, [record for record in _RECORDS if record.topic == "c"])
+    for node in topology:
+        assert _counts(_summed(told, node.name)) == _counts(driver.counters(node.name)), node.name
+    assert [report.rejected for report in told] == [len(driver.rejects)]
+    assert spark.read.format("delta").load(str(running.table("rejects"))).count() == len(driver.rejects)
+    # A batch of nothing but invalid records puts them aside as well.
+    write_records(spark, tmp_path, topology, [Input("c", None, "v", 1)], len(_RECORDS))
+    running.run()
+    assert (told[-1].rejected, _counts(_summed(told[-1:], "history"))) == (1, {"input": 1, "dropped": 1, "skipped": 1})
+    # Without metrics_level="debug" no metric of that level is told.
     assert {row["level"] for row in running.metrics().select("level").distinct().collect()} == {"INFO"}
+
+
+class _Crash(Exception):
+    """Stands for the end of the process."""
+
+
+def _crash(point: str) -> None:
+    if point == "after:history/main":
+        raise _Crash(point)

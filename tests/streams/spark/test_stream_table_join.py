@@ -137,7 +137,7 @@ def test_every_trace_gives_its_outputs_and_drops_however_it_is_cut(spark: SparkS
 
 @pytest.mark.rule("R142")
 def test_a_lookup_older_than_the_history_is_warned_of_and_counted(spark: SparkSession, run: _Run) -> None:
-    expired = _ledger_sum(spark, run.app, "join_left_history.expired")
+    expired = _ledger_sum(spark, run.app, "join_left_history.expired_lookup")
     assert expired > 0
     told = [message for message in run.warnings if message.startswith("join_left_history: ")]
     assert sum(int(message.split()[1]) for message in told) == expired

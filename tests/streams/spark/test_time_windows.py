@@ -71,7 +71,7 @@ def test_late_records_and_expired_windows_are_counted_apart(told: dict[str, dict
             driver.pipe_input("a", record.k, None if record.v is None else {"v": record.v}, record.ms * 1000)
     wanted = driver.counters(name)
     assert wanted["late"] > 0
-    got = (told[name]["late"], told[name]["expired-window-record-drop"], told[name]["aside"])
+    got = (told[name]["late"], told[name]["expired"], told[name]["aside"])
     assert got == (wanted["late"], wanted["expired"], wanted["late"])
 
 

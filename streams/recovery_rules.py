@@ -1,0 +1,238 @@
+"""What must fit together before an application goes on: its ledger, its checkpoint and its tables. Pure rules.
+
+A batch is: offsets written to the checkpoint, writes to the tables (downstream first), the ledger row, the checkpoint's
+commit. So after a crash anywhere the checkpoint knows every batch that a table has, the tables have every batch that
+the ledger has, and at most one batch, the checkpoint's newest, is unfinished. Anything else is damage, and is found
+here before a batch is processed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from versioned.errors import CheckpointMismatchError, ConfigurationError, FencedError, VersionedError
+
+_GIVE_UP: Final = (
+    "start with --new-epoch: it reads the sources from their starting offsets, so name those that are not applied yet"
+)
+_RESET: Final = f"or {_GIVE_UP}; or start over with a new root"
+
+#: Epoch and batch id.
+BatchOf = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class LedgerFacts:
+    """What the ledger says: its newest batch (-1 = none in this epoch), and the id of the checkpoint that counts them.
+
+    ``newest_commit`` is the newest batch that its history tells of, which may be more than its rows do.
+    """
+
+    application: str
+    epoch: int = 1
+    batch_id: int = -1
+    checkpoint: str | None = None
+    newest_commit: BatchOf | None = None
+    blank: bool = False
+
+    @property
+    def batch(self) -> BatchOf:
+        """Epoch and batch id of the newest row."""
+        return self.epoch, self.batch_id
+
+
+@dataclass(frozen=True)
+class CheckpointFacts:
+    """What a checkpoint folder holds: the query's id (None = no checkpoint), its newest offsets and commit."""
+
+    place: str
+    query: str | None = None
+    offset: int = -1
+    commit: int = -1
+    damage: str | None = None
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """What a table's newest commits say; ``recorded`` is its version after the ledger's newest batch."""
+
+    name: str
+    exists: bool = True
+    version: int = -1
+    owner: str | None = None
+    batch: BatchOf | None = None
+    restored: bool = False
+    blank: bool = False
+    forgets: bool = False
+    recorded: int | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that does not fit: a short name of the rule, what was found, and what to do."""
+
+    rule: str
+    about: str
+    found: str
+    remedy: str
+    is_wrong: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.found} To go on: {self.remedy}."
+
+    def error(self) -> VersionedError:
+        """The error with which a start is refused."""
+        kind = _ERRORS.get(self.rule, CheckpointMismatchError)
+        return kind(f"{self.found} Nothing was written. To go on: {self.remedy}.")
+
+
+_ERRORS: Final[dict[str, type[VersionedError]]] = {
+    "newer-epoch": FencedError,
+    "other-driver": FencedError,
+    "table-forgets": ConfigurationError,
+}
+
+
+def findings(ledger: LedgerFacts, checkpoint: CheckpointFacts, tables: Iterable[TableFacts]) -> list[Finding]:
+    """Everything that does not fit together, the cause before what follows from it.
+
+    >>> [found.rule for found in findings(LedgerFacts("app", batch_id=3), CheckpointFacts("/c"), [])]
+    ['checkpoint-lost']
+    """
+    known = list(tables)
+    found = [*_of_ledger(ledger), *(each for table in known for each in _of_table(ledger, table))]
+    newest = max([ledger.batch, *(t.batch for t in known if t.batch and _is_ours(ledger, t))])
+    return [*found, *of_checkpoint(ledger, checkpoint, newest[1] if newest[0] == ledger.epoch else ledger.batch_id)]
+
+
+def of_checkpoint(ledger: LedgerFacts, checkpoint: CheckpointFacts, newest: int) -> list[Finding]:
+    """The first thing that is wrong with a checkpoint.
+
+    Args:
+        ledger: What the ledger says.
+        checkpoint: The folder.
+        newest: The newest batch of this epoch that a table or the ledger has.
+    """
+    return list(_checkpoint_rules(ledger, checkpoint, newest))[:1]
+
+
+def _checkpoint_rules(ledger: LedgerFacts, checkpoint: CheckpointFacts, newest: int) -> Iterator[Finding]:
+    name, place, back = ledger.application, checkpoint.place, f"restore the checkpoint {checkpoint.place}, {_RESET}"
+
+    def found(rule: str, words: str, remedy: str = back) -> Finding:
+        return Finding(rule, place, words, remedy)
+
+    if checkpoint.offset < 0 and checkpoint.damage is None:
+        if newest >= 0:
+            yield found("checkpoint-lost", f'"{name}" has written batch {newest}, but {place} holds no batch at all.')
+        return
+    if ledger.checkpoint and checkpoint.query and ledger.checkpoint != checkpoint.query:
+        said = f"belongs to another query ({checkpoint.query}); the batches of"
+        yield found(
+            "checkpoint-foreign", f'The checkpoint {place} {said} "{name}" were counted by {ledger.checkpoint}.'
+        )
+    if ledger.checkpoint is None and ledger.batch_id < 0 and checkpoint.commit >= 0:
+        said = f"has finished batch {checkpoint.commit}, of which the ledger of"
+        remedy = f"use the checkpoint and the ledger that belong together, {_RESET}"
+        yield found("checkpoint-foreign", f'The checkpoint {place} {said} "{name}" knows nothing.', remedy)
+    if checkpoint.damage is not None:
+        yield found("checkpoint-damaged", f"The checkpoint {place} is damaged: {checkpoint.damage}.")
+    if checkpoint.offset < max(newest, checkpoint.commit):
+        said = f"ends at batch {checkpoint.offset}, but batch {max(newest, checkpoint.commit)} is"
+        done = "written: it is an older copy, or was cut off." if newest >= checkpoint.commit else "finished in it."
+        yield found("checkpoint-behind", f"The checkpoint {place} {said} {done}")
+    if ledger.batch_id < newest <= max(checkpoint.commit, checkpoint.offset - 1):
+        said = (
+            f"ends at batch {ledger.batch_id}, but batch {newest} is in the tables and the checkpoint has finished it."
+        )
+        remedy = f"restore the ledger to the version that has batch {newest}, {_RESET}"
+        yield Finding("ledger-behind", "ledger", f'The ledger of "{name}" {said}', remedy)
+
+
+def _of_ledger(ledger: LedgerFacts) -> Iterator[Finding]:
+    name, (epoch, batch) = ledger.application, ledger.batch
+    if ledger.blank:
+        yield _blank("ledger")
+    if ledger.newest_commit is not None and ledger.newest_commit > ledger.batch:
+        theirs = f"batch {ledger.newest_commit[1]} of epoch {ledger.newest_commit[0]}"
+        said = (
+            f'The rows of the ledger of "{name}" end at batch {batch} of epoch {epoch}, but {theirs} was written to it:'
+        )
+        remedy = (
+            f"restore the ledger to its version before the RESTORE, or restore every table to batch {batch} as well"
+        )
+        yield Finding("ledger-restored", "ledger", f"{said} it was restored.", f"{remedy} and {_GIVE_UP}")
+
+
+def _of_table(ledger: LedgerFacts, table: TableFacts) -> Iterator[Finding]:
+    def found(rule: str, words: str, remedy: str) -> Finding:
+        return Finding(rule, table.name, f"The table {table.name} {words}", remedy)
+
+    version = f"restore it to version {table.recorded}" if table.recorded is not None else "restore it"
+    if not table.exists:
+        if table.recorded is not None:
+            yield found("table-gone", f"is gone; it was at version {table.recorded}.", f"{version}, {_RESET}")
+        return
+    if table.blank:
+        yield _blank(table.name)
+    if table.forgets:
+        said = (
+            "has delta.setTransactionRetentionDuration set: Delta would forget which batches it has, and repeat them."
+        )
+        yield found("table-forgets", said, "unset that property")
+    if table.owner is not None and not _is_ours(ledger, table):
+        said = f'was written by the application "{table.owner}", not by "{ledger.application}".'
+        remedy = "give the application its former name, or another root"
+        yield found("table-of-other", said, remedy)
+        return
+    if table.recorded is not None and table.version < table.recorded:
+        said = f"is at version {table.version}, but was at {table.recorded}: an older copy took its place."
+        yield found("table-replaced", said, f"{version}, {_RESET}")
+    elif table.restored and table.batch is not None:
+        said = f"was restored after batch {table.batch[1]}: its rows do not fit the ledger's."
+        yield found("table-restored", said, f"{version}, {_RESET}")
+    if table.batch is not None and table.batch[0] > ledger.epoch:
+        said = f"was written in epoch {table.batch[0]}; this is epoch {ledger.epoch}."
+        yield found("newer-epoch", said, "stop this driver: a newer one has taken over. Or restore the ledger")
+
+
+def _is_ours(ledger: LedgerFacts, table: TableFacts) -> bool:
+    return table.owner == ledger.application
+
+
+def _blank(name: str) -> Finding:
+    said = f"The newest commit of {name} is an empty file, which Delta reads as no change: the machine lost power."
+    remedy = "remove that newest file and its .crc from _delta_log; if the ledger has its batch, restore from a copy"
+    return Finding("empty-commit", name, said, remedy)
+
+
+def turn(
+    ledger: LedgerFacts, newest: BatchOf | None, checkpoint: tuple[str | None, str | None], restored: bool
+) -> Finding | None:
+    """Whether it is this driver's turn to write a batch: nobody else may have written to the ledger since its own.
+
+    Args:
+        ledger: The ledger as this driver left it.
+        newest: The newest batch that is in the ledger now.
+        checkpoint: Id of the checkpoint that counted it, and of this driver's own.
+        restored: Whether a RESTORE lies on top of it.
+
+    >>> turn(LedgerFacts("app", batch_id=3), (1, 3), ("a", "a"), False) is None
+    True
+    """
+    name, stop = ledger.application, "stop this driver; if it is the rightful one, start it with --new-epoch"
+    theirs, ours = checkpoint
+    if restored:
+        remedy = f"stop, restore it to its version before that, {_RESET}"
+        return Finding("ledger-restored", "ledger", f'The ledger of "{name}" was restored meanwhile.', remedy)
+    if newest is None or newest < ledger.batch:
+        return None  # Delta has cleaned the log.
+    if newest[0] > ledger.epoch:
+        said = f'Epoch {newest[0]} of "{name}" has begun; this driver runs epoch {ledger.epoch}.'
+        return Finding("newer-epoch", "ledger", said, stop)
+    if newest > ledger.batch or (theirs and ours and theirs != ours):
+        said = f'Another driver of "{name}" has written batch {newest[1]}; this one was at batch {ledger.batch_id}.'
+        return Finding("other-driver", "ledger", said, stop)
+    return None

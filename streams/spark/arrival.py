@@ -1,0 +1,74 @@
+"""What came in with a batch: per topic the number of records, the batch clock and a fingerprint; one job for all.
+
+The fingerprint tells whether a replayed batch has the records that it had before: their number, and a sum and an
+exclusive or of stable hashes of the rows, so that their order does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
+
+from streams.spark.sources import CLOCK, SOURCE
+
+_LOW: Final = 0xFFFFFFFF
+_ALL: Final = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """The records of one topic in a batch, or its tick."""
+
+    count: int
+    clock_us: int
+    fingerprint: str
+
+
+def arrived(rows: DataFrame) -> dict[str, Arrived]:
+    """What came in, by topic; the tick counts as one."""
+    topics = [field for field in rows.schema.fields if field.name not in (SOURCE, CLOCK)]
+    row_hash = _hash((field.name, field.dataType) for field in topics)
+    told = rows.select(SOURCE, F.unix_micros(CLOCK).alias("clock"), row_hash.alias("hash"))
+    counted = told.groupBy(SOURCE).agg(
+        F.count("*").alias("n"),
+        F.max("clock").alias("clock"),
+        # A sum of whole hashes would leave the range of a long.
+        F.sum(F.col("hash").bitwiseAND(F.lit(_LOW))).alias("low"),
+        F.bit_xor("hash").alias("xor"),
+    )
+    return {
+        row[SOURCE]: Arrived(row["n"], row["clock"], fingerprint(row["n"], row["low"], row["xor"]))
+        for row in counted.collect()
+    }
+
+
+def fingerprint(count: int, low: int, xor: int) -> str:
+    """A fingerprint as text that starts with the number of records.
+
+    >>> fingerprint(2, 255, -1)
+    '2:ff:ffffffffffffffff'
+    """
+    return f"{count}:{low:x}:{xor & _ALL:x}"
+
+
+def is_hashable(kind: DataType) -> bool:
+    """Whether Spark hashes values of a type; it does not hash maps, whose order means nothing.
+
+    >>> from pyspark.sql.types import StringType
+    >>> is_hashable(ArrayType(StringType())), is_hashable(ArrayType(MapType(StringType(), StringType())))
+    (True, False)
+    """
+    if isinstance(kind, StructType):
+        return all(is_hashable(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return is_hashable(kind.elementType)
+    return not isinstance(kind, (MapType, VariantType))
+
+
+def _hash(topics: Iterable[tuple[str, DataType]]) -> Column:
+    return F.xxhash64(*(F.col(name) if is_hashable(kind) else F.to_json(name) for name, kind in topics))

@@ -1,0 +1,182 @@
+"""What the nodes count in a batch: under the test driver's names, with its numbers.
+
+For each node accepted + dropped = input. Dropped are the *skipped* (invalid, kept in the rejects), the *late*, and
+those that a join of versioned tables *ignores* since they are out of order; an aggregate of a table, and a sink of one,
+accept what they ignore.
+
+Nothing here runs a job of its own: what a source, a mapper or a table takes is what its children get, and the other
+inputs are read in the job that counts for all operators, as are the records put aside. So every number is known before
+the first write, travels in each commit, and a replay after a crash tells the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from streams.nodes import (
+    ChangelogSink,
+    ForeignKeyJoin,
+    GlobalTableSource,
+    Node,
+    SelectKey,
+    StreamAggregate,
+    StreamMapValues,
+    StreamSource,
+    StreamStreamJoin,
+    TableMapValues,
+    TableSource,
+    TableTableJoin,
+    Topology,
+    ToStream,
+    ToTable,
+)
+from streams.reasons import BEFORE_WINDOWS, FUTURE_TS, NULL_KEY, NULL_TS, NULL_VALUE, TOO_LATE
+from streams.spark.flow import Flow, NodeReport
+from streams.spark.intake import newest
+from streams.spark.metrics import NEWEST, MetricsLevel, lateness
+from streams.spark.operator import Batch, Operator
+from streams.spark.suppress import FinalResultsOperator
+
+_INVALID: Final = frozenset((NULL_TS, FUTURE_TS, NULL_KEY, NULL_VALUE, BEFORE_WINDOWS))
+#: What they accept flows on, record by record.
+_PASSES_ALL: Final = (
+    StreamSource,
+    TableSource,
+    GlobalTableSource,
+    ToTable,
+    StreamMapValues,
+    SelectKey,
+    ToStream,
+    TableMapValues,
+    StreamAggregate,
+)
+#: Joins that do not take what is out of order.
+_DROPS_IGNORED: Final = (TableTableJoin, ForeignKeyJoin)
+#: In the common count: records that reach a node, and those it puts aside, by reason.
+_INPUT: Final = "_input"
+_ASIDE: Final = "_aside:"
+
+
+class Counting:
+    """Counts the records of each node of an application.
+
+    Args:
+        topology: The plan.
+        operators: Its operators by name.
+        level: ``debug`` also measures how late records are.
+    """
+
+    def __init__(self, topology: Topology, operators: Mapping[str, Operator[Any]], level: MetricsLevel) -> None:
+        self._topology = topology
+        self._operators = operators
+        self._level: MetricsLevel = level
+        self._asides = 0
+
+    def frames(self, batch: Batch, reached: Mapping[str, list[Flow]]) -> list[tuple[str, DataFrame | None]]:
+        """What the common count reads beside the operators' own tallies: node, and rows ``what``, ``n``.
+
+        Args:
+            batch: The batch, every operator of which was applied.
+            reached: What reached each node from its parents.
+        """
+        self._asides = len(batch.rejects)
+        one = F.lit(1).alias("n")
+        told: list[tuple[str, DataFrame | None]] = [
+            (node, frame.select(F.concat(F.lit(_ASIDE), "reason").alias("what"), one)) for node, frame in batch.rejects
+        ]
+        told += [(node, frame.select(F.lit(_INPUT).alias("what"), one)) for node, frame in self._unknown(reached)]
+        return told if self._level == "info" else [*told, *self._measured(batch)]
+
+    def complete(self, batch: Batch, reports: Mapping[str, NodeReport], arrived: Mapping[str, int]) -> None:
+        """Finish the reports of all nodes, once the common count was read and each has told its own.
+
+        Args:
+            batch: The batch.
+            reports: What each node has told.
+            arrived: The number of records of each source.
+        """
+        later = self._put_aside_later(batch)
+        for node in self._topology:
+            report, tallied = reports[node.name], self._operators[node.name].tallied
+            report.counts = {what: n for what, n in tallied.items() if not what.startswith("_")} | report.counts
+            report.rejected = _asides(tallied) | later.get(node.name, {})
+            _take_newest(node.name, report, batch)
+            _finish(node, report, self._input_of(node, reports, arrived))
+
+    def _measured(self, batch: Batch) -> Iterator[tuple[str, DataFrame | None]]:
+        for name, operator in self._operators.items():
+            records = operator.measured()
+            if records is not None:
+                yield name, lateness(records, batch.times_of(f"{name}/{NEWEST}"))
+            yield name, operator.tally_debug()
+
+    def _unknown(self, reached: Mapping[str, list[Flow]]) -> Iterator[tuple[str, DataFrame]]:
+        """What reaches nodes from parents that do not tell how much they let through."""
+        for node in self._topology:
+            for parent, flow in zip(node.parents, reached[node.name], strict=False):
+                if not (flow.is_empty or self._passes_all(parent) or _tells_all(node) or self._is_spared(node)):
+                    yield node.name, flow.frame
+
+    def _input_of(self, node: Node, reports: Mapping[str, NodeReport], arrived: Mapping[str, int]) -> int | None:
+        """How many records reached a node; None = nobody looked."""
+        if not node.parents:
+            return arrived.get(node.name, 0)
+        if self._is_spared(node):
+            return None
+        if _tells_all(node):
+            return reports[node.name].counts.get("emitted", 0)
+        known = (reports[parent.name].counts.get("accepted", 0) for parent in node.parents if self._passes_all(parent))
+        return sum(known) + self._operators[node.name].tallied.get(_INPUT, 0)
+
+    def _passes_all(self, parent: Node) -> bool:
+        return isinstance(parent, _PASSES_ALL) and getattr(parent, "reorder", None) is None
+
+    def _is_spared(self, node: Node) -> bool:
+        """Final results are read off the window store: computing every update only to count it would cost too much."""
+        return self._level == "info" and isinstance(self._operators[node.name], FinalResultsOperator)
+
+    def _put_aside_later(self, batch: Batch) -> dict[str, dict[str, int]]:
+        """What was put aside while nodes reported: late records, if a policy says so; the only job here, and rare."""
+        frames = [frame.select("node", "reason") for _, frame in batch.rejects[self._asides :]]
+        told: dict[str, dict[str, int]] = {}
+        if frames:
+            for row in reduce(DataFrame.unionByName, frames).groupBy("node", "reason").count().collect():
+                told.setdefault(row["node"], {})[row["reason"]] = row["count"]
+        return told
+
+
+def _tells_all(node: Node) -> bool:
+    """Whether what the node emitted is what reached it."""
+    return isinstance(node, ChangelogSink) and node.emit != "net"
+
+
+def _asides(tallied: Mapping[str, int]) -> dict[str, int]:
+    return {what.removeprefix(_ASIDE): n for what, n in tallied.items() if what.startswith(_ASIDE)}
+
+
+def _finish(node: Node, report: NodeReport, number: int | None) -> None:
+    counts = report.counts
+    skipped = sum(n for reason, n in report.rejected.items() if reason in _INVALID)
+    late = counts.get("late", 0) + report.rejected.get(TOO_LATE, 0)
+    # A record that is late for a stream-stream join is held all the same: accepted, as on the driver.
+    dropped = skipped + (0 if isinstance(node, StreamStreamJoin) else late)
+    dropped += counts.get("ignored", 0) if isinstance(node, _DROPS_IGNORED) else 0
+    told = {"skipped": skipped, "late": late, "dropped": dropped}
+    taken = {"input": number, "accepted": number - dropped} if number else {}
+    others = {what: n for what, n in counts.items() if what not in ("input", "accepted")}
+    report.counts = {**taken, **others, **{what: n for what, n in told.items() if n}}
+
+
+def _take_newest(node: str, report: NodeReport, batch: Batch) -> None:
+    """The newest record of each scope is no count: it is kept for measuring lateness in the next batch."""
+    newest_us = {what: n for what, n in report.counts.items() if what.startswith(f"{NEWEST}@")}
+    if newest_us:
+        before = batch.times_of(f"{node}/{NEWEST}")
+        now = {int(what.split("@")[1].removesuffix("_max")): us for what, us in newest_us.items()}
+        report.marks[f"{node}/{NEWEST}"] = newest(before, now)
+        report.counts = {what: n for what, n in report.counts.items() if what not in newest_us}

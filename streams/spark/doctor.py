@@ -1,0 +1,87 @@
+"""``doctor``: looks at an application's ledger, checkpoint and tables, and says what is wrong and what to do.
+
+It changes nothing. What it finds is what a start would refuse, and more: it names everything at once, also while
+another driver runs the application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from streams.recovery_rules import Finding
+from streams.spark.application import StreamingApplication
+from streams.spark.recovery import Survey
+from versioned.commit import is_missing
+from versioned.put import read_table
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What the doctor found; ``findings`` that are not wrong are only worth knowing."""
+
+    application: str
+    root: str
+    checkpoint: str
+    epoch: int
+    batch_id: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether a start would go on."""
+        return not any(found.is_wrong for found in self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {**asdict(self), "healthy": self.is_healthy}
+
+    def __str__(self) -> str:
+        head = f"{self.application} in {self.root}: epoch {self.epoch}, batch {self.batch_id}"
+        told = [f"  {'WRONG' if found.is_wrong else 'note'}  {found.rule}: {found}" for found in self.findings]
+        end = "ledger, checkpoint and tables fit together" if self.is_healthy else "it will not start like this"
+        return "\n".join([head, *told, f"  {end}"])
+
+
+def examine(application: StreamingApplication) -> Diagnosis:
+    """Look at an application; nothing is started, made or changed.
+
+    Args:
+        application: It need not have run yet, and may run elsewhere.
+
+    >>> print(examine(app))                                              # doctest: +SKIP
+    sales in /data/sales: epoch 1, batch 41
+      ledger, checkpoint and tables fit together
+    """
+    found = application.survey()
+    told = [*found.findings(), *_doubled(application)]
+    told += _notes(found) if not told else []
+    at = found.checkpoint.place, found.ledger.epoch, found.ledger.batch_id
+    return Diagnosis(application.name, str(application.root), *at, tuple(told))
+
+
+def _notes(found: Survey) -> Iterable[Finding]:
+    ledger = found.ledger
+    ahead = sorted(t.name for t in found.facts() if t.batch is not None and t.batch > ledger.batch)
+    if ahead:
+        said = f"Batch {found.checkpoint.offset} is unfinished: it is in {', '.join(ahead)}, but not in the ledger."
+        yield Finding("unfinished-batch", "ledger", said, "start the application: it finishes the batch", False)
+    elif ledger.batch_id < 0:
+        said = f'"{ledger.application}" has written no batch in epoch {ledger.epoch} yet.'
+        yield Finding("no-batch", "ledger", said, "start the application", False)
+
+
+def _doubled(application: StreamingApplication) -> Iterable[Finding]:
+    target = application.table("ledger")
+    if is_missing(application.spark, target):
+        return
+    rows = read_table(application.spark, target).where(F.col("application") == application.name)
+    ids = F.count_distinct("epoch", "batch_id")
+    doubled = rows.agg((F.count("*") - ids).alias("n")).collect()[0]["n"]
+    if doubled:
+        said = f'The ledger of "{application.name}" has {doubled} batches twice: somebody else wrote to it.'
+        remedy = "restore the ledger to the version before, or delete the rows that are no batch's own"
+        yield Finding("ledger-doubled", "ledger", said, remedy)

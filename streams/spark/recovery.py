@@ -1,0 +1,171 @@
+"""Reading what must fit together before an application goes on, and beginning a new epoch; the rules are pure."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from streams.recovery_rules import (
+    CheckpointFacts,
+    Finding,
+    LedgerFacts,
+    TableFacts,
+    findings,
+    of_checkpoint,
+    turn,
+)
+from streams.spark.checkpoint import read_checkpoint
+from streams.spark.ledger import Ledger, LedgerState, kept_checkpoint, kept_topics
+from streams.spark.side_by_side import side_by_side
+from versioned.commit import Append, Step, commit
+from versioned.identifiers import TableRef
+from versioned.put import read_table
+from versioned.replay import CHECKPOINT, FINGERPRINTS
+from versioned.written import TableState, look, newest, steps_of
+
+_LOG: Final = logging.getLogger(__name__)
+_FORGETS: Final = "delta.setTransactionRetentionDuration"
+
+
+@dataclass(frozen=True)
+class Survey:
+    """An application's ledger, checkpoint and tables as they are found."""
+
+    ledger: LedgerFacts
+    checkpoint: CheckpointFacts
+    tables: Mapping[TableRef, TableState]
+    recorded: Mapping[str, int]
+
+    def findings(self) -> list[Finding]:
+        """Everything that does not fit together."""
+        return findings(self.ledger, self.checkpoint, self.facts())
+
+    def facts(self) -> list[TableFacts]:
+        """What the rules need to know of each table."""
+        return [_facts(target, state, self.recorded) for target, state in self.tables.items()]
+
+    def landed(self, epoch: int, batch_id: int) -> Mapping[str, Any] | None:
+        """What a commit of this batch says of it, if one is in a table."""
+        for state in self.tables.values():
+            said = state.written
+            if said is not None and (said.epoch, said.batch_id) == (epoch, batch_id) and "report" in said.details:
+                return said.details
+        return None
+
+    def newest_epoch(self) -> int:
+        """The newest epoch that any commit tells of."""
+        told = [state.written.epoch for state in self.tables.values() if state.written is not None]
+        return max(self.ledger.epoch, *(self.ledger.newest_commit or (0,))[:1], *told)
+
+
+def checkpoint_of(base: str, epoch: int) -> str:
+    """Each epoch counts its batches in a checkpoint of its own, beside the first one's.
+
+    >>> checkpoint_of("/data/app/_checkpoint", 1), checkpoint_of("/data/app/_checkpoint/", 2)
+    ('/data/app/_checkpoint', '/data/app/_checkpoint-epoch-2')
+    """
+    return base if epoch <= 1 else f"{base.rstrip('/')}-epoch-{epoch}"
+
+
+def survey(
+    spark: SparkSession, ledger: Ledger, state: LedgerState, tables: Sequence[TableRef], checkpoint: str
+) -> Survey:
+    """Look at the newest commits of all tables, side by side, and at the checkpoint; nothing is changed.
+
+    Args:
+        spark: The session.
+        ledger: The application's ledger.
+        state: Its newest row.
+        tables: The application's tables.
+        checkpoint: The checkpoint folder of the first epoch.
+    """
+    found: dict[TableRef, TableState] = {}
+
+    def looked(target: TableRef) -> None:
+        application = ledger.application if target == ledger.target else None
+        found[target] = look(spark, target, application)
+
+    side_by_side([partial(looked, target) for target in (ledger.target, *tables)], spark)
+    own = found[ledger.target]
+    newest_commit = None if own.written is None else (own.written.epoch, own.written.batch_id)
+    query = state.checkpoint or kept_checkpoint(own.properties, ledger.application, state.epoch)
+    facts = LedgerFacts(ledger.application, state.epoch, state.batch_id, query, newest_commit, own.blank)
+    sources = len(kept_topics(own.properties, ledger.application) or state.topics) + 1
+    read = read_checkpoint(spark, checkpoint_of(checkpoint, state.epoch), sources)
+    return Survey(facts, read, {target: found[target] for target in tables}, state.tables)
+
+
+def turn_of(session: SparkSession, ledger: Ledger, state: LedgerState, query: str) -> Finding | None:
+    """What speaks against this driver's writing the next batch: one look at the ledger's newest commits."""
+    found = newest(session, ledger.target, ledger.application)
+    facts = LedgerFacts(ledger.application, state.epoch, state.batch_id)
+    if found.written is None:
+        return turn(facts, None, (None, query), found.restored and state.batch_id >= 0)
+    said = found.written
+    return turn(facts, (said.epoch, said.batch_id), (said.details.get(CHECKPOINT), query), found.restored)
+
+
+def begin_epoch(spark: SparkSession, ledger: Ledger, state: LedgerState, found: Survey, checkpoint: str) -> LedgerState:
+    """Begin the next epoch: a row in the ledger, then a commit in each table for each step that ever wrote to it.
+
+    From the row on no older driver starts a batch; from the commits on none can finish one, since Delta skips what has
+    an older transaction version. Stream times and counters go on; the checkpoint is a new one.
+
+    Args:
+        spark: The session.
+        ledger: The application's ledger.
+        state: Its newest row.
+        found: What was found before.
+        checkpoint: The checkpoint folder of the first epoch.
+
+    Raises:
+        CheckpointMismatchError: the new epoch's checkpoint folder has batches of its own already.
+    """
+    epoch = found.newest_epoch() + 1
+    read = read_checkpoint(spark, checkpoint_of(checkpoint, epoch))
+    for wrong in of_checkpoint(LedgerFacts(ledger.application, epoch), read, -1):
+        raise wrong.error()
+    _tell_unfinished(found)
+    begun = replace(state, epoch=epoch, batch_id=-1, topics=(), checkpoint=None, tables={}, fingerprints=None)
+    ledger.append_epoch(spark, begun)
+    for target, seen in found.tables.items():
+        if seen.exists:
+            _fence(spark, target, seen, ledger.application, epoch)
+    return begun
+
+
+def _fence(spark: SparkSession, target: TableRef, seen: TableState, application: str, epoch: int) -> None:
+    """Empty commits that take the place of whatever an older epoch may still write."""
+    told = {} if seen.written is None else seen.written.details
+    # The newest commit of a table always tells what the ones before it told; but not whose batch it was.
+    details = {name: said for name, said in told.items() if name not in (CHECKPOINT, FINGERPRINTS)}
+    nothing = read_table(spark, target).where(F.lit(False))
+    for node, step in steps_of(spark, target, application):
+        commit(target, lambda: Append(nothing), Step(application, node, step, epoch, -1), details)
+
+
+def _tell_unfinished(found: Survey) -> None:
+    ahead = [t.name for t in found.facts() if t.batch is not None and t.batch > found.ledger.batch]
+    if ahead:
+        _LOG.warning("A batch of the epoch before landed in part, in %s; a new epoch applies its input again.", ahead)
+
+
+def _facts(target: TableRef, state: TableState, recorded: Mapping[str, int]) -> TableFacts:
+    name, said = target.short_name, state.written
+    return TableFacts(
+        name,
+        state.exists,
+        state.version,
+        None if said is None else said.application,
+        None if said is None else (said.epoch, said.batch_id),
+        state.restored,
+        state.blank,
+        _FORGETS in state.properties,
+        recorded.get(name),
+    )

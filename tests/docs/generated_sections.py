@@ -1,0 +1,288 @@
+"""Sections of the documentation that follow from the code; ``python tests/docs/generated_sections.py`` renews them.
+
+A section stands between ``<!-- generated: NAME -->`` and ``<!-- end of NAME -->``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+PROJECT: Final = Path(__file__).parents[2]
+if __name__ == "__main__":
+    sys.path[:0] = [str(PROJECT), str(Path(__file__).parent)]
+
+import behaviour_table  # noqa: E402
+import typer.main  # noqa: E402
+
+from jobs.cli import app  # noqa: E402
+from jobs.config_schema import schema_of  # noqa: E402
+from jobs.exit_codes import exit_code  # noqa: E402
+from jobs.plan_expressions import FUNCTIONS  # noqa: E402
+from streams.metrics import CATALOGUE  # noqa: E402
+from versioned import errors  # noqa: E402
+
+_SECTION: Final = re.compile(r"(<!-- generated: ([a-z-]+) -->\n)(.*?)(<!-- end of \2 -->)", re.DOTALL)
+#: Descriptions of a kind of value, not of a setting.
+_KINDS_ONLY: Final = ("A number and a unit", "An expression over")
+#: What the fields say nothing about themselves; ``Model.key`` wins over ``key``.
+MEANINGS: Final = {
+    "JobSettings.application": "Stable name of the application: part of every transaction id.",
+    "JobSettings.plan": "The steps of the plan by name, or the function that builds it.",
+    "JobSettings.plan_settings": "Arguments of that function.",
+    "JobSettings.root": "Folder of the tables, below the work folder.",
+    "JobSettings.sources": "Where the records of each topic come from.",
+    "JobSettings.trigger": "`available_now`: all there is, then stop; or an interval such as `10 seconds`.",
+    "JobSettings.order": "How several sources are merged; `sequence` needs `sequence_by` on each.",
+    "JobSettings.max_future_skew": "A record further ahead of the batch clock is rejected as `FUTURE_TS`.",
+    "MaintainSettings.tables": "Names of tables; all below `root` if none are given.",
+    "SourceSettings.format": "A Spark streaming source: `json`, `parquet`, `delta`, `kafka`, `rate`, ...",
+    "SourceSettings.path": "Folder of a file source, below the work folder.",
+    "SourceSettings.schema": "Columns as DDL, for file sources.",
+    "SourceSettings.options": "Options of the Spark source.",
+    "SourceSettings.partition_by": "Integer column that tells the stream-time scope; `partition` for Kafka.",
+    "SourceSettings.sequence_by": "Column that orders the records of a scope; `offset` for Kafka, else by time.",
+    "op": "What the step does.",
+    "until": "What the suppression waits for.",
+    "kind": "Which kind.",
+    "topic": "The name under `sources`; the step's own name if not given.",
+    "deleted": "Boolean column that is true for tombstones.",
+    "timestamp": "Column with the event time.",
+    "StreamStep.key": "Key columns.",
+    "TableStep.key": "Key columns.",
+    "GlobalTableStep.key": "Key columns.",
+    "StreamStep.value": "Value columns; all others if not given.",
+    "TableStep.value": "Value columns; all others if not given.",
+    "GlobalTableStep.value": "Value columns; all others if not given.",
+    "store": "How the table is stored.",
+    "reorder": "Hold records this long and release them in order of time.",
+    "where": "The condition.",
+    "MapValuesStep.value": "The new value.",
+    "function": "Called with key and value; its result is the new value.",
+    "returns": "DDL of what the function gives.",
+    "SelectKeyStep.key": "The new key.",
+    "grace": "How late a record may be.",
+    "VersionedStore.grace": "How late a record may be; the history retention if not given.",
+    "JoinStep.grace": "Hold records of the stream this long for late changes of the table.",
+    "JoinStep.retention": "Accepted; without effect.",
+    "on_expired": "What a left join gives for a lookup older than the table's history.",
+    "too_late": "A record that is already beyond the join's grace: join it at once, or reject it.",
+    "correction_retention": "Remember answers this long, for `corrections`.",
+    "JoinStep.key": "Key in the global table.",
+    "within": "How far apart two stream records may be.",
+    "foreign_key": "The right table's key, from the left row.",
+    "history": "`complete`: a late record tells every result that it changes.",
+    "BuiltInStep.value": "What is aggregated.",
+    "adder": "Adds a value.",
+    "subtractor": "Takes a value away; for tables.",
+    "initializer": "Gives the aggregate before any value.",
+    "merger": "Merges two sessions.",
+    "output": "The result's field, if the aggregate is a single value.",
+    "result": "DDL of the aggregate, for Spark.",
+    "buffer": "Its bounds.",
+    "size_of": "What a byte bound counts.",
+    "close_idle": "Let `retention` close windows of a silent input.",
+    "retention": "Longest wait by the wall clock (`suppressed.record.retention.ms` of this step).",
+    "WindowStore.retention": "Older windows may be purged by `versioned maintain`; none without it.",
+    "wait": "How long an update waits.",
+    "timer": "From which update the wait counts.",
+    "max_age": "Longest wait with `timer: last`.",
+    "clock": "Count from the record's time or from the window's start.",
+    "emit": "Every change, or one per key and batch.",
+    "name": "Name of the store; the step's own if not given.",
+    "history_retention": "How far back from stream time a version can be looked up.",
+    "segment_interval": "Accepted, as in Kafka Streams; without effect: history expires version by version.",
+    "time_scope": "Whose largest time is stream time.",
+    "time_resolution": "Finer times are rounded down to it.",
+    "late_policy": "`side_table` keeps late records in `rejects`; `drop` only counts them.",
+    "size": "Length of a window.",
+    "advance": "A new window starts every so long.",
+    "difference": "Largest distance of two records.",
+    "gap": "Largest distance of two neighbours.",
+    "start": "Where the window begins; the epoch if not given.",
+    "before": "The right record at most this long before the left one.",
+    "after": "The right record at most this long after the left one.",
+    "max_records": "Most keys.",
+    "max_bytes": "Most bytes; a number or `10 MB`.",
+    "when_full": "What happens then; a bound needs it.",
+}
+
+
+def settings_of_a_job() -> str:
+    """All settings of a job: the top, then sources, steps, stores, windows, buffers."""
+    schema = schema_of("job")
+    parts = [_keys_table("JobSettings", schema), "### Operations", _operations(schema["$defs"])]
+    for name, part in sorted(schema["$defs"].items(), key=lambda item: (_group_of(item[0]), item[0])):
+        parts += [f"### {name}", _plain_text(part.get("description", "")), _keys_table(name, part)]
+    return "\n\n".join(filter(None, parts))
+
+
+def settings_of_upkeep() -> str:
+    """The settings of ``versioned maintain``."""
+    return _keys_table("MaintainSettings", schema_of("maintain"))
+
+
+def commands() -> str:
+    """Every command with its own help and options."""
+    rows = ["| command | what it does | options |", "|---|---|---|"]
+    rows += sorted(_commands(typer.main.get_command(app), "versioned"))
+    return "\n".join(rows)
+
+
+def metrics() -> str:
+    """Every metric with level and what it is kept for."""
+    kinds = {"node": "node", "state": "window store", "buffer": "buffer"}
+    rows = [f"| `{metric.name}` | {metric.level} | {kinds[metric.kind]} |" for metric in CATALOGUE]
+    return "\n".join(["| metric | level | kept per |", "|---|---|---|", *rows])
+
+
+def error_tree() -> str:
+    """Every error with the exit code of a program that it ends, and what it says of itself."""
+    rows = ["| error | exit code | meaning |", "|---|---|---|"]
+    for name, kind in vars(errors).items():
+        if inspect.isclass(kind) and issubclass(kind, errors.VersionedError) and kind is not errors.VersionedError:
+            code = exit_code(kind("rule", "node", "said") if kind is errors.TopologyError else kind("said"))
+            rows.append(f"| `{name}` | {code} | {inspect.getdoc(kind).splitlines()[0]} |")  # type: ignore[union-attr]
+    return "\n".join(rows)
+
+
+def functions() -> str:
+    """The functions of expressions."""
+    rows = [f"| `{name}` | {_plain_text(_first_line(function))} |" for name, function in sorted(FUNCTIONS.items())]
+    return "\n".join(["| function | meaning |", "|---|---|", *rows])
+
+
+SECTIONS: Final[dict[str, Callable[[], str]]] = {
+    "behaviour": behaviour_table.table,
+    "job-settings": settings_of_a_job,
+    "maintain-settings": settings_of_upkeep,
+    "commands": commands,
+    "metrics": metrics,
+    "errors": error_tree,
+    "functions": functions,
+}
+
+
+def renewed(markdown: str) -> str:
+    """A page with its generated sections as the code gives them now.
+
+    Raises:
+        KeyError: a section of a name that nothing generates.
+    """
+    return _SECTION.sub(lambda found: f"{found[1]}\n{SECTIONS[found[2]]()}\n\n{found[4]}", markdown)
+
+
+def names_of(markdown: str) -> list[str]:
+    """The generated sections of a page."""
+    return [found[2] for found in _SECTION.finditer(markdown)]
+
+
+def _operations(parts: dict[str, Any]) -> str:
+    rows = []
+    for name, part in parts.items():
+        said = part["properties"].get("op", {})
+        words = said.get("enum", [said.get("const")] if said else [])
+        until = part["properties"].get("until", {}).get("const")
+        rows += [f"| `{word}`{f', `until: {until}`' if until else ''} | [{name}](#{name.lower()}) |" for word in words]
+    return "\n".join(["| `op` | keys |", "|---|---|", *sorted(rows)])
+
+
+def _group_of(name: str) -> int:
+    ends = ("Settings", "Step", "Store")
+    return next((place for place, end in enumerate(ends) if name.endswith(end)), len(ends))
+
+
+def _keys_table(model: str, schema: dict[str, Any]) -> str:
+    rows = ["| key | value | default | meaning |", "|---|---|---|---|"]
+    needed = set(schema.get("required", ()))
+    for key, said in schema["properties"].items():
+        told = said.get("description", "")
+        told = "" if told.startswith(_KINDS_ONLY) else told
+        meaning = MEANINGS.get(f"{model}.{key}") or told or MEANINGS[key]
+        default = "required" if key in needed else _default(said.get("default"), said)
+        rows.append(f"| `{key}` | {_value(said)} | {default} | {_plain_text(meaning)} |")
+    return "\n".join(rows)
+
+
+def _default(default: Any, said: dict[str, Any]) -> str:
+    if default is None or default in ([], {}, ()):
+        return ""
+    if isinstance(default, dict):
+        return "unbounded" if "when_full" in default else ""
+    words = {"P1D": "1 day", "true": "`true`"}
+    text = str(default).lower() if isinstance(default, bool) else str(default)
+    if isinstance(default, list):
+        text = ", ".join(default)
+    return f"`{words.get(text, text).strip('`')}`"
+
+
+def _value(said: dict[str, Any]) -> str:
+    """The kind of a value in words."""
+    if "$ref" in said:
+        name = said["$ref"].rsplit("/", 1)[1]
+        return f"[{name}](#{name.lower()})"
+    if "enum" in said or "const" in said:
+        return " or ".join(f"`{word}`" for word in said.get("enum", [said.get("const")]))
+    for union in ("anyOf", "oneOf"):
+        if union in said:
+            return _several(said, union)
+    return _simple(said)
+
+
+def _several(said: dict[str, Any], union: str) -> str:
+    if said.get("examples") == ["10 MB"]:
+        return "size"
+    members = [_value(member) for member in said[union] if member.get("type") != "null"]
+    return " or ".join(dict.fromkeys(members))
+
+
+def _simple(said: dict[str, Any]) -> str:
+    told = said.get("description", "")
+    if "expression over" in told:
+        return f"expression ({told.split('over ')[1].split(', or')[0]})"
+    if said.get("examples") == ["10 minutes", "1 day 2 hours"]:
+        return "duration"
+    if ":[A-Za-z_]" in said.get("pattern", ""):
+        return "`module:function`"
+    if said.get("format") == "date-time":
+        return "instant"
+    kind = said.get("type")
+    if kind == "array":
+        return "list of names"
+    if kind == "object":
+        inner = said.get("additionalProperties") or next(iter(said["patternProperties"].values()))
+        return f"mapping of {'steps' if 'discriminator' in inner else _value(inner)}"
+    return {"string": "text", "integer": "number", "boolean": "`true` or `false`"}[str(kind)]
+
+
+def _commands(command: Any, path: str) -> list[str]:
+    if hasattr(command, "commands"):
+        return [row for name, inner in command.commands.items() for row in _commands(inner, f"{path} {name}")]
+    options = [option.opts[0] if option.opts[0].startswith("-") else option.name.upper() for option in command.params]
+    told = " ".join((command.help or "").split())
+    return [f"| `{path}` | {told} | {' '.join(f'`{option}`' for option in options)} |"]
+
+
+def _first_line(function: Any) -> str:
+    return (inspect.getdoc(function) or "").splitlines()[0]
+
+
+def _plain_text(text: str) -> str:
+    return " ".join(text.replace("``", "`").split()).replace("|", "\\|")
+
+
+def main() -> None:
+    """Write all sections."""
+    for page in sorted((PROJECT / "docs").rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        if (new := renewed(text)) != text:
+            page.write_text(new, encoding="utf-8")
+            print(page.relative_to(PROJECT))
+
+
+if __name__ == "__main__":
+    main()

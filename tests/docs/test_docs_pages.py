@@ -1,0 +1,288 @@
+"""Every page of the documentation does what it says; what needs Spark is in ``test_docs_on_spark.py``."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import behaviour_table
+import doc_blocks
+import generated_sections
+import pytest
+import yaml
+from doc_blocks import DOCS, PAGES, PROJECT, BrokenBlockError, blocks_of, check_page
+
+import streams
+from jobs.plan_settings import Plan
+from streams import reasons
+from streams.driver.store_view import StoreView
+from streams.spark import StreamingApplication
+from streams.spark.ledger import _COLUMNS as LEDGER_COLUMNS
+from streams.spark.rejects import _SCHEMA as REJECTS_SCHEMA
+from streams.testing import TopologyTestDriver
+
+_IDS = [str(page.relative_to(DOCS)) for page in PAGES]
+_GOOD = {
+    "python": "print(1 + 1)",
+    "yaml": "plan:\n  clicks: {op: stream, key: user}",
+    "bash": "versioned conf check conf/quickstart.yaml",
+}
+
+
+def _page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def _block(language: str, text: str) -> str:
+    return f"# Title\n\n```{language}\n{text}\n```\n"
+
+
+def _nav(entry: Any) -> Iterator[str]:
+    if isinstance(entry, str):
+        yield entry
+    else:
+        for inner in entry.values() if isinstance(entry, dict) else entry:
+            yield from _nav(inner)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_IDS)
+def test_every_block_of_a_page_does_what_the_page_says(page: Path) -> None:
+    check_page(page.read_text(encoding="utf-8"))
+
+
+def test_the_pages_have_blocks_of_every_kind() -> None:
+    found = [block for page in PAGES for block in blocks_of(page.read_text(encoding="utf-8"))]
+    languages = {language: sum(block.language == language for block in found) for language in (*_GOOD, "text")}
+    assert all(number >= 5 for number in languages.values()), languages
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_IDS)
+def test_a_broken_block_on_any_page_is_found(page: Path) -> None:
+    with pytest.raises(BrokenBlockError, match="NameError: name 'undefined_name' is not defined"):
+        check_page(page.read_text(encoding="utf-8") + "\n" + _block("python", "undefined_name"))
+
+
+@pytest.mark.parametrize("language", _GOOD)
+def test_a_right_block_is_checked_and_passes(language: str) -> None:
+    assert check_page(_block(language, _GOOD[language])) == 1
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "reason"),
+    [
+        ("python", "print(", "SyntaxError"),
+        ("python", "raise SystemExit(0)", "SystemExit"),
+        ("python", "assert 1 == 2", "AssertionError"),
+        ("python", "print(1)\n```\n\n```text\n2", "it prints\n1"),
+        ("python", "print(1)\n```\n\n```yaml\nplan: {}\n```\n\n```text\n1", "what the Python block before it prints"),
+        ("yaml", "plan:\n  clicks: {op: strem, key: user}", '"strem" is unknown; did you mean "stream"'),
+        ("yaml", "plan:\n  clicks: {op: stream, kye: user}", "unknown key; did you mean"),
+        ("yaml", "plan:\n  slow: {op: filter, from: clicks, where: true}", "clicks"),
+        ("yaml", "plan: [", "not readable as YAML"),
+        ("yaml", "root: tables\nvacum: true", "unknown key"),
+        ("yaml", (PROJECT / "conf" / "quickstart.yaml").read_text(encoding="utf-8") + "orde: x", "unknown key"),
+        ("bash", "make quickstat", "no such target"),
+        ("bash", "versioned rum", "no command"),
+        ("bash", "versioned run --confg x.yaml", "confg"),
+        ("bash", "versioned run", "config"),
+        ("bash", "versioned conf check conf/nothing.yaml", "no such file"),
+        ("bash", "VERSIONED_JOB__TIGGER=1 versioned describe --config conf/quickstart.yaml", "unknown key"),
+        ("bash", "VERSIONED_JOB__TRIGGER=1 versioned describe --config mine.yaml", "nothing reads them"),
+        ("bash", "spark-submit jobs/runn.py", "no such file"),
+        ("bash", "spark-submit jobs/run.py --confg x.yaml", "does not know --confg"),
+        ("bash", "spark-submit --propertys-file conf/spark-defaults.conf jobs/run.py", "spark-submit --propertys-file"),
+        ("bash", "python -m jobs.askk", "no such program"),
+        ("bash", 'pip install -e ".[dosc]"', "no extra dosc"),
+        ("bash", "rm -rf tables", "no command that is checked"),
+        ("java", "int x;", 'nothing checks blocks of language "java"'),
+        ("", "anything", 'nothing checks blocks of language ""'),
+    ],
+)
+def test_a_broken_block_is_found_with_the_reason(language: str, text: str, reason: str) -> None:
+    with pytest.raises(BrokenBlockError, match=re.escape(reason)):
+        check_page(_block(language, text))
+
+
+def test_a_block_that_is_not_closed_is_found() -> None:
+    with pytest.raises(BrokenBlockError, match="line 3: the block is not closed"):
+        blocks_of("# Title\n\n```python\nprint(1)\n")
+
+
+def test_an_indented_block_is_a_block() -> None:
+    (block,) = blocks_of("* one\n\n    ```python\n    print(1)\n    ```\n")
+    assert (block.language, block.text) == ("python", "print(1)\n")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_IDS)
+def test_generated_sections_are_what_the_code_says_now(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert generated_sections.renewed(text) == text, "run: python tests/docs/generated_sections.py"
+
+
+def test_every_generated_section_stands_on_one_page() -> None:
+    found = [name for page in PAGES for name in generated_sections.names_of(page.read_text(encoding="utf-8"))]
+    assert sorted(found) == sorted(generated_sections.SECTIONS)
+
+
+def test_a_changed_section_is_found() -> None:
+    text = _page("reference/behaviour.md").replace("result, not latest", "result", 1)
+    assert generated_sections.renewed(text) != text
+
+
+@pytest.mark.parametrize("operator", behaviour_table.OPERATORS, ids=lambda operator: operator.name)
+def test_every_operator_rejects_a_record_without_time(operator: behaviour_table.Operator) -> None:
+    assert "rejected `NULL_TS`" in behaviour_table.happens(operator, behaviour_table.NULL_TIME)
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    settings = yaml.safe_load((PROJECT / "mkdocs.yml").read_text(encoding="utf-8"))
+    assert sorted(_nav(settings["nav"])) == sorted(_IDS)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_IDS)
+def test_every_link_of_a_page_leads_to_a_page_and_a_heading(page: Path) -> None:
+    broken = []
+    for target in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
+        path, _, anchor = target.partition("#")
+        goal = (page.parent / path).resolve() if path else page
+        if not goal.is_file() or (anchor and anchor not in _anchors(goal)):
+            broken.append(target)
+    assert broken == []
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_IDS)
+def test_every_file_that_a_page_names_is_there(page: Path) -> None:
+    named = re.findall(
+        r"`((?:conf|jobs|tests|streams|suppress|versioned)/[\w./*-]+)`", page.read_text(encoding="utf-8")
+    )
+    homes = (PROJECT, PROJECT / "streams" / "spark")
+    assert [name for name in named if not any(any(home.glob(name.rstrip("/"))) for home in homes)] == []
+
+
+def _cells(section: str) -> list[str]:
+    text = re.search(r"<!-- names -->\n(.*?)<!-- end of names -->", section, re.DOTALL)
+    assert text is not None
+    rows = text[1].splitlines()[2:]
+    return [code for row in rows for code in re.findall(r"`([^`]+)`", row.split("|")[2])]
+
+
+_NAMES = vars(streams) | {
+    "StoreView": StoreView,
+    "StreamingApplication": StreamingApplication,
+    "TopologyTestDriver": TopologyTestDriver,
+}
+
+
+def _resolved(code: str) -> None:
+    """A name such as ``KStream.join(other, joined=)`` is there, and takes these arguments.
+
+    Raises:
+        AttributeError, KeyError: there is no such name.
+        TypeError: it does not take the arguments.
+    """
+    tree = ast.parse(code.replace("=)", "=0)").replace("=,", "=0,"), mode="eval").body
+    call, function = (tree, tree.func) if isinstance(tree, ast.Call) else (None, tree)
+    owner, _, member = ast.unparse(function).partition(".")
+    found = getattr(_NAMES[owner], member) if member else _NAMES[owner]
+    if call is None:
+        # Stores are made when a driver is.
+        return
+    taken = inspect.signature(found).parameters
+    is_bound = "self" not in taken
+    named = [word.arg for word in call.keywords] + [ast.unparse(argument) for argument in call.args]
+    passes_on = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values())
+    unknown = [name for name in named if name not in taken and not (passes_on and is_known_option(owner, name))]
+    if unknown:
+        raise TypeError(f"{code}: no arguments {unknown}; there are {list(taken)[0 if is_bound else 1 :]}")
+
+
+def is_known_option(owner: str, name: str) -> bool:
+    """Whether some private method of the class takes the option that a public one passes on."""
+    methods = [method for _, method in inspect.getmembers(_NAMES[owner], inspect.isfunction)]
+    return any(name in inspect.signature(method).parameters for method in methods)
+
+
+@pytest.mark.parametrize("code", _cells(_page("migration/kafka-streams.md")))
+def test_every_name_in_the_migration_table_is_there_with_its_arguments(code: str) -> None:
+    if code == "TopologyTestDriver.stores":
+        code = "TopologyTestDriver(topology)"
+    _resolved(code)
+
+
+@pytest.mark.parametrize(
+    "code", ["KStream.flat_map(mapper)", "KStream.filter(predikate)", "KStream.join(other, joined_with=)"]
+)
+def test_a_name_or_argument_that_is_not_there_is_found(code: str) -> None:
+    with pytest.raises((AttributeError, TypeError)):
+        _resolved(code)
+
+
+@pytest.mark.parametrize("name", ["merge", "flat_map", "repartition", "cogroup", "process"])
+def test_what_the_migration_page_says_is_missing_is_missing(name: str) -> None:
+    assert not hasattr(streams.KStream, name)
+    assert not hasattr(streams.KGroupedStream, name)
+
+
+def test_every_departure_of_kafka_in_the_traces_is_explained() -> None:
+    marks: set[str] = set()
+    for file in (PROJECT / "tests" / "traces").glob("*.json"):
+        for scenario in json.loads(file.read_text(encoding="utf-8")):
+            said = scenario.get("kafka", [])
+            for part in [said] if isinstance(said, dict) else said:
+                because = part["because"]
+                marks |= {because} if isinstance(because, str) else set(because)
+    text = _page("migration/kafka-streams.md")
+    assert marks
+    assert [mark for mark in marks if f"`{mark}`" not in text] == []
+
+
+@pytest.mark.parametrize("column", LEDGER_COLUMNS)
+def test_every_column_of_the_ledger_is_explained(column: str) -> None:
+    section = _page("operations.md").split("## The ledger")[1].split("\n## ")[0]
+    assert re.search(rf"^\|[^|]*`{column}`[^|]*\|", section, re.MULTILINE)
+
+
+def test_every_reason_of_a_reject_is_explained() -> None:
+    codes = {value for name, value in vars(reasons).items() if name.isupper()}
+    section = _page("operations.md").split("## Rejects")[1].split("\n## ")[0]
+    explained = set(re.findall(r"^\| `([A-Z_]+)` \|", section, re.MULTILINE))
+    # A look-up without a match, or of a deleted key, is an answer and no reject.
+    assert codes - explained == {"NO_MATCH", "TOMBSTONE"}
+    assert explained <= codes
+
+
+def test_the_rejects_have_the_columns_that_the_page_asks_for() -> None:
+    assert all(f"{column} " in REJECTS_SCHEMA for column in ("node", "reason", "ts", "record"))
+
+
+def test_every_operation_of_a_plan_has_a_table_of_its_keys() -> None:
+    text = _page("reference/configuration.md")
+    members = re.findall(r"plan_settings\.(\w+Step)\b", repr(Plan))
+    assert members
+    assert [name for name in members if f"### {name}\n" not in text] == []
+
+
+def test_docstrings_are_shown_with_their_examples_as_code_and_without_roles() -> None:
+    spec = importlib.util.spec_from_file_location("docstrings", DOCS / "docstrings.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    said = "As :meth:`join` of ``a``.\n\n    >>> f(1)\n    [1]\n\nThen text; :class:`~a.b.C`."
+    shown = "As `join` of ``a``.\n\n    ```pycon\n    >>> f(1)\n    [1]\n    ```\n\nThen text; `C`."
+    assert module.as_markdown(said) == shown
+
+
+def test_what_checks_a_block_is_told_at_the_top_of_its_module() -> None:
+    assert all(f"``{language}" in str(doc_blocks.__doc__) for language in (*_GOOD, "text", "sql"))

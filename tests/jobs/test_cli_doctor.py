@@ -1,0 +1,55 @@
+"""``versioned doctor`` and ``versioned run --new-epoch``: what they print, and the codes they end with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from jobs.cli import app
+
+_CONFIG = """
+application: shop
+root: tables
+sources: {s: {format: json, path: input/s, schema: "ts TIMESTAMP, k STRING, v INT"}}
+plan:
+  s: {op: stream, key: k, value: v}
+  out: {op: to_changelog, from: s}
+"""
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A work folder with an application and one record for it."""
+    folder = tmp_path_factory.mktemp("doctor")
+    (folder / "input" / "s").mkdir(parents=True)
+    (folder / "input" / "s" / "0.json").write_text('{"ts": "2026-01-01T00:00:00Z", "k": "a", "v": 1}\n', "utf-8")
+    (folder / "shop.yaml").write_text(_CONFIG, encoding="utf-8")
+    return folder
+
+
+def _run(work: Path, *arguments: str) -> Any:
+    return CliRunner().invoke(app, [*arguments, "-c", str(work / "shop.yaml"), "-w", str(work)], catch_exceptions=False)
+
+
+def test_a_lost_checkpoint_is_told_refused_and_overcome_by_a_new_epoch(spark: SparkSession, work: Path) -> None:
+    before = json.loads(_run(work, "doctor", "--json").stdout)
+    assert (before["healthy"], [found["rule"] for found in before["findings"]]) == (True, ["no-batch"])
+    assert not (work / "tables").exists()
+    assert _run(work, "run").exit_code == 0
+    healthy = _run(work, "doctor")
+    assert (healthy.exit_code, "fit together" in healthy.stdout) == (0, True)
+    shutil.rmtree(work / "tables" / "_checkpoint")
+    ill = _run(work, "doctor", "--json")
+    (found,) = json.loads(ill.stdout)["findings"]
+    assert (ill.exit_code, found["rule"], "--new-epoch" in found["remedy"]) == (3, "checkpoint-lost", True)
+    refused = _run(work, "run")
+    assert (refused.exit_code, "--new-epoch" in refused.stderr) == (1, True)
+    assert _run(work, "run", "--new-epoch").exit_code == 0
+    told = json.loads(_run(work, "doctor", "--json").stdout)
+    assert (told["healthy"], told["epoch"], told["batch_id"]) == (True, 2, 0)

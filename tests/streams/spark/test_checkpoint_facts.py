@@ -1,0 +1,57 @@
+"""What the files of a checkpoint tell, whole and damaged. No session here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streams.recovery_rules import CheckpointFacts
+from streams.spark.checkpoint import add_sources, facts_of
+
+_OFFSETS = 'v1\n{"batchTimestampMs": 1}\n{"offset": 3}\n{"logOffset": 0}\n-'
+_COMMIT = 'v1\n{"nextBatchWatermarkMs": 0}'
+_FILES = {"metadata": '{"id": "q"}', "offsets/9": _OFFSETS, "offsets/10": _OFFSETS, "commits/9": _COMMIT}
+
+
+def test_the_newest_batches_are_the_largest_numbers() -> None:
+    assert facts_of("/c", _FILES, 3) == CheckpointFacts("/c", "q", 10, 9)
+
+
+def test_other_files_are_no_batches() -> None:
+    more = {"offsets/.11.crc": "crc", "offsets/12.tmp": "v1"}
+    assert facts_of("/c", {**_FILES, **more}, 3).offset == 10
+
+
+def test_an_empty_folder_holds_nothing() -> None:
+    assert facts_of("/c", {}, 3) == CheckpointFacts("/c")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("metadata", "{", '"metadata" is no JSON'),
+        ("metadata", None, '"metadata" is gone'),
+        ("offsets/10", "", '"offsets/10" is empty'),
+        ("offsets/10", _OFFSETS.rsplit("\n", 1)[0], "4 lines of at least 5"),
+        ("offsets/10", _OFFSETS[:-6], "4 lines of at least 5"),
+        ("offsets/10", _OFFSETS.replace("0}", "0"), "line 4"),
+        ("commits/9", "", '"commits/9" is empty'),
+        ("commits/9", "v1\n{", 'line 2 of its file "commits/9"'),
+    ],
+)
+def test_damage_is_told_by_file_and_line(name: str, content: str | None, told: str) -> None:
+    files = {**_FILES, name: content}
+    facts = facts_of("/c", {name: text for name, text in files.items() if text is not None}, 3)
+    assert told in (facts.damage or "")
+
+
+def test_a_file_of_more_sources_than_known_is_whole() -> None:
+    assert facts_of("/c", _FILES, 2).damage is None
+
+
+def test_sources_are_added_to_every_offset_file(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text(_OFFSETS, encoding="utf-8")
+    assert add_sources(str(tmp_path), 4) == 1
+    assert (tmp_path / "offsets" / "0").read_text(encoding="utf-8").splitlines()[-2:] == ["-", "-"]

@@ -1,0 +1,273 @@
+"""Lost, foreign and damaged checkpoints and tables, second drivers, zombies, other input under the same batch id."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from two_tables import application, commits, write_batch
+
+from streams.spark.checkpoint import read_by_spark, read_checkpoint
+from streams.spark.doctor import examine
+from versioned import faults
+from versioned.errors import CheckpointMismatchError, ConfigurationError
+
+Break = Callable[[SparkSession, Path], object]
+
+
+class _Crash(Exception):
+    """Stands for the end of the process at a write."""
+
+
+def _crash_at(point: str) -> Callable[[str], None]:
+    def action(name: str) -> None:
+        if name == point:
+            raise _Crash(point)
+
+    return action
+
+
+def _then(point: str, act: Callable[[], object], skip: int = 0) -> Callable[[str], None]:
+    """Do something else once, when a point is reached."""
+    left: list[Callable[[], object]] = [act, *(lambda: None for _ in range(skip))]
+
+    def action(name: str) -> None:
+        if name == point and left:
+            left.pop()()
+
+    return action
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The input of two batches."""
+    folder = tmp_path_factory.mktemp("input")
+    write_batch(folder, 0)
+    write_batch(folder, 1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def ran(spark: SparkSession, source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables and the checkpoint after two batches; only ever copied."""
+    out = tmp_path_factory.mktemp("ran") / "out"
+    application(spark, source, out).run()
+    return out
+
+
+@pytest.fixture
+def copied(ran: Path, tmp_path: Path) -> Path:
+    """A copy of them, to be broken."""
+    return Path(shutil.copytree(ran, tmp_path / "out"))
+
+
+def _newest(out: Path, table: str) -> Path:
+    return max((out / table / "_delta_log").glob("*.json"))
+
+
+def _restore(table: str) -> Break:
+    def act(spark: SparkSession, out: Path) -> None:
+        before = int(_newest(out, table).stem) - 1
+        spark.sql(f"RESTORE TABLE delta.`{out / table}` TO VERSION AS OF {before}")
+
+    return act
+
+
+def _delete(*names: str) -> Break:
+    def act(_: SparkSession, out: Path) -> None:
+        for name in names:
+            shutil.rmtree(out / name) if (out / name).is_dir() else (out / name).unlink()
+
+    return act
+
+
+def _write(name: str, text: str) -> Break:
+    def act(_: SparkSession, out: Path) -> None:
+        (out / name).write_text(text, encoding="utf-8")
+
+    return act
+
+
+def _empty_newest_commit(_: SparkSession, out: Path) -> None:
+    newest = _newest(out, "priced_orders")
+    newest.write_text("", encoding="utf-8")
+    newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
+    newest.with_suffix(".crc").unlink(missing_ok=True)
+
+
+def _older_copy(_: SparkSession, out: Path) -> None:
+    newest = _newest(out, "priced_orders")
+    for file in newest.parent.glob(f"*{newest.stem}*"):
+        file.unlink()
+
+
+def _forgetful(spark: SparkSession, out: Path) -> None:
+    wanted = "'delta.setTransactionRetentionDuration' = 'interval 1 days'"
+    spark.sql(f"ALTER TABLE delta.`{out / 'prices'}` SET TBLPROPERTIES ({wanted})")
+
+
+_FAULTS: dict[str, tuple[Break, str, type[Exception]]] = {
+    "lost checkpoint": (_delete("_checkpoint"), "checkpoint-lost", CheckpointMismatchError),
+    "checkpoint of another query": (
+        _write("_checkpoint/metadata", json.dumps({"id": "other"})),
+        "checkpoint-foreign",
+        CheckpointMismatchError,
+    ),
+    "older copy of the checkpoint": (
+        _delete("_checkpoint/offsets/1", "_checkpoint/commits/1"),
+        "checkpoint-behind",
+        CheckpointMismatchError,
+    ),
+    "truncated offsets": (_write("_checkpoint/offsets/1", "v1\n{}\n"), "checkpoint-damaged", CheckpointMismatchError),
+    "empty offsets": (_write("_checkpoint/offsets/1", ""), "checkpoint-damaged", CheckpointMismatchError),
+    "restored table": (_restore("prices"), "table-restored", CheckpointMismatchError),
+    "deleted table": (_delete("priced_orders"), "table-gone", CheckpointMismatchError),
+    "older copy of a table": (_older_copy, "table-replaced", CheckpointMismatchError),
+    "restored ledger": (_restore("ledger"), "ledger-restored", CheckpointMismatchError),
+    "deleted ledger": (_delete("ledger"), "checkpoint-foreign", CheckpointMismatchError),
+    "empty newest commit": (_empty_newest_commit, "empty-commit", CheckpointMismatchError),
+    "forgetful table": (_forgetful, "table-forgets", ConfigurationError),
+}
+
+
+@pytest.mark.parametrize("fault", _FAULTS)
+def test_damage_is_found_by_the_doctor_and_refused_before_any_write(
+    fault: str, spark: SparkSession, source: Path, copied: Path
+) -> None:
+    damage, rule, error = _FAULTS[fault]
+    damage(spark, copied)
+    app, before = application(spark, source, copied), commits(copied)
+    diagnosis = examine(app)
+    assert not diagnosis.is_healthy
+    assert rule in {found.rule for found in diagnosis.findings}, diagnosis
+    assert commits(copied) == before
+    with pytest.raises(error, match="To go on: "):
+        app.run()
+    made_anew = {f"ledger/_delta_log/{0:020}.json"} if fault == "deleted ledger" else set()
+    assert commits(copied) == before | made_anew
+
+
+def test_a_copy_of_everything_is_healthy_and_goes_on(spark: SparkSession, source: Path, copied: Path) -> None:
+    app = application(spark, source, copied)
+    assert examine(app).findings == ()
+    app.run()
+    assert _epochs(spark, copied) == {(1, 0), (1, 1)}
+
+
+def _epochs(spark: SparkSession, out: Path) -> set[tuple[int, int]]:
+    rows = spark.read.format("delta").load(str(out / "ledger")).select("epoch", "batch_id").collect()
+    return {(row[0], row[1]) for row in rows}
+
+
+def _count(spark: SparkSession, out: Path) -> int:
+    return int(spark.read.format("delta").load(str(out / "priced_orders")).count())
+
+
+def test_a_new_epoch_goes_on_without_the_checkpoint_and_shuts_out_the_one_before(
+    spark: SparkSession, source: Path, copied: Path
+) -> None:
+    shutil.rmtree(copied / "_checkpoint")
+    application(spark, source, copied, new_epoch=True).run()
+    # The file sources begin anew, as the option says: the orders are there twice.
+    assert _epochs(spark, copied) == {(1, 0), (1, 1), (2, -1), (2, 0), (2, 1)}
+    assert _count(spark, copied) == 8
+    application(spark, source, copied).run()
+    assert _count(spark, copied) == 8
+    assert read_checkpoint(spark, f"{copied}/_checkpoint-epoch-2").commit >= 1
+    numbers = spark.read.format("delta").load(str(copied / "priced_orders")).select("_batch_id").distinct().collect()
+    assert {row[0] for row in numbers} == {0, 1, 1 << 40, (1 << 40) + 1}
+
+
+def test_a_new_epoch_takes_a_restored_table_as_it_is(spark: SparkSession, source: Path, copied: Path) -> None:
+    _restore("prices")(spark, copied)
+    application(spark, source, copied, new_epoch=True)._agreed_state()
+    assert [found.rule for found in examine(application(spark, source, copied)).findings] == ["no-batch"]
+
+
+def test_a_zombie_of_an_older_epoch_writes_nothing_more(spark: SparkSession, source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    seen: list[set[str]] = []
+
+    def take_over() -> None:
+        # Only the beginning of the new driver's work: its epoch, not yet a batch.
+        application(spark, source, out, new_epoch=True)._agreed_state()
+        seen.append(commits(out))
+
+    with (
+        faults.armed(_then("end:batch", take_over)),
+        pytest.raises(StreamingQueryException, match=r"Epoch 2 .*has begun"),
+    ):
+        application(spark, source, out).run()
+    assert _epochs(spark, out) == {(1, 0), (2, -1)}
+    assert commits(out) == seen[0]
+
+
+def test_a_zombie_in_the_middle_of_its_batch_is_fenced_at_its_next_write(
+    spark: SparkSession, source: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    heir = application(spark, source, out, new_epoch=True)
+    second_batch = _then("before:priced_orders/main", heir._agreed_state, skip=1)
+    with faults.armed(second_batch), pytest.raises(StreamingQueryException, match=r"did not land: a newer epoch"):
+        application(spark, source, out).run()
+    assert (_epochs(spark, out), _count(spark, out)) == ({(1, 0), (2, -1)}, 2)
+
+
+def test_of_two_drivers_with_a_checkpoint_each_the_second_is_fenced(
+    spark: SparkSession, source: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    second = application(spark, source, out, checkpoint=str(tmp_path / "second"))
+    # The first runs while the second starts: when that looked, there was nothing yet.
+    first = _then("before:rejects", application(spark, source, out).run)
+    with faults.armed(first), pytest.raises(StreamingQueryException, match="Another driver"):
+        second.run()
+    assert _count(spark, out) == 4
+    with pytest.raises(CheckpointMismatchError, match=f"belongs to another query|{tmp_path}/second"):
+        application(spark, source, out, checkpoint=str(tmp_path / "second")).run()
+
+
+@pytest.mark.parametrize(
+    ("point", "notes"),
+    [("after:priced_orders/main", ["unfinished-batch"]), ("end:batch", [])],
+    ids=["in part", "whole"],
+)
+def test_a_batch_that_landed_is_not_replayed_with_other_input(
+    point: str, notes: list[str], spark: SparkSession, tmp_path: Path
+) -> None:
+    # That the same input goes on is the crash tests' to show.
+    own, out = tmp_path / "input", tmp_path / "out"
+    write_batch(own, 0)
+    with faults.armed(_crash_at(point)), pytest.raises(StreamingQueryException):
+        application(spark, own, out).run()
+    before = commits(out)
+    assert [found.rule for found in examine(application(spark, own, out)).findings] == notes
+    write_batch(own, 0, amount=7)
+    with pytest.raises(StreamingQueryException, match=r'"orders" had 2 records .*, now 2 records'):
+        application(spark, own, out).run()
+    assert commits(out) == before
+
+
+def test_a_checkpoint_that_has_only_ticked_is_known(spark: SparkSession, tmp_path: Path) -> None:
+    for topic in ("orders", "prices"):
+        (tmp_path / "input" / topic).mkdir(parents=True)
+    application(spark, tmp_path / "input", tmp_path / "out").run()
+    commit = read_checkpoint(spark, f"{tmp_path}/out/_checkpoint").commit
+    diagnosis = examine(application(spark, tmp_path / "input", tmp_path / "out"))
+    assert (commit >= 0, [found.rule for found in diagnosis.findings]) == (True, ["no-batch"])
+
+
+def test_a_checkpoint_reads_the_same_through_spark(spark: SparkSession, ran: Path) -> None:
+    told: Any = read_by_spark(spark, f"file://{ran}/_checkpoint")
+    assert {name for name in told if not name.rpartition("/")[2].startswith(".")} >= {
+        "metadata",
+        "offsets/1",
+        "commits/1",
+    }
+    assert read_checkpoint(spark, f"file://{ran}/_checkpoint").query == json.loads(told["metadata"])["id"]

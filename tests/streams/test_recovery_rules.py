@@ -1,0 +1,123 @@
+"""Which combinations of ledger, checkpoint and tables an application may go on from. No Spark here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from streams.recovery_rules import CheckpointFacts, LedgerFacts, TableFacts, findings, of_checkpoint, turn
+from versioned.errors import CheckpointMismatchError, ConfigurationError, FencedError
+
+_LEDGER = LedgerFacts("app", 1, 5, "q", (1, 5))
+_DONE = CheckpointFacts("/c", "q", 5, 5)
+_TABLE = TableFacts("t", version=9, owner="app", batch=(1, 5), recorded=9)
+_NEW = LedgerFacts("app")
+
+
+@pytest.mark.parametrize(
+    ("ledger", "checkpoint", "tables"),
+    [
+        pytest.param(_LEDGER, _DONE, [_TABLE], id="all batches done"),
+        pytest.param(_LEDGER, replace(_DONE, commit=4), [_TABLE], id="died before the checkpoint's commit"),
+        pytest.param(_LEDGER, replace(_DONE, offset=6), [_TABLE], id="died before the first write"),
+        pytest.param(_LEDGER, replace(_DONE, offset=6), [replace(_TABLE, batch=(1, 6))], id="died among the writes"),
+        pytest.param(_LEDGER, replace(_DONE, offset=9, commit=9), [_TABLE], id="ticks with nothing to do since"),
+        pytest.param(_LEDGER, _DONE, [replace(_TABLE, version=12)], id="maintenance since"),
+        pytest.param(_LEDGER, _DONE, [replace(_TABLE, batch=None, owner=None)], id="a cleaned log"),
+        pytest.param(_LEDGER, _DONE, [TableFacts("t", exists=False)], id="a table not needed yet"),
+        pytest.param(_NEW, CheckpointFacts("/c"), [], id="never started"),
+        pytest.param(_NEW, CheckpointFacts("/c", "q", 0, -1), [], id="died in the first batch"),
+        pytest.param(replace(_NEW, checkpoint="q"), CheckpointFacts("/c", "q", 3, 3), [], id="only ticks so far"),
+        pytest.param(replace(_NEW, checkpoint="q"), CheckpointFacts("/c"), [], id="lost before anything was written"),
+        pytest.param(replace(_LEDGER, checkpoint=None), _DONE, [_TABLE], id="a ledger from before ids were kept"),
+        pytest.param(
+            LedgerFacts("app", 2, -1, None, (2, -1)),
+            CheckpointFacts("/c-epoch-2"),
+            [replace(_TABLE, batch=(2, -1), restored=False, recorded=None)],
+            id="a new epoch after a fence",
+        ),
+    ],
+)
+def test_what_a_crash_or_a_pause_leaves_is_gone_on_from(
+    ledger: LedgerFacts, checkpoint: CheckpointFacts, tables: list[TableFacts]
+) -> None:
+    assert findings(ledger, checkpoint, tables) == []
+
+
+_WRONG = [
+    ("checkpoint-lost", _LEDGER, CheckpointFacts("/c"), [_TABLE]),
+    ("checkpoint-lost", _NEW, CheckpointFacts("/c"), [replace(_TABLE, batch=(1, 0), recorded=None)]),
+    ("checkpoint-foreign", _LEDGER, replace(_DONE, query="other"), [_TABLE]),
+    ("checkpoint-foreign", _NEW, CheckpointFacts("/c", "other", 3, 3), []),
+    ("checkpoint-behind", _LEDGER, replace(_DONE, offset=3, commit=3), [_TABLE]),
+    ("checkpoint-behind", _LEDGER, _DONE, [replace(_TABLE, batch=(1, 7))]),
+    ("checkpoint-behind", _LEDGER, replace(_DONE, offset=5, commit=8), [_TABLE]),
+    ("checkpoint-damaged", _LEDGER, replace(_DONE, damage="cut off"), [_TABLE]),
+    ("ledger-behind", _LEDGER, replace(_DONE, offset=8, commit=8), [replace(_TABLE, batch=(1, 8))]),
+    ("ledger-restored", replace(_LEDGER, newest_commit=(1, 6)), replace(_DONE, offset=6), [_TABLE]),
+    ("table-restored", _LEDGER, _DONE, [replace(_TABLE, restored=True)]),
+    ("table-gone", _LEDGER, _DONE, [replace(_TABLE, exists=False)]),
+    ("table-replaced", _LEDGER, _DONE, [replace(_TABLE, version=8)]),
+    ("table-of-other", _LEDGER, _DONE, [replace(_TABLE, owner="other")]),
+    ("table-forgets", _LEDGER, _DONE, [replace(_TABLE, forgets=True)]),
+    ("newer-epoch", _LEDGER, _DONE, [replace(_TABLE, batch=(2, 0))]),
+    ("empty-commit", _LEDGER, _DONE, [replace(_TABLE, blank=True)]),
+    ("empty-commit", replace(_LEDGER, blank=True), _DONE, [_TABLE]),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "ledger", "checkpoint", "tables"), _WRONG, ids=lambda part: part if isinstance(part, str) else ""
+)
+def test_damage_is_named_with_what_to_do(
+    rule: str, ledger: LedgerFacts, checkpoint: CheckpointFacts, tables: list[TableFacts]
+) -> None:
+    (found,) = findings(ledger, checkpoint, tables)
+    assert found.rule == rule
+    told = str(found.error())
+    assert "Nothing was written" in told
+    assert any(word in told for word in ("--new-epoch", "estore", "unset", "remove", "root"))
+
+
+def test_every_rule_has_a_case() -> None:
+    assert len({rule for rule, *_ in _WRONG}) == 13
+
+
+@pytest.mark.parametrize(
+    ("rule", "kind"),
+    [("newer-epoch", FencedError), ("table-forgets", ConfigurationError), ("table-gone", CheckpointMismatchError)],
+)
+def test_a_finding_refuses_with_the_error_of_its_kind(rule: str, kind: type[Exception]) -> None:
+    case = next(case for case in _WRONG if case[0] == rule)
+    assert type(findings(*case[1:])[0].error()) is kind
+
+
+def test_several_faults_are_all_told() -> None:
+    told = findings(_LEDGER, CheckpointFacts("/c"), [replace(_TABLE, restored=True), replace(_TABLE, exists=False)])
+    assert [found.rule for found in told] == ["table-restored", "table-gone", "checkpoint-lost"]
+
+
+def test_a_new_epoch_needs_a_checkpoint_without_batches() -> None:
+    begun = replace(_NEW, epoch=2)
+    assert of_checkpoint(begun, CheckpointFacts("/c-epoch-2"), -1) == []
+    assert of_checkpoint(begun, CheckpointFacts("/c-epoch-2", "q", 3, 3), -1)[0].rule == "checkpoint-foreign"
+
+
+@pytest.mark.parametrize(
+    ("newest", "ids", "restored", "rule"),
+    [
+        ((1, 5), ("q", "q"), False, None),
+        ((1, 5), (None, "q"), False, None),
+        (None, (None, "q"), False, None),
+        ((1, 6), ("q", "q"), False, "other-driver"),
+        ((1, 5), ("other", "q"), False, "other-driver"),
+        ((2, -1), (None, "q"), False, "newer-epoch"),
+        ((1, 5), ("q", "q"), True, "ledger-restored"),
+    ],
+)
+def test_a_driver_writes_only_on_top_of_its_own_last_batch(
+    newest: tuple[int, int] | None, ids: tuple[str | None, str | None], restored: bool, rule: str | None
+) -> None:
+    found = turn(_LEDGER, newest, ids, restored)
+    assert (None if found is None else found.rule) == rule

@@ -1,0 +1,57 @@
+"""What a replayed batch must have in common with the batch that landed before it.
+
+Delta knows a write by its transaction id alone, and skips a second one with the same id whatever is in it. So each
+commit of a batch also says where its input came from: the ``checkpoint`` that counted the batch, and the
+``fingerprints`` of its input per topic. Where the two differ, what was skipped was another batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from versioned.errors import FencedError, ReplayMismatchError
+
+#: Keys of a commit's details.
+CHECKPOINT: Final = "checkpoint"
+FINGERPRINTS: Final = "fingerprints"
+
+
+def check_origin(where: str, landed: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse a batch that is not the one that landed under its id. What either side does not say is not compared.
+
+    Args:
+        where: What landed, for the message.
+        landed: The details of its commit.
+        now: The details of the batch at hand.
+
+    Raises:
+        FencedError: it was counted by another checkpoint.
+        ReplayMismatchError: a topic's records are not the same ones.
+
+    >>> check_origin("batch 3", {"fingerprints": {"rates": "2:1f:3c"}}, {"fingerprints": {"rates": "2:1f:3c"}})
+    """
+    theirs, ours = landed.get(CHECKPOINT), now.get(CHECKPOINT)
+    if theirs and ours and theirs != ours:
+        raise FencedError(
+            f"{where} was written by another driver, with the checkpoint {theirs}; this one has {ours}. "
+            "Stop one of the two. If this is the rightful one, start it with --new-epoch."
+        )
+    if FINGERPRINTS in landed and FINGERPRINTS in now:
+        changed = _changed(landed[FINGERPRINTS], now[FINGERPRINTS])
+        if changed:
+            raise ReplayMismatchError(
+                f"{where} landed with other input than it has now: {'; '.join(changed)}. What landed would be kept and "
+                "the rest made of the new input. Put the input back as it was (deleted or overwritten files, expired "
+                "offsets); or restore the tables to the batch before and start with --new-epoch."
+            )
+
+
+def _changed(landed: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    topics = sorted(topic for topic in {*landed, *now} if landed.get(topic) != now.get(topic))
+    return [f'"{topic}" had {_records(landed.get(topic))}, now {_records(now.get(topic))}' for topic in topics]
+
+
+def _records(fingerprint: str | None) -> str:
+    count = "0" if fingerprint is None else fingerprint.partition(":")[0]
+    return f"{count} records ({fingerprint or '-'})"

@@ -1,0 +1,103 @@
+"""Reading what the newest commits of a table say: which batch wrote it last, and what was done to it since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from versioned.commit import history, is_missing, own_details
+from versioned.identifiers import TableRef
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+_LIMITS: Final = (5, 100, 100_000)
+
+
+@dataclass(frozen=True, order=True)
+class Written:
+    """One write of a streaming batch, as its commit tells it; sorts by epoch, then batch."""
+
+    epoch: int
+    batch_id: int
+    application: str = field(compare=False, default="")
+    node: str = field(compare=False, default="")
+    step: str = field(compare=False, default="")
+    details: Mapping[str, Any] = field(compare=False, default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TableState:
+    """A table as its newest commits tell it.
+
+    ``written`` is the newest write of a batch; ``restored`` whether a RESTORE lies on top of it; ``blank`` whether the
+    newest commit says nothing at all, not even what it did: its file is empty.
+    """
+
+    exists: bool = True
+    version: int = -1
+    written: Written | None = None
+    restored: bool = False
+    blank: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+def look(session: SparkSession, target: TableRef, application: str | None = None) -> TableState:
+    """The state of a table; commits of maintenance may lie on the batch's, so it searches back.
+
+    Args:
+        session: The session.
+        target: The table; it need not exist.
+        application: Only batches of this application; None = of any.
+    """
+    if is_missing(session, target):
+        return TableState(exists=False)
+    detail = session.sql(f"DESCRIBE DETAIL {target.sql}").select("properties").collect()[0]
+    return replace(newest(session, target, application), properties=detail["properties"])
+
+
+def newest(session: SparkSession, target: TableRef, application: str | None = None) -> TableState:
+    """As :func:`look`, for a table that is there, without its properties."""
+    for limit in _LIMITS:
+        rows = history(session, target, limit)
+        state = state_of(rows, application)
+        if state.written is not None or len(rows) < limit:
+            break
+    return state
+
+
+def state_of(
+    commits: Iterable[Row | Mapping[str, Any]],
+    application: str | None = None,
+) -> TableState:
+    """The state that commits, newest first, tell: ``version``, ``operation`` and ``userMetadata`` of each.
+
+    >>> state_of([{"version": 4, "operation": "RESTORE", "userMetadata": None}]).restored
+    True
+    """
+    version, restored, blank = -1, False, False
+    for row in commits:
+        if version < 0:
+            version, blank = int(row["version"]), row["operation"] is None
+        restored = restored or row["operation"] == "RESTORE"
+        written = written_by(row)
+        if written is not None and application in (None, written.application):
+            return TableState(True, version, written, restored, blank)
+    return TableState(True, version, None, restored, blank)
+
+
+def written_by(row: Row | Mapping[str, Any]) -> Written | None:
+    """Which batch made a commit; None if no batch of this library did."""
+    said = own_details(row)
+    identity = (said or {}).get("versioned", {})
+    if said is None or "txn" not in identity:
+        return None
+    application, node, step = identity["txn"].rsplit("/", 2)
+    return Written(identity["epoch"], identity["batch"], application, node, step, said.get("details", {}))
+
+
+def steps_of(session: SparkSession, target: TableRef, application: str) -> list[tuple[str, str]]:
+    """Every node and step of an application that the table's history names."""
+    found = (written_by(row) for row in history(session, target, _LIMITS[-1]))
+    return sorted({(w.node, w.step) for w in found if w is not None and w.application == application})

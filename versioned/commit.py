@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from versioned import faults
-from versioned.errors import CommitError, FencedError
+from versioned.errors import CommitError, ConfigurationError, FencedError
 from versioned.identifiers import TableRef
 from versioned.replay import check_origin
 
@@ -51,6 +51,13 @@ class Step:
     step: str
     epoch: int
     batch_id: int
+
+    def __post_init__(self) -> None:
+        # The last two parts of the transaction id are read back as node and step.
+        if "/" in self.node or "/" in self.step:
+            raise ConfigurationError(
+                f'No "/" may be in the names of a node or a step; got "{self.node}", "{self.step}".'
+            )
 
     @property
     def txn_app_id(self) -> str:

@@ -334,6 +334,7 @@ class StreamingApplication:
             seconds = time.monotonic() - started
             self._close(batch, reports, arrived, seconds)
         finally:
+            batch.release()
             for operator in self._operators.values():
                 operator.release()
 

@@ -69,6 +69,10 @@ class Batch:
         self._origins.append(frame)
         return frame.localCheckpoint(eager=False)
 
+    def release(self) -> None:
+        """Forget the plans that were cut off; a batch may be referred to long after its end."""
+        self._origins.clear()
+
     def step(self, node: str, name: str) -> Step:
         """The identity of one write of this batch."""
         return Step(self.application, node, name, self.epoch, self.batch_id)

@@ -28,7 +28,7 @@ class TableOperator(StoringOperator[TableSource | ToTable | GlobalTableSource]):
         super().__init__(node, self._table)
         reorder = getattr(node, "reorder", None)
         self._hold = (
-            None if reorder is None else Hold(f"{node.name}/reorder", f"{node.name}_waiting", duration_us(reorder))
+            None if reorder is None else Hold(f"{node.name}:reorder", f"{node.name}_waiting", duration_us(reorder))
         )
         self._time_scope = "partition" if materialized is None else materialized.time_scope
         self._taken: Flow | None = None

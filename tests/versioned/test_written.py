@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
+from versioned.commit import Step
+from versioned.errors import ConfigurationError
 from versioned.written import Written, state_of, written_by
 
 
@@ -42,6 +46,12 @@ def test_names_of_applications_may_have_slashes() -> None:
     told = written_by(_commit(1, txn="a/b/store/main"))
     assert told is not None
     assert (told.application, told.node, told.step) == ("a/b", "store", "main")
+
+
+@pytest.mark.parametrize(("node", "step"), [("store/waiting", "main"), ("store", "a/b")])
+def test_names_of_nodes_and_steps_have_none(node: str, step: str) -> None:
+    with pytest.raises(ConfigurationError, match='No "/" may be'):
+        Step("app", node, step, epoch=1, batch_id=0)
 
 
 def test_foreign_commits_are_no_batches() -> None:

@@ -23,6 +23,8 @@ for _folder in ("streams/spark", "jobs"):
 
 #: Compiling thousands of plans for a few rows each takes longer than running them; the spark-submit tests compile.
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+#: One session runs thousands of queries; Spark would remember a thousand of their plans.
+_FORGETFUL = {"spark.sql.ui.retainedExecutions": "20", "spark.ui.retainedJobs": "50", "spark.ui.retainedStages": "50"}
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +32,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session; its warehouse lies in pytest's temporary folder."""
     warehouse = str(tmp_path_factory.mktemp("warehouse"))
     session = build_session(
-        "tests", {"spark.sql.warehouse.dir": warehouse, "spark.driver.memory": "3g", **_INTERPRETED}
+        "tests", {"spark.sql.warehouse.dir": warehouse, "spark.driver.memory": "6g", **_INTERPRETED, **_FORGETFUL}
     )
     session.sparkContext.setLogLevel("ERROR")
     logging.getLogger("py4j").setLevel(logging.WARNING)

@@ -41,8 +41,6 @@ _FILE_SCHEMA: Final = pa.schema(
 _ANY_SKEW: Final = dt.timedelta(days=365_000)
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MILLISECOND: Final = dt.timedelta(milliseconds=1)
-#: What the ledger calls the counts of the driver that Spark does not keep step by step.
-_COUNTED: Final = {"ignored": "ignored", "expired": "expired-window-record-drop"}
 
 
 class PackedRun:
@@ -116,7 +114,7 @@ class PackedRun:
         """Drops step by step where the rejects table has each; else only whether the counts are the driver's."""
         nodes = {node.name for node in branch.plan.topology}
         counted = [(name, what) for node in branch.plan.topology for name, what in _only_counted(node)]
-        told = {(name, what): self._counts[f"{name}.{_COUNTED[what]}"] for name, what in counted}
+        told = {(name, what): self._counts[f"{name}.{what}"] for name, what in counted}
         wanted = {(name, what): self._driver.counters(name)[what] for name, what in counted}
         for case in branch.cases:
             actual = outcomes[case.id]

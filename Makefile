@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 WORK ?= .quickstart
+SCALE ?= 1
 .DEFAULT_GOAL := help
 
-.PHONY: help setup quickstart ask test test-all lint docs clean java
+.PHONY: help setup kafka quickstart ask test test-all bench lint docs clean java
 
 help: ## what one can do
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -25,17 +26,31 @@ $(VENV)/.installed: pyproject.toml requirements.lock | java
 
 setup: java $(VENV)/.installed .jars/.fetched ## virtual environment, packages and jars (done by the others as needed)
 
+.jars/.kafka-fetched: .jars/.fetched
+	$(PY) -m jobs.fetch_jars .jars kafka
+	@touch $@
+
+.jars/.broker-fetched: .jars/.fetched
+	$(PY) -m jobs.fetch_jars .jars broker
+	@touch $@
+
+kafka: setup .jars/.kafka-fetched ## the jars of Spark's Kafka source and sink; sessions load them from then on
+
 quickstart: setup ## real flights and weather through a spark-submit job into versioned tables
 	$(PY) -m jobs.quickstart --work $(WORK)
 
 ask: setup ## SQL over the quickstart's tables, statement by statement (or from a file: make ask < questions.sql)
 	@$(PY) -m jobs.ask --work $(WORK)
 
-test: setup ## the tests that a change must pass (under 30 minutes on 2 cores)
+test: kafka .jars/.broker-fetched ## the tests that a change must pass (under 30 minutes on 2 cores)
 	$(PY) -m pytest -q -m "not slow"
 
-test-all: setup ## every test
+test-all: kafka .jars/.broker-fetched ## every test
 	$(PY) -m pytest -q
+
+bench: setup ## speed against peers, half an hour (SCALE=0.05 to try out); JSON and a chart in build/benchmarks
+	$(PY) -m pip install --quiet -e ".[bench]"
+	$(PY) -m benchmarks --scale $(SCALE)
 
 lint: $(VENV)/.installed ## style, types and layers
 	$(VENV)/bin/ruff check .

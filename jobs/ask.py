@@ -1,8 +1,8 @@
 """``python -m jobs.ask --work FOLDER "SELECT ..."``: SQL over the tables of an application.
 
-Every table is there under its own name. A versioned table also has a view ``<name>_current`` and the functions
-``<name>_as_of(ts)`` and ``<name>_between(a, b)``. Without a query,
-statements are read from the console or a file.
+Every table is there under its own name; beside it are views and table functions, such as ``<name>_current`` and
+``<name>_as_of(ts)`` of a versioned table (docs/reference/sql.md). Without a query, statements are read from the console
+or a file.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs.session import build_session
-from versioned.errors import ConfigurationError, NotAVersionedTableError
-from versioned.table import VersionedTable
+from streams.spark.sql_views import register_application_sql
+from versioned.errors import ConfigurationError
 
 _LOGGING: Final = Path(__file__).parents[1] / "conf" / "log4j2.properties"
 _ROWS: Final = 40
@@ -33,20 +33,11 @@ def register_tables(spark: SparkSession, root: Path) -> list[str]:
     Raises:
         ConfigurationError: there are no tables.
     """
-    folders = sorted(log.parent for log in root.glob("*/_delta_log"))
-    if not folders:
+    if not any(root.glob("*/_delta_log")):
         raise ConfigurationError(
             f'There are no tables below {root}. Run "make quickstart" first, or name another folder.'
         )
-    names = []
-    for folder in folders:
-        spark.read.format("delta").load(str(folder)).createOrReplaceTempView(folder.name)
-        names.append(folder.name)
-        try:
-            names += VersionedTable.open(spark, str(folder)).register_sql(folder.name)
-        except NotAVersionedTableError:
-            continue
-    return names
+    return register_application_sql(spark, str(root))
 
 
 def statements(lines: Iterable[str]) -> Iterator[str]:

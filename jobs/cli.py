@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jobs.cli_backfill import changes
 from jobs.cli_conf import conf
+from jobs.cli_erase import erase
+from jobs.cli_picture import picture, picture_file
 from jobs.cli_shared import (
     AsJson,
     Config,
@@ -26,9 +29,11 @@ from jobs.cli_shared import (
     quiet_session,
     sets_of,
 )
+from jobs.cli_suppress import suppress
 from jobs.cli_tables import table
+from jobs.cli_validate import validate
 from jobs.exit_codes import BAD_DATA
-from jobs.job_plan import plan_of
+from jobs.job_plan import plan_of, told
 from jobs.settings import load, read
 from jobs.strict import validated
 from streams.nodes import Topology
@@ -40,6 +45,11 @@ if TYPE_CHECKING:
 app = commands("Versioned tables and suppression for Spark on Delta Lake.")
 app.add_typer(conf, name="conf")
 app.add_typer(table, name="table")
+app.add_typer(changes)
+app.command()(validate)
+app.command()(erase)
+app.add_typer(suppress, name="suppress")
+app.add_typer(picture, name="picture")
 
 
 @app.command()
@@ -68,12 +78,13 @@ def describe(
     config: Config,
     sets: Sets = None,
     svg: Annotated[Path | None, typer.Option("--svg", help="Draw the plan into this file.")] = None,
+    json: AsJson = False,
 ) -> None:
     """Print the plan of an application: every node with its options, windows and buffers."""
     plan = plan_of(load(config, None, sets_of(sets)))
-    typer.echo(plan.describe())
     if svg is not None:
-        svg.write_text(plan.to_svg(), encoding="utf-8")
+        plan.picture().save(picture_file(svg))
+    echo_json(told(plan)) if json else typer.echo(plan.describe())
 
 
 @app.command()
@@ -143,8 +154,12 @@ def _run(settings: JobSettings, plan: Topology, work: Path, new_epoch: bool, jso
 
 
 def main() -> None:
-    """The command ``versioned``."""
-    app()
+    """The command ``versioned``; it returns if all went well, since a wheel task may take any exit for a failure."""
+    try:
+        app()
+    except SystemExit as end:
+        if end.code:
+            raise
 
 
 if __name__ == "__main__":

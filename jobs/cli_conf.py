@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import yaml
 
 from jobs.cli_shared import AsJson, Config, Sets, commands, echo_json, sets_of
 from jobs.config_schema import FOLDER, KINDS, checked, schema_of, write
 from jobs.exit_codes import WRONG_SETTINGS
 from jobs.job_plan import plan_of
-from jobs.settings import JobSettings, read
-from jobs.shown import shown
+from jobs.settings import JobSettings, layers, read
+from jobs.shown import annotated, origins, shown
 from versioned.errors import ConfigurationError, TopologyError
 
 conf = commands("Check and show settings.")
@@ -38,22 +37,25 @@ def check(
 
 @conf.command()
 def show(config: Config, sets: Sets = None, json: AsJson = False) -> None:
-    """Print the effective settings: file, environment and --set together, with defaults, without secrets."""
-    said = shown(checked(read(config, None, sets_of(sets))))
+    """Print the effective settings and where each comes from: --set, environment, file, default. No secrets."""
+    said = layers(config, None, sets_of(sets))
+    settings = shown(checked(said.merged()))
     if json:
-        echo_json(said)
+        echo_json({"settings": settings, "origins": origins(settings, said)})
     else:
-        typer.echo(yaml.safe_dump(said, sort_keys=False, width=120, allow_unicode=True).rstrip())
+        typer.echo(annotated(settings, said))
 
 
 @conf.command()
 def schema(
     kind: Annotated[str | None, typer.Argument(help=f"Print one: {', '.join(KINDS)}. Without it, write all.")] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder to write them into.")] = FOLDER,
+    json: AsJson = False,
 ) -> None:
     """JSON schemas of the settings, for editors."""
     if kind is None:
-        typer.echo("\n".join(map(str, write(out))))
+        files = [str(file) for file in write(out)]
+        echo_json({"files": files}) if json else typer.echo("\n".join(files))
     elif kind not in KINDS:
         raise ConfigurationError(f'There are no settings of kind "{kind}". Allowed: {", ".join(KINDS)}')
     else:

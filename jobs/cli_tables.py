@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 import yaml
 
+from jobs.cli_picture import Target, timeline
 from jobs.cli_shared import AsJson, DryRunFlag, commands, echo_json, pairs_of, quiet_session
 from jobs.tables import described, instant_of, json_rows, keys_frame, opened, place_of, promise
 from versioned.durations import Resolution
@@ -14,8 +15,9 @@ from versioned.spec import VersionedTableSpec
 from versioned.table import VersionedTable
 
 table = commands("Make and read versioned tables.")
+# Where one looks for it, beside the other pictures.
+table.command()(timeline)
 
-Target = Annotated[str, typer.Argument(help='A path (with a "/") or a catalog name.')]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="At most this many rows.")]
 
 
@@ -32,6 +34,9 @@ def create(
     time_resolution: Annotated[
         Literal["microsecond", "millisecond"], typer.Option("--time-resolution")
     ] = "microsecond",
+    system_history: Annotated[
+        bool, typer.Option("--system-history", help="Keep every record with its system time, for --known-at.")
+    ] = False,
     dry_run: DryRunFlag = False,
     json: AsJson = False,
 ) -> None:
@@ -43,6 +48,7 @@ def create(
         "grace": grace,
         "time_scope": time_scope,
         "time_resolution": Resolution[time_resolution.upper()],
+        "system_history": system_history,
     }
     if dry_run:
         columns = spark.createDataFrame([], schema).columns
@@ -63,13 +69,16 @@ def describe(target: Target, json: AsJson = False) -> None:
 def as_of(
     target: Target,
     instant: Annotated[str, typer.Argument(help="In ISO form, such as 2013-01-02T12:00:00Z; UTC without a zone.")],
+    known_at: Annotated[
+        str | None, typer.Option("--known-at", help="As it was known at this instant; the table needs system history.")
+    ] = None,
     limit: Limit = 40,
     json: AsJson = False,
 ) -> None:
     """The version of each key that was valid at an instant."""
-    at = instant_of(instant)
+    at, known = instant_of(instant), None if known_at is None else instant_of(known_at)
     asked = opened(quiet_session("table as-of"), target)
-    _show(asked.as_of(at).orderBy(*asked.spec.keys), limit, json)
+    _show(asked.as_of(at, known_at=known).orderBy(*asked.spec.keys), limit, json)
 
 
 @table.command()

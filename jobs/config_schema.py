@@ -15,10 +15,15 @@ from pydantic import BaseModel
 from jobs.maintenance import MaintainSettings
 from jobs.settings import JobSettings
 from jobs.strict import validated
+from jobs.validate_settings import ValidateSettings
 
 FOLDER: Final = Path(__file__).parents[1] / "conf" / "schema"
 #: What kinds of settings there are.
-KINDS: Final[dict[str, type[BaseModel]]] = {"job": JobSettings, "maintain": MaintainSettings}
+KINDS: Final[dict[str, type[BaseModel]]] = {
+    "job": JobSettings,
+    "maintain": MaintainSettings,
+    "validate": ValidateSettings,
+}
 
 
 def schema_of(kind: str) -> dict[str, Any]:
@@ -32,13 +37,13 @@ def schema_of(kind: str) -> dict[str, Any]:
 
 
 def checked(said: dict[str, Any]) -> BaseModel:
-    """Settings of whichever kind: those of a job name an ``application``.
+    """Settings of whichever kind: those of a job name an ``application``, those of a validation its ``docs``.
 
     Raises:
         ConfigurationError: every fault with its path.
     """
     is_job = bool({"application", "plan", "sources"} & set(said))
-    return validated(KINDS["job" if is_job else "maintain"], said)
+    return validated(KINDS["job" if is_job else "validate" if "docs" in said else "maintain"], said)
 
 
 def write(folder: Path) -> list[Path]:

@@ -25,6 +25,7 @@ _CODES: Final[tuple[tuple[type[VersionedError], int], ...]] = (
     (errors.RecordError, BAD_DATA),
     (errors.SchemaError, BAD_DATA),
     (errors.InvariantError, BAD_DATA),
+    (errors.DataQualityError, BAD_DATA),
 )
 _TITLES: Final = {FAILED: "Failed", WRONG_SETTINGS: "Wrong settings", BAD_DATA: "Problem in the data"}
 #: Spark passes on what failed in a batch as text only.

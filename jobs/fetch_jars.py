@@ -1,40 +1,92 @@
-"""Fetch Delta's jars once, through Spark's own package resolution, into a folder of the project.
+"""Fetch jars once, through Spark's own package resolution, into a folder of the project.
 
-``python -m jobs.fetch_jars FOLDER``. Afterwards sessions start from local jars, faster and without a network.
+``python -m jobs.fetch_jars FOLDER [delta] [kafka] [broker]``. Afterwards sessions start from local jars, faster and
+without a network. ``delta`` (the default) is what every session needs; ``kafka`` is Spark's source and sink of Kafka,
+which a session loads if it is there; ``broker`` is a Kafka broker, which only tests start, as a process of its own.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import shutil
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
 
-_PACKAGE: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
-#: What Delta needs beside Spark's own jars; the rest of its dependencies ship with Spark.
+from jobs.session import DELTA
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One package and what is kept of it: jars whose name has one of ``needed``, in ``folder`` below the given one."""
+
+    package: str
+    needed: tuple[str, ...]
+    folder: str = "."
+    excluded: str | None = None
+
+
+#: What Delta needs beside Spark's own jars.
 _NEEDED: Final = ("delta-spark", "delta-storage", "delta-kernel", "unitycatalog")
+_TOKENS: Final = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
+#: What to resolve, by what it is for. Spark's own jars have the rest of each package's dependencies.
+WANTED: Final[dict[str, tuple[Wanted, ...]]] = {
+    "delta": (Wanted(DELTA, _NEEDED),),
+    "kafka": (
+        # Mirrors lack the token provider's 4.2.0. It serves delegation tokens and is the same since 4.0.0.
+        Wanted(
+            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+            ("spark-sql-kafka", "kafka-clients", "commons-pool2"),
+            "kafka",
+            _TOKENS,
+        ),
+        Wanted(f"{_TOKENS}:4.0.0", ("spark-token-provider",), "kafka"),
+    ),
+    "broker": (Wanted("org.apache.kafka:kafka_2.13:4.3.1", ("",), "broker"),),
+}
 
 
-def fetch(folder: Path) -> list[Path]:
-    """Resolve the package and copy the needed jars into ``folder``.
+def fetch(folder: Path, wanted: Wanted) -> list[Path]:
+    """Resolve one package and copy the needed jars to their folder; once per process, since Java reads it at its start.
 
     Returns:
         The jars that are there now.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    goal = folder / wanted.folder
+    goal.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as ivy:
-        builder = SparkSession.builder.master("local[1]").appName("fetch jars").config("spark.ui.enabled", "false")
-        session = builder.config("spark.jars.packages", _PACKAGE).config("spark.jars.ivy", ivy).getOrCreate()
-        session.stop()
+        settings = {"spark.ui.enabled": "false", "spark.jars.packages": wanted.package, "spark.jars.ivy": ivy}
+        if wanted.excluded is not None:
+            settings["spark.jars.excludes"] = wanted.excluded
+        builder = SparkSession.builder.master("local[1]").appName("fetch jars")
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        builder.getOrCreate().stop()
         for jar in Path(ivy, "jars").glob("*.jar"):
-            if any(part in jar.name for part in _NEEDED):
-                shutil.copy(jar, folder / jar.name.split("_", 1)[-1])
-    return sorted(folder.glob("*.jar"))
+            if any(part in jar.name for part in wanted.needed):
+                shutil.copy(jar, goal / jar.name.split("_", 1)[-1])
+    return sorted(goal.glob("*.jar"))
+
+
+def main(arguments: list[str]) -> int:
+    """Fetch what is named; 1 if some package could not be resolved."""
+    folder, *names = arguments
+    spawn = multiprocessing.get_context("spawn")
+    for name in names or ["delta"]:
+        for wanted in WANTED[name]:
+            process = spawn.Process(target=fetch, args=(Path(folder), wanted))
+            process.start()
+            process.join()
+            if process.exitcode:
+                print(f"{wanted.package} could not be fetched.", file=sys.stderr)
+                return 1
+            print(f"{len(list((Path(folder) / wanted.folder).glob('*.jar')))} jars in {Path(folder) / wanted.folder}")
+    return 0
 
 
 if __name__ == "__main__":
-    found = fetch(Path(sys.argv[1]))
-    print(f"{len(found)} jars in {sys.argv[1]}")
+    sys.exit(main(sys.argv[1:]))

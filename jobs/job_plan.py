@@ -11,7 +11,9 @@ from jobs.named_function import named_function
 from jobs.plan import build
 from jobs.settings import JobSettings
 from jobs.strict import at, nearest
+from streams.describe import what_it_is
 from streams.nodes import GlobalTableSource, StreamSource, TableSource, Topology
+from streams.picture import role_of
 from versioned.errors import ConfigurationError
 
 _SOURCES: Final = (StreamSource, TableSource, GlobalTableSource)
@@ -25,6 +27,10 @@ def plan_of(settings: JobSettings) -> Topology:
             settings; or topics and sources do not belong to each other. The message names the path.
         TopologyError: a plan that can never work; the message names the step.
     """
+    for topic, source in settings.sources.items():
+        if source.transform is not None:
+            with at(f"sources.{topic}.transform"):
+                named_function(source.transform)
     plan = _called(settings.plan, settings) if isinstance(settings.plan, str) else build(settings.plan)
     topics = {node.topic: node.name for node in plan if isinstance(node, _SOURCES)}
     for topic, name in topics.items():
@@ -36,6 +42,23 @@ def plan_of(settings: JobSettings) -> Topology:
         if name not in topics:
             raise ConfigurationError(f"sources.{name}: nothing in the plan reads it{nearest(name, list(topics))}")
     return plan
+
+
+def told(plan: Topology) -> list[dict[str, Any]]:
+    """A plan as plain values, node by node: its name, role, what it does, and the nodes that it reads.
+
+    >>> told(Topology((StreamSource("clicks", topic="clicks"),)))[0]["role"]
+    'source stream'
+    """
+    return [
+        {
+            "node": node.name,
+            "role": role_of(node),
+            "what": what_it_is(node),
+            "reads": [parent.name for parent in node.parents],
+        }
+        for node in plan
+    ]
 
 
 def _called(name: str, settings: JobSettings) -> Topology:

@@ -1,39 +1,63 @@
-"""Upkeep of an application's tables: check the invariants, forget expired history, compact, remove old files."""
+"""Upkeep of an application's tables: check the invariants, forget expired history, compact, remove old files.
+
+It may run beside the stream, in another process or in a thread (:func:`beside`): what it does conflicts with no batch,
+or the batch tries again.
+"""
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from threading import Event, Thread
+from typing import Any, Final
 
 from pydantic import Field
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from jobs.place_setting import Place
 from jobs.strict import DurationSetting, Flag, Names, Strict, nearest
 from streams.spark.window_upkeep import purge_windows
 from versioned import upkeep
-from versioned.errors import ConfigurationError, NotAVersionedTableError
+from versioned.commit import is_missing
+from versioned.errors import ConfigurationError, NotAVersionedTableError, RetentionError, VersionedError
 from versioned.identifiers import TableRef
 from versioned.table import VersionedTable
+
+_LOG: Final = logging.getLogger(__name__)
+#: Tables that only grow are compacted from this many files on.
+_MANY_FILES: Final = 16
+_A_SECOND: Final = timedelta(seconds=1)
 
 
 class MaintainSettings(Strict):
     """What to do with the tables below a folder; all of them if none are named."""
 
-    root: str = Field(description="Folder of the tables, below the work folder.")
+    root: Place = Field(description="Folder of the tables, below the work folder.")
     tables: Names = ()
     verify: Flag = Field(default=True, description="Check the invariants of versioned tables.")
     purge: Flag = Field(default=True, description="Delete expired versions, and windows beyond a stated retention.")
-    optimize: Flag = Field(default=True, description="Compact the closed history of versioned tables.")
+    optimize: Flag = Field(
+        default=True, description="Compact the closed history of versioned tables, and tables that only grow."
+    )
     vacuum: Flag = Field(default=False, description="Remove files that no version within `retain` needs.")
     retain: DurationSetting | None = Field(default=None, description="At least 7 days, which is the default.")
+    every: DurationSetting | None = Field(
+        default=None, description="Beside a stream: do it again and again, with this pause; ends with Ctrl-C."
+    )
 
 
 @dataclass(frozen=True)
 class Upkeep:
-    """What was done with one table; ``broken`` counts rows per broken invariant."""
+    """What was done with one table; ``broken`` counts rows per broken invariant, ``failed`` tells why it was not done.
+
+    Only upkeep that is repeated goes on after a failure: the next pass tries again.
+    """
 
     table: str
     versioned: bool
@@ -41,12 +65,15 @@ class Upkeep:
     broken: Mapping[str, int] = field(default_factory=dict)
     done: tuple[str, ...] = ()
     seconds: float = 0.0
+    failed: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
         return asdict(self)
 
     def __str__(self) -> str:
+        if self.failed is not None:
+            return f"{self.table:<24} FAILED: {self.failed}"
         rows = "" if self.rows is None else f"{self.rows:,} rows sound" if not self.broken else f"BROKEN: {self.broken}"
         return f"{self.table:<24} {', '.join(filter(None, (rows, *self.done))) or 'nothing to do'}"
 
@@ -71,25 +98,104 @@ def maintain(
     settings: MaintainSettings,
     work: Path,
     on_table: Callable[[Upkeep], None] | None = None,
+    stop: Event | None = None,
 ) -> list[Upkeep]:
     """Look after each table in turn. A table with broken rows is reported and otherwise left as it is.
+
+    With ``every`` in the settings it is done again and again, until ``stop`` is set.
 
     Args:
         spark: The session.
         settings: What to do.
         work: The folder that ``root`` lies below.
         on_table: Told after each table.
+        stop: Ends upkeep that is repeated; the pass that is under way ends first.
+
+    Returns:
+        What the last pass did.
 
     Raises:
         ConfigurationError: there are no such tables.
         RetentionError: ``retain`` is shorter than what a replay or the table's own properties need.
     """
+    told, stopped = on_table or (lambda _kept: None), stop or Event()
+    if settings.every is None:
+        return _pass(settings, work, told, lambda folder: _look_after(spark, settings, folder))
+    while True:
+        kept = _pass(settings, work, told, lambda folder: _try_to_look_after(spark, settings, folder))
+        try:
+            if stopped.wait(settings.every.total_seconds()):
+                return kept
+        except KeyboardInterrupt:
+            return kept
+
+
+@contextmanager
+def beside(
+    spark: SparkSession,
+    settings: MaintainSettings,
+    work: Path,
+    on_table: Callable[[Upkeep], None] | None = None,
+) -> Iterator[None]:
+    """Upkeep in a thread of this process, pass after pass, as long as the block lasts.
+
+    Args:
+        spark: The session; the thread has one of its own, so that no setting of a write leaks to another.
+        settings: What to do; ``every`` is the pause between passes, one second if it says none.
+        work: The folder that ``root`` lies below.
+        on_table: Told after each table, from the thread.
+
+    >>> with beside(spark, settings, work):                              # doctest: +SKIP
+    ...     app.run("10 seconds")
+    """
+    repeated = settings if settings.every is not None else settings.model_copy(update={"every": _A_SECOND})
+    stop, failed = Event(), list[BaseException]()
+
+    def run() -> None:
+        try:
+            maintain(spark.newSession(), repeated, work, on_table, stop)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = Thread(target=run, name="upkeep", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+def _pass(
+    settings: MaintainSettings, work: Path, told: Callable[[Upkeep], None], look_after: Callable[[str], Upkeep]
+) -> list[Upkeep]:
+    try:
+        folders = tables_below(work / settings.root, settings.tables)
+    except ConfigurationError:
+        if settings.every is None:
+            raise
+        return []  # The stream has made no table yet.
     kept = []
-    for folder in tables_below(work / settings.root, settings.tables):
-        kept.append(_look_after(spark, settings, str(folder.resolve())))
-        if on_table is not None:
-            on_table(kept[-1])
+    for folder in folders:
+        kept.append(look_after(str(folder.resolve())))
+        told(kept[-1])
     return kept
+
+
+def _try_to_look_after(spark: SparkSession, settings: MaintainSettings, target: str) -> Upkeep:
+    """As :func:`_look_after`; what goes wrong with one table ends neither the pass nor the stream."""
+    name = TableRef.parse(target).short_name
+    try:
+        if is_missing(spark, TableRef.parse(target)):
+            return Upkeep(name, False)  # It is being made.
+        return _look_after(spark, settings, target)
+    except RetentionError:
+        raise
+    except (VersionedError, PySparkException) as error:
+        _LOG.warning("Upkeep of %s failed and will be tried again: %s", name, error)
+        return Upkeep(name, False, failed=f"{type(error).__name__}: {str(error).splitlines()[0]}")
 
 
 def _look_after(spark: SparkSession, settings: MaintainSettings, target: str) -> Upkeep:
@@ -108,13 +214,26 @@ def _look_after(spark: SparkSession, settings: MaintainSettings, target: str) ->
     if not broken:
         if settings.purge and _purged(spark, target, table):
             done.append("purged")
-        if table is not None and settings.optimize:
-            table.optimize()
+        if settings.optimize and _optimized(spark, target, table):
             done.append("optimized")
         if settings.vacuum:
-            upkeep.vacuum(spark, TableRef.parse(target), settings.retain)
+            _vacuum(spark, target, table, settings)
             done.append("vacuumed")
     return Upkeep(name, table is not None, rows, broken, tuple(done), round(time.monotonic() - started, 1))
+
+
+def _optimized(spark: SparkSession, target: str, table: VersionedTable | None) -> bool:
+    if table is None:
+        return upkeep.optimize_appended(spark, TableRef.parse(target), _MANY_FILES)
+    table.optimize()
+    return True
+
+
+def _vacuum(spark: SparkSession, target: str, table: VersionedTable | None, settings: MaintainSettings) -> None:
+    if table is None:
+        upkeep.vacuum(spark, TableRef.parse(target), settings.retain)
+    else:
+        table.vacuum(settings.retain)
 
 
 def _purged(spark: SparkSession, target: str, table: VersionedTable | None) -> bool:

@@ -1,13 +1,32 @@
-"""Functions of Python modules that settings name: ``module:function``."""
+"""Functions of Python modules that settings name: ``module:function``.
+
+A module is found as Python finds modules, and else beside the file of the settings. What was found there is no
+installed package: Spark's workers cannot import it, so its functions travel to them by value.
+"""
 
 from __future__ import annotations
 
 import importlib
 import sys
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from pyspark import cloudpickle
 
 from versioned.errors import ConfigurationError
+
+#: Folders of settings that were read.
+_BESIDE: Final[list[Path]] = []
+
+
+def look_beside(config: Path) -> None:
+    """From now on, find modules in the folder of a settings file as well, if they are nowhere else."""
+    folder = config.resolve().parent
+    if folder not in _BESIDE:
+        _BESIDE.append(folder)
+        sys.path.append(str(folder))
 
 
 def named_function(name: str) -> Callable[..., Any]:
@@ -24,13 +43,23 @@ def named_function(name: str) -> Callable[..., Any]:
     """
     module, _, function = check_function_name(name).partition(":")
     try:
-        found = getattr(importlib.import_module(module), function)
+        holder = importlib.import_module(module)
+        found = getattr(holder, function)
     except (ImportError, AttributeError) as error:
         raise ConfigurationError(f"{name} is not there: {error}") from error
     if not callable(found):
         raise ConfigurationError(f"{name} is no function but {type(found).__name__}.")
+    if _lies_beside(holder):
+        cloudpickle.register_pickle_by_value(holder)  # type: ignore[no-untyped-call]
     called: Callable[..., Any] = found
     return called
+
+
+def _lies_beside(module: ModuleType) -> bool:
+    file = getattr(module, "__file__", None)
+    if file is None or "site-packages" in Path(file).parts:
+        return False
+    return any(Path(file).resolve().is_relative_to(folder) for folder in _BESIDE)
 
 
 def check_function_name(name: str) -> str:

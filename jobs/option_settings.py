@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, 
 
 from jobs.named_function import check_function_name
 from jobs.plan_expressions import ROW, SIDES, parse
-from jobs.strict import Bytes, DurationSetting, Instant, Names, Number, Strict
+from jobs.strict import Bytes, DurationSetting, Flag, Instant, Names, Number, Strict
 from streams.options import LatePolicy, TimeScope
 
 #: A function of a Python module, ``module:function``, for what an expression cannot say.
@@ -34,6 +34,10 @@ def _schema(names: tuple[str, ...]) -> WithJsonSchema:
 
 def _row_form(said: Any) -> str:
     return "fields" if isinstance(said, dict) else "one"
+
+
+def _size_form(said: Any) -> str:
+    return "function" if isinstance(said, str) and ":" in said else "named"
 
 
 def _key_form(said: Any) -> str:
@@ -61,6 +65,13 @@ KeyOf = Annotated[
 ]
 
 
+#: What a byte bound counts: the whole record, its value, or what a function says of a row (key, value, ts_us).
+SizeOf = Annotated[
+    Annotated[Literal["record", "value"], Tag("named")] | Annotated[FunctionName, Tag("function")],
+    Discriminator(_size_form),
+]
+
+
 class VersionedStore(Strict):
     """A table that keeps versions (``Materialized.versioned``)."""
 
@@ -72,6 +83,9 @@ class VersionedStore(Strict):
     time_scope: TimeScope = "partition"
     time_resolution: Literal["microsecond", "millisecond"] = "microsecond"
     late_policy: LatePolicy = "drop"
+    system_history: Flag = Field(
+        default=False, description="Keep every accepted record with its system time, in `<name>_known`."
+    )
 
 
 class KeyValueStore(Strict):
@@ -79,14 +93,18 @@ class KeyValueStore(Strict):
 
     kind: Literal["key_value"]
     name: str | None = None
+    time_scope: TimeScope = "partition"
 
 
 class WindowStore(Strict):
-    """Windows, kept so long after their end; without a retention for ever (``Materialized.with_retention``)."""
+    """Windows, kept so long after their end; without a retention for ever (``Materialized.window_store``)."""
 
     kind: Literal["window"]
     name: str | None = None
     retention: DurationSetting | None = None
+    segment_interval: DurationSetting | None = None
+    time_scope: Literal["partition", "store"] = "partition"
+    time_resolution: Literal["microsecond", "millisecond"] = "microsecond"
 
 
 Store = Annotated[VersionedStore | KeyValueStore | WindowStore, Field(discriminator="kind")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jobs.named_function import named_function
 from jobs.option_settings import (
     Buffer,
     Hopping,
@@ -20,7 +21,7 @@ from jobs.plan_settings import TimeLimitStep, WallClockStep, WindowClosesStep
 from jobs.strict import at
 from streams.options import Materialized
 from suppress.buffer_config import BufferConfig, EagerBufferConfig, StrictBufferConfig
-from suppress.suppressed import Suppressed
+from suppress.suppressed import SizeOf, Suppressed
 from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 from versioned.durations import Resolution, instant_us
 
@@ -35,9 +36,9 @@ def store_of(store: VersionedStore | KeyValueStore | WindowStore | None) -> Mate
         return None
     with at("store"):
         if isinstance(store, KeyValueStore):
-            return Materialized.key_value(store.name)
+            return Materialized.key_value(store.name).with_time_scope(store.time_scope)
         if isinstance(store, WindowStore):
-            return Materialized.key_value(store.name).with_retention(store.retention)
+            return _window_store(store)
         return Materialized.versioned(
             store.history_retention,
             name=store.name,
@@ -46,7 +47,14 @@ def store_of(store: VersionedStore | KeyValueStore | WindowStore | None) -> Mate
             time_scope=store.time_scope,
             time_resolution=Resolution[store.time_resolution.upper()],
             late_policy=store.late_policy,
+            system_history=store.system_history,
         )
+
+
+def _window_store(store: WindowStore) -> Materialized:
+    resolution = Resolution[store.time_resolution.upper()]
+    kept = Materialized(store.name, segment_interval=store.segment_interval).with_retention(store.retention)
+    return kept.with_time_scope(store.time_scope).with_time_resolution(resolution)
 
 
 def windows_of(said: Tumbling | Hopping | Sliding | Session | Unlimited) -> Windows:
@@ -102,21 +110,30 @@ def suppressed_of(step: WindowClosesStep | TimeLimitStep | WallClockStep) -> Sup
     if isinstance(step, WindowClosesStep):
         return Suppressed.until_window_closes(
             buffer,  # type: ignore[arg-type]  # an eager one is refused there, with the remedy
-            size_of=step.size_of,
+            size_of=_size_of(step.size_of),
             close_idle=step.close_idle,
             retention=step.retention,
         )
     if isinstance(step, WallClockStep):
-        return Suppressed.until_wall_clock_time_limit(step.wait, buffer, size_of=step.size_of, retention=step.retention)
+        size_of = _size_of(step.size_of)
+        return Suppressed.until_wall_clock_time_limit(step.wait, buffer, size_of=size_of, retention=step.retention)
     return Suppressed.until_time_limit(
         step.wait,
         buffer,
         timer=step.timer,
         max_age=step.max_age,
         clock=step.clock,
-        size_of=step.size_of,
+        size_of=_size_of(step.size_of),
         retention=step.retention,
     )
+
+
+def _size_of(said: str) -> SizeOf:
+    named: dict[str, SizeOf] = {"record": "record", "value": "value"}
+    if said in named:
+        return named[said]
+    with at("size_of"):
+        return named_function(said)
 
 
 def buffer_of(said: Buffer) -> StrictBufferConfig | EagerBufferConfig:

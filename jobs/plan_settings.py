@@ -18,6 +18,7 @@ from jobs.option_settings import (
     KeyOf,
     Operand,
     RowOf,
+    SizeOf,
     Store,
     Within,
 )
@@ -171,7 +172,7 @@ class AggregateStep(_Group):
 class _Suppress(_Step):
     op: Literal["suppress"]
     buffer: Buffer = Buffer()
-    size_of: Literal["record", "value"] = "record"
+    size_of: SizeOf = "record"
     retention: DurationSetting | None = None
 
 

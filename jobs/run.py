@@ -6,18 +6,25 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from jobs.cli_shared import sets_of
+from jobs.contract_settings import ContractSettings
 from jobs.exit_codes import EXPECTED, exit_code, reason
 from jobs.job_plan import picture_of, plan_of
+from jobs.named_function import named_function
 from jobs.progress import HEADER, batch_line, summary, tables_of
 from jobs.session import build_session
 from jobs.settings import JobSettings, SourceSettings, load
+from jobs.source_quality import checks_of
 from jobs.strict import at
 from streams.nodes import Topology
 from streams.spark import BatchReport, SparkSource, StreamingApplication
+from streams.spark.contract import InputContract
+from versioned.identifiers import TableRef
 
 __all__ = ["application", "main", "plan_of", "run", "told"]
 
@@ -32,7 +39,7 @@ def application(
     new_epoch: bool = False,
 ) -> StreamingApplication:
     """The application that the settings describe; paths are below the work folder."""
-    sources = {topic: _source(source, work) for topic, source in settings.sources.items()}
+    sources = {topic: source_of(topic, source, work) for topic, source in settings.sources.items()}
     return StreamingApplication(
         spark,
         settings.application,
@@ -41,15 +48,21 @@ def application(
         sources,
         order=settings.order,
         max_future_skew=settings.max_future_skew,
+        suppressed_record_retention=settings.suppressed_record_retention,
+        keys_cross_partitions=settings.keys_cross_partitions,
         metrics_level=settings.metrics.level,
+        checkpoint=None if settings.checkpoint is None else str(TableRef.parse(str(work / settings.checkpoint))),
+        pii_columns=settings.pii_columns,
         new_epoch=new_epoch,
+        guards=settings.guards,
+        kafka={name: said.sink() for name, said in settings.kafka.items()},
         on_batch=_exported(settings, work, on_batch),
     )
 
 
-def run(config: Path, work: Path, *, new_epoch: bool = False) -> None:
+def run(config: Path, work: Path, *, new_epoch: bool = False, sets: dict[str, str] | None = None) -> None:
     """Run the application, with a line per batch, a summary and, if the plan's module draws one, a picture."""
-    settings = load(config)
+    settings = load(config, None, sets)
     plan = plan_of(settings)  # before Spark starts: what is wrong is told at once
     started = time.monotonic()
     reports: list[BatchReport] = []
@@ -92,17 +105,32 @@ def _exported(
     return both
 
 
-def _source(settings: SourceSettings, work: Path) -> SparkSource:
+def source_of(topic: str, settings: SourceSettings, work: Path) -> SparkSource:
+    """Where a topic comes from; a path is below the work folder."""
+    contract, checks = _contract(settings.contract), checks_of(settings.quality)
+    if settings.kafka is not None:
+        return replace(settings.kafka.source(), contract=contract, checks=checks)
+    assert settings.format is not None  # one of both is there
     options = dict(settings.options)
     if settings.path is not None:
         options["path"] = str(work / settings.path)
+    with at(f"sources.{topic}.transform"):
+        transform = None if settings.transform is None else named_function(settings.transform)
     return SparkSource(
         settings.format,
         options,
         settings.schema_ddl,
+        transform,
         partition_by=settings.partition_by,
         sequence_by=settings.sequence_by,
+        contract=contract,
+        checks=checks,
     )
+
+
+def _contract(settings: ContractSettings) -> InputContract:
+    said = {field: getattr(settings, field) for field in type(settings).model_fields}
+    return InputContract(**said)
 
 
 def main() -> int:
@@ -110,10 +138,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--work", type=Path, default=Path(), help="folder of the input and the tables (default: here)")
+    parser.add_argument("--set", action="append", dest="sets", metavar="PATH=VALUE", help="as versioned run --set")
     parser.add_argument("--new-epoch", action="store_true", help="as versioned run --new-epoch")
     args = parser.parse_args()
     try:
-        run(args.config, args.work, new_epoch=args.new_epoch)
+        run(args.config, args.work, new_epoch=args.new_epoch, sets=sets_of(args.sets))
     except EXPECTED as error:
         print(reason(error), file=sys.stderr)
         return exit_code(error)

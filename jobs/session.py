@@ -15,8 +15,18 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 _PROJECT: Final = Path(__file__).parents[1]
-#: Set by spark-submit for the Python program that it starts.
-_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+#: Set where the session is not ours to configure: by spark-submit for the Python program that it starts, by Databricks
+#: on every cluster and on serverless compute, and by users of Spark Connect.
+_GIVEN: Final = ("PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE")
+#: What the library cannot do without, for an installed library, which has no ``conf/``.
+ESSENTIAL: Final[Mapping[str, str]] = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
+}
+#: Fetched at the start of a session where no jars were fetched before.
+DELTA: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
 
 
 def read_properties(path: Path) -> dict[str, str]:
@@ -27,22 +37,30 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def local_jars(folder: Path | None = None) -> str:
-    """Delta's jars in a folder, as a value of ``spark.jars``; the folder defaults to VERSIONED_JARS or ``.jars``."""
+    """The jars in a folder, as a value of ``spark.jars``; the folder defaults to VERSIONED_JARS or ``.jars``.
+
+    Delta's lie in the folder itself; those for Kafka in ``kafka`` below it, if they were fetched.
+    """
     where = folder or Path(os.environ.get("VERSIONED_JARS", _PROJECT / ".jars"))
-    return ",".join(str(jar) for jar in sorted(where.glob("*.jar")))
+    return ",".join(str(jar) for jar in [*sorted(where.glob("*.jar")), *sorted(where.glob("kafka/*.jar"))])
 
 
-def project_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """What a session is given besides its name: nothing below spark-submit, else two local cores and ``conf/``.
+def project_settings(environment: Mapping[str, str], project: Path = _PROJECT) -> dict[str, str]:
+    """What a session is given besides its name: two local cores, Delta, ``conf/``; nothing where it is set up already.
+
+    Args:
+        environment: The process's environment.
+        project: Where ``conf/`` is; an installed library has none, and gets only what it cannot do without.
 
     >>> project_settings({"PYSPARK_GATEWAY_PORT": "40001"})
     {}
     """
-    if _SUBMITTED in environment:
+    if any(name in environment for name in _GIVEN):
         return {}
-    settings = {"spark.master": "local[2]", **read_properties(_PROJECT / "conf" / "spark-defaults.conf")}
+    defaults = project / "conf" / "spark-defaults.conf"
+    settings = {"spark.master": "local[2]", **ESSENTIAL, **(read_properties(defaults) if defaults.is_file() else {})}
     jars = local_jars()
-    return settings | ({"spark.jars": jars} if jars else {})
+    return settings | ({"spark.jars": jars} if jars else {"spark.jars.packages": DELTA})
 
 
 def build_session(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:

@@ -1,7 +1,7 @@
 """Settings of a job, from a YAML file: typed, and refused with the path of what is wrong.
 
 An environment variable wins over the file: ``VERSIONED_JOB__PLAN_SETTINGS__GRACE="2 hours"`` sets the key
-``plan_settings.grace``.
+``plan_settings.grace``. :mod:`jobs.layers` puts them over each other.
 
 >>> said = {"application": "a", "plan": "jobs.quickstart_plan:build", "root": "r", "sources": {"s": {"format": "rate"}}}
 >>> parse(said).trigger
@@ -21,14 +21,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
+from jobs.contract_settings import ContractSettings
+from jobs.kafka_settings import KafkaSinkSettings, KafkaSourceSettings
+from jobs.layers import RECORD_RETENTION, Layers
+from jobs.named_function import look_beside
 from jobs.option_settings import FunctionName
+from jobs.place_setting import Place
 from jobs.plan_settings import Plan
-from jobs.strict import DurationSetting, Strict, validated
+from jobs.quality_settings import QualitySettings
+from jobs.strict import DurationSetting, Flag, Millis, Names, Strict, validated
 from jobs.yaml_file import read_yaml
 from versioned.durations import duration_us
-from versioned.errors import ConfigurationError
-
-_PREFIX = "VERSIONED_JOB__"
 
 
 def _form(said: Any) -> str:
@@ -41,14 +44,36 @@ PlanSetting = Annotated[
 
 
 class SourceSettings(Strict):
-    """Where a topic's records come from: any Spark streaming source."""
+    """Where a topic's records come from: any Spark streaming source, or a Kafka topic described by ``kafka``."""
 
-    format: str
-    path: str | None = None
+    format: str | None = None
+    path: Place | None = None
     schema_ddl: str | None = Field(default=None, alias="schema")
     options: dict[str, str] = Field(default_factory=dict)
+    transform: FunctionName | None = Field(
+        default=None,
+        description="Turns the columns of the source, a DataFrame, into those of the topic; for Kafka it decodes `key` "
+        "and `value`.",
+    )
     partition_by: str | None = None
     sequence_by: str | None = None
+    contract: ContractSettings = Field(
+        default_factory=ContractSettings, description="What its rows are like, and what becomes of those that are not."
+    )
+    quality: QualitySettings | None = Field(default=None, description="Rules that its records keep.")
+    kafka: KafkaSourceSettings | None = Field(
+        default=None, description="A Kafka topic with JSON values, instead of a format of your own."
+    )
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> SourceSettings:
+        if (self.format is None) == (self.kafka is None):
+            raise ValueError("give either a format or kafka")
+        of_format = ("path", "schema_ddl", "options", "transform", "partition_by", "sequence_by")
+        said = sorted(set(of_format) & self.model_fields_set)
+        if self.kafka is not None and said:
+            raise ValueError(f"{', '.join(said)}: kafka says these itself; they are for a format")
+        return self
 
 
 class MetricsSettings(Strict):
@@ -57,11 +82,10 @@ class MetricsSettings(Strict):
     level: Literal["info", "debug"] = Field(
         default="info", description="`debug` adds lateness and the sizes of buffers; it costs a sort per measured node."
     )
-    prometheus: str | None = Field(
+    prometheus: Annotated[Place, Field(pattern=r"\.prom$")] | None = Field(
         default=None,
         description="Text file for the node exporter, below the work folder, written anew after each batch; its name "
         "ends in `.prom`.",
-        pattern=r"\.prom$",
     )
 
 
@@ -75,11 +99,40 @@ class JobSettings(Strict):
     application: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")
     plan: PlanSetting
     plan_settings: dict[str, DurationSetting] = Field(default_factory=dict)
-    root: str
+    root: Place
     sources: dict[str, SourceSettings] = Field(min_length=1)
     trigger: str = "available_now"
     order: Literal["arrival", "sequence"] = "arrival"
     max_future_skew: DurationSetting = timedelta(days=1)
+    suppressed_record_retention: Millis | None = Field(
+        default=None,
+        alias=RECORD_RETENTION,
+        description="The longest that a suppression holds a record by the wall clock (KIP-539): milliseconds, or a "
+        "duration. A step's own `retention` wins.",
+    )
+    keys_cross_partitions: Flag = Field(
+        default=True,
+        description="Whether a new key may come from several partitions of a source. `false` keeps the partitions "
+        "apart after a change of key too, each with its own stream time: for tenants, say.",
+    )
+    checkpoint: Place | None = Field(
+        default=None,
+        description="Folder of the checkpoint, below the work folder; `_checkpoint` in the root if not given.",
+    )
+    guards: Literal["none", "warn", "fail"] = Field(
+        default="none",
+        description="A check of what each batch wrote, one Spark job: `warn` logs broken invariants, `fail` ends the "
+        "run before the next batch builds on them.",
+    )
+    pii_columns: Names = Field(
+        default=(),
+        description="Columns with personal data, under all the names that they have in the plan: tables made from now "
+        "on keep no statistics of them, so that `versioned erase` leaves nothing behind.",
+    )
+    kafka: dict[str, KafkaSinkSettings] = Field(
+        default_factory=dict,
+        description="Changelog sink -> the Kafka topic that its rows are sent to as well, at least once.",
+    )
     metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="What is measured, and told where.")
 
     @field_validator("trigger")
@@ -116,10 +169,16 @@ def read(
     path: Path, environment: Mapping[str, str] | None = None, sets: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """What a file, the environment and ``sets`` say together, not checked yet; arguments as :func:`load`."""
-    said = overridden(read_yaml(path), os.environ if environment is None else environment)
-    for name, value in (sets or {}).items():
-        said = _with(said, name.split("."), value, name)
-    return said
+    return layers(path, environment, sets).merged()
+
+
+def layers(path: Path, environment: Mapping[str, str] | None = None, sets: Mapping[str, str] | None = None) -> Layers:
+    """What each of them says by itself; arguments as :func:`load`.
+
+    From here on, settings may name functions of modules that lie beside the file.
+    """
+    look_beside(path)
+    return Layers.of(read_yaml(path), os.environ if environment is None else environment, sets)
 
 
 def overridden(said: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
@@ -131,18 +190,7 @@ def overridden(said: dict[str, Any], environment: Mapping[str, str]) -> dict[str
     Raises:
         ConfigurationError: a variable goes below a key that holds a plain value.
     """
-    for name in sorted(environment):
-        if name.startswith(_PREFIX):
-            said = _with(said, name.removeprefix(_PREFIX).split("__"), environment[name], name)
-    return said
-
-
-def _with(said: Any, path: list[str], value: str, variable: str) -> dict[str, Any]:
-    if not isinstance(said, dict):
-        raise ConfigurationError(f"{variable}: goes below a key that holds a value, not a mapping: {said!r}.")
-    # Names of variables are upper case by custom; the keys that the file has tell how they are written.
-    key = next((str(key) for key in said if str(key).lower() == path[0].lower()), path[0].lower())
-    return said | {key: _with(said.get(key, {}), path[1:], value, variable) if len(path) > 1 else value}
+    return Layers.of(said, environment).merged()
 
 
 def parse(said: dict[str, Any]) -> JobSettings:

@@ -29,7 +29,23 @@ class Strict(BaseModel):
 def _to_duration(value: Any) -> timedelta:
     if not isinstance(value, (str, timedelta)):
         raise ValueError('a duration is text such as "10 minutes"')
-    return duration(value)
+    try:
+        return duration(value)
+    except OverflowError:
+        raise ValueError("longer than a duration can be: at most 999999999 days") from None
+
+
+def _to_millis(value: Any) -> timedelta:
+    """
+    >>> str(_to_millis(1_500)), str(_to_millis("1500")), str(_to_millis("2 s"))
+    ('0:00:01.500000', '0:00:01.500000', '0:00:02')
+    """
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    is_number = isinstance(number, int) and not isinstance(number, bool)
+    found = _to_duration(f"{number} ms" if is_number else value)
+    if found <= timedelta(0):
+        raise ValueError("give more than 0 milliseconds, or leave it out")
+    return found
 
 
 def _to_names(value: Any) -> Any:
@@ -72,11 +88,14 @@ _DURATION_SCHEMA: Final = {
     "description": 'A number and a unit: "10 minutes", "1 day 2 hours".',
     "examples": ["10 minutes", "1 day 2 hours"],
 }
+_MILLIS_SCHEMA: Final = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}], "examples": ["10 minutes"]}
 _NAMES_SCHEMA: Final = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 _BYTES_SCHEMA: Final = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}], "examples": ["10 MB"]}
 
 #: A duration as people write it.
 DurationSetting = Annotated[timedelta, BeforeValidator(_to_duration), WithJsonSchema(_DURATION_SCHEMA)]
+#: As the papers write it, a number of milliseconds; or a duration.
+Millis = Annotated[timedelta, BeforeValidator(_to_millis), WithJsonSchema(_MILLIS_SCHEMA)]
 #: One name, or a list of them.
 Names = Annotated[tuple[str, ...], BeforeValidator(_to_names), WithJsonSchema(_NAMES_SCHEMA)]
 Number = Annotated[int, BeforeValidator(_to_number)]
@@ -133,7 +152,8 @@ def nearest(word: object, allowed: list[str]) -> str:
     >>> nearest("tigger", ["root", "trigger"])
     '; did you mean "trigger"? Allowed here: root, trigger'
     """
-    near = difflib.get_close_matches(str(word), allowed, n=1, cutoff=0.5)
+    begun = [name for name in allowed if name.startswith(f"{word}_")]
+    near = begun or difflib.get_close_matches(str(word), allowed, n=1, cutoff=0.5)
     hint = f'; did you mean "{near[0]}"?' if near else "."
     return f"{hint} Allowed here: {', '.join(dict.fromkeys(allowed))}"
 

@@ -54,6 +54,7 @@ def promise(spec: VersionedTableSpec) -> dict[str, Any]:
         "valid_to": spec.valid_to,
         "time_scope": spec.time_scope,
         "time_resolution": spec.time_resolution.name.lower(),
+        "system_history": spec.system_history,
     }
 
 

@@ -1,4 +1,4 @@
-"""Reading a settings file: YAML of a sane size, in which no key is written twice."""
+"""Reading a settings file: YAML of a sane size, in which no key is written twice and no alias multiplies."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ import yaml
 from versioned.errors import ConfigurationError
 
 _MAX_BYTES: Final = 1 << 20
+#: Values in a file, each counted as often as aliases repeat it.
+_MAX_VALUES: Final = 100_000
+#: What YAML's own constructors raise for ``!!int x``, the 99th of a month and the like.
+_NOT_WHAT_IT_SAYS: Final = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
 
 
 class _Loader(yaml.SafeLoader):
@@ -29,7 +33,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping that a file holds.
 
     Raises:
-        ConfigurationError: the file is missing, too large, no YAML, or holds something else.
+        ConfigurationError: the file is missing, too large, no YAML, or holds something else. It tells where, and no
+            values: one of them may be a secret.
     """
     if not path.is_file():
         raise ConfigurationError(f"{path}: there is no such file.")
@@ -38,10 +43,52 @@ def read_yaml(path: Path) -> dict[str, Any]:
             f"{path}: {path.stat().st_size} bytes is too large for settings (at most {_MAX_BYTES})."
         )
     try:
-        # A subclass of yaml's own safe loader: plain values only.
-        said = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigurationError(f"{path}: not readable as YAML: {error}") from error
+        said = _read(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{path}: not readable as YAML: {_told(error)}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: not readable as YAML: no UTF-8 at byte {error.start}") from None
+    except RecursionError:
+        raise ConfigurationError(f"{path}: not readable as YAML: nested too deeply") from None
+    except _NOT_WHAT_IT_SAYS as error:
+        kind = type(error).__name__
+        raise ConfigurationError(
+            f"{path}: not readable as YAML: a value does not fit its tag or form ({kind})"
+        ) from None
     if not isinstance(said, dict):
         raise ConfigurationError(f"{path}: settings are a mapping of keys, not {type(said).__name__}.")
     return said
+
+
+def _read(text: str) -> Any:
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        if node is not None and _values(node, {}, set()) > _MAX_VALUES:
+            raise yaml.composer.ComposerError(
+                None, None, f"aliases make more than {_MAX_VALUES} values", node.start_mark
+            )
+        return None if node is None else loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _values(node: yaml.Node, known: dict[int, int], above: set[int]) -> int:
+    """How many values a node is made of once all aliases are replaced; each node is visited once."""
+    if id(node) in above:
+        raise yaml.composer.ComposerError(None, None, "an alias stands within what it means", node.start_mark)
+    if id(node) not in known:
+        children: list[yaml.Node] = []
+        if isinstance(node, yaml.SequenceNode):
+            children = node.value
+        elif isinstance(node, yaml.MappingNode):
+            children = [part for pair in node.value for part in pair]
+        known[id(node)] = 1 + sum(_values(child, known, above | {id(node)}) for child in children)
+    return known[id(node)]
+
+
+def _told(error: yaml.YAMLError) -> str:
+    """What is wrong and where, without the line itself."""
+    mark = getattr(error, "problem_mark", None)
+    where = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
+    return f"{getattr(error, 'problem', None) or getattr(error, 'reason', None) or 'not one document'}{where}"

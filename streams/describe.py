@@ -128,6 +128,8 @@ def _stored(node: Node) -> list[str]:
     told = ["versioned", f"history {span(history)}", f"grace {span(grace)}"]
     if materialized.time_scope != "partition":
         told.append(f"stream time per {materialized.time_scope}")
+    if materialized.system_history:
+        told.append("system history")
     return [*told, *_late(materialized.late_policy), *name]
 
 

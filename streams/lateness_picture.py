@@ -26,8 +26,8 @@ _PLOT: Final = 220
 _BOTTOM: Final = 56
 _WITHIN: Final = ("#8ab4f8", "#3367d6")
 _BEYOND: Final = ("#f6aea9", "#c5221f")
-_WIDEST: Final = 56
-_APART: Final = 92
+_WIDEST: Final = 76
+_APART: Final = 76
 _TITLE: Final = "Lateness of records"
 _UNITS: Final = ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s"), (1_000, "ms"))
 
@@ -100,6 +100,7 @@ def _bounds(counted: Sequence[int]) -> tuple[int, ...]:
 
 
 def _scale(classes: _Classes) -> Iterator[str]:
+    yield text(_LEFT - 10, _TOP - 16, "records", size=11, fill=SOFT_INK, text_anchor="end")
     for power in range(classes.top_power + 1):
         y = classes.y(10**power)
         yield line((_LEFT, y), (_WIDTH - _RIGHT, y), RULE, class_="grid")

@@ -14,12 +14,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from streams.expressions import Expr
 from streams.options import Joined, LatePolicy, Materialized, OnExpired, TimeScope
 from suppress.suppressed import Suppressed
 from suppress.windows import JoinWindows, Windows
+
+if TYPE_CHECKING:
+    from versioned.drawing import Picture
 
 __all__ = [
     "Aggregation",
@@ -329,6 +332,15 @@ class Topology:
         from streams.picture import to_svg
 
         return to_svg(self)
+
+    def picture(self) -> Picture:
+        """The graph as a picture, to be saved as ``.svg`` or as an ``.html`` page with a table of its nodes."""
+        from streams.picture import topology_picture
+
+        return topology_picture(self)
+
+    def _repr_html_(self) -> str:
+        return self.picture()._repr_html_()
 
     def children(self, parent: Node) -> tuple[Node, ...]:
         """The nodes that read from ``parent``, in plan order."""

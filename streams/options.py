@@ -41,6 +41,8 @@ class Materialized:
         time_scope: Whose largest timestamp is stream time: a source partition's, the store's, or each key's.
         time_resolution: Finer timestamps are rounded down to it.
         late_policy: What happens to records beyond grace: counted and dropped, or kept in the rejects table as well.
+        system_history: Whether a versioned table keeps every accepted record with its system time, in ``<name>_known``,
+            so that what was known at an instant can be told whatever purge and vacuum removed. On Spark only.
         fixed_retention: True for a ready store, whose retention :meth:`with_retention` cannot change (R19).
 
     Raises:
@@ -56,6 +58,7 @@ class Materialized:
     time_resolution: Resolution = Resolution.MICROSECOND
     late_policy: LatePolicy = "drop"
     fixed_retention: bool = False
+    system_history: bool = False
 
     def __post_init__(self) -> None:
         _not_negative("history_retention", self.history_retention)
@@ -86,6 +89,7 @@ class Materialized:
         time_scope: TimeScope = "partition",
         time_resolution: Resolution = Resolution.MICROSECOND,
         late_policy: LatePolicy = "drop",
+        system_history: bool = False,
     ) -> Materialized:
         """A versioned table (Kafka: ``Materialized.as(Stores.persistentVersionedKeyValueStore(...))``, KIP-889).
 
@@ -100,6 +104,7 @@ class Materialized:
             time_scope=time_scope,
             time_resolution=time_resolution,
             late_policy=late_policy,
+            system_history=system_history,
         )
 
     @classmethod

@@ -11,7 +11,7 @@ from streams.describe import what_it_is
 from streams.nodes import GlobalTableSource, Node, Output, StreamSource, TableSource, Topology
 from streams.plan_checks import is_versioned, windowed_ancestor
 from versioned.drawing import Picture
-from versioned.svg import xml_text
+from versioned.svg import text_width, xml_text
 
 _BOX: Final = 216
 _GAP_X: Final = 64
@@ -21,7 +21,7 @@ _LEGEND: Final = 44
 _LINE: Final = 16
 _TITLE: Final = 26
 _CHARACTERS: Final = 33
-_LONGEST: Final = 4
+_LONGEST: Final = 5
 _LANE: Final = 12
 
 #: Fill and border: what a box is can be told from its colour and, without colour, from its legend and its first line.
@@ -203,11 +203,11 @@ def _edge(stops: Sequence[_Box]) -> str:
 
 
 def _legend(y: int) -> list[str]:
-    parts = []
-    for number, (role, (fill, border)) in enumerate(_COLOURS.items()):
-        x = _MARGIN + number * 128
+    parts, x = [], _MARGIN
+    for role, (fill, border) in _COLOURS.items():
         parts.append(
             f'<rect x="{x}" y="{y - 11}" width="14" height="14" rx="3" fill="{fill}" stroke="{border}"/>'
             f'<text x="{x + 20}" y="{y}" font-size="11.5" fill="#3c4043">{role}</text>'
         )
+        x += 20 + round(text_width(role, 11.5)) + 22
     return parts

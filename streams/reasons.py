@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
-#: Invalid records: counted in ``skipped-records`` and kept in the rejects table.
+#: Invalid records: counted in ``skipped-records`` and kept in the rejects unless the source's contract drops them.
 NULL_TS: Final = "NULL_TS"
 FUTURE_TS: Final = "FUTURE_TS"
+TS_RANGE: Final = "TS_RANGE"
 NULL_KEY: Final = "NULL_KEY"
 NULL_VALUE: Final = "NULL_VALUE"
 BEFORE_WINDOWS: Final = "BEFORE_WINDOWS"
+BAD_TYPE: Final = "BAD_TYPE"
+TOO_LARGE: Final = "TOO_LARGE"
+DUPLICATE: Final = "DUPLICATE"
+#: Breaks a rule that its source declares; the rule's name stands behind it: ``QUALITY:amount_is_positive``.
+QUALITY: Final = "QUALITY"
+#: All of them.
+INVALID: Final = (
+    NULL_TS, FUTURE_TS, TS_RANGE, NULL_KEY, NULL_VALUE, BEFORE_WINDOWS, BAD_TYPE, TOO_LARGE, DUPLICATE, QUALITY,
+)  # fmt: skip
 
 #: Valid records that came too late, kept only where the node's policy says so.
 LATE: Final = "LATE"

@@ -33,3 +33,17 @@ def test_every_shell_command_is_a_target_of_the_makefile() -> None:
     commands = [line.split("#")[0].split() for block in _blocks("bash") for line in block.splitlines()]
     assert commands
     assert all(command[0] == "make" and command[1] in targets for command in commands)
+
+
+def test_every_link_and_picture_is_a_file_of_the_project() -> None:
+    targets = re.findall(r"\]\(([^)#]+)", _TEXT) + re.findall(r'<img src="([^"]+)"', _TEXT)
+    assert targets
+    assert [target for target in targets if not (_PROJECT / target).exists()] == []
+
+
+def test_the_first_screen_says_what_it_is_and_has_the_two_commands_and_a_picture() -> None:
+    screen = "\n".join(_TEXT.splitlines()[:20])
+    assert "Versioned tables for Spark on Delta Lake" in screen
+    assert "make quickstart" in screen
+    assert "make test" in screen
+    assert "<img src=" in screen

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from versioned import faults
 from versioned.errors import CommitError, ConfigurationError, FencedError
-from versioned.identifiers import TableRef
+from versioned.identifiers import TableRef, quote
+from versioned.merge_sql import SqlMerge
 from versioned.replay import check_origin
 
 if TYPE_CHECKING:
@@ -40,6 +42,42 @@ _TXN_APP: Final = "spark.databricks.delta.write.txnAppId"
 _TXN_VERSION: Final = "spark.databricks.delta.write.txnVersion"
 _METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _CONSTRAINT_CHECK: Final = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
+
+
+#: A MERGE takes its transaction id from the session alone, so only one may run. Others say theirs as options of the
+#: write, which go before what the session says.
+_MERGING: Final = threading.Lock()
+
+
+class _SharedSetting:
+    """A setting that several writes of a session need at the same time: the last one puts it back."""
+
+    def __init__(self, name: str, value: str) -> None:
+        self._name, self._value = name, value
+        self._lock = threading.Lock()
+        self._users: dict[int, tuple[int, str | None]] = {}
+
+    @contextmanager
+    def of(self, session: SparkSession) -> Iterator[None]:
+        """Set it in this session while the block runs."""
+        with self._lock:
+            users, former = self._users.get(id(session), (0, None))
+            if users == 0:
+                former = session.conf.get(self._name, None)
+                session.conf.set(self._name, self._value)
+            self._users[id(session)] = (users + 1, former)
+        try:
+            yield
+        finally:
+            with self._lock:
+                users, former = self._users.pop(id(session))
+                if users > 1:
+                    self._users[id(session)] = (users - 1, former)
+                else:
+                    _put_back(session, self._name, former)
+
+
+_UNCHECKED: Final = _SharedSetting(_CONSTRAINT_CHECK, "false")
 
 
 @dataclass(frozen=True)
@@ -98,6 +136,15 @@ class Merge:
 
 
 Write = Append | ReplaceWhere | Merge
+
+
+def same_keys(names: Iterable[str]) -> str:
+    """The condition of a MERGE that these columns are equal and not null.
+
+    >>> same_keys(["id", "at"])
+    't.`id` = s.`id` AND t.`at` = s.`at`'
+    """
+    return " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in names)
 
 
 @dataclass(frozen=True)
@@ -159,9 +206,9 @@ def newest_own(session: SparkSession, target: TableRef, step: Step | None) -> La
 
 
 def history(session: SparkSession, target: TableRef, limit: int) -> list[Row]:
-    """The newest commits of a table, newest first: version, timestamp, operation, userMetadata."""
+    """The newest commits of a table, newest first: version, timestamp, operation with parameters, userMetadata."""
     told = session.sql(f"DESCRIBE HISTORY {target.sql} LIMIT {int(limit)}")
-    return told.select("version", "timestamp", "operation", "userMetadata").collect()
+    return told.select("version", "timestamp", "operation", "operationParameters", "userMetadata").collect()
 
 
 def own_details(row: Row | Mapping[str, Any]) -> dict[str, Any] | None:
@@ -198,10 +245,14 @@ def session_settings(session: SparkSession, settings: Mapping[str, str]) -> Iter
         yield
     finally:
         for name, former in before.items():
-            if former is None:
-                session.conf.unset(name)
-            else:
-                session.conf.set(name, former)
+            _put_back(session, name, former)
+
+
+def _put_back(session: SparkSession, name: str, former: str | None) -> None:
+    if former is None:
+        session.conf.unset(name)
+    else:
+        session.conf.set(name, former)
 
 
 @contextmanager
@@ -237,10 +288,8 @@ def _write_with_retry(
 
 def _execute(target: TableRef, write: Write, step: Step | None, metadata: str) -> None:
     if isinstance(write, Merge):
-        with session_settings(write.frame.sparkSession, _merge_settings(step, metadata)):
-            write.clauses(
-                _delta_table(target, write.frame).alias("t").merge(write.frame.alias("s"), write.condition)
-            ).execute()
+        with _MERGING, session_settings(write.frame.sparkSession, _merge_settings(step, metadata)):
+            write.clauses(_merge(target, write)).execute()
         return
     writer = write.frame.write.format("delta").option("userMetadata", metadata)
     if step is not None:
@@ -249,7 +298,7 @@ def _execute(target: TableRef, write: Write, step: Step | None, metadata: str) -
         _save(writer.mode("append"), target)
         return
     # The rows that close go to the other partition in the same commit; Delta's check would refuse them.
-    with session_settings(write.frame.sparkSession, {_CONSTRAINT_CHECK: "false"}):
+    with _UNCHECKED.of(write.frame.sparkSession):
         _save(writer.mode("overwrite").option("replaceWhere", write.predicate), target)
 
 
@@ -258,6 +307,14 @@ def _save(writer: DataFrameWriter, target: TableRef) -> None:
         writer.save(target.path)
     else:
         writer.saveAsTable(target.sql)
+
+
+def _merge(target: TableRef, write: Merge) -> Any:
+    from pyspark.sql import is_remote
+
+    if is_remote() and isinstance(write.condition, str):
+        return SqlMerge(target, write.frame, write.condition)
+    return _delta_table(target, write.frame).alias("t").merge(write.frame.alias("s"), write.condition)
 
 
 def _delta_table(target: TableRef, frame: DataFrame) -> Any:
@@ -286,6 +343,11 @@ def _is_of(said: Mapping[str, Any], step: Step) -> bool:
         step.epoch,
         step.batch_id,
     )
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Whether a write failed only because another one came before it: tried again, it may land."""
+    return _names(error, _CONFLICTS)
 
 
 def _names(error: BaseException, classes: tuple[str, ...]) -> bool:

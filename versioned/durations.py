@@ -16,6 +16,10 @@ from versioned.errors import ConfigurationError
 #: What a caller may pass as a duration: a timedelta, or text such as ``"10 minutes"``.
 Duration = timedelta | str
 
+#: Instants lie in the years 1 to 9999, as microseconds since 1970: other readers of the tables know no others.
+FIRST_INSTANT_US: Final = -62_135_596_800_000_000
+LAST_INSTANT_US: Final = 253_402_300_799_999_999
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _UNIT_US: Final = {

@@ -49,6 +49,10 @@ class CommitError(VersionedError):
     """A write did not land as this batch's own commit."""
 
 
+class DeliveryError(VersionedError):
+    """A system outside did not take what a batch has to send. The batch is not done; the next start sends it again."""
+
+
 class FencedError(CommitError):
     """Another driver, or a newer epoch, owns the table. Stop this one."""
 
@@ -63,6 +67,14 @@ class ReplayMismatchError(VersionedError):
 
 class RetentionError(VersionedError):
     """Maintenance would remove what a replay or the promised history still needs."""
+
+
+class DataQualityError(VersionedError):
+    """Records break a rule that their source declares with ``policy: fail``. Nothing of the batch was written."""
+
+
+class ExpectationError(VersionedError):
+    """An expectation could not be judged: it says nothing about the data. Look at its arguments."""
 
 
 class InvariantError(VersionedError):

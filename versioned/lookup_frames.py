@@ -93,7 +93,9 @@ def lookup_frame(
 ) -> DataFrame:
     """Each row of ``asked`` with the version of its key that was valid at its instant (KIP-914, stream-table join).
 
-    One equi-join with a range condition, and one more with the current keys where a horizon may hide versions.
+    One equi-join with a range condition. Below the horizon only the key's current row is joined, whenever it begins:
+    it is what is found, or it tells that the lookup is too old. With ``time_scope="key"`` each key has a horizon, which
+    takes one more join with the current rows.
 
     Args:
         asked: Has the key columns and ``at``; a null key or instant finds nothing.
@@ -112,16 +114,17 @@ def lookup_frame(
         SchemaError: ``asked`` lacks a column, or has one that the result would have twice.
     """
     _check_asked(asked, spec, at)
-    limited = horizon is not None or spec.time_scope == "key"
-    left = asked if horizon is None else asked.withColumn(HORIZON, horizon)
-    found = _join_valid(left, rows, spec, at)
     reason = F.when(F.col(_DEAD).isNull(), NO_MATCH).when(F.col(_DEAD), TOMBSTONE)
-    if limited:
-        found = found.join(_latest_starts(rows, spec), list(spec.keys), "left")
-        limit = F.col(HORIZON) if spec.time_scope != "key" else _less_retention(F.col(_LATEST_FROM), spec)
-        # Only a key's latest version outlives the horizon: a lookup that lies before that version is too old.
-        has_later = F.col(quote(at)) < F.col(_LATEST_FROM)
-        reason = F.when((F.col(quote(at)) < limit) & has_later, EXPIRED).otherwise(reason)
+    # Only a key's latest version outlives the horizon: a lookup that lies before that version is too old.
+    if spec.time_scope == "key":
+        found = _join_valid(asked, rows, spec, at, None).join(_latest_starts(rows, spec), list(spec.keys), "left")
+        too_old = F.col(quote(at)) < F.least(_less_retention(F.col(_LATEST_FROM), spec), F.col(_LATEST_FROM))
+        reason = F.when(too_old, EXPIRED).otherwise(reason)
+    elif horizon is not None:
+        found = _join_valid(asked.withColumn(HORIZON, horizon), rows, spec, at, F.col(f"a.{HORIZON}"))
+        reason = F.when(F.col(quote(at)) < F.col(quote(spec.valid_from)), EXPIRED).otherwise(reason)
+    else:
+        found = _join_valid(asked, rows, spec, at, None)
     told = found.withColumn(REASON, reason)
     hidden = [F.when(F.col(REASON).isNull(), F.col(quote(name))).alias(name) for name in _told(spec)]
     kept = told if how == "left" else told.where(F.col(REASON).isNull())
@@ -157,10 +160,16 @@ def _latest_starts(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     return rows.where(F.col(CURRENT)).select(*map(quote, spec.keys), starts)
 
 
-def _join_valid(asked: DataFrame, rows: DataFrame, spec: VersionedTableSpec, at: str) -> DataFrame:
+def _join_valid(
+    asked: DataFrame, rows: DataFrame, spec: VersionedTableSpec, at: str, horizon: Column | None
+) -> DataFrame:
+    """At most one row each: the version valid at the instant; below the horizon the key's current row."""
     instant = F.col(f"a.{quote(at)}")
     start, end = F.col(f"t.{quote(spec.valid_from)}"), F.col(f"t.{quote(spec.valid_to)}")
     condition = (start <= instant) & (end.isNull() | (instant < end))
+    if horizon is not None:
+        is_old = F.coalesce(instant < horizon, F.lit(False))
+        condition = F.when(is_old, F.col(f"t.{quote(CURRENT)}")).otherwise(condition)
     for name in spec.keys:
         condition = (F.col(f"a.{quote(name)}") == F.col(f"t.{quote(name)}")) & condition
     told = [F.col(f"t.{quote(name)}") for name in _told(spec)]

@@ -10,20 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from versioned import put_frames
-from versioned.commit import Landed, Merge, ReplaceWhere, Step, commit
+from versioned.commit import Append, Landed, Merge, ReplaceWhere, Step, commit, same_keys
 from versioned.identifiers import TableRef, quote
-from versioned.spec import CURRENT, VersionedTableSpec
+from versioned.spec import CURRENT, DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
+from versioned.written import newest
 
 if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
 
 StreamTimes = Mapping[int, int]
+#: Up to so many records the keys of a batch are sent to every task (some tens of megabytes), which spares shuffling
+#: and sorting all current rows.
+FEW_RECORDS: Final = 500_000
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ class PutBatch:
         observed: Stream time per scope before the batch, microseconds.
         bounds: Oldest and newest ``_us`` per scope of ``records``, if known: spares the search for late records
             when none can be late.
+        count: How many ``records`` there are, if known: of few, only the keys that they touch are shuffled.
     """
 
     def __init__(
@@ -63,12 +68,15 @@ class PutBatch:
         records: DataFrame,
         observed: StreamTimes,
         bounds: Mapping[int, tuple[int, int]] | None = None,
+        count: int | None = None,
     ) -> None:
         self._target = target
         self._spec = spec
         self._session = records.sparkSession
         self._observed = dict(observed)
-        self._judged = put_frames.judge(self._timed(records, bounds), self.current(), spec).persist()
+        self._few = count is not None and count <= FEW_RECORDS
+        timed = self._timed(records, bounds)
+        self._judged = put_frames.judge(timed, self.current(), spec, few=self._few).persist()
 
     @property
     def observed(self) -> dict[int, int]:
@@ -120,15 +128,29 @@ class PutBatch:
         known = None if oldest is None else self.current().unionByName(self.closed(oldest))
         return put_frames.outcomes(self._judged, known, self._spec)
 
-    def write(self, step: Callable[[str], Step | None], details: Mapping[str, Any] | None = None) -> Landed:
-        """Write the batch: ``splice`` (only if needed), then ``main``.
+    def write(
+        self,
+        step: Callable[[str], Step | None],
+        details: Mapping[str, Any] | None = None,
+        known: tuple[int, int | None] | None = None,
+        *,
+        is_replay: bool = False,
+    ) -> Landed:
+        """Write the batch: ``known`` (with system history) and ``splice`` (only if needed), then ``main``.
 
         Args:
             step: Gives the identity of a step by its name.
-            details: Facts to travel with the main commit.
+            details: Facts to travel with the commits.
+            known: System time in microseconds and number of the batch; needed by a table with system history.
+            is_replay: Whether a write of the batch may be in the table already.
         """
         said = {"streamTimes": {str(scope): us for scope, us in self.stream_times.items()}, **(details or {})}
-        if self.survey.oldest_spliced_us is not None:
+        if known is not None and self._spec.system_history:
+            # First: with a stream time per key, what was accepted can no longer be told once the main write is there.
+            commit(known_target(self._target), lambda: Append(self._known(*known)), step("known"), said)
+        # Measured against a table that has the batch already, its records are older than what they became.
+        is_done = is_replay and self._has_landed(step("main"))
+        if self.survey.oldest_spliced_us is not None and not is_done:
             commit(self._target, self._splice, step("splice"), said)
         return commit(self._target, self._main, step("main"), said)
 
@@ -169,7 +191,7 @@ class PutBatch:
         return self._judged.where(~F.col("_refused"))
 
     def _main(self) -> ReplaceWhere:
-        state = put_frames.next_current(self.current(), self._accepted(), self._spec)
+        state = put_frames.next_current(self.current(), self._accepted(), self._spec, few=self._few)
         return ReplaceWhere(put_frames.stored_rows(state, self._spec), f"{quote(CURRENT)} = true")
 
     def _splice(self) -> Merge:
@@ -177,12 +199,35 @@ class PutBatch:
         assert oldest is not None
         late = self._accepted().where(F.col("_us") < F.col("_stored_us"))
         changed = put_frames.closed_splices(self.closed(oldest), late, self._spec)
-        same = F.lit(True)
-        for name in (*self._spec.keys, self._spec.valid_from):
-            same = same & (F.col(f"t.{quote(name)}") == F.col(f"s.{quote(name)}"))
-        reach = F.col(f"t.{quote(self._spec.valid_to)}") > F.timestamp_micros(F.lit(oldest))
-        condition = ~F.col(f"t.{quote(CURRENT)}") & reach & same
+        same = same_keys((*self._spec.keys, self._spec.valid_from))
+        reach = f"t.{quote(self._spec.valid_to)} > timestamp_micros({int(oldest)})"
+        condition = f"NOT t.{quote(CURRENT)} AND {reach} AND {same}"
         return Merge(put_frames.stored_rows(changed, self._spec), condition, _upsert)
+
+    def _has_landed(self, step: Step | None) -> bool:
+        """Whether a step of this batch is the newest write of a batch in the table."""
+        written = newest(self._session, self._target).written
+        return (
+            written is not None
+            and step is not None
+            and (
+                (written.epoch, written.batch_id, written.node, written.step)
+                == (step.epoch, step.batch_id, step.node, step.step)
+            )
+        )
+
+    def _known(self, system_us: int, number: int | None) -> DataFrame:
+        """The accepted puts as rows of the system history; of several at one instant the last by place."""
+        last = Window.partitionBy(*map(quote, self._spec.keys), "_us").orderBy(F.desc("_place"))
+        puts = self._accepted().withColumn("_rank", F.row_number().over(last)).where(F.col("_rank") == 1)
+        return puts.select(
+            *map(quote, self._spec.keys),
+            F.timestamp_micros("_us").alias(self._spec.valid_from),
+            *(F.col("_value").getField(name).alias(name) for name in self._spec.values),
+            F.col("_value").isNull().alias(DELETED),
+            F.timestamp_micros(F.lit(system_us)).alias(SYSTEM_FROM),
+            F.lit(number).cast("long").alias(KNOWN_BATCH),
+        )
 
     def _after(self, rows: list[Row]) -> dict[int, int]:
         after = dict(self._observed)
@@ -190,6 +235,18 @@ class PutBatch:
             if row["newest"] is not None:
                 after[row["_scope"]] = max(row["newest"], after.get(row["_scope"], row["newest"]))
         return after
+
+
+def survey_records(records: DataFrame) -> tuple[dict[int, tuple[int, int]], int]:
+    """Oldest and newest ``_us`` per scope of a batch, and its number of records: what :class:`PutBatch` may be told.
+
+    One job, for records that are cached anyway.
+    """
+    told = records.groupBy("_scope").agg(
+        F.min("_us").alias("oldest"), F.max("_us").alias("newest"), F.count("*").alias("n")
+    )
+    rows = told.collect()
+    return {row["_scope"]: (row["oldest"], row["newest"]) for row in rows}, sum(row["n"] for row in rows)
 
 
 def read_table(session: Any, target: TableRef) -> DataFrame:

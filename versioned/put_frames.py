@@ -101,14 +101,20 @@ def accept_all(records: DataFrame) -> DataFrame:
     return records.withColumn("_refused", F.lit(False)).withColumn("_stream_us", F.lit(None).cast("long"))
 
 
-def judge(timed: DataFrame, current: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+def judge(timed: DataFrame, current: DataFrame, spec: VersionedTableSpec, *, few: bool = False) -> DataFrame:
     """Tell for each accepted record whether it is the latest of its key at its place, and what it replaces.
 
-    One window by key over the stored current rows and the batch: no closed history is read.
+    One window by key over the stored current rows of the batch's keys and the batch: no closed history is read.
+
+    Args:
+        timed: The batch, as :func:`refuse_late` or :func:`accept_all` gives it.
+        current: The stored current versions.
+        spec: The table.
+        few: Whether the batch's keys may be sent to every task; then the current rows are not shuffled.
     """
     keys = list(spec.keys)
     stored = current.select(*keys, "_us", "_value", F.lit(True).alias("_stored"))
-    touched = stored.join(timed.select(*keys), keys, "left_semi")
+    touched = stored.join(_keys(timed, spec, few), keys, "left_semi")
     both = touched.unionByName(timed.withColumn("_stored", F.lit(False)), allowMissingColumns=True)
     # Refused records change nothing: they take part without an instant.
     us = F.when(~F.coalesce("_refused", F.lit(False)), F.col("_us"))
@@ -178,12 +184,22 @@ def _splices(judged: DataFrame, known: DataFrame, spec: VersionedTableSpec) -> D
     )
 
 
-def next_current(current: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+def next_current(current: DataFrame, accepted: DataFrame, spec: VersionedTableSpec, *, few: bool = False) -> DataFrame:
     """The current rows after the batch together with the rows that close in it, in the shape *versions*.
 
     Records older than the stored current row of their key are left out: they are spliced into closed history by
-    :func:`closed_splices`. One window by key over the current rows and the batch.
+    :func:`closed_splices`. One window by key over the current rows and the batch; of a batch of few records (as for
+    :func:`judge`) only over the keys that it touches, and all other current rows go from scan to write as they are.
     """
+    if not few:
+        return _next_of_touched(current, accepted, spec)
+    keys = _keys(accepted, spec, few)
+    untouched = current.join(keys, list(spec.keys), "left_anti").select(*spec.keys, "_us", "_to_us", "_value")
+    touched = current.join(keys, list(spec.keys), "left_semi")
+    return _next_of_touched(touched, accepted, spec).unionByName(untouched)
+
+
+def _next_of_touched(current: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     both = _stored_and_batch(current, accepted, spec)
     by_time = Window.partitionBy(*spec.keys).orderBy("_us", F.col("_place").asc_nulls_first())
     whole = Window.partitionBy(*spec.keys)
@@ -217,6 +233,11 @@ def closed_splices(closed: DataFrame, late: DataFrame, spec: VersionedTableSpec)
         .where(~F.col("_stored") | (F.col("_end_us") != F.col("_to_us")))
         .select(*keys, "_us", F.col("_end_us").alias("_to_us"), "_value")
     )
+
+
+def _keys(batch: DataFrame, spec: VersionedTableSpec, few: bool) -> DataFrame:
+    keys = batch.select(*spec.keys)
+    return F.broadcast(keys) if few else keys
 
 
 def _stored_and_batch(stored: DataFrame, batch: DataFrame, spec: VersionedTableSpec) -> DataFrame:

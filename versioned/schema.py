@@ -9,6 +9,7 @@ from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapTyp
 from versioned.errors import ConfigurationError, SchemaError
 from versioned.identifiers import TableRef, quote, text_literal
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
+from versioned.sql_types import sql_type
 
 
 def check_keys(columns: StructType, spec: VersionedTableSpec) -> None:
@@ -30,7 +31,7 @@ def check_keys(columns: StructType, spec: VersionedTableSpec) -> None:
 
 def create_statement(ref: TableRef, columns: StructType, spec: VersionedTableSpec) -> str:
     """The DDL of the table; the spec travels in its properties."""
-    types = {field.name: field.dataType.simpleString() for field in columns.fields}
+    types = {field.name: sql_type(field.dataType) for field in columns.fields}
     lines = [f"{quote(name)} {types[name]} NOT NULL" for name in spec.keys]
     lines += [f"{quote(spec.valid_from)} TIMESTAMP NOT NULL", f"{quote(spec.valid_to)} TIMESTAMP"]
     lines += [f"{quote(name)} {types[name]}" for name in spec.values]

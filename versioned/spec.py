@@ -15,12 +15,16 @@ from typing import Final, Literal
 
 from versioned.durations import Duration, Resolution, duration_us
 from versioned.errors import ConfigurationError, NotAVersionedTableError
-from versioned.identifiers import check_columns
+from versioned.identifiers import TableRef, check_columns
 
 TimeScope = Literal["partition", "store", "key"]
 SPEC_PROPERTY: Final = "versioned.spec"
 CURRENT: Final = "_current"
 DELETED: Final = "deleted"
+#: Columns of the table of puts that a table with system history has: since when a put is known, and by which batch.
+SYSTEM_FROM: Final = "systemFrom"
+KNOWN_BATCH: Final = "_batch_id"
+_SYSTEM_TO: Final = "systemTo"
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,8 @@ class VersionedTableSpec:
         time_resolution: Finer input is floored to it.
         first_stream_time_us: Stream time of a scope before its first record; None = whatever the first record says.
             Kafka's stores start at -1 ms, which refuses a first record far before 1970.
+        system_history: Whether every accepted put is kept with its system time, in ``<name>_known``, so that what was
+            known at an instant can be told for ever (``versioned.system_history``).
     """
 
     keys: tuple[str, ...]
@@ -49,11 +55,13 @@ class VersionedTableSpec:
     time_scope: TimeScope = "partition"
     time_resolution: Resolution = Resolution.MICROSECOND
     first_stream_time_us: int | None = None
+    system_history: bool = False
 
     def __post_init__(self) -> None:
         if not self.keys:
             raise ConfigurationError("A versioned table needs at least one key column; got none.")
-        check_columns((*self.keys, *self.values, self.valid_from, self.valid_to))
+        system = (SYSTEM_FROM, _SYSTEM_TO) if self.system_history else ()
+        check_columns((*self.keys, *self.values, self.valid_from, self.valid_to), reserved=system)
         if self.history_retention_us < 0:
             raise ConfigurationError(
                 f"history_retention must not be negative; got {self.history_retention_us} microseconds (R186)."
@@ -79,6 +87,7 @@ class VersionedTableSpec:
         time_scope: TimeScope = "partition",
         time_resolution: Resolution = Resolution.MICROSECOND,
         first_stream_time_us: int | None = None,
+        system_history: bool = False,
     ) -> VersionedTableSpec:
         """The spec from durations as people write them; grace defaults to the retention.
 
@@ -96,6 +105,7 @@ class VersionedTableSpec:
             time_scope=time_scope,
             time_resolution=time_resolution,
             first_stream_time_us=first_stream_time_us,
+            system_history=system_history,
         )
 
     def to_properties(self) -> dict[str, str]:
@@ -119,6 +129,17 @@ class VersionedTableSpec:
         fields = json.loads(text)
         lists = {name: tuple(fields[name]) for name in ("keys", "values")}
         return replace(cls(**fields | lists), time_resolution=Resolution[fields["time_resolution"]])
+
+
+def known_target(target: TableRef) -> TableRef:
+    """Where the system history of a table lies: beside it, under its name and ``_known``.
+
+    >>> str(known_target(TableRef.parse("sales.rates"))), str(known_target(TableRef.parse("/data/rates/")))
+    ('sales.rates_known', '/data/rates_known')
+    """
+    if target.path is not None:
+        return TableRef(path=f"{target.path.rstrip('/')}_known")
+    return TableRef(parts=(*target.parts[:-1], f"{target.parts[-1]}_known"))
 
 
 def _names(names: str | tuple[str, ...] | list[str]) -> tuple[str, ...]:

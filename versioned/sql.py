@@ -1,8 +1,9 @@
-"""SQL access to a versioned table: a view of what is current, and table functions along valid time.
+"""SQL access to a versioned table: views of what is current and of all history, and table functions of both axes.
 
-``<name>_current``, ``<name>_as_of(ts)`` and ``<name>_between(from_ts, until_ts)`` are ordinary Spark SQL objects;
-predicates on them reach the Delta scan, and the functions can be joined with LATERAL. Delta's own time travel is the
-other axis, system time: ``SELECT ... FROM <table> VERSION AS OF 3 WHERE ...``.
+``<name>_current``, ``<name>_history``, ``<name>_as_of(ts)`` and ``<name>_between(from_ts, until_ts)`` are ordinary
+Spark SQL objects; predicates on them reach the Delta scan, and the functions can be joined with LATERAL. They run along
+valid time. System time, what was known when, is Delta's own: ``SELECT ... FROM <table> VERSION AS OF 3``, or the same
+views and functions made for one version. A table with system history also has ``<name>_known_as_of(ts, known_at)``.
 
 They answer from every *stored* version: SQL knows no stream time. So an instant older than the horizon (stream time
 minus history retention) may show versions that :meth:`~versioned.table.VersionedTable.as_of` no longer promises,
@@ -11,25 +12,102 @@ until ``purge`` has removed them. From the horizon on both say the same.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
 from pyspark.sql import SparkSession
 
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
+from versioned.system_history import known_sql
+
+
+@dataclass(frozen=True)
+class SqlNames:
+    """Where the views and functions of a table go: ``base`` and an ending make a name.
+
+    >>> SqlNames.of("rates").parts("as_of")
+    ('rates_as_of',)
+    """
+
+    base: tuple[str, ...]
+    temporary: bool = True
+
+    @classmethod
+    def of(cls, name: str, *, temporary: bool = True) -> SqlNames:
+        """From a name as people write it.
+
+        Raises:
+            ConfigurationError: the name is a path, is malformed, or has parts although it is temporary.
+        """
+        parts = TableRef.parse(name).parts
+        if not parts:
+            raise ConfigurationError(f'"{name}" is a path. Give the view and functions a name, such as "rates".')
+        if temporary and len(parts) > 1:
+            raise ConfigurationError(
+                f'"{name}" has {len(parts)} parts, but a temporary view has one. Use one part, or temporary=False.'
+            )
+        return cls(parts, temporary)
+
+    def parts(self, ending: str) -> tuple[str, ...]:
+        """The parts of one name."""
+        return (*self.base[:-1], f"{self.base[-1]}_{ending}")
+
+    def view(self, spark: SparkSession, ending: str, query: str) -> str:
+        """Create (or replace) a view; gives its name."""
+        parts = self.parts(ending)
+        spark.sql(f"CREATE OR REPLACE {self._word}VIEW {_sql(parts)} AS {query}")
+        return ".".join(parts)
+
+    def function(
+        self,
+        spark: SparkSession,
+        ending: str,
+        arguments: tuple[str, ...],
+        query: Callable[[Mapping[str, str]], str],
+    ) -> str:
+        """Create (or replace) a table function of timestamps; gives its name.
+
+        Args:
+            spark: The session.
+            ending: Of its name.
+            arguments: Their names.
+            query: Gives the query from how each argument is written in it.
+        """
+        parts = self.parts(ending)
+        # Qualified by the function's name, an argument is never taken for a column of the same name.
+        written = {name: f"{quote(parts[-1])}.{name}" for name in arguments}
+        taken = ", ".join(f"{name} TIMESTAMP" for name in arguments)
+        spark.sql(
+            f"CREATE OR REPLACE {self._word}FUNCTION {_sql(parts)}({taken}) RETURNS TABLE RETURN {query(written)}"
+        )
+        return ".".join(parts)
+
+    @property
+    def _word(self) -> str:
+        return "TEMPORARY " if self.temporary else ""
 
 
 def register_sql(
-    spark: SparkSession, target: TableRef, spec: VersionedTableSpec, name: str | None = None, *, temporary: bool = True
+    spark: SparkSession,
+    target: TableRef,
+    spec: VersionedTableSpec,
+    name: str | None = None,
+    *,
+    temporary: bool = True,
+    version: int | None = None,
 ) -> list[str]:
-    """Create (or replace) the view and the two table functions of a table.
+    """Create (or replace) the views and table functions of a table.
 
     Args:
         spark: The session.
         target: The table.
         spec: Its contract.
-        name: Base of the three names; the table's own by default. May have parts (``catalog.schema.rates``) if they
-            are persistent.
+        name: Base of the names; the table's own by default. May have parts (``catalog.schema.rates``) if they are
+            persistent.
         temporary: For this session only; False = in the catalog.
+        version: Ask the table as it was at this version of it; None = as it is.
 
     Returns:
         The names made.
@@ -37,41 +115,56 @@ def register_sql(
     Raises:
         ConfigurationError: the name is a path, is malformed, or has parts although it is temporary.
     """
-    base = _base_name(name or target.short_name, temporary)
-    kinds = ("current", "as_of", "between")
-    view, as_of, between = [(*base[:-1], f"{base[-1]}_{kind}") for kind in kinds]
-    word = "TEMPORARY " if temporary else ""
-    rows = _select(target, spec)
-    start, end = quote(spec.valid_from), quote(spec.valid_to)
-    spark.sql(f"CREATE OR REPLACE {word}VIEW {_sql(view)} AS {rows} AND {quote(CURRENT)}")
-    # Qualified by the function's name, an argument is never taken for a column of the same name.
-    at, since, until = (f"{quote(f[-1])}.{a}" for f, a in ((as_of, "ts"), (between, "from_ts"), (between, "until_ts")))
-    spark.sql(
-        f"CREATE OR REPLACE {word}FUNCTION {_sql(as_of)}(ts TIMESTAMP) RETURNS TABLE "
-        f"RETURN {rows} AND {start} <= {at} AND ({end} IS NULL OR {at} < {end})"
-    )
-    spark.sql(
-        f"CREATE OR REPLACE {word}FUNCTION {_sql(between)}(from_ts TIMESTAMP, until_ts TIMESTAMP) RETURNS TABLE "
-        f"RETURN {rows} AND {start} <= {until} AND ({end} IS NULL OR {end} > {since})"
-    )
-    return [".".join(parts) for parts in (view, as_of, between)]
-
-
-def _base_name(name: str, temporary: bool) -> tuple[str, ...]:
-    parts = TableRef.parse(name).parts
-    if not parts:
-        raise ConfigurationError(f'"{name}" is a path. Give the view and functions a name, such as "rates".')
-    if temporary and len(parts) > 1:
-        raise ConfigurationError(
-            f'"{name}" has {len(parts)} parts, but a temporary view has one. Use one part, or temporary=False.'
+    names = SqlNames.of(name or target.short_name, temporary=temporary)
+    stored, columns = source(target, version), _columns(spec)
+    start, end, is_there = quote(spec.valid_from), quote(spec.valid_to), f"NOT {quote(DELETED)}"
+    made = [
+        names.view(spark, "current", select(columns, stored, f"{is_there} AND {quote(CURRENT)}")),
+        names.view(spark, "history", select(f"{columns}, {quote(DELETED)}", stored)),
+        names.function(
+            spark, "as_of", ("ts",), lambda said: select(columns, stored, f"{is_there} AND {_holds(spec, said['ts'])}")
+        ),
+        names.function(
+            spark,
+            "between",
+            ("from_ts", "until_ts"),
+            lambda said: select(
+                columns,
+                stored,
+                f"{is_there} AND {start} <= {said['until_ts']} AND ({end} IS NULL OR {end} > {said['from_ts']})",
+            ),
+        ),
+    ]
+    if spec.system_history and version is None:
+        known = names.function(
+            spark,
+            "known_as_of",
+            ("ts", "known_at"),
+            lambda said: known_sql(target, spec, said["ts"], said["known_at"]),
         )
-    return parts
+        made.append(known)
+    return made
+
+
+def source(target: TableRef, version: int | None = None) -> str:
+    """A table in SQL text, as of one of its versions if asked for."""
+    return target.sql if version is None else f"{target.sql} VERSION AS OF {int(version)}"
+
+
+def select(columns: str, rows: str, where: str | None = None) -> str:
+    """A query's text. All of its parts are quoted names and fixed words, never values."""
+    query = f"SELECT {columns} FROM {rows}"  # noqa: S608
+    return query if where is None else f"{query} WHERE {where}"
 
 
 def _sql(parts: tuple[str, ...]) -> str:
     return ".".join(map(quote, parts))
 
 
-def _select(target: TableRef, spec: VersionedTableSpec) -> str:
-    columns = ", ".join(quote(name) for name in (*spec.keys, spec.valid_from, spec.valid_to, *spec.values))
-    return f"SELECT {columns} FROM {target.sql} WHERE NOT {quote(DELETED)}"  # noqa: S608 - quoted names only, no values
+def _columns(spec: VersionedTableSpec) -> str:
+    return ", ".join(map(quote, (*spec.keys, spec.valid_from, spec.valid_to, *spec.values)))
+
+
+def _holds(spec: VersionedTableSpec, at: str) -> str:
+    start, end = quote(spec.valid_from), quote(spec.valid_to)
+    return f"{start} <= {at} AND ({end} IS NULL OR {at} < {end})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -10,7 +11,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from versioned import put_frames, upkeep
-from versioned.commit import history, is_missing, own_details
+from versioned.backfill import BackfillResult, backfill_frame, only_history
+from versioned.commit import is_missing
 from versioned.drawing import Picture
 from versioned.durations import Duration, Resolution, instant, instant_us
 from versioned.errors import ConfigurationError, SchemaError
@@ -23,13 +25,19 @@ from versioned.lookup_frames import (
     history_frame,
     lookup_frame,
     reachable,
+    visible,
 )
+from versioned.making import make_table
 from versioned.pictures import version_timeline
-from versioned.put import PutBatch, PutCounts, read_table
+from versioned.put import PutBatch, PutCounts, read_table, survey_records
 from versioned.schema import check_keys, check_schema, constraint_statement, create_statement
-from versioned.spec import DELETED, TimeScope, VersionedTableSpec
+from versioned.spec import DELETED, TimeScope, VersionedTableSpec, known_target
 from versioned.sql import register_sql
+from versioned.statistics import hide
+from versioned.stream_times import keep_times, stream_times_of
+from versioned.system_history import create_known, known_rows, next_system_us, valid_rows
 from versioned.verify import VerificationReport, verify_frame
+from versioned.written import look
 
 
 @dataclass(frozen=True)
@@ -81,6 +89,8 @@ class VersionedTable:
         time_scope: TimeScope = "partition",
         time_resolution: Resolution = Resolution.MICROSECOND,
         first_stream_time_us: int | None = None,
+        system_history: bool = False,
+        pii_columns: Iterable[str] = (),
     ) -> VersionedTable:
         """Make an empty versioned table.
 
@@ -96,6 +106,11 @@ class VersionedTable:
             time_scope: Stream time per input partition, per store, or per key.
             time_resolution: Microseconds, or milliseconds as in Kafka.
             first_stream_time_us: Stream time before the first record (Kafka: -1 ms); None = none.
+            system_history: Whether every accepted put is kept with its system time, in ``<name>_known``: then
+                ``as_of(..., known_at=...)`` tells what the table said at an instant, whatever purge and vacuum removed
+                since.
+            pii_columns: Columns with personal data: the table keeps no statistics of them, so that nothing of them is
+                left once their rows are erased and vacuumed. Files are not skipped by them.
 
         Raises:
             ConfigurationError: a name, type or duration is not allowed, or the table exists already.
@@ -113,12 +128,18 @@ class VersionedTable:
             time_scope=time_scope,
             time_resolution=time_resolution,
             first_stream_time_us=first_stream_time_us,
+            system_history=system_history,
         )
         check_keys(columns, spec)
         if not is_missing(spark, ref):
             raise ConfigurationError(f"{ref} exists already. Open it, or choose another name.")
-        spark.sql(create_statement(ref, columns, spec))
+        if system_history:
+            create_known(spark, ref, columns, spec)
+        make_table(spark, ref, create_statement(ref, columns, spec))
         spark.sql(constraint_statement(ref, spec))
+        if hidden := frozenset(pii_columns):
+            for made in (ref, known_target(ref)) if system_history else (ref,):
+                hide(spark, made, hidden)
         return cls(spark, ref, spec)
 
     @classmethod
@@ -150,18 +171,8 @@ class VersionedTable:
         return read_table(self._spark, self._target)
 
     def stream_times(self) -> dict[int, int]:
-        """Stream time per scope in microseconds, as the newest commits of this library tell it.
-
-        The largest of several, since a purge may land just after a batch whose times it had not seen.
-        """
-        for limit in (10, 1_000, 100_000):
-            commits = history(self._spark, self._target, limit)
-            said = [own_details(row) or {} for row in commits]
-            told = [own["details"]["streamTimes"] for own in said if "streamTimes" in own.get("details", {})]
-            if told or len(commits) < limit:
-                scopes = {scope for times in told for scope in times}
-                return {int(scope): max(times[scope] for times in told if scope in times) for scope in scopes}
-        return {}
+        """Stream time per scope in microseconds, as the newest commits tell it; also once they are gone."""
+        return stream_times_of(self._spark, self._target, self._spec)
 
     def horizon(self) -> datetime | None:
         """The oldest instant whose lookups are promised: the slowest scope's stream time minus retention.
@@ -203,6 +214,47 @@ class VersionedTable:
         result = self._put(shaped.persist())
         return replace(result, outcomes=_outcome_rows(result.outcomes, self._spec))
 
+    def backfill(
+        self,
+        records: DataFrame,
+        *,
+        timestamp: str = "ts",
+        deleted: str | None = None,
+        sequence: str | None = None,
+        owner: str | None = None,
+        dry_run: bool = False,
+    ) -> BackfillResult:
+        """Put old history into the table, however late it is; stream time stays as it is.
+
+        Args:
+            records: As of :meth:`put`. Those after the table's stream time are no history: they are rejected.
+            timestamp: Name of the timestamp column.
+            deleted: Name of a boolean column that is true for tombstones.
+            sequence: Name of the column that orders the records; None = by timestamp.
+            owner: The application that owns the table and stands still meanwhile; ``streams.spark.backfill`` says it.
+            dry_run: Only count what would become of the records.
+
+        Returns:
+            Outcomes, rejected rows and counts (:class:`~versioned.backfill.BackfillResult`).
+
+        Raises:
+            SchemaError: a column is missing or has another type.
+            ConfigurationError: an application owns the table.
+        """
+        written = look(self._spark, self._target).written
+        if written is not None and written.application != owner:
+            raise ConfigurationError(
+                f"{self._target} belongs to the application {written.application}, whose next batch would be judged by "
+                'what it no longer holds. Use streams.spark.backfill or "versioned backfill", which stop it first.'
+            )
+        times = self.stream_times()
+        shaped = only_history(self._shape(records, timestamp, deleted, None, sequence), times)
+        done = backfill_frame(self._spark, self._target, self._spec, shaped, times, dry_run=dry_run)
+        if done.version is not None and not times:
+            keep_times(self._spark, self._target, self.stream_times())
+        outcomes, rejected = _outcome_rows(done.outcomes, self._spec), _rejected_rows(done.rejected, self._spec)
+        return replace(done, outcomes=outcomes, rejected=rejected)
+
     def delete(
         self, keys: DataFrame, *, timestamp: str = "ts", partition: str | None = None, sequence: str | None = None
     ) -> DataFrame:
@@ -230,25 +282,41 @@ class VersionedTable:
         """The latest version of each key that is not deleted: keys, validFrom, validTo, values."""
         return current_frame(self.rows(), self._spec)
 
-    def as_of(self, at: datetime) -> DataFrame:
+    def as_of(self, at: datetime, *, known_at: datetime | None = None) -> DataFrame:
         """The version of each key that was valid at an instant (naive = UTC).
 
         Older than the horizon, only versions that are still the latest are found.
-        """
-        return as_of_frame(self.rows(), self._spec, _instant(at), self._horizon_column())
 
-    def between(self, start: datetime | None = None, end: datetime | None = None) -> DataFrame:
-        """Every stored version valid at some instant of [start, end]; None = no bound.
-
-        Complete from the horizon on; purged history is gone.
+        Args:
+            at: The instant of valid time.
+            known_at: The instant of system time: the answer that the table had then, late records that came afterwards
+                left out, whatever was purged or vacuumed since. Any instant can be asked for; there is no horizon.
 
         Raises:
-            ConfigurationError: start is after end.
+            ConfigurationError: ``known_at`` for a table that was made without ``system_history``.
+
+        >>> rates.as_of(month_end, known_at=day_of_the_report)               # doctest: +SKIP
         """
+        if known_at is not None:
+            return visible(valid_rows(self._known(known_at), self._spec, _instant(at)), self._spec)
+        return as_of_frame(self.rows(), self._spec, _instant(at), self._horizon_column())
+
+    def between(
+        self, start: datetime | None = None, end: datetime | None = None, *, known_at: datetime | None = None
+    ) -> DataFrame:
+        """Every stored version valid at some instant of [start, end]; None = no bound.
+
+        Complete from the horizon on; purged history is gone. With ``known_at`` as it was known at that instant of
+        system time (as in :meth:`as_of`), and complete.
+
+        Raises:
+            ConfigurationError: start is after end; or ``known_at`` for a table without ``system_history``.
+        """
+        rows = self.rows() if known_at is None else self._known(known_at)
         if start is not None and end is not None and instant_us(start) > instant_us(end):
             raise ConfigurationError(f"between: start {start} is after end {end}. Swap them.")
         return between_frame(
-            self.rows(), self._spec, None if start is None else _instant(start), None if end is None else _instant(end)
+            rows, self._spec, None if start is None else _instant(start), None if end is None else _instant(end)
         )
 
     def history(
@@ -262,25 +330,51 @@ class VersionedTable:
         """The versions of some keys (or of all), in order of validFrom; bounds as in :meth:`between`."""
         return history_frame(self.between(start, end), self._spec, keys, ascending)
 
-    def timeline(self, keys: DataFrame, *, title: str | None = None) -> Picture:
+    def timeline(
+        self,
+        keys: DataFrame | None = None,
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        title: str | None = None,
+        most_keys: int = 100,
+    ) -> Picture:
         """The versions of some keys as a picture, tombstones included; a notebook shows it as it is.
 
         Args:
-            keys: Has the key columns; meant for tens of keys, whose rows are collected.
+            keys: Has the key columns, one row per key; the first keys of the table if not given.
+            start: The first instant to draw (naive = UTC); the earliest of the versions if not given.
+            end: The last one; the latest if not given.
             title: What is written above; the table's name if not given.
+            most_keys: At most so many keys are collected and drawn; the title says of how many.
+
+        Raises:
+            ConfigurationError: start is after end.
         """
         names, spec = list(self._spec.keys), self._spec
-        rows = self.rows().join(keys.select(*names).distinct(), names, "left_semi")
-        bounds = (F.unix_micros(name).alias(name) for name in (spec.valid_from, spec.valid_to))
+        if start is not None and end is not None and instant_us(start) > instant_us(end):
+            raise ConfigurationError(f"timeline: start {start} is after end {end}. Swap them.")
+        # Not between_frame: tombstones are drawn too.
+        rows = self.rows() if end is None else self.rows().where(F.col(spec.valid_from) <= _instant(end))
+        if start is not None:
+            rows = rows.where(F.col(spec.valid_to).isNull() | (F.col(spec.valid_to) > _instant(start)))
+        wanted = (rows if keys is None else keys).select(*names).distinct()
+        number = wanted.count()
+        part = f": {most_keys:,} of {number:,} keys" if number > most_keys else ""
         # As microseconds: a collected timestamp would be in the time zone of this process.
-        told = rows.select(*names, *spec.values, *bounds, DELETED).orderBy(*names, spec.valid_from).collect()
+        bounds = (F.unix_micros(name).alias(name) for name in (spec.valid_from, spec.valid_to))
+        seen = rows.join(wanted.orderBy(*names).limit(most_keys), names, "left_semi")
+        told = seen.select(*names, *spec.values, *bounds, DELETED).orderBy(*names, spec.valid_from).collect()
         return version_timeline(
             told,
             keys=names,
             values=spec.values,
             valid_from=spec.valid_from,
             valid_to=spec.valid_to,
-            title=title or self._target.short_name,
+            start=start,
+            end=end,
+            title=title or f"{self._target.short_name}{part}",
+            most_keys=most_keys,
         )
 
     def lookup(self, frame: DataFrame, at: str, how: How = "left") -> DataFrame:
@@ -323,15 +417,38 @@ class VersionedTable:
         Raises:
             RetentionError: shorter than seven days, or than the table's ``delta.deletedFileRetentionDuration``.
         """
-        upkeep.vacuum(self._spark, self._target, retain, self._said())
+        times = self.stream_times()
+        upkeep.vacuum(self._spark, self._target, retain, _told(times))
+        # A table that is only looked after may lose its last commit that tells them.
+        keep_times(self._spark, self._target, times)
 
-    def register_sql(self, name: str | None = None, *, temporary: bool = True) -> list[str]:
-        """Make the view ``<name>_current`` and the functions ``<name>_as_of(ts)``, ``<name>_between(a, b)``."""
-        return register_sql(self._spark, self._target, self._spec, name, temporary=temporary)
+    def register_sql(self, name: str | None = None, *, temporary: bool = True, version: int | None = None) -> list[str]:
+        """Make SQL views and table functions of this table: ``<name>_current``, ``<name>_as_of(ts)`` and others.
+
+        Args:
+            name: Base of their names; the table's own if not given.
+            temporary: For this session only; False = in the catalog.
+            version: Ask the table as it was at this Delta version (system time); None = as it is.
+
+        Returns:
+            The names made (docs/reference/sql.md).
+
+        Raises:
+            ConfigurationError: the name is a path, is malformed, or has parts although it is temporary.
+        """
+        return register_sql(self._spark, self._target, self._spec, name, temporary=temporary, version=version)
 
     def _said(self) -> dict[str, object]:
         """What every commit of this library says, so that the newest ones always tell it."""
-        return {"streamTimes": {str(scope): us for scope, us in self.stream_times().items()}}
+        return _told(self.stream_times())
+
+    def _known(self, at: datetime) -> DataFrame:
+        if not self._spec.system_history:
+            raise ConfigurationError(
+                f"{self._target} keeps no system history, so it cannot tell what was known at {at}. Make it with "
+                "system_history=True; or use Delta's time travel, as far back as its files are there."
+            )
+        return known_rows(read_table(self._spark, known_target(self._target)), self._spec, _instant(at))
 
     def _horizon_column(self) -> Column | None:
         horizon = self.horizon()
@@ -339,17 +456,17 @@ class VersionedTable:
 
     def _put(self, shaped: DataFrame) -> PutResult:
         valid = shaped.where(F.col("_reason").isNull()).drop("_reason")
-        batch = PutBatch(self._target, self._spec, valid, self.stream_times())
+        batch = PutBatch(self._target, self._spec, valid, self.stream_times(), *survey_records(valid))
         outcomes = batch.outcomes().localCheckpoint(eager=True)
         rejected = shaped.where(F.col("_reason").isNotNull()).localCheckpoint(eager=True)
         rejected_count = rejected.count()
         if batch.counts.accepted:
-            batch.write(lambda _name: None)
+            known = (next_system_us(self._spark, self._target), None) if self._spec.system_history else None
+            batch.write(lambda _name: None, known=known)
+            keep_times(self._spark, self._target, batch.stream_times)
         batch.release()
         shaped.unpersist()
-        reasons = rejected.select(
-            *self._spec.keys, F.timestamp_micros("_us").alias("ts"), F.col("_reason").alias("reason")
-        )
+        reasons = _rejected_rows(rejected, self._spec)
         return PutResult(outcomes, _change_rows(outcomes, self._spec), reasons, batch.counts, rejected_count)
 
     def _shape(
@@ -381,6 +498,10 @@ class VersionedTable:
         )
 
 
+def _told(times: dict[int, int]) -> dict[str, object]:
+    return {"streamTimes": {str(scope): us for scope, us in times.items()}}
+
+
 def _instant(at: datetime) -> Column:
     return F.timestamp_micros(F.lit(instant_us(at)))
 
@@ -393,6 +514,10 @@ def _reason(spec: VersionedTableSpec) -> Column:
     for name in spec.keys:
         reason = reason.when(F.col(quote(name)).isNull(), "NULL_KEY")
     return reason
+
+
+def _rejected_rows(rejected: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    return rejected.select(*spec.keys, F.timestamp_micros("_us").alias("ts"), F.col("_reason").alias("reason"))
 
 
 def _outcome_rows(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:

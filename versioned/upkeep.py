@@ -9,20 +9,35 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from versioned.commit import Landed, Merge, commit, saying
+from versioned.commit import Landed, Merge, commit, history, is_conflict, newest_own, same_keys, saying
 from versioned.durations import Duration, duration
-from versioned.errors import ConfigurationError, RetentionError
+from versioned.errors import CommitError, ConfigurationError, RetentionError
 from versioned.identifiers import TableRef, quote
 from versioned.lookup_frames import HORIZON, key_horizons
 from versioned.put import read_table
+from versioned.replay import CHECKPOINT, FINGERPRINTS
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 
 #: Files of replaced versions stay at least this long: readers and replays may still hold them (R188).
 LEAST_FILE_RETENTION: Final = timedelta(days=7)
 _FILE_RETENTION: Final = "delta.deletedFileRetentionDuration"
+_TRIES: Final = 4
+#: Operations on a table that only grows, beside appends.
+_HARMLESS: Final = frozenset(
+    {
+        "CREATE TABLE",
+        "CREATE TABLE AS SELECT",
+        "OPTIMIZE",
+        "VACUUM START",
+        "VACUUM END",
+        "SET TBLPROPERTIES",
+        "ADD CONSTRAINT",
+    }
+)
+_LOOKED_AT: Final = 20
 
 
 def expired(spec: VersionedTableSpec, horizon: Column) -> Column:
@@ -73,9 +88,7 @@ def purge(
 
     if gone().isEmpty():
         return None
-    same = F.lit(True)
-    for name in (*spec.keys, spec.valid_from):
-        same = same & (F.col(f"t.{quote(name)}") == F.col(f"s.{quote(name)}"))
+    same = same_keys((*spec.keys, spec.valid_from))
     return commit(target, lambda: Merge(gone(), same, lambda m: m.whenMatchedDelete()), None, details)
 
 
@@ -88,9 +101,47 @@ def optimize(spark: SparkSession, target: TableRef, details: Mapping[str, object
         details: Facts to travel with the commit: what only old commits say is gone once Delta cleans its log.
         current: Whether current rows are compacted too.
     """
-    where = "" if current else f" WHERE {quote(CURRENT)} = false"
-    with saying(spark, details):
-        spark.sql(f"OPTIMIZE {target.sql}{where}")
+    _optimize(spark, target, details, "" if current else f" WHERE {quote(CURRENT)} = false")
+
+
+def optimize_appended(spark: SparkSession, target: TableRef, least_files: int) -> bool:
+    """Compact a table that only ever grows (a changelog, the ledger, rejects): no append conflicts with that.
+
+    Args:
+        spark: The session.
+        target: A table; any whose newest commits are not appends is left as it is.
+        least_files: Fewer files than this are left as they are.
+
+    Returns:
+        Whether it was compacted.
+    """
+    files = spark.sql(f"DESCRIBE DETAIL {target.sql}").select("numFiles").collect()[0][0]
+    if files < least_files or not all(map(_grows, history(spark, target, _LOOKED_AT))):
+        return False
+    newest = newest_own(spark, target, None)
+    told = {} if newest is None else newest.details
+    _optimize(spark, target, {name: said for name, said in told.items() if name not in (CHECKPOINT, FINGERPRINTS)}, "")
+    return True
+
+
+def _grows(commit: Row) -> bool:
+    appends = commit["operation"] == "WRITE" and commit["operationParameters"].get("mode") == "Append"
+    return appends or commit["operation"] in _HARMLESS
+
+
+def _optimize(spark: SparkSession, target: TableRef, details: Mapping[str, object], where: str) -> None:
+    for attempt in range(1, _TRIES + 1):
+        try:
+            with saying(spark, details):
+                spark.sql(f"OPTIMIZE {target.sql}{where}")
+            return
+        except Exception as error:
+            if not is_conflict(error):
+                raise
+            if attempt == _TRIES:
+                raise CommitError(
+                    f"{target} was changed during each of {_TRIES} tries to compact it. It is as it was; try later."
+                ) from error
 
 
 def least_file_retention(spark: SparkSession, target: TableRef) -> timedelta:

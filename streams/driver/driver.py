@@ -15,9 +15,9 @@ from streams.driver.suppress import SuppressProcessor
 from streams.key_fields import changes_key
 from streams.metrics import MetricValue
 from streams.nodes import ChangelogSink, GlobalTableSource, Node, StreamSource, TableSink, TableSource, Topology
-from streams.reasons import FUTURE_TS, NULL_TS
+from streams.reasons import FUTURE_TS, NULL_TS, TS_RANGE
 from streams.rows import Row
-from versioned.durations import Duration, duration_us, instant_us
+from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, Duration, duration_us, instant_us
 from versioned.errors import RecordError
 
 
@@ -196,6 +196,9 @@ class TopologyTestDriver:
     def _pipe(self, source: Source, key: Any, value: Any, ts: Any) -> None:
         ts_us = timestamp_us(source, ts)
         record = (key_row(source, key), value_row(source, value))
+        if ts_us is not None and not FIRST_INSTANT_US <= ts_us <= LAST_INSTANT_US:
+            self._refuse(source, record, None, TS_RANGE)
+            return
         too_far = self._skew_us is not None and ts_us is not None and ts_us > self._context.now_us + self._skew_us
         if ts_us is None or too_far:
             self._refuse(source, record, ts_us, NULL_TS if ts_us is None else FUTURE_TS)

@@ -23,7 +23,7 @@ def key_row(source: Source, key: Any) -> Row | None:
     if key is None:
         return None
     fields = _named(source, "key", source.key, key)
-    return None if any(part is None for part in fields.values()) else Row(fields)
+    return None if _has_null(fields) else Row(fields)
 
 
 def value_row(source: Source, value: Any) -> Row | None:
@@ -52,6 +52,11 @@ def timestamp_us(source: Source, ts: Any) -> int | None:
     raise RecordError(
         f"{source.topic}: the timestamp {ts!r} is a {type(ts).__name__}. Give a datetime, or an int of microseconds."
     )
+
+
+def _has_null(part: Any) -> bool:
+    """Whether a part of a key is null, however deep in rows."""
+    return part is None or (isinstance(part, Mapping) and any(map(_has_null, part.values())))
 
 
 def _named(source: Source, what: str, names: tuple[str, ...], given: Any) -> dict[str, Any]:

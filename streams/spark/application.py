@@ -8,66 +8,54 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from functools import partial, reduce
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from streams.lateness import SuggestedGrace, suggested_grace
-from streams.metrics import MetricValue
-from streams.nodes import ChangelogSink, GlobalTableSource, StreamSource, TableSink, TableSource, Topology
+from streams.nodes import GlobalTableSource, StreamSource, TableSource, Topology
 from streams.spark.arrival import Arrived, arrived
+from streams.spark.batch_report import BatchReport, batch_report
 from streams.spark.checkpoint import add_sources, read_checkpoint
+from streams.spark.contract import Action, action_at
 from streams.spark.counting import Counting
 from streams.spark.engine import Operators, branched, operators_of, tally
 from streams.spark.explain import explain
-from streams.spark.flow import SCOPE, US, Bounds, Flow, NodeReport
-from streams.spark.intake import INVALID, IntakeRule, Order, newest, shape
+from streams.spark.flow import Flow, NodeReport
+from streams.spark.guards import BatchGuard, GuardPolicy
+from streams.spark.input_checks import checked_rules
+from streams.spark.intake import OFFSET, IntakeRule, Order, bounds_of, newest, offsets_of, shape, survey_of
+from streams.spark.kafka_sink import KafkaSink
 from streams.spark.ledger import Ledger, LedgerState, Times
 from streams.spark.metrics import MetricsLevel, metric_rows, metric_values, totals_after
 from streams.spark.operator import Batch
-from streams.spark.recovery import Survey, begin_epoch, checkpoint_of, survey, turn_of
+from streams.spark.pictures import buffer_of, lateness_of
+from streams.spark.recovery import Survey, begin_epoch, checkpoint_of, survey, turn_of, written_before_crash
 from streams.spark.rejects import Rejects
-from streams.spark.side_by_side import side_by_side
-from streams.spark.sinks import ChangelogSinkOperator
+from streams.spark.side_by_side import in_turn
+from streams.spark.sinks import send_to_kafka
+from streams.spark.source_checks import look_at
 from streams.spark.sources import SparkSource, records_of, unite
 from streams.spark.suppress import SuppressOperator
 from versioned import faults
 from versioned.commit import is_missing
-from versioned.durations import Duration, duration_us, instant
+from versioned.drawing import Picture
+from versioned.durations import Duration, duration_us
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, check_columns
 from versioned.put import read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS, check_origin
+from versioned.statistics import hide
 
 _LOG: Final = logging.getLogger(__name__)
 _RESERVED_TABLES: Final = ("ledger", "rejects")
-
-
-@dataclass(frozen=True)
-class BatchReport:
-    """What one micro-batch did. ``input`` counts records per topic, ``emitted`` rows per sink."""
-
-    batch_id: int
-    clock: datetime
-    input: Mapping[str, int]
-    emitted: Mapping[str, int]
-    late: int
-    rejected: int
-    seconds: float
-    counts: Mapping[str, int] = field(default_factory=dict)
-    metrics: tuple[MetricValue, ...] = ()
-
-    @property
-    def records(self) -> int:
-        """All input records."""
-        return sum(self.input.values())
 
 
 class StreamingApplication:
@@ -89,12 +77,18 @@ class StreamingApplication:
         metrics_level: ``"debug"`` adds lateness and the sizes of buffers (R63-R74); it costs a sort per measured node.
         checkpoint: The query's checkpoint folder; default ``<root>/_checkpoint``. Epochs after the first have their own
             beside it, ``<checkpoint>-epoch-2``.
+        pii_columns: Columns with personal data, under the names that they have anywhere in the plan: tables that are
+            made from now on keep no statistics of them, so that Delta's log never tells a value (see ``erase``).
         new_epoch: Whether the next start begins a new epoch: it shuts every older driver out of the tables and reads
             the sources from their starting offsets, with the tables as they are. For a checkpoint that is lost.
+        guards: Whether each batch is followed by a check of what it wrote, one Spark job: ``"warn"`` logs broken
+            invariants, ``"fail"`` ends the query before the next batch builds on them.
+        kafka: Changelog sink -> the Kafka topic that its rows are sent to as well, at least once.
         on_batch: Called with a :class:`BatchReport` after each batch that had input.
 
     Raises:
-        ConfigurationError: a topic without source, a source without topic, a reserved or repeated table name.
+        ConfigurationError: a topic without source, a source without topic, a reserved or repeated table name, or
+            ``kafka`` names no changelog sink.
         TopologyError: the Spark engine does not run one of the nodes yet.
     """
 
@@ -112,7 +106,10 @@ class StreamingApplication:
         keys_cross_partitions: bool = True,
         metrics_level: MetricsLevel = "info",
         checkpoint: str | None = None,
+        pii_columns: Iterable[str] = (),
         new_epoch: bool = False,
+        guards: GuardPolicy = "none",
+        kafka: Mapping[str, KafkaSink] | None = None,
         on_batch: Callable[[BatchReport], None] | None = None,
     ) -> None:
         self._spark = spark
@@ -121,6 +118,7 @@ class StreamingApplication:
         self._root = TableRef.parse(root)
         retention_us = None if suppressed_record_retention is None else duration_us(suppressed_record_retention)
         self._operators: Operators = operators_of(topology, retention_us)
+        send_to_kafka(self._operators, kafka or {})
         for operator in self._operators.values():
             operator.keeps_scopes = not keys_cross_partitions
         self._sources = dict(sources)
@@ -131,7 +129,9 @@ class StreamingApplication:
         self._checkpoint = checkpoint or _default_checkpoint(self._root)
         self._on_batch = on_batch
         self._ledger = Ledger(spark, self._root.child("ledger"), name)
-        self._rejects = Rejects(self._root.child("rejects"))
+        self._pii_columns = frozenset(pii_columns)
+        self._contracts = {topic: source.contract for topic, source in sources.items()}
+        self._rejects = Rejects(self._root.child("rejects"), self._action, self._pii_columns)
         self._state: LedgerState | None = None
         self._topics: tuple[str, ...] = ()
         self._new_epoch = new_epoch
@@ -141,6 +141,9 @@ class StreamingApplication:
         self._landed_report: dict[str, Any] | None = None
         self._drains: tuple[str, ...] = ()
         self._schemas: dict[str, StructType] = {}
+        owned = {name: operator.tables(self._root) for name, operator in self._operators.items()}
+        self._guard = BatchGuard(owned, self._rejects.target, guards)
+        self._rules: list[IntakeRule] = []
         self._check()
 
     def table(self, name: str) -> TableRef:
@@ -175,6 +178,29 @@ class StreamingApplication:
         summed = classes.groupBy("what").agg(F.sum("n").alias("n")).collect()
         return suggested_grace({int(row["what"].removeprefix(prefix)): row["n"] for row in summed})
 
+    def lateness_picture(self, node: str | None = None, share: float = 0.999) -> Picture:
+        """How late a node's records came, with the grace that it suggests (with ``metrics_level="debug"``).
+
+        Args:
+            node: A node's name; the records of all sources if not given.
+            share: Of the records, that are to come within that grace: above 0, at most 1.
+
+        Raises:
+            ConfigurationError: no such node, nothing was measured, or the share is none.
+        """
+        return lateness_of(self._ledger.rows(), self.topology, node, share)
+
+    def buffer_picture(self, node: str, batches: int = 1_000) -> Picture:
+        """How many records and bytes a suppression held after each of the newest batches, and its bounds.
+
+        Raises:
+            ConfigurationError: the node is no suppression with a buffer.
+        """
+        operator = self._operators.get(node)
+        if not isinstance(operator, SuppressOperator):
+            raise ConfigurationError(f'"{node}" holds no buffer; those that do are {sorted(self._buffers())}.')
+        return buffer_of(self._ledger.rows(), operator.node, operator.rule, batches)
+
     def explain(self) -> str:
         """What a batch does, operator by operator: tables read, columns, predicates, Spark jobs and commits."""
         return explain(self._operators, self._root)
@@ -192,12 +218,17 @@ class StreamingApplication:
         self._ledger.create()
         self._state = self._agreed_state()
         self._rejects.create(self._spark)
+        for target in self._tables() if self._pii_columns else ():
+            if not is_missing(self._spark, target):
+                hide(self._spark, target, self._pii_columns)
         self._refuse_orphans(self._state)
         # What the last start kept comes first: it may have died before its first ledger row.
         topics = self._topics_in_order(self._ledger.topics() or self._state.topics)
         add_sources(self._epoch_checkpoint(), len(topics) + 1)
         self._ledger.keep_topics(topics)
         united = unite(self._spark, {topic: self._sources[topic] for topic in topics})
+        nodes = _source_nodes(self.topology)
+        self._rules = checked_rules(nodes, self._sources, self._order, self._max_future_us, united.schema)
         writer = (
             united.writeStream.queryName(self.name)
             .option("checkpointLocation", self._epoch_checkpoint())
@@ -265,8 +296,15 @@ class StreamingApplication:
         """Start the query and wait until it ends."""
         self.start(trigger).awaitTermination()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to the server of Spark Connect, where batches run: all but the client's session."""
+        return {name: held for name, held in self.__dict__.items() if name not in ("_spark", "_ledger")}
+
     def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
         started = time.monotonic()
+        if not hasattr(self, "_spark"):  # In the server of Spark Connect.
+            self._spark = frame.sparkSession
+            self._ledger = Ledger(self._spark, self._root.child("ledger"), self.name)
         input_rows = frame.persist()
         try:
             came = arrived(input_rows)
@@ -291,8 +329,11 @@ class StreamingApplication:
         clock_us = max(self._state.clock_us, *(said.clock_us for said in came.values()))
         state = self._state
         batch = Batch(session, self.name, self._root, state.epoch, batch_id, clock_us, state.stream_times, state.alarms)
+        batch.pii_columns = self._pii_columns
         landed = self._landed_before_crash(batch)
         batch.is_replay = landed is not None
+        if batch.is_replay and self._found is not None:
+            batch.landed, batch.versions = self._found.versions(batch.epoch, batch.batch_id)
         batch.drains = tuple(landed.get("drains", ())) if landed else self._drains
         prints = {topic: said.fingerprint for topic, said in came.items() if topic in self._sources}
         batch.details |= {"drains": batch.drains, CHECKPOINT: self._query_id(), FINGERPRINTS: prints}
@@ -319,6 +360,7 @@ class StreamingApplication:
         refused = turn_of(batch.session, self._ledger, self._state, self._query_id())
         if refused is not None:
             raise refused.error()
+        look_at(self._sources, partial(records_of, rows), arrived, batch.batch_id)
         flows = self._intake(batch, rows, arrived)
         outputs: dict[str, Flow] = {}
         reached: dict[str, list[Flow]] = {}
@@ -354,18 +396,23 @@ class StreamingApplication:
         """The records of every source node, computed once, with their bounds: one job for all of them."""
         assert self._state is not None
         shaped: dict[str, DataFrame] = {}
-        for position, node in enumerate(_source_nodes(self.topology)):
-            rule = IntakeRule(node, self._sources[node.topic], position, self._order, self._max_future_us)
+        for rule in self._rules:
+            node = rule.node
             raw = records_of(rows, node.topic)
-            valid = shape(raw, rule, batch.clock_us, self._state.maxima.get(node.name, {}))
+            offsets = batch.times_of(f"{node.name}/{OFFSET}")
+            valid = shape(raw, rule, batch.clock_us, self._state.maxima.get(node.name, {}), offsets)
             shaped[node.name] = batch.cut(valid) if node.topic in arrived else valid
-        surveyed = _survey({name: frame for name, frame in shaped.items() if self._topic_of(name) in arrived})
-        flows = {name: Flow(frame, _bounds(surveyed.get(name, []))) for name, frame in shaped.items()}
+        surveyed = survey_of({name: frame for name, frame in shaped.items() if self._topic_of(name) in arrived})
+        flows = {name: Flow(frame, bounds_of(surveyed.get(name, []))) for name, frame in shaped.items()}
+        batch.offsets = {f"{name}/{OFFSET}": offsets_of(surveyed.get(name, [])) for name in shaped}
         # Of a topic that came there may be invalid records although no valid one is known: their frame stays.
         return {
             name: flow if self._topic_of(name) in arrived else self._light(f"{name}/records", batch.session, flow)
             for name, flow in flows.items()
         }
+
+    def _action(self, node: str, reason: str) -> Action:
+        return action_at(self.topology.node(node), reason, self._contracts)
 
     def _topic_of(self, node: str) -> str:
         return next(source.topic for source in _source_nodes(self.topology) if source.name == node)
@@ -421,13 +468,12 @@ class StreamingApplication:
         return self._state.maxima.get(node, {})
 
     def _write(self, batch: Batch) -> None:
+        over = written_before_crash(self.topology, self._operators, self._root, batch.landed)
         self._rejects.write(batch)
-        # Nobody reads a changelog: they are written first, side by side, since a commit is mostly waiting.
-        changelogs = [op for op in self._operators.values() if isinstance(op, ChangelogSinkOperator)]
-        side_by_side([partial(op.write, batch) for op in changelogs], batch.session)
-        for operator in reversed(self._operators.values()):
-            if not isinstance(operator, ChangelogSinkOperator):
-                operator.write(batch)
+        # Whoever reads a table's state before the batch is below it in the plan, and is written before it.
+        writes = {name: partial(op.write, batch) for name, op in reversed(self._operators.items()) if name not in over}
+        below = {n: {c.name for c in self.topology.children(self._operators[n].node)} & writes.keys() for n in writes}
+        in_turn(writes, below, batch.session)
 
     def _close(
         self, batch: Batch, reports: Mapping[str, NodeReport], arrived: Mapping[str, int], seconds: float
@@ -437,11 +483,13 @@ class StreamingApplication:
         times: dict[str, Times] = {name: dict(times) for name, times in self._state.stream_times.items()}
         times |= {name: report.stream_times for name, report in reports.items() if report.stream_times}
         times |= {name: marks for report in reports.values() for name, marks in report.marks.items()}
+        offsets = {name: newest(batch.times_of(name), seen) for name, seen in batch.offsets.items()}
+        times = {name: scopes for name, scopes in times.items() if name not in offsets}
         totals = totals_after(self._state.totals, reports)
         alarms = {name: report.alarm_us for name, report in reports.items() if report.alarm_us is not None}
         after = LedgerState(
-            batch.epoch, batch.batch_id, times, batch.details["maxima"], self._topics, alarms, self._buffers(),
-            batch.clock_us, totals,
+            batch.epoch, batch.batch_id, times | offsets, batch.details["maxima"], self._topics, alarms,
+            self._buffers(), batch.clock_us, totals,
         )  # fmt: skip
         after = replace(
             after,
@@ -452,6 +500,7 @@ class StreamingApplication:
         clocks = (self._state.clock_us or None, batch.clock_us)
         metrics = metric_values(self.name, self.topology, self._state.totals, totals, clocks, self._metrics_level)
         counts = {f"{name}.{what}": n for name, report in reports.items() for what, n in report.counts.items()}
+        counts |= {f"{name}.put_aside.{why}": n for name, told in reports.items() for why, n in told.rejected.items()}
         row = {
             "application": self.name,
             "epoch": batch.epoch,
@@ -470,7 +519,8 @@ class StreamingApplication:
         faults.point("end:batch")
         self._state = after
         if self._on_batch is not None:
-            self._on_batch(self._told(batch, reports, arrived, seconds, counts, metrics))
+            self._on_batch(batch_report(self.topology, batch, reports, arrived, seconds, counts, metrics))
+        self._guard.look(batch, self._versions(batch), reports)
 
     def _versions(self, batch: Batch) -> dict[str, int]:
         """The version of each table that a batch wrote; of a node with one table, its own."""
@@ -481,30 +531,6 @@ class StreamingApplication:
             if len(tables) == 1 and name in batch.versions
         }
         return {**of_one, **batch.landed}
-
-    def _told(
-        self,
-        batch: Batch,
-        reports: Mapping[str, NodeReport],
-        arrived: Mapping[str, int],
-        seconds: float,
-        counts: dict[str, int],
-        metrics: list[MetricValue],
-    ) -> BatchReport:
-        sinks = [node.name for node in self.topology if isinstance(node, (ChangelogSink, TableSink))]
-        emitted = {name: reports[name].counts["emitted"] for name in sinks if "emitted" in reports[name].counts}
-        late = sum(report.counts.get("late", 0) for report in reports.values())
-        return BatchReport(
-            batch.batch_id,
-            instant(batch.clock_us),
-            dict(arrived),
-            emitted,
-            late,
-            sum(batch.rejected.values()),
-            seconds,
-            counts,
-            tuple(metrics),
-        )
 
     def _check(self) -> None:
         topics = {node.topic for node in _source_nodes(self.topology)}
@@ -530,23 +556,3 @@ def _default_checkpoint(root: TableRef) -> str:
 
 def _source_nodes(topology: Topology) -> list[StreamSource | TableSource | GlobalTableSource]:
     return [node for node in topology if isinstance(node, (StreamSource, TableSource, GlobalTableSource))]
-
-
-def _survey(shaped: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
-    parts = [
-        frame.where(F.col(INVALID).isNull())
-        .groupBy(SCOPE)
-        .agg(F.count("*").alias("n"), F.min(US).alias("oldest"), F.max(US).alias("newest"))
-        .withColumn("node", F.lit(name))
-        for name, frame in shaped.items()
-    ]
-    found: dict[str, list[Row]] = {}
-    if not parts:
-        return found  # A mere tick of the clock.
-    for row in reduce(DataFrame.unionByName, parts).collect():
-        found.setdefault(row["node"], []).append(row)
-    return found
-
-
-def _bounds(rows: list[Row]) -> dict[int, Bounds]:
-    return {row[SCOPE]: Bounds(row["oldest"], row["newest"], row["n"]) for row in rows}

@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import urlparse
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, is_remote
 
 from streams.recovery_rules import CheckpointFacts
 from versioned.errors import CheckpointMismatchError
@@ -37,7 +37,7 @@ def add_sources(checkpoint: str, sources: int) -> int:
     Raises:
         CheckpointMismatchError: the folder is not on a file system that this process can write.
     """
-    folder = _local(checkpoint)
+    folder = local_folder(checkpoint)
     if folder is None:
         raise CheckpointMismatchError(
             f"Sources were added, and the checkpoint {checkpoint} is not on a local file system: append one line "
@@ -55,7 +55,8 @@ def read_checkpoint(spark: SparkSession, checkpoint: str, sources: int = 0) -> C
         checkpoint: The folder; it need not exist.
         sources: How many sources the query had at its last start, the tick included; 0 = not known.
     """
-    folder = _local(checkpoint)
+    # A client of Spark Connect may have other files than the server.
+    folder = None if is_remote() else local_folder(checkpoint)
     files = read_by_spark(spark, checkpoint) if folder is None else _read_local(folder)
     return facts_of(checkpoint, files, sources)
 
@@ -107,7 +108,8 @@ def _text(content: bytes) -> str:
     return content.decode("utf-8", errors="replace")
 
 
-def _local(checkpoint: str) -> Path | None:
+def local_folder(checkpoint: str) -> Path | None:
+    """The folder of a checkpoint on a local file system; None on any other."""
     url = urlparse(checkpoint)
     return Path(url.path) if url.scheme in ("", "file") else None
 

@@ -17,7 +17,7 @@ from streams.spark.flow import FOUND, KEY, PLACE, SCOPE, US, VALUE, Flow, struct
 from streams.spark.operator import Batch, Operator
 from streams.spark.stream_table_join import StreamTableJoinOperator
 from streams.spark.table_state import TableState
-from versioned.commit import Append, Merge, commit, is_missing
+from versioned.commit import Merge, is_missing
 from versioned.durations import duration_us
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
@@ -167,5 +167,5 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
         (target,) = self.tables(batch.root)
         if not self._is_ready and is_missing(batch.session, target):
             empty = self._as_rows(answers.limit(0).withColumn(_REVISION, F.lit(0)))
-            commit(target, lambda: Append(empty))
+            batch.create(target, empty)
         self._is_ready = True

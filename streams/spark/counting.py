@@ -35,14 +35,13 @@ from streams.nodes import (
     ToStream,
     ToTable,
 )
-from streams.reasons import BEFORE_WINDOWS, FUTURE_TS, NULL_KEY, NULL_TS, NULL_VALUE, TOO_LATE
+from streams.reasons import INVALID, TOO_LATE
 from streams.spark.flow import Flow, NodeReport
 from streams.spark.intake import newest
 from streams.spark.metrics import NEWEST, MetricsLevel, lateness
 from streams.spark.operator import Batch, Operator
 from streams.spark.suppress import FinalResultsOperator
 
-_INVALID: Final = frozenset((NULL_TS, FUTURE_TS, NULL_KEY, NULL_VALUE, BEFORE_WINDOWS))
 #: What they accept flows on, record by record.
 _PASSES_ALL: Final = (
     StreamSource,
@@ -161,7 +160,7 @@ def _asides(tallied: Mapping[str, int]) -> dict[str, int]:
 
 def _finish(node: Node, report: NodeReport, number: int | None) -> None:
     counts = report.counts
-    skipped = sum(n for reason, n in report.rejected.items() if reason in _INVALID)
+    skipped = sum(n for reason, n in report.rejected.items() if reason.partition(":")[0] in INVALID)
     late = counts.get("late", 0) + report.rejected.get(TOO_LATE, 0)
     # A record that is late for a stream-stream join is held all the same: accepted, as on the driver.
     dropped = skipped + (0 if isinstance(node, StreamStreamJoin) else late)

@@ -146,7 +146,7 @@ def _operator(topology: Topology, node: Node, parents: list[Operator[Any]]) -> O
         return _SIMPLE[type(node)](node)
     if isinstance(node, (TableFilter, TableMapValues)):
         drops = isinstance(node, TableFilter) and drops_repeated_tombstones(topology, node)
-        return TableViewOperator(node, _state(node, parents[0]), drops)
+        return TableViewOperator(node, getattr(parents[0], "state", None), drops)
     if type(node) in _MADE:
         return _MADE[type(node)](node, parents)
     raise _unavailable(node, type(node).__name__)

@@ -1,13 +1,18 @@
 """Erasing a subject from every table of an application (GDPR), with a receipt.
 
 A row goes if it has a field of each name that the keys have, wherever it stands in the row (a column, a field of a
-struct, or the record of a rejected row), and the values of one of the keys in them. So stores lose all versions of a
-key, buffers what they hold of it, outputs what was told of it. Each table loses its rows in one commit.
+struct, an element of an array or a map), and the values of one of the keys in them. A rejected row goes if its record
+has them. So stores lose all versions of a key, buffers what they hold of it, outputs what was told of it, rejects what
+was put aside. Each table loses its rows in one commit.
+
+Rows are gone at once; their files with the first vacuum from the day on that the receipt names. Delta's log tells the
+least and the greatest value of a column for each file, until its commits are cleaned up. It never does for
+``pii_columns``: name them when the application, or the table, is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date, datetime, timedelta, timezone
 from functools import reduce
@@ -18,19 +23,23 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from streams.spark.application import StreamingApplication
-from versioned.commit import Landed, Merge, commit, is_missing, newest_own
+from streams.spark.rejects import RECORD
+from streams.spark.typed_input import KEPT
+from versioned.commit import Landed, Merge, commit, is_missing, newest_own, saying
 from versioned.durations import duration
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS
+from versioned.statistics import always_hidden
 from versioned.upkeep import least_file_retention
 
 _LOG_RETENTION: Final = "delta.logRetentionDuration"
+_DELETION_VECTORS: Final = "delta.enableDeletionVectors"
 _LEAST_LOG: Final = timedelta(days=30)
-#: The column of the rejects table that holds a record as JSON.
-_RECORD: Final = "record"
+#: Where a field stands: names, and ``[]`` for the elements of an array or a map.
 Path = tuple[str, ...]
+_EACH: Final = "[]"
 
 
 @dataclass(frozen=True)
@@ -38,14 +47,13 @@ class ErasedTable:
     """What was done with one table.
 
     ``rows`` went in the commit ``version`` (None = no such rows, so no commit). ``fields`` are the places that were
-    compared; none = no row of the table can be told to be of the subject. ``unsearched`` are places inside arrays and
-    maps, which are not looked into. A vacuum on the day ``files_gone`` or later removes the last file with the rows;
-    Delta's log may tell values, as the least or greatest of a file, until ``log_gone``.
+    compared; none = no row of the table can be told to be of the subject. A vacuum on the day ``files_gone`` or later
+    removes the last file with the rows. Delta's log may tell values, as the least or the greatest of a file, until
+    ``log_gone``; None = it never did.
     """
 
     table: str
     fields: tuple[str, ...] = ()
-    unsearched: tuple[str, ...] = ()
     rows: int = 0
     version: int | None = None
     files_gone: date | None = None
@@ -60,6 +68,7 @@ class ErasureReceipt:
     at: datetime
     names: tuple[str, ...]
     tables: tuple[ErasedTable, ...]
+    dry_run: bool = False
 
     @property
     def rows(self) -> int:
@@ -71,12 +80,23 @@ class ErasureReceipt:
         """From this day on a vacuum of every table leaves no file with the rows."""
         return max((table.files_gone for table in self.tables if table.files_gone is not None), default=None)
 
+    @property
+    def log_gone(self) -> date | None:
+        """From this day on no log of a table tells a value; None = none ever did."""
+        return max((table.log_gone for table in self.tables if table.log_gone is not None), default=None)
+
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
-        return {**asdict(self), "rows": self.rows, "files_gone": self.files_gone}
+        return {**asdict(self), "rows": self.rows, "files_gone": self.files_gone, "log_gone": self.log_gone}
 
 
-def erase(application: StreamingApplication, keys: DataFrame) -> ErasureReceipt:
+def erase(
+    application: StreamingApplication,
+    keys: DataFrame,
+    *,
+    also: Mapping[str, Iterable[str]] | None = None,
+    dry_run: bool = False,
+) -> ErasureReceipt:
     """Remove a subject's rows from every table of an application. Stop the application first.
 
     What the sources still hold is not touched: a new epoch, which reads them again, would bring it back.
@@ -84,6 +104,8 @@ def erase(application: StreamingApplication, keys: DataFrame) -> ErasureReceipt:
     Args:
         application: Whose tables; it must not be running.
         keys: The keys, one a row; its columns have the names that the fields have in the plan.
+        also: Other names under which fields hold the same, for plans that rename: ``{"item": ["product"]}``.
+        dry_run: Only count the rows that would go.
 
     Raises:
         ConfigurationError: no table has fields of these names; nothing was removed.
@@ -93,47 +115,41 @@ def erase(application: StreamingApplication, keys: DataFrame) -> ErasureReceipt:
     17
     """
     _refuse_unfinished(application)
-    spark, names = application.spark, tuple(keys.columns)
+    spark, names = application.spark, _names(keys, also or {})
     there = [target for target in application.tables() if not is_missing(spark, target)]
     schemas = {target: read_table(spark, target).schema for target in there}
+    rejects = application.table("rejects")
+    if not any(_places(schema, names) for target, schema in schemas.items() if target != rejects):
+        raise ConfigurationError(
+            f"No table of {application.name} has fields {list(keys.columns)}; the tables are "
+            f"{[target.short_name for target in there]}. Nothing was removed. Name the columns as the plan does."
+        )
     wanted = keys.na.drop().distinct().cache()
     at = datetime.now(timezone.utc)
     try:
-        erased = tuple(_erase(spark, target, schema, wanted, at) for target, schema in schemas.items())
+        tables = [_Table(spark, target, schema, names, target == rejects) for target, schema in schemas.items()]
+        told = [table.erase(wanted, at, dry_run) for table in tables]
     finally:
         wanted.unpersist()
-    receipt = ErasureReceipt(application.name, at, names, erased)
-    if not receipt.rows and not any(_typed_places(schema, names) for schema in schemas.values()):
-        raise ConfigurationError(
-            f"No table of {application.name} has fields {list(names)}; the tables are "
-            f"{[target.short_name for target in there]}. Nothing was removed. Name the columns as the plan does."
-        )
-    return receipt
+    return ErasureReceipt(application.name, at, tuple(keys.columns), tuple(told), dry_run)
 
 
-def paths_of(kind: DataType, name: str, above: Path = ()) -> tuple[list[Path], list[Path]]:
-    """Where a field of a name stands in a type: the places that can be compared, and those in arrays and maps.
+def paths_of(kind: DataType, name: str, above: Path = ()) -> Iterator[Path]:
+    """Where a field of a name stands in a type: names, and ``[]`` for the elements of an array or a map.
 
     >>> from pyspark.sql.types import LongType
     >>> inner = StructType().add("a", LongType())
-    >>> paths_of(StructType().add("a", LongType()).add("s", inner).add("l", ArrayType(inner)), "a")
-    ([('a',), ('s', 'a')], [('l', 'a')])
+    >>> list(paths_of(StructType().add("a", LongType()).add("s", inner).add("l", ArrayType(inner)), "a"))
+    [('a',), ('s', 'a'), ('l', '[]', 'a')]
     """
-    found: list[Path] = []
-    hidden: list[Path] = []
-    if isinstance(kind, (ArrayType, MapType)):
-        inner = [kind.elementType] if isinstance(kind, ArrayType) else [kind.keyType, kind.valueType]
-        for each in inner:
-            hidden += [path for paths in paths_of(each, name, above) for path in paths]
+    for inner in _inner(kind):
+        yield from paths_of(inner, name, (*above, _EACH))
     if isinstance(kind, StructType):
         for field in kind.fields:
             here = (*above, field.name)
-            if field.name == name and not isinstance(field.dataType, (StructType, ArrayType, MapType)):
-                found.append(here)
-            below = paths_of(field.dataType, name, here)
-            found += below[0]
-            hidden += below[1]
-    return found, hidden
+            if field.name.lower() == name.lower() and not isinstance(field.dataType, StructType):
+                yield here
+            yield from paths_of(field.dataType, name, here)
 
 
 def gone_on(at: datetime, retention: timedelta) -> date:
@@ -143,6 +159,76 @@ def gone_on(at: datetime, retention: timedelta) -> date:
     datetime.date(2026, 1, 9)
     """
     return (at + retention).date() + timedelta(days=1)
+
+
+class _Table:
+    """One table, from which rows go.
+
+    ``names`` are the names that each column of the keys has in the tables.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        target: TableRef,
+        schema: StructType,
+        names: Mapping[str, tuple[str, ...]],
+        is_rejects: bool,
+    ) -> None:
+        self._spark = spark
+        self._target = target
+        self._schema = schema
+        self._names = names
+        self._is_rejects = is_rejects
+        self._fields = (RECORD,) if self._is_rejects else _places(schema, names)
+
+    def erase(self, keys: DataFrame, at: datetime, dry_run: bool) -> ErasedTable:
+        """Remove the rows of the keys; only count them if ``dry_run``."""
+        told = ErasedTable(self._target.short_name, self._fields)
+        if not self._fields:
+            return told
+        same = reduce(Column.__and__, (self._has(F.col(f"s.{quote(key)}"), self._names[key]) for key in keys.columns))
+        found = read_table(self._spark, self._target).alias("t").join(keys.alias("s"), same, "left_semi")
+        if dry_run:
+            return ErasedTable(told.table, told.fields, found.count())
+        if found.isEmpty():
+            return told
+        said = _said(self._spark, self._target)
+        landed = commit(self._target, lambda: Merge(keys, same, lambda merge: merge.whenMatchedDelete()), None, said)
+        properties = self._spark.sql(f"DESCRIBE DETAIL {self._target.sql}").select("properties").collect()[0][0]
+        if properties.get(_DELETION_VECTORS) == "true":
+            # Rows that a deletion vector hides are in their files still.
+            with saying(self._spark, said):
+                self._spark.sql(f"REORG TABLE {self._target.sql} APPLY (PURGE)")
+        names = {RECORD} if self._is_rejects else {name for called in self._names.values() for name in called}
+        return ErasedTable(
+            told.table,
+            told.fields,
+            self._deleted(landed),
+            landed.version,
+            gone_on(at, least_file_retention(self._spark, self._target)),
+            None if self._is_hidden(names, properties) else gone_on(at, _log_retention(properties)),
+        )
+
+    def _has(self, value: Column, called: tuple[str, ...]) -> Column:
+        if self._is_rejects:
+            return _in_record(F.col(f"t.{quote(RECORD)}"), value, called)
+        found = [
+            holds
+            for name in called
+            for field in self._schema.fields
+            for holds in _holds(F.col(f"t.{quote(field.name)}"), field.name, field.dataType, name, value)
+        ]
+        return reduce(Column.__or__, found)
+
+    def _is_hidden(self, names: set[str], properties: Mapping[str, str]) -> bool:
+        here = {name for name in names if any(True for _ in paths_of(self._schema, name))}
+        return {name.lower() for name in here} <= {name.lower() for name in always_hidden(properties)}
+
+    def _deleted(self, landed: Landed) -> int:
+        told = self._spark.sql(f"DESCRIBE HISTORY {self._target.sql}").where(F.col("version") == landed.version)
+        metrics = told.select("operationMetrics").collect()[0][0]
+        return int(metrics.get("numTargetRowsDeleted", 0))
 
 
 def _refuse_unfinished(application: StreamingApplication) -> None:
@@ -157,57 +243,64 @@ def _refuse_unfinished(application: StreamingApplication) -> None:
         )
 
 
-def _places(schema: StructType, names: tuple[str, ...]) -> dict[str, list[Path]]:
-    """Where each name stands in the rows of a table; empty unless all of them do."""
-    if _RECORD in schema.names and "reason" in schema.names:
-        return {name: [(_RECORD, "key", name), (_RECORD, "value", name)] for name in names}
-    return _typed_places(schema, names)
+def _names(keys: DataFrame, also: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
+    unknown = sorted(set(also) - set(keys.columns))
+    if unknown:
+        raise ConfigurationError(f"also: {unknown} are no columns of the keys, which are {keys.columns}.")
+    return {key: (key, *also.get(key, ())) for key in keys.columns}
 
 
-def _typed_places(schema: StructType, names: tuple[str, ...]) -> dict[str, list[Path]]:
-    found = {name: paths_of(schema, name)[0] for name in names}
-    return found if all(found.values()) else {}
+def _places(schema: StructType, names: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Where the names stand in the rows of a table; nothing unless all of them do."""
+    found = [[path for name in called for path in paths_of(schema, name)] for called in names.values()]
+    return tuple(".".join(path) for paths in found for path in paths) if all(found) else ()
 
 
-def _erase(spark: SparkSession, target: TableRef, schema: StructType, keys: DataFrame, at: datetime) -> ErasedTable:
-    places = _places(schema, tuple(keys.columns))
-    unsearched = tuple(".".join(path) for name in keys.columns for path in paths_of(schema, name)[1])
-    told = ErasedTable(target.short_name, _dotted(places), unsearched)
-    if not places:
-        return told
-    same = reduce(Column.__and__, (_is_one(schema, name, paths) for name, paths in places.items()))
-    rows = read_table(spark, target).alias("t")
-    if rows.join(keys.alias("s"), same, "left_semi").isEmpty():
-        return told
-    landed = commit(
-        target, lambda: Merge(keys, same, lambda merge: merge.whenMatchedDelete()), None, _said(spark, target)
+def _inner(kind: DataType) -> list[DataType]:
+    if isinstance(kind, ArrayType):
+        return [kind.elementType]
+    return [kind.keyType, kind.valueType] if isinstance(kind, MapType) else []
+
+
+def _holds(column: Column, called: str, kind: DataType, name: str, value: Column) -> Iterator[Column]:
+    """The conditions under which a column has the value in a field of that name."""
+    is_it = called.lower() == name.lower()
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            yield from _holds(column.getField(field.name), field.name, field.dataType, name, value)
+    elif isinstance(kind, ArrayType):
+        yield from _any(column, called, kind.elementType, name, value)
+    elif isinstance(kind, MapType):
+        yield from _any(F.map_keys(column), called, kind.keyType, name, value)
+        yield from _any(F.map_values(column), called, kind.valueType, name, value)
+    elif is_it:
+        yield column == value.try_cast(kind)
+
+
+def _any(column: Column, called: str, kind: DataType, name: str, value: Column) -> Iterator[Column]:
+    """As :func:`_holds`, for the elements of an array."""
+
+    def one(number: int) -> Callable[[Column], Column]:
+        return lambda element: list(_holds(element, called, kind, name, value))[number]
+
+    # Their number is that of the places, whatever the element.
+    for number in range(sum(1 for _ in _holds(F.lit(None), called, kind, name, value))):
+        yield F.exists(column, one(number))
+
+
+def _in_record(record: Column, value: Column, called: tuple[str, ...]) -> Column:
+    """Whether a rejected record has the value: in its key or value under one of the names, or anywhere as a text.
+
+    A record that was too large was cut, and so is what is looked for.
+    """
+    text = value.cast("string")
+    found: Iterable[Column] = (
+        F.get_json_object(record, f"$.{side}['{name}']") == text for side in ("key", "value") for name in called
     )
-    properties = spark.sql(f"DESCRIBE DETAIL {target.sql}").select("properties").collect()[0][0]
-    return ErasedTable(
-        target.short_name,
-        _dotted(places),
-        unsearched,
-        _deleted(spark, target, landed),
-        landed.version,
-        gone_on(at, least_file_retention(spark, target)),
-        gone_on(at, _log_retention(properties)),
-    )
-
-
-def _is_one(schema: StructType, name: str, paths: list[Path]) -> Column:
-    value = F.col(f"s.{quote(name)}")
-    return reduce(Column.__or__, (_at(schema, path, value) for path in paths))
-
-
-def _at(schema: StructType, path: Path, value: Column) -> Column:
-    if path[0] == _RECORD and schema[_RECORD].dataType.typeName() == "string" and len(path) > 1:
-        said = F.get_json_object(F.col(f"t.{quote(_RECORD)}"), "$" + "".join(f"['{part}']" for part in path[1:]))
-        return said == value.cast("string")
-    kind: DataType = schema
-    for part in path:
-        assert isinstance(kind, StructType)
-        kind = kind[part].dataType
-    return F.col(".".join(["t", *map(quote, path)])) == value.try_cast(kind)
+    kept = F.to_json(F.array(F.substring(text, 1, KEPT)))
+    quoted = F.substring(kept, F.lit(2), F.length(kept) - 2)
+    within = F.concat(F.lit("\\"), F.substring(quoted, F.lit(1), F.length(quoted) - 1), F.lit('\\"'))
+    return reduce(Column.__or__, found) | F.contains(record, quoted) | F.contains(record, within)
 
 
 def _said(spark: SparkSession, target: TableRef) -> Mapping[str, Any]:
@@ -217,18 +310,8 @@ def _said(spark: SparkSession, target: TableRef) -> Mapping[str, Any]:
     return {**{name: said for name, said in told.items() if name not in (CHECKPOINT, FINGERPRINTS)}, "erased": True}
 
 
-def _deleted(spark: SparkSession, target: TableRef, landed: Landed) -> int:
-    told = spark.sql(f"DESCRIBE HISTORY {target.sql}").where(F.col("version") == landed.version)
-    metrics = told.select("operationMetrics").collect()[0][0]
-    return int(metrics.get("numTargetRowsDeleted", 0))
-
-
 def _log_retention(properties: Mapping[str, str]) -> timedelta:
     try:
         return max(_LEAST_LOG, duration(properties.get(_LOG_RETENTION, "30 days").removeprefix("interval ")))
     except ConfigurationError:
         return _LEAST_LOG  # Months have no fixed length; Delta itself judges them.
-
-
-def _dotted(places: Mapping[str, list[Path]]) -> tuple[str, ...]:
-    return tuple(".".join(path) for paths in places.values() for path in paths)

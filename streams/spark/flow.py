@@ -23,7 +23,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 KEY, VALUE, OLD, LATEST = "_key", "_value", "_old", "_is_latest"
 US, SCOPE, PLACE, REASON = "_us", "_scope", "_place", "_reason"
@@ -142,9 +142,15 @@ def in_one_scope(frame: DataFrame) -> DataFrame:
 
 def has_null_key(frame: DataFrame) -> Column:
     """True for a record without a key: a null struct, or a null in any of its parts."""
-    missing = F.col(KEY).isNull()
-    for name in struct_fields(frame, KEY):
-        missing = missing | F.col(KEY).getField(name).isNull()
+    return null_inside(F.col(KEY), frame.schema[KEY].dataType)
+
+
+def null_inside(value: Column, kind: DataType) -> Column:
+    """Whether a value is null, or a part of it, however deep in structs."""
+    missing = value.isNull()
+    if isinstance(kind, StructType):
+        for part in kind.fields:
+            missing = missing | null_inside(value.getField(part.name), part.dataType)
     return missing
 
 

@@ -40,7 +40,8 @@ from versioned.identifiers import TableRef, quote
 from versioned.put import PutBatch, read_table
 from versioned.put_frames import LATEST as PUT_LATEST
 from versioned.put_frames import floor_to_resolution
-from versioned.spec import CURRENT, VersionedTableSpec
+from versioned.spec import CURRENT, VersionedTableSpec, known_target
+from versioned.sql_types import sql_type
 from versioned.table import VersionedTable
 
 
@@ -68,6 +69,11 @@ class HistoryStore(TableState):
     def target(self, root: TableRef) -> TableRef:
         """The table that it keeps."""
         return root.child(self._table_name)
+
+    def tables(self, root: TableRef) -> list[TableRef]:
+        """The table, and its system history if it keeps one."""
+        target = self.target(root)
+        return [target, known_target(target)] if self._materialized.system_history else [target]
 
     @property
     def spec(self) -> VersionedTableSpec:
@@ -143,7 +149,10 @@ class HistoryStore(TableState):
             # A flow whose times are not known: one small job tells how far back closed history must be read.
             oldest_us = asked.agg(F.min(US)).collect()[0][0] or 0
         keys = struct_fields(asked, KEY)
-        found = lookup_versioned(flat_keys(asked), self.spec, self.puts, not self._is_empty, oldest_us, keys)
+        assert self._batch is not None
+        found = lookup_versioned(
+            flat_keys(asked), self.spec, self.puts, not self._is_empty, oldest_us, keys, self._batch.cut
+        )
         return struct_keys(found, keys)
 
     def report(self, batch: Batch) -> NodeReport:
@@ -161,8 +170,11 @@ class HistoryStore(TableState):
     def write(self, batch: Batch) -> None:
         """Commit the batch's puts."""
         if not self._is_empty and self.puts.counts.accepted:
-            landed = self.puts.write(lambda step: batch.step(self._node, step), batch.details)
-            batch.versions[self._node] = landed.version
+            known = (batch.clock_us, batch.number)
+            landed = self.puts.write(
+                lambda step: batch.step(self._node, step), batch.details, known, is_replay=batch.is_replay
+            )
+            batch.versions[self._node] = batch.landed[self.target(batch.root).short_name] = landed.version
 
     def release(self) -> None:
         """Give the cached batch back."""
@@ -209,7 +221,7 @@ class HistoryStore(TableState):
 def _create(batch: Batch, target: TableRef, records: DataFrame, materialized: Materialized) -> None:
     keys = struct_fields(records, KEY)
     flat = records.select(f"{KEY}.*", f"{VALUE}.*").drop("_present")
-    columns = ", ".join(f"{quote(field.name)} {field.dataType.simpleString()}" for field in flat.schema.fields)
+    columns = ", ".join(f"{quote(field.name)} {sql_type(field.dataType)}" for field in flat.schema.fields)
     assert materialized.history_retention is not None
     VersionedTable.create(
         batch.session,
@@ -220,4 +232,6 @@ def _create(batch: Batch, target: TableRef, records: DataFrame, materialized: Ma
         grace=materialized.grace,
         time_scope=materialized.time_scope,
         time_resolution=materialized.time_resolution,
+        system_history=materialized.system_history,
+        pii_columns=batch.pii_columns,
     )

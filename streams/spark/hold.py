@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, lookup_times, struct_fields
 from streams.spark.operator import Batch
-from versioned.commit import Append, ReplaceWhere, commit, is_missing
+from versioned.commit import ReplaceWhere, is_missing
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
 
@@ -135,5 +135,5 @@ class Hold:
         target = self.target(batch.root)
         if not self._is_ready and is_missing(batch.session, target):
             empty = self._as_rows(frame.limit(0).withColumn(_BATCH, F.lit(0).cast("long")))
-            commit(target, lambda: Append(empty))
+            batch.create(target, empty)
         self._is_ready = True

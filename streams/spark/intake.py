@@ -5,42 +5,74 @@ A record's place among all records of its scope is an array of longs that sorts 
 * ``order="arrival"``: (running maximum of ts in its source and scope, tables before streams, declared position,
   row number in the source and scope); the running maxima are carried across batches.
 * ``order="sequence"``: (the given sequence, tables before streams, declared position, stable hash).
+
+What a row may be is its source's contract (``contract.py``); what can be told of the columns alone is checked at the
+start (``input_checks.py``), so here only single rows are wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from functools import reduce
+from typing import Final, Literal
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import DateType, MapType, StringType, StructType, TimestampType
+from pyspark.sql.types import DataType, DateType, IntegralType, StringType, StructType, TimestampType
 
+from streams import reasons
 from streams.nodes import GlobalTableSource, StreamSource, TableSource
-from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, lookup_times
+from streams.spark.arrival import is_hashable
+from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Bounds, lookup_times, null_inside
 from streams.spark.ledger import Times
-from streams.spark.sources import SparkSource
-from versioned.errors import SchemaError
+from streams.spark.operator import RAW
+from streams.spark.source_checks import rejection
+from streams.spark.sources import MALFORMED, SparkSource
+from streams.spark.typed_input import cast_row_by_row, cut_row, event_time, in_range, size_of, total
+from versioned.identifiers import quote
 
 Order = Literal["arrival", "sequence"]
 SourceNode = StreamSource | TableSource | GlobalTableSource
-INVALID = "_invalid"
+#: Why a record is invalid; null = it is valid.
+INVALID: Final = "_invalid"
+#: The sequence of a record whose source says that none comes twice; else null.
+OFFSET: Final = "_offset"
+_TIE, _SEQUENCE = "_tie", "_sequence"
 
 
 @dataclass(frozen=True)
 class IntakeRule:
-    """How one source node reads its topic."""
+    """How one source node reads its topic. ``types`` are the declared columns, if the contract has any."""
 
     node: SourceNode
     source: SparkSource
     position: int
     order: Order
     max_future_us: int
+    types: StructType | None = None
+
+    @property
+    def reads(self) -> dict[str, str | None]:
+        """The columns that the node and its source name, by what they are for; keys and values are not among them."""
+        return {
+            "timestamp": self.node.timestamp,
+            "deleted": self.node.deleted,
+            "partition_by": self.source.scope_column,
+            "sequence_by": self.source.order_column,
+        }
+
+    def values(self, columns: list[str]) -> tuple[str, ...]:
+        """The value columns: those of the node, else all that are declared, else all that there are."""
+        aside = {name.lower() for name in (MALFORMED, *self.node.key, *filter(None, self.reads.values()))}
+        offered = columns if self.types is None else self.types.names
+        return self.node.value or tuple(name for name in offered if name.lower() not in aside)
 
 
-def shape(raw: DataFrame, rule: IntakeRule, clock_us: int, maxima: Mapping[int, int]) -> DataFrame:
-    """Raw rows as records: ``_key _value _us _scope _place`` and ``_invalid`` (a reason, null = valid).
+def shape(
+    raw: DataFrame, rule: IntakeRule, clock_us: int, maxima: Mapping[int, int], offsets: Mapping[int, int]
+) -> DataFrame:
+    """Raw rows as records: ``_key _value _us _scope _place``, ``_invalid`` (a reason, null = valid), ``_raw _offset``.
 
     Args:
         raw: The topic's rows, with the columns that the node names.
@@ -48,38 +80,90 @@ def shape(raw: DataFrame, rule: IntakeRule, clock_us: int, maxima: Mapping[int, 
         clock_us: The batch clock: a record further ahead than the allowed skew is invalid, so that one bad clock
             cannot close every window.
         maxima: Running maximum of ts per scope before the batch.
-
-    Raises:
-        SchemaError: a column that the node names is not there.
+        offsets: Greatest sequence per scope before the batch, of a source in which none comes twice.
     """
-    node, source = rule.node, rule.source
-    _check_columns(raw, rule)
-    scope = F.coalesce(F.col(source.scope_column).cast("int"), F.lit(0)) if source.scope_column else F.lit(0)
+    node, source, contract = rule.node, rule.source, rule.source.contract
+    raw = _as_named(raw, rule)
+    columns = _Columns(raw.schema, rule)
+    values = rule.values(raw.columns)
+    us = event_time(columns.value(node.timestamp), columns.kind(node.timestamp), contract.ts_unit)
+    size = total(size_of(F.col(quote(field.name)), field.dataType) for field in raw.schema.fields)
+    large = F.lit(False) if contract.max_bytes is None or size is None else size > contract.max_bytes
+    broken = F.coalesce(_broken(columns, rule, values, us, large), rejection(raw, source.checks))
     records = raw.select(
-        F.struct(*node.key).alias(KEY),
-        _value(raw, rule).alias(VALUE),
-        F.unix_micros(F.col(node.timestamp).cast("timestamp")).alias(US),
-        scope.alias(SCOPE),
-        _as_long(raw, source.order_column).alias("_sequence"),
-        stable_hash(raw).alias("_tie"),
+        F.struct(*(F.when(~large, columns.value(name)).alias(name) for name in node.key)).alias(KEY),
+        F.when(~large, _value(columns, values, node.deleted)).alias(VALUE),
+        F.when(in_range(us), us).alias(US),
+        _scope(columns, source.scope_column).alias(SCOPE),
+        _as_long(columns, source.order_column).alias(_SEQUENCE),
+        stable_hash(raw).alias(_TIE),
+        broken.alias(INVALID),
+        # Within the condition, so that only rows which need it are made into text.
+        F.when(broken.isNotNull(), cut_row(raw.schema, node.key)).alias(RAW),
     )
     judged = records.withColumn(INVALID, _invalid(records, rule, clock_us))
-    return _placed(judged, rule, maxima).drop("_sequence", "_tie")
+    if contract.unique:
+        judged = judged.withColumn(INVALID, _duplicate(offsets))
+    offset = F.col(_SEQUENCE) if contract.unique else F.lit(None).cast("long")
+    return _placed(judged.withColumn(OFFSET, offset), rule, maxima).drop(_SEQUENCE, _TIE)
 
 
 def stable_hash(frame: DataFrame) -> Column:
     """A hash of the whole row that no engine setting changes; ties of order are broken by it, never by chance."""
-    if any(isinstance(field.dataType, MapType) for field in frame.schema.fields):
-        return F.xxhash64(F.to_json(F.struct("*")))
-    return F.xxhash64(*frame.columns)
+    hashed = (
+        F.col(quote(f.name)) if is_hashable(f.dataType) else F.to_json(quote(f.name)) for f in frame.schema.fields
+    )
+    return F.xxhash64(*hashed)
+
+
+class _Columns:
+    """The columns of a raw row under their declared types."""
+
+    def __init__(self, schema: StructType, rule: IntakeRule) -> None:
+        self._schema = schema
+        self._rule = rule
+        self.names = schema.names
+
+    def kind(self, name: str) -> DataType:
+        """The type that a column is given."""
+        return kind_of(self._schema, self._rule, name)
+
+    def value(self, name: str) -> Column:
+        """A column under its type; null where it does not fit."""
+        return cast_row_by_row(F.col(quote(name)), self._schema[name].dataType, self.kind(name))
+
+    def misfits(self, name: str) -> Column | None:
+        """Whether a row has a value that does not fit; None if all do."""
+        if self._schema[name].dataType.simpleString() == self.kind(name).simpleString():
+            return None
+        return F.col(quote(name)).isNotNull() & self.value(name).isNull()
+
+
+def kind_of(schema: StructType, rule: IntakeRule, name: str) -> DataType:
+    """The type that a column of the source is given: the declared one, or its own. Event times are never text."""
+    have = schema[name].dataType
+    declared = {} if rule.types is None else {field.name.lower(): field.dataType for field in rule.types.fields}
+    want = declared.get(name.lower(), have)
+    if name == rule.node.timestamp:
+        if isinstance(have, IntegralType) and isinstance(want, TimestampType):
+            return have  # A number whose unit is known.
+        return TimestampType() if isinstance(want, StringType) else want
+    return want
+
+
+def _as_named(raw: DataFrame, rule: IntakeRule) -> DataFrame:
+    """The columns under the names that the plan and the contract have for them, whatever their case."""
+    wanted = [*rule.node.key, *(rule.node.value or ()), *filter(None, rule.reads.values())]
+    called = {name.lower(): name for name in [*(() if rule.types is None else rule.types.names), *wanted]}
+    return raw.select(*(F.col(quote(name)).alias(called.get(name.lower(), name)) for name in raw.columns))
 
 
 def _placed(records: DataFrame, rule: IntakeRule, maxima: Mapping[int, int]) -> DataFrame:
     kind = 1 if isinstance(rule.node, StreamSource) else 0
     if rule.order == "sequence":
-        place = F.array(F.col("_sequence"), F.lit(kind), F.lit(rule.position), F.col("_tie"))
+        place = F.array(F.col(_SEQUENCE), F.lit(kind), F.lit(rule.position), F.col(_TIE))
         return records.withColumn(PLACE, place.cast("array<bigint>"))
-    ordered = Window.partitionBy(SCOPE).orderBy(F.coalesce("_sequence", US), "_tie")
+    ordered = Window.partitionBy(SCOPE).orderBy(F.coalesce(_SEQUENCE, US), _TIE)
     valid_us = F.when(F.col(INVALID).isNull(), F.col(US))
     running = F.max(valid_us).over(ordered.rowsBetween(Window.unboundedPreceding, 0))
     carried = lookup_times(maxima)
@@ -88,48 +172,84 @@ def _placed(records: DataFrame, rule: IntakeRule, maxima: Mapping[int, int]) -> 
     return records.withColumn(PLACE, place.cast("array<bigint>"))
 
 
-def _value(raw: DataFrame, rule: IntakeRule) -> Column:
-    node, source = rule.node, rule.source
-    deleted = node.deleted
-    aside = {*node.key, node.timestamp, source.scope_column, source.order_column, deleted}
-    names = node.value or tuple(name for name in raw.columns if name not in aside)
-    value = F.struct(*names) if names else F.struct(F.lit(True).alias("_present"))
-    return value if deleted is None else F.when(~F.coalesce(F.col(deleted), F.lit(False)), value)
+def _value(columns: _Columns, names: tuple[str, ...], deleted: str | None) -> Column:
+    present = F.struct(F.lit(True).alias("_present"))
+    value = F.struct(*(columns.value(name).alias(name) for name in names)) if names else present
+    return value if deleted is None else F.when(~F.coalesce(columns.value(deleted), F.lit(False)), value)
+
+
+def _scope(columns: _Columns, name: str | None) -> Column:
+    return F.lit(0) if name is None else F.coalesce(columns.value(name).try_cast("int"), F.lit(0))
+
+
+def _broken(columns: _Columns, rule: IntakeRule, values: tuple[str, ...], us: Column, large: Column) -> Column:
+    """What is wrong with a raw row as such."""
+    used = dict.fromkeys((*rule.node.key, *values, *filter(None, rule.reads.values())))
+    misfits = [misfit for name in used if (misfit := columns.misfits(name)) is not None]
+    if MALFORMED in columns.names:
+        misfits.append(F.col(MALFORMED).isNotNull())
+    bad_type = reduce(Column.__or__, misfits, F.lit(False))
+    has_time = columns.value(rule.node.timestamp).isNotNull()
+    reason = F.when(large, reasons.TOO_LARGE).when(bad_type, reasons.BAD_TYPE)
+    return reason.when(has_time & ~F.coalesce(in_range(us), F.lit(False)), reasons.TS_RANGE)
 
 
 def _invalid(records: DataFrame, rule: IntakeRule, clock_us: int) -> Column:
     too_far = F.col(US) > F.lit(clock_us + rule.max_future_us)
-    reason = F.when(F.col(US).isNull(), "NULL_TS").when(too_far, "FUTURE_TS")
+    reason = F.when(F.col(INVALID).isNotNull(), F.col(INVALID))
+    reason = reason.when(F.col(US).isNull(), reasons.NULL_TS).when(too_far, reasons.FUTURE_TS)
     if isinstance(rule.node, StreamSource):
         return reason
-    for name in rule.node.key:
-        reason = reason.when(F.col(KEY).getField(name).isNull(), "NULL_KEY")
-    return reason
+    return reason.when(null_inside(F.col(KEY), records.schema[KEY].dataType), reasons.NULL_KEY)
 
 
-def _as_long(raw: DataFrame, name: str | None) -> Column:
+def _duplicate(offsets: Mapping[int, int]) -> Column:
+    same = Window.partitionBy(SCOPE, _SEQUENCE).orderBy(_TIE)
+    came_before = F.coalesce(F.col(_SEQUENCE) <= lookup_times(offsets), F.lit(False))
+    again = F.col(_SEQUENCE).isNotNull() & (came_before | (F.row_number().over(same) > 1))
+    return F.when(again, reasons.DUPLICATE).otherwise(F.col(INVALID))
+
+
+def _as_long(columns: _Columns, name: str | None) -> Column:
     if name is None:
         return F.lit(None).cast("long")
-    kind = raw.schema[name].dataType
-    if isinstance(kind, (TimestampType, DateType)):
-        return F.unix_micros(F.col(name).cast("timestamp"))
-    if isinstance(kind, (StringType, StructType)):
-        raise SchemaError(f'sequence_by "{name}" is {kind.simpleString()}; give a whole number, a date or a timestamp.')
-    return F.col(name).cast("long")
-
-
-def _check_columns(raw: DataFrame, rule: IntakeRule) -> None:
-    node, source = rule.node, rule.source
-    wanted = [*node.key, node.timestamp, *(node.value or ()), *filter(None, (source.scope_column, source.order_column))]
-    missing = [name for name in wanted if name not in raw.columns]
-    if missing:
-        raise SchemaError(
-            f'Topic "{node.topic}" lacks the columns {missing} of node "{node.name}"; it has {raw.columns}.'
-        )
-    if rule.order == "sequence" and source.order_column is None:
-        raise SchemaError(f'order="sequence" needs sequence_by on every source; "{node.topic}" has none.')
+    if isinstance(columns.kind(name), (TimestampType, DateType)):
+        return F.unix_micros(columns.value(name).cast("timestamp"))
+    return columns.value(name).try_cast("long")
 
 
 def newest(times: Mapping[int, int], more: Mapping[int, int]) -> Times:
     """Per scope the larger of two instants."""
     return {scope: max(times.get(scope, us), more.get(scope, us)) for scope, us in {**times, **more}.items()}
+
+
+def survey_of(shaped: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
+    """Per source node and scope: its number of valid records, their oldest and newest time, the greatest sequence."""
+    is_valid = F.col(INVALID).isNull()
+    parts = [
+        frame.groupBy(SCOPE)
+        .agg(
+            F.count_if(is_valid).alias("n"),
+            F.min(F.when(is_valid, F.col(US))).alias("oldest"),
+            F.max(F.when(is_valid, F.col(US))).alias("newest"),
+            F.max(OFFSET).alias("offset"),
+        )
+        .withColumn("node", F.lit(name))
+        for name, frame in shaped.items()
+    ]
+    found: dict[str, list[Row]] = {}
+    if not parts:
+        return found  # A mere tick of the clock.
+    for row in reduce(DataFrame.unionByName, parts).collect():
+        found.setdefault(row["node"], []).append(row)
+    return found
+
+
+def bounds_of(rows: list[Row]) -> dict[int, Bounds]:
+    """What is known of the valid records of a source node, by scope."""
+    return {row[SCOPE]: Bounds(row["oldest"], row["newest"], row["n"]) for row in rows if row["n"]}
+
+
+def offsets_of(rows: list[Row]) -> dict[int, int]:
+    """The greatest sequence per scope, of invalid records too, where the source says that none comes twice."""
+    return {row[SCOPE]: row["offset"] for row in rows if row["offset"] is not None}

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from versioned.commit import Append, Step, commit, is_missing
+from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, text_literal
 from versioned.put import read_table
 
@@ -132,22 +133,38 @@ class Ledger:
             return LedgerState()
         return LedgerState.from_json(newest[0]["epoch"], newest[0]["batch_id"], newest[0]["state"])
 
+    def rows(self) -> DataFrame:
+        """The rows of this application, one per batch.
+
+        Raises:
+            ConfigurationError: there is no ledger yet.
+        """
+        if is_missing(self._spark, self.target):
+            raise ConfigurationError(f'"{self.application}" has no ledger at {self.target} yet. Run it first.')
+        return read_table(self._spark, self.target).where(F.col("application") == self.application)
+
     def append(
         self, session: SparkSession, row: Mapping[str, Any], step: Step, details: Mapping[str, Any] | None = None
     ) -> None:
         """Write the batch's row: the batch is done once it is there."""
         commit(self.target, lambda: Append(ledger_frame(session, row)), step, details)
 
-    def append_epoch(self, session: SparkSession, state: LedgerState) -> None:
-        """Write the row with which an epoch begins: no batch yet, all state of the one before."""
+    def append_epoch(self, session: SparkSession, state: LedgerState, counts: Mapping[str, int] | None = None) -> None:
+        """Write the row with which an epoch begins: no batch of its own yet, all state of the one before.
+
+        Args:
+            session: The session.
+            state: Its batch id is -1 for an epoch with a new checkpoint, else of the batch behind which it goes on.
+            counts: What was done to the tables outside of batches.
+        """
         row: dict[str, Any] = dict.fromkeys(_COLUMNS) | {
             "application": self.application,
             "epoch": state.epoch,
-            "batch_id": -1,
+            "batch_id": state.batch_id,
         }
-        row |= {"clock_us": state.clock_us or None, "stream_times": {}, "counts": {}, "versions": {}, "metrics": []}
-        row |= {"seconds": 0.0, "input": 0, "state": state.to_json()}
-        self.append(session, row, Step(self.application, "ledger", "row", state.epoch, -1))
+        row |= {"clock_us": state.clock_us or None, "stream_times": {}, "versions": {}, "metrics": []}
+        row |= {"seconds": 0.0, "input": 0, "counts": dict(counts or {}), "state": state.to_json()}
+        self.append(session, row, Step(self.application, "ledger", "row", state.epoch, state.batch_id))
 
 
 def kept_topics(properties: Mapping[str, str], application: str) -> tuple[str, ...]:

@@ -1,32 +1,46 @@
 """Looking a stream record up in a versioned table *as the table was at the record's place*, within one batch.
 
 A record sees the table's state before the batch and, of the batch itself, exactly the puts before its own place,
-never those after it. The stored part is one equi-join with a range condition; the batch's part is a join of the few
-keys that both sides touch.
+never those after it.
+
+All that concerns a key is put on one line by event time: the stored versions, the batch's puts and the records that
+ask. One sort of that line answers nearly every record: its version is the last one before it, however many versions
+and records a key has. Only a record whose last version on the line came *after* it is looked up put by put.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from streams.reasons import EXPIRED, NO_MATCH, TOMBSTONE
-from streams.spark.flow import FOUND, PLACE, SCOPE, US, VALUE, lookup_times
+from streams.spark.flow import FOUND, PLACE, REASON, SCOPE, US, VALUE, lookup_times
 from versioned.identifiers import quote
 from versioned.put import PutBatch
 from versioned.spec import VersionedTableSpec
 
-_AT: Final = "_at_us"
 _LONGEST: Final = 2**62
-_HELPERS: Final = (
-    _AT, "_version", "_later", "_stored_found", "_observed_us", "_current_us", "_batch_newest_us"
-)  # fmt: skip
+#: A point of the line: its instant, what it is, and its place in the batch.
+_AT, _KIND, _AT_PLACE = "_at_us", "_kind", "_at_place"
+#: At one instant, versions come before the records that ask for them.
+_IS_STORED, _IS_PUT, _IS_ASK = 0, 1, 2
+_ASK, _STORED, _PUT = "_ask", "_stored", "_put"
+_VERSION, _LATER, _CURRENT_US, _OBSERVED_US = "_version", "_later", "_current_us", "_observed_us"
+_LATER_PLACE, _NEWEST_US, _BEST = "_later_place", "_newest_us", "_best"
+_HELPERS: Final = (_STORED, _PUT, _VERSION, _LATER, _CURRENT_US, _OBSERVED_US, _LATER_PLACE, _NEWEST_US)
 
 
 def lookup_versioned(
-    stream: DataFrame, spec: VersionedTableSpec, puts: PutBatch, has_puts: bool, oldest_us: int, keys: list[str]
+    stream: DataFrame,
+    spec: VersionedTableSpec,
+    puts: PutBatch,
+    has_puts: bool,
+    oldest_us: int,
+    keys: list[str],
+    cut: Callable[[DataFrame], DataFrame],
 ) -> DataFrame:
     """Each stream record with the version valid at its ``_us``, known at its place (R138-R142).
 
@@ -37,67 +51,108 @@ def lookup_versioned(
         has_puts: Whether the batch has any.
         oldest_us: The oldest ``_us`` of the stream's records; prunes the closed history that is read.
         keys: The stream's key columns.
+        cut: Computes a frame once (:meth:`Batch.cut <streams.spark.operator.Batch.cut>`).
 
     Returns:
         The stream's columns with ``_found`` (value struct or null) and ``_reason`` (null where found).
     """
-    found = _stored(stream.withColumn(_AT, F.col(US)), spec, puts, oldest_us, keys)
+    hides = _horizon_may_hide(spec, puts, has_puts, oldest_us)
+    found = _last_before(_line(stream, spec, puts, has_puts, oldest_us, keys), len(keys), has_puts, hides, spec)
     if has_puts:
-        found = _with_batch(found, spec, puts, keys)
-    version = F.col("_version")
+        found = _only_puts_before(cut(found), spec, puts, keys)
+    found = _with_version(found, has_puts)
+    version = F.col(_VERSION)
     reason = F.when(version.isNull(), NO_MATCH).when(version.getField("value").isNull(), TOMBSTONE)
-    if _horizon_may_hide(spec, puts, has_puts, oldest_us):
-        found = _with_stream_time(found, spec, puts, has_puts, keys)
-        hidden = (F.col(_AT) < F.col("_observed_us") - _retention(spec)) & F.col("_later")
+    if hides:
+        found = _with_stream_time(found, spec, puts, has_puts)
+        hidden = (F.col(US) < F.col(_OBSERVED_US) - _retention(spec)) & F.col(_LATER)
         reason = F.when(hidden, EXPIRED).otherwise(reason)
-    value = F.when(F.col("_reason").isNull(), version.getField("value"))
-    return found.withColumn("_reason", reason).withColumn(FOUND, value).drop(*_HELPERS)
+    value = F.when(F.col(REASON).isNull(), version.getField("value"))
+    return found.withColumn(REASON, reason).withColumn(FOUND, value).drop(*_HELPERS)
 
 
-def _stored(asked: DataFrame, spec: VersionedTableSpec, puts: PutBatch, oldest_us: int, keys: list[str]) -> DataFrame:
-    versions = puts.current().unionByName(puts.closed(oldest_us))
-    table = versions.select(
-        *_renamed(list(spec.keys), keys),
-        F.col(US).alias("_from_us"),
-        "_to_us",
-        F.struct(F.col(US).alias("us"), F.col(VALUE).alias("value")).alias("_version"),
+def _line(
+    stream: DataFrame, spec: VersionedTableSpec, puts: PutBatch, has_puts: bool, oldest_us: int, keys: list[str]
+) -> DataFrame:
+    """Stored versions, puts and asking records as points in time of their keys."""
+    stored = puts.current().unionByName(puts.closed(oldest_us))
+    us, value = F.col(US).alias("us"), F.col(VALUE).alias("value")
+    no_place = F.lit(None).cast("array<bigint>")
+    version = F.struct(us, value, F.col("_to_us").alias("to_us")).alias(_STORED)
+    line = _points(stream, keys, _IS_ASK, F.col(PLACE), F.struct("*").alias(_ASK)).unionByName(
+        _points(stored, spec.keys, _IS_STORED, no_place, version), allowMissingColumns=True
     )
-    ahead = F.col("_to_us").isNull() | (F.col(_AT) < F.col("_to_us"))
-    valid = (F.col("_from_us") <= F.col(_AT)) & ahead
-    same = F.lit(True)
-    for name in keys:
-        same = same & (F.col(f"a.{quote(name)}") == F.col(f"t.{quote(name)}"))
-    joined = asked.alias("a").join(table.alias("t"), same & valid, "left")
-    columns = [F.col(f"a.{quote(name)}") for name in asked.columns]
-    # A closed version is not the latest of its key.
-    closed = F.col("_to_us").isNotNull().alias("_later")
-    return joined.select(*columns, "_version", closed, F.col("_from_us").isNotNull().alias("_stored_found"))
+    if not has_puts:
+        return line
+    put = F.struct(us, value, F.col(PLACE).alias("place")).alias(_PUT)
+    new = _points(_accepted(puts), spec.keys, _IS_PUT, F.col(PLACE), put)
+    return line.unionByName(new, allowMissingColumns=True)
 
 
-def _with_batch(found: DataFrame, spec: VersionedTableSpec, puts: PutBatch, keys: list[str]) -> DataFrame:
-    new = puts.judged.where(~F.col("_refused")).select(
-        *_renamed(list(spec.keys), keys),
-        F.col(US).alias("_new_us"),
-        F.col(PLACE).alias("_new_place"),
-        F.col(VALUE).alias("_new_value"),
+def _points(frame: DataFrame, keys: list[str] | tuple[str, ...], kind: int, place: Column, what: Column) -> DataFrame:
+    # The stream may call its key differently, or give it a narrower type, and keeps both.
+    named = [F.col(quote(name)).alias(f"_k{number}") for number, name in enumerate(keys)]
+    return frame.select(*named, F.col(US).alias(_AT), F.lit(kind).alias(_KIND), place.alias(_AT_PLACE), what)
+
+
+def _last_before(line: DataFrame, width: int, has_puts: bool, hides: bool, spec: VersionedTableSpec) -> DataFrame:
+    """The asking records with the last stored version and the last put at or before their instant."""
+    of_key = Window.partitionBy(*(f"_k{number}" for number in range(width)))
+    before = (Window.unboundedPreceding, 0)
+    by_time = of_key.orderBy(_AT, _KIND, _AT_PLACE).rowsBetween(*before)
+    told = {_STORED: F.last(_STORED, ignorenulls=True).over(by_time)}
+    if has_puts:
+        told[_PUT] = F.last(_PUT, ignorenulls=True).over(by_time)
+    if hides:
+        current = F.when(F.col(_STORED).getField("to_us").isNull(), F.col(_STORED).getField("us"))
+        told[_CURRENT_US] = F.max(current).over(of_key)
+    if hides and has_puts:
+        # Whether the batch put a later version, and how late the key's newest is, as known at the record's place.
+        from_the_end = of_key.orderBy(F.desc(_AT), F.desc(_KIND)).rowsBetween(*before)
+        told[_LATER_PLACE] = F.min(F.col(_PUT).getField("place")).over(from_the_end)
+        if spec.time_scope == "key":
+            by_place = of_key.orderBy(_AT_PLACE, F.desc(_KIND)).rowsBetween(*before)
+            told[_NEWEST_US] = F.max(F.col(_PUT).getField("us")).over(by_place)
+    asked = line.withColumns(told).where(F.col(_KIND) == _IS_ASK)
+    return asked.select(f"{_ASK}.*", *told)
+
+
+def _only_puts_before(found: DataFrame, spec: VersionedTableSpec, puts: PutBatch, keys: list[str]) -> DataFrame:
+    """Where the last put at or before the instant came after the record: the last one that came before it."""
+    came_after = F.coalesce(F.col(_PUT).getField("place") >= F.col(PLACE), F.lit(False))
+    put = F.struct(F.col(_PUT).getField("us").alias("us"), F.col(_PUT).getField("value").alias("value"))
+    known = found.where(~came_after).withColumn(_PUT, F.when(F.col(_PUT).isNotNull(), put))
+    # Others have few such records, so that few are joined with all puts of their key.
+    unknown = found.where(came_after).drop(_PUT)
+    new = _accepted(puts).select(
+        *(F.col(quote(name)).alias(to) for name, to in zip(spec.keys, keys, strict=True)),
+        F.struct(F.col(US).alias("us"), F.col(VALUE).alias("value")).alias(_BEST),
+        F.col(PLACE).alias(_AT_PLACE),
     )
-    asked = found.select(*keys, SCOPE, PLACE, _AT)
-    pairs = asked.join(new, keys).where(F.col("_new_place") < F.col(PLACE))
-    in_time = F.col("_new_us") <= F.col(_AT)
-    version = F.when(in_time, F.struct(F.col("_new_us").alias("us"), F.col("_new_value").alias("value")))
-    best = pairs.groupBy(SCOPE, PLACE).agg(
-        F.max_by(version, F.when(in_time, F.struct("_new_us", "_new_place"))).alias("_batch_version"),
-        F.bool_or(~in_time).alias("_batch_later"),
-        F.max("_new_us").alias("_batch_newest_us"),
-    )
-    newer = F.col("_batch_version").getField("us") >= F.col("_version").getField("us")
-    use_batch = F.col("_batch_version").isNotNull() & (F.col("_version").isNull() | newer)
-    return (
-        found.join(best, [SCOPE, PLACE], "left")
-        .withColumn("_version", F.when(use_batch, F.col("_batch_version")).otherwise(F.col("_version")))
-        .withColumn("_later", F.col("_later") | F.coalesce("_batch_later", F.lit(False)))
-        .drop("_batch_version", "_batch_later")
-    )
+    in_time = (F.col(_AT_PLACE) < F.col(PLACE)) & (F.col(_BEST).getField("us") <= F.col(US))
+    pairs = unknown.select(*keys, SCOPE, PLACE, US).join(new, keys).where(in_time)
+    newest = F.max_by(_BEST, F.struct(F.col(_BEST).getField("us"), F.col(_AT_PLACE)))
+    best = pairs.groupBy(SCOPE, PLACE).agg(newest.alias(_PUT))
+    return known.unionByName(unknown.join(best, [SCOPE, PLACE], "left"))
+
+
+def _with_version(found: DataFrame, has_puts: bool) -> DataFrame:
+    """Add the version that counts, and whether its key has a later one."""
+    stored, until = F.col(_STORED), F.col(_STORED).getField("to_us")
+    is_valid = stored.isNotNull() & (until.isNull() | (F.col(US) < until))
+    version = F.when(is_valid, F.struct(stored.getField("us").alias("us"), stored.getField("value").alias("value")))
+    found = found.withColumns({_VERSION: version, _LATER: is_valid & until.isNotNull()})
+    if _CURRENT_US in found.columns:
+        # Nothing valid then, but something now: that is later.
+        found = found.withColumn(_LATER, F.col(_LATER) | (F.col(_VERSION).isNull() & F.col(_CURRENT_US).isNotNull()))
+    if not has_puts:
+        return found
+    put = F.col(_PUT)
+    is_newer = put.isNotNull() & (F.col(_VERSION).isNull() | (put.getField("us") >= F.col(_VERSION).getField("us")))
+    found = found.withColumn(_VERSION, F.when(is_newer, put).otherwise(F.col(_VERSION)))
+    if _LATER_PLACE not in found.columns:
+        return found
+    return found.withColumn(_LATER, F.col(_LATER) | F.coalesce(F.col(_LATER_PLACE) < F.col(PLACE), F.lit(False)))
 
 
 def _horizon_may_hide(spec: VersionedTableSpec, puts: PutBatch, has_puts: bool, oldest_us: int) -> bool:
@@ -107,30 +162,24 @@ def _horizon_may_hide(spec: VersionedTableSpec, puts: PutBatch, has_puts: bool, 
     return any(oldest_us < us - spec.history_retention_us for us in times.values())
 
 
-def _with_stream_time(
-    found: DataFrame, spec: VersionedTableSpec, puts: PutBatch, has_puts: bool, keys: list[str]
-) -> DataFrame:
-    """Add the table's stream time at each record's place, and whether the key has any later version."""
-    current = puts.current().select(*_renamed(list(spec.keys), keys), F.col(US).alias("_current_us"))
-    known = found.join(current, keys, "left").withColumn(
-        "_later", F.col("_later") | (~F.col("_stored_found") & F.col("_current_us").isNotNull())
-    )
+def _with_stream_time(found: DataFrame, spec: VersionedTableSpec, puts: PutBatch, has_puts: bool) -> DataFrame:
+    """Add the table's stream time at each record's place."""
     if spec.time_scope == "key":
-        newest = F.greatest("_current_us", "_batch_newest_us") if has_puts else F.col("_current_us")
-        return known.withColumn("_observed_us", newest)
+        newest = F.greatest(_CURRENT_US, _NEWEST_US) if has_puts else F.col(_CURRENT_US)
+        return found.withColumn(_OBSERVED_US, newest)
     before = lookup_times(puts.observed)
     if not has_puts:
-        return known.withColumn("_observed_us", before)
-    moved = puts.judged.where(~F.col("_refused")).select(SCOPE, PLACE, F.col(US).alias("_put_us"))
-    both = known.withColumn("_asks", F.lit(True)).unionByName(moved, allowMissingColumns=True)
+        return found.withColumn(_OBSERVED_US, before)
+    moved = _accepted(puts).select(SCOPE, PLACE, F.col(US).alias("_put_us"))
+    both = found.withColumn("_asks", F.lit(True)).unionByName(moved, allowMissingColumns=True)
     so_far = Window.partitionBy(SCOPE).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
-    timed = both.withColumn("_observed_us", F.greatest(before, F.max("_put_us").over(so_far)))
+    timed = both.withColumn(_OBSERVED_US, F.greatest(before, F.max("_put_us").over(so_far)))
     return timed.where(F.col("_asks")).drop("_asks", "_put_us")
+
+
+def _accepted(puts: PutBatch) -> DataFrame:
+    return puts.judged.where(~F.col("_refused"))
 
 
 def _retention(spec: VersionedTableSpec) -> Column:
     return F.lit(min(spec.history_retention_us, _LONGEST)).cast("long")
-
-
-def _renamed(names: list[str], to: list[str]) -> list[Column]:
-    return [F.col(name).alias(new) for name, new in zip(names, to, strict=True)]

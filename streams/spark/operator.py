@@ -1,9 +1,9 @@
 """What every operator of the Spark engine does in a batch, and what it may use.
 
 In each batch the runner calls, for all operators in plan order, ``apply`` (build the output, lazily), then ``report``
-(counts; may run jobs, still nothing written), then in reverse order ``write`` (one commit per step), then ``release``.
-Writing in reverse plan order means that a table is written only after everything that reads its state before the
-batch (DESIGN 6, rule 1).
+(counts; may run jobs, still nothing written), then ``write`` (one commit per step), then ``release``. An operator is
+written when all those below it in the plan are: a table only after everything that reads its state before the batch
+(DESIGN 6, rule 1). Those that do not wait for each other write at the same time.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from pyspark.sql import functions as F
 
 from streams.nodes import Node
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport, in_one_scope
-from versioned.commit import EPOCH_BITS, Landed, Step, Write, commit
+from versioned.commit import EPOCH_BITS, Append, Landed, Step, Write, commit
 from versioned.identifiers import TableRef
+from versioned.statistics import hide
 
 N = TypeVar("N", bound=Node)
 #: What has a stream time of its own, and its stream time before the batch, where that is not the scope.
 GROUP, BEFORE_US = "_group", "_before_us"
+#: A record that cannot be told by its key and value: the raw row as JSON.
+RAW = "_raw"
 
 
 @dataclass
@@ -51,6 +54,10 @@ class Batch:
     landed: dict[str, int] = field(default_factory=dict)
     #: Records put aside, by node and reason; known before the first write.
     rejected: dict[tuple[str, str], int] = field(default_factory=dict)
+    #: Of sources in which no sequence comes twice: the greatest of the batch by scope. Kept as stream times are.
+    offsets: dict[str, dict[int, int]] = field(default_factory=dict)
+    #: Columns of which tables keep no statistics.
+    pii_columns: frozenset[str] = frozenset()
     _origins: list[DataFrame] = field(default_factory=list)
 
     @property
@@ -83,6 +90,16 @@ class Batch:
         self.versions[node] = self.landed[target.short_name] = landed.version
         return landed
 
+    def create(self, target: TableRef, empty: DataFrame) -> None:
+        """Make a table with the columns of a frame without rows."""
+        commit(target, lambda: Append(empty))
+        self.hide_pii(target)
+
+    def hide_pii(self, target: TableRef) -> None:
+        """Keep columns with personal data out of the statistics of a table that was just made."""
+        if self.pii_columns:
+            hide(self.session, target, self.pii_columns)
+
     def times_of(self, node: str) -> Mapping[int, int]:
         """Stream time per scope of a node before the batch, microseconds."""
         return self.stream_times.get(node, {})
@@ -90,6 +107,8 @@ class Batch:
     def reject(self, node: str, frame: DataFrame, reason: Column) -> None:
         """Put records aside with a reason; they are written to the rejects table of the application."""
         record = F.to_json(F.struct(F.col(KEY).alias("key"), F.col(VALUE).alias("value")))
+        if RAW in frame.columns:
+            record = F.coalesce(F.col(RAW), record)
         rows = frame.select(
             F.lit(node).alias("node"),
             reason.alias("reason"),

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.operator import Batch
 from streams.spark.table_state import TableState, check_apart, latest_at_place
-from versioned.commit import Append, Merge, commit, is_missing
+from versioned.commit import Merge, is_missing
 from versioned.identifiers import TableRef, check_columns, quote
 from versioned.put import read_table
 from versioned.spec import DELETED
@@ -124,7 +124,7 @@ class PlainStore(TableState):
             check_apart(self._node, self.key_type.names, self.value_type.names)
             check_columns((*self.key_type.names, *self.value_type.names, _TS))
             empty = self._stored(self._frame).limit(0)
-            commit(target, lambda: Append(empty))
+            batch.create(target, empty)
         self._is_ready = True
 
     def _stored(self, frame: DataFrame, *more: Column) -> DataFrame:
@@ -139,7 +139,7 @@ class PlainStore(TableState):
         names = self._stored(newest).columns
         rows = self._stored(newest, F.col(VALUE).isNull().alias(_GONE))
         same = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in self.key_type.names)
-        values: dict[str, str | Column] = {quote(name): F.col(f"s.{quote(name)}") for name in names}
+        values: dict[str, str | Column] = {quote(name): f"s.{quote(name)}" for name in names}
 
         def clauses(merge: DeltaMergeBuilder) -> DeltaMergeBuilder:
             if self._keeps_tombstones:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -11,6 +11,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from streams.nodes import Topology
 from streams.recovery_rules import (
     CheckpointFacts,
     Finding,
@@ -21,6 +22,7 @@ from streams.recovery_rules import (
     turn,
 )
 from streams.spark.checkpoint import read_checkpoint
+from streams.spark.engine import Operators
 from streams.spark.ledger import Ledger, LedgerState, kept_checkpoint, kept_topics
 from streams.spark.side_by_side import side_by_side
 from versioned.commit import Append, Step, commit
@@ -57,6 +59,18 @@ class Survey:
             if said is not None and (said.epoch, said.batch_id) == (epoch, batch_id) and "report" in said.details:
                 return said.details
         return None
+
+    def versions(self, epoch: int, batch_id: int) -> tuple[dict[str, int], dict[str, int]]:
+        """What a batch that landed in part has written already: the version by table, and by node."""
+        by_table: dict[str, int] = {}
+        by_node: dict[str, int] = {}
+        for target, state in self.tables.items():
+            said = state.written
+            if said is not None and (said.epoch, said.batch_id) == (epoch, batch_id):
+                by_table[target.short_name] = state.version
+                # A node's own table comes first of those that it has.
+                by_node.setdefault(said.node, state.version)
+        return by_table, by_node
 
     def newest_epoch(self) -> int:
         """The newest epoch that any commit tells of."""
@@ -101,6 +115,26 @@ def survey(
     return Survey(facts, read, {target: found[target] for target in tables}, state.tables)
 
 
+def written_before_crash(topology: Topology, operators: Operators, root: TableRef, landed: Collection[str]) -> set[str]:
+    """The nodes of a replayed batch that have nothing more to write.
+
+    A table is written only after everything that reads it. So where a table has landed, all below it in the plan have
+    written too, or had nothing to write; and what they would write now comes from a table that has moved on.
+
+    Args:
+        topology: The plan.
+        operators: Its operators by name.
+        root: Where the tables lie.
+        landed: The names of the tables that the batch wrote before it died.
+    """
+    over: set[str] = set()
+    moved = {name for name, op in operators.items() if any(t.short_name in landed for t in op.tables(root))}
+    for node in topology:
+        if any(parent.name in moved | over for parent in node.parents):
+            over.add(node.name)
+    return over
+
+
 def turn_of(session: SparkSession, ledger: Ledger, state: LedgerState, query: str) -> Finding | None:
     """What speaks against this driver's writing the next batch: one look at the ledger's newest commits."""
     found = newest(session, ledger.target, ledger.application)
@@ -136,18 +170,30 @@ def begin_epoch(spark: SparkSession, ledger: Ledger, state: LedgerState, found: 
     ledger.append_epoch(spark, begun)
     for target, seen in found.tables.items():
         if seen.exists:
-            _fence(spark, target, seen, ledger.application, epoch)
+            told = {} if seen.written is None else seen.written.details
+            fence(spark, target, Step(ledger.application, "", "", epoch, -1), told)
     return begun
 
 
-def _fence(spark: SparkSession, target: TableRef, seen: TableState, application: str, epoch: int) -> None:
-    """Empty commits that take the place of whatever an older epoch may still write."""
-    told = {} if seen.written is None else seen.written.details
+def fence(
+    spark: SparkSession, target: TableRef, identity: Step, told: Mapping[str, Any], *, every_step: bool = True
+) -> None:
+    """Empty commits that take the place of whatever an older epoch may still write.
+
+    Args:
+        spark: The session.
+        target: The table.
+        identity: Application, epoch and batch of these commits; there is one for each node and step that wrote to it.
+        told: What the newest commits of the table have told.
+        every_step: False for one commit only, where older epochs are shut out already.
+    """
     # The newest commit of a table always tells what the ones before it told; but not whose batch it was.
     details = {name: said for name, said in told.items() if name not in (CHECKPOINT, FINGERPRINTS)}
     nothing = read_table(spark, target).where(F.lit(False))
-    for node, step in steps_of(spark, target, application):
-        commit(target, lambda: Append(nothing), Step(application, node, step, epoch, -1), details)
+    # A table that was never written, such as the rejects, is shut for what its node would write first.
+    steps = steps_of(spark, target, identity.application) or [(target.short_name, "main")]
+    for node, step in steps if every_step else steps[:1]:
+        commit(target, lambda: Append(nothing), replace(identity, node=node, step=step), details)
 
 
 def _tell_unfinished(found: Survey) -> None:

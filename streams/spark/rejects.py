@@ -1,39 +1,81 @@
-"""The rejects table of an application: every record that was put aside, with its reason."""
+"""The rejects table of an application: every record that was put aside, with its reason.
+
+What the sources' contracts want of invalid records is done here: a record that is *dropped* is counted but not kept,
+and one that is to *fail* ends the batch before anything of it was written.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from functools import reduce
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from streams.spark.contract import Action
 from streams.spark.operator import Batch
 from versioned.commit import Append, commit, is_missing
+from versioned.errors import RecordError
 from versioned.identifiers import TableRef
+from versioned.statistics import hide
 
+#: The column that holds a record as JSON.
+RECORD: Final = "record"
 _SCHEMA: Final = (
-    "node STRING, reason STRING, ts TIMESTAMP, scope INT, place ARRAY<BIGINT>, record STRING, _batch_id LONG"
+    f"node STRING, reason STRING, ts TIMESTAMP, scope INT, place ARRAY<BIGINT>, {RECORD} STRING, _batch_id LONG"
 )
 
 
 class Rejects:
-    """Appends what the operators of a batch rejected, in one commit."""
+    """Appends what the operators of a batch rejected, in one commit.
 
-    def __init__(self, target: TableRef) -> None:
+    Args:
+        target: The table.
+        action: Tells what becomes of a node's records with a reason.
+        pii_columns: Columns of which tables keep no statistics; a record may hold any of them.
+    """
+
+    def __init__(
+        self,
+        target: TableRef,
+        action: Callable[[str, str], Action] = lambda _node, _reason: "reject",
+        pii_columns: Collection[str] = (),
+    ) -> None:
         self.target = target
+        self._action = action
+        self._hidden = (RECORD, *pii_columns) if pii_columns else ()
 
     def create(self, session: SparkSession) -> None:
         """Make the table if it is not there."""
         if is_missing(session, self.target):
             empty = session.createDataFrame([], _SCHEMA)
             commit(self.target, lambda: Append(empty))
+        if self._hidden:
+            hide(session, self.target, self._hidden)
 
     def write(self, batch: Batch) -> None:
-        """Write the batch's rejects, if any; only the nodes that have some are looked at."""
+        """Write the batch's rejects, if any; only the nodes that have some are looked at.
+
+        Raises:
+            RecordError: there are records that are to fail; nothing of the batch was written.
+        """
+        actions = {aside: self._action(*aside) for aside in batch.rejected}
+        self._refuse(batch, [aside for aside, action in actions.items() if action == "fail"])
+        batch.rejected = {aside: n for aside, n in batch.rejected.items() if actions[aside] == "reject"}
         rejecting = {node for node, _ in batch.rejected}
         frames = [frame for node, frame in batch.rejects if node in rejecting]
         if not frames:
             return
         rows = reduce(DataFrame.unionByName, frames).withColumn("_batch_id", F.lit(batch.number).cast("long"))
+        for node, reason in (aside for aside, action in actions.items() if action == "drop"):
+            rows = rows.where((F.col("node") != node) | (F.col("reason") != reason))
         batch.commit(self.target, lambda: Append(rows), "rejects", "main")
+
+    def _refuse(self, batch: Batch, failing: list[tuple[str, str]]) -> None:
+        if failing:
+            told = "; ".join(f"{batch.rejected[aside]} of {aside[0]} are {aside[1]}" for aside in sorted(failing))
+            raise RecordError(
+                f"Batch {batch.batch_id} has invalid records that are to fail: {told}. Nothing of it was written. "
+                'Correct the input and start again, or let the source\'s contract say on_invalid "reject" or "drop".'
+            )

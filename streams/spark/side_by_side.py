@@ -1,29 +1,70 @@
-"""Running independent writes of a batch at the same time."""
+"""Running independent pieces of a batch at the same time: a commit to a small table is mostly waiting."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Final
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Final, TypeVar
 
 from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
 _AT_ONCE: Final = 4
+Task = Callable[[], None]
+Name = TypeVar("Name", bound=Hashable)
 
 
-def side_by_side(tasks: Sequence[Callable[[], None]], session: SparkSession) -> None:
+def side_by_side(tasks: Sequence[Task], session: SparkSession) -> None:
     """Run tasks in threads and wait for all of them; the first failure in their order is raised.
 
     The tasks must not change settings of the session, which they share.
     """
+    in_turn(dict(enumerate(tasks)), {}, session)
+
+
+def in_turn(tasks: Mapping[Name, Task], before: Mapping[Name, Collection[Name]], session: SparkSession) -> None:
+    """Run each task as soon as all those that must come before it are done, several at once.
+
+    When one fails, those that run are waited for and no other is begun; of several failures, that of the task that
+    stands first in the mapping is raised.
+
+    Args:
+        tasks: By name.
+        before: Name of a task -> names of the tasks that must be done first; nothing, if it is not in the mapping.
+        session: Each thread works in it.
+
+    Raises:
+        ValueError: tasks wait for each other in a circle, or for one that is not there.
+    """
     if len(tasks) < 2:
-        for task in tasks:
+        for task in tasks.values():
             task()
         return
+    waiting, done = dict(tasks), set[Name]()
+    running: dict[Future[None], Name] = {}
+    failures: dict[Name, BaseException] = {}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        # Each thread sees the session and the job properties of this one.
-        running = [pool.submit(inheritable_thread_target(session)(task)) for task in tasks]
-        wait(running)
-    for done in running:
-        done.result()
+        while True:
+            ready = [name for name in waiting if not failures and done.issuperset(before.get(name, ()))]
+            for name in ready:
+                # Each thread sees the session and the job properties of this one.
+                running[pool.submit(inheritable_thread_target(session)(waiting.pop(name)))] = name
+            if not running:
+                break
+            _take_ended(running, done, failures)
+    for name in tasks:
+        if name in failures:
+            raise failures[name]
+    if waiting:
+        raise ValueError(f"These wait for each other, or for others that are not there: {sorted(map(str, waiting))}.")
+
+
+def _take_ended(running: dict[Future[None], Name], done: set[Name], failures: dict[Name, BaseException]) -> None:
+    """Wait for the next that ends, and sort it into those that are done and those that failed."""
+    ended, _ = wait(running, return_when=FIRST_COMPLETED)
+    for future in ended:
+        name, failure = running.pop(future), future.exception()
+        if failure is None:
+            done.add(name)
+        else:
+            failures[name] = failure

@@ -6,7 +6,8 @@ Rows carry ``_batch_id``, ``_scope`` and ``_seq`` (the record's place), so the o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -26,10 +27,11 @@ from streams.spark.flow import (
     has_null_key,
     struct_fields,
 )
+from streams.spark.kafka_sink import KafkaSink
 from streams.spark.operator import Batch, Operator
 from streams.spark.table_table_join import count_ignored
-from versioned.commit import Append, Merge, commit, is_missing
-from versioned.errors import SchemaError
+from versioned.commit import Append, Merge, is_missing
+from versioned.errors import ConfigurationError, SchemaError
 from versioned.identifiers import TableRef, quote
 
 if TYPE_CHECKING:
@@ -83,19 +85,30 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
         (target,) = self.tables(batch.root)
         if not self._is_ready and is_missing(batch.session, target):
             empty = rows.drop("_deleted", "_rank").limit(0)
-            commit(target, lambda: Append(empty))
+            batch.create(target, empty)
         self._is_ready = True
 
 
 class ChangelogSinkOperator(_SinkOperator):
-    """Appends every change."""
+    """Appends every change, then sends what landed to Kafka if it is told to."""
+
+    def __init__(self, node: ChangelogSink | TableSink) -> None:
+        super().__init__(node)
+        self.kafka: KafkaSink | None = None
+        self._keys: list[str] = []
 
     def write(self, batch: Batch) -> None:
         rows = self._rows
-        if rows is not None and self._count:
-            batch.commit(self.tables(batch.root)[0], lambda: Append(rows), self.node.name, "main")
+        if rows is None or not self._count:
+            return
+        (target,) = self.tables(batch.root)
+        batch.commit(target, lambda: Append(rows), self.node.name, "main")
+        if self.kafka is not None:
+            sink = f"{batch.application}/{self.node.name}"
+            self.kafka.publish(batch.session, target, batch.number, sink, self._keys)
 
     def _shape(self, frame: DataFrame, batch_id: int) -> DataFrame:
+        self._keys = struct_fields(frame, KEY)
         if isinstance(self.node, ChangelogSink) and self.node.emit == "net":
             frame = _newest(frame)
         columns = self._columns(frame)
@@ -124,9 +137,7 @@ class TableSinkOperator(_SinkOperator):
             return
         keys = struct_fields(self._frame, KEY)
         same = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in keys)
-        columns: dict[str, str | Column] = {
-            name: F.col(f"s.{quote(name)}") for name in rows.columns if name != "_deleted"
-        }
+        columns: dict[str, str | Column] = {name: f"s.{quote(name)}" for name in rows.columns if name != "_deleted"}
 
         def clauses(merge: DeltaMergeBuilder) -> DeltaMergeBuilder:
             return (
@@ -162,3 +173,20 @@ def _newest(frame: DataFrame) -> DataFrame:
     """The last change of each key."""
     last = Window.partitionBy(KEY).orderBy(F.desc(PLACE), F.desc(SCOPE))
     return frame.withColumn("_rank", F.row_number().over(last)).where(F.col("_rank") == 1).drop("_rank")
+
+
+def send_to_kafka(operators: Mapping[str, Operator[Any]], kafka: Mapping[str, KafkaSink]) -> None:
+    """Let changelogs be sent to Kafka too.
+
+    Raises:
+        ConfigurationError: a name is not that of a changelog sink.
+    """
+    changelogs = {name: op for name, op in operators.items() if isinstance(op, ChangelogSinkOperator)}
+    unknown = sorted(set(kafka) - set(changelogs))
+    if unknown:
+        raise ConfigurationError(
+            f"kafka: {unknown} are no changelog sinks; those of the plan are {sorted(changelogs)}. "
+            "Name one of them, or add to_changelog(name) to the plan."
+        )
+    for name, sink in kafka.items():
+        changelogs[name].kafka = sink

@@ -7,8 +7,8 @@ from pyspark.sql import functions as F
 
 from streams.nodes import Node, StreamSource
 from streams.spark.flow import Flow
-from streams.spark.intake import INVALID
-from streams.spark.operator import Batch, Operator
+from streams.spark.intake import INVALID, OFFSET
+from streams.spark.operator import RAW, Batch, Operator
 
 
 class StreamSourceOperator(Operator[StreamSource]):
@@ -29,4 +29,4 @@ class StreamSourceOperator(Operator[StreamSource]):
 def valid_records(batch: Batch, node: Node, flow: Flow) -> Flow:
     """Split a source's records: the valid ones are returned, the invalid ones are rejected with their reason."""
     batch.reject(node.name, flow.frame.where(F.col(INVALID).isNotNull()), F.col(INVALID))
-    return flow.map(lambda frame: frame.where(F.col(INVALID).isNull()).drop(INVALID))
+    return flow.map(lambda frame: frame.where(F.col(INVALID).isNull()).drop(INVALID, RAW, OFFSET))

@@ -15,9 +15,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from streams.spark.contract import InputContract
+from streams.spark.source_checks import SourceChecks
+from streams.spark.typed_input import shortened
+
 SOURCE: Final = "_source"
 CLOCK: Final = "_clock"
 TICK: Final = "_tick"
+#: Column of a source's transform: the text of a record that could not be decoded; null = it could. Such a record is
+#: put aside as ``BAD_TYPE``, whatever its other columns hold.
+MALFORMED: Final = "_malformed"
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,8 @@ class SparkSource:
             ``partition`` and ``offset``).
         partition_by: Integer column that tells the stream-time scope; None = one scope. Kafka: ``partition``.
         sequence_by: Column that orders the records of a scope; None = by event time. Kafka: ``offset``.
+        contract: What its rows are like, and what becomes of those that are not.
+        checks: Rules of the user's own about its rows, and who is shown them before they are taken.
 
     >>> SparkSource("parquet", {"path": "in/flights"}, schema="id STRING, ts TIMESTAMP", sequence_by="id").format
     'parquet'
@@ -43,6 +52,8 @@ class SparkSource:
     transform: Callable[[DataFrame], DataFrame] | None = None
     partition_by: str | None = None
     sequence_by: str | None = None
+    contract: InputContract = field(default_factory=InputContract)
+    checks: SourceChecks | None = None
 
     @property
     def scope_column(self) -> str | None:
@@ -68,7 +79,8 @@ def unite(spark: SparkSession, sources: Mapping[str, SparkSource]) -> DataFrame:
     """
     united = _tick(spark)
     for topic, source in sources.items():
-        united = united.unionByName(_pack(source.read(spark), topic), allowMissingColumns=True)
+        bounded = shortened(source.read(spark), source.contract.max_bytes)
+        united = united.unionByName(_pack(bounded, topic), allowMissingColumns=True)
     return united.withColumn(CLOCK, F.current_timestamp())
 
 

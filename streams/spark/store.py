@@ -42,6 +42,8 @@ class StoringOperator(Operator[N]):
         self.store = store
 
     def tables(self, root: TableRef) -> list[TableRef]:
+        if isinstance(self.store, HistoryStore):
+            return self.store.tables(root)
         return [] if self.store is None else [self.store.target(root)]
 
     def stored(self, batch: Batch, flow: Flow) -> Flow:

@@ -24,7 +24,7 @@ from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport, h
 from streams.spark.kernel import COUNT, OUT, STATE, WHAT, PlainRow, Told, fold_groups, told_counts, told_rows
 from streams.spark.operator import Batch, Operator
 from suppress.windows import JoinWindows
-from versioned.commit import Append, ReplaceWhere, commit, is_missing
+from versioned.commit import ReplaceWhere, is_missing
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
 
@@ -158,8 +158,9 @@ class StreamStreamJoinOperator(Operator[StreamStreamJoin]):
         own = _LEFT if side is Side.LEFT else _RIGHT
         values = {name: F.lit(None).cast(kind) for name, kind in kinds.items()} | {own: F.col(VALUE)}
         lost = frame.where(F.col(VALUE).isNotNull() & has_null_key(frame))
-        none = F.lit(None).cast(frames[0].schema[KEY].dataType)
-        return lost.withColumns({**values, KEY: none}).select(KEY, _LEFT, _RIGHT, US, SCOPE, PLACE)
+        # Of a key of several fields, those that are there stay.
+        key = F.col(KEY).cast(frames[0].schema[KEY].dataType)
+        return lost.withColumns({**values, KEY: key}).select(KEY, _LEFT, _RIGHT, US, SCOPE, PLACE)
 
     def _reject(self, batch: Batch, frame: DataFrame, side: Side) -> None:
         reason = F.when(F.col(VALUE).isNull(), NULL_VALUE)
@@ -233,7 +234,7 @@ class StreamStreamJoinOperator(Operator[StreamStreamJoin]):
         if not self._is_ready and is_missing(batch.session, target):
             flags = {_MATCHED: F.lit(False), _PADDED: F.lit(False), _ARRIVAL: F.lit(0)}
             empty = self._as_rows(self._events.limit(0).withColumns(flags))
-            commit(target, lambda: Append(empty))
+            batch.create(target, empty)
         self._is_ready = True
 
 

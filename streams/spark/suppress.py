@@ -16,7 +16,20 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from streams.nodes import Suppress, WindowedAggregate
 from streams.plan_checks import windowed_ancestor
-from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow, NodeReport, struct_fields
+from streams.spark.flow import (
+    CHANGE,
+    KEY,
+    LATEST,
+    OLD,
+    PLACE,
+    SCOPE,
+    US,
+    VALUE,
+    Flow,
+    NodeReport,
+    lookup_times,
+    struct_fields,
+)
 from streams.spark.kernel import COUNT, OUT, STATE, TOLD, WHAT, fold_groups, told_rows
 from streams.spark.operator import Batch, Operator
 from streams.spark.plain_store import PlainStore
@@ -30,7 +43,6 @@ from streams.spark.suppress_fold import (
     FULL,
     PRIOR,
     SIZE,
-    SUPPRESSED,
     SuppressFold,
 )
 from streams.spark.table_state import TableState
@@ -39,7 +51,8 @@ from suppress.buffer_rules import BufferRule
 from suppress.sizes import SizeOf
 from suppress.suppress_rules import buffer_rule
 from suppress.suppressed import UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
-from versioned.commit import Append, ReplaceWhere, commit, is_missing
+from suppress.window_rules import close_wait_us
+from versioned.commit import ReplaceWhere, is_missing
 from versioned.durations import duration_us
 from versioned.errors import BufferFullError
 from versioned.identifiers import TableRef, quote
@@ -68,21 +81,42 @@ class FinalResultsOperator(Operator[Suppress]):
         return None if self._input is None or self._input.is_empty else self._input.frame
 
     def tally_debug(self) -> DataFrame | None:
-        """Updates that replaced one which nobody had seen: all but those that make their window anew."""
+        """What a buffer would hold and replace, by the buffer's own rules; nothing of it is stored (R63-R74)."""
         updates = self.measured()
-        if updates is None:
+        suppressed = self.node.suppressed
+        if updates is None or self._batch is None or not isinstance(suppressed, UntilWindowCloses):
             return None
-        by_window = updates.groupBy(KEY).agg(
-            F.count("*").alias("updates"), F.min_by(F.col(OLD).isNull(), F.struct(PLACE, SCOPE)).alias("is_new")
-        )
-        replaced = F.sum(F.col("updates") - F.col("is_new").cast("long"))
-        return by_window.agg(F.lit(SUPPRESSED).alias("what"), F.coalesce(replaced, F.lit(0)).alias("n"))
+        windows, held = self._windows, self._held(updates)
+        times, clock_us = windows.times_before(), self._batch.clock_us
+        fold = SuppressFold(rule_of(self.node), suppressed.size_of, windows.windows, clock_us, times)
+        events = updates.select(KEY, VALUE, OLD, US, SCOPE, PLACE)
+        told = fold_groups(events, held, [SCOPE], fold, updates.select(*CHANGE).schema, held.schema)
+        return told.where((F.col(TOLD) == "count") & (F.col(WHAT) != EMITTED)).select(WHAT, COUNT)
 
     def report(self, batch: Batch) -> NodeReport:
         if not self._windows.survey.accepted:
             return NodeReport()
         emitted = self._final_rows().count()
         return NodeReport({EMITTED: emitted} if emitted else {}, self._windows.stream_times)
+
+    def _held(self, updates: DataFrame) -> DataFrame:
+        """The stored windows that are not final yet, as the rows that a buffer would hold of them."""
+        windows = self._windows
+        wait_us = close_wait_us(windows.windows, windows.unit_us)
+        assert wait_us is not None
+        close_us = F.col(END_US) + wait_us
+        stored = windows.stored().where(close_us > F.coalesce(lookup_times(windows.times_before()), F.lit(-(2**62))))
+        none = F.lit(None).cast(updates.schema[VALUE].dataType)
+        return stored.select(
+            windows.windowed_key(stored).alias(KEY),
+            windows.result().alias(VALUE),
+            none.alias(OLD),
+            none.alias(PRIOR),
+            US,
+            *(F.col(END_US).alias(name) for name in (BUFFER_US, FIRST_US, ARRIVED_US)),
+            F.lit(0).cast("long").alias(SIZE),
+            SCOPE,
+        )
 
     def _final_rows(self) -> DataFrame:
         assert self._batch is not None
@@ -295,10 +329,10 @@ class SuppressOperator(Operator[Suppress]):
             frame = self._input.frame.limit(0)
             longs = {name: F.lit(0).cast("long") for name in (BUFFER_US, FIRST_US, ARRIVED_US, SIZE)}
             empty = self._as_rows(frame.withColumns({PRIOR: F.col(OLD), **longs}))
-            commit(target, lambda: Append(empty))
+            batch.create(target, empty)
         if self.closes_idle and not self._is_ready and is_missing(batch.session, self.tables(batch.root)[-1]):
             keys = self._input.frame.limit(0).select(f"{KEY}.*")
-            commit(self.tables(batch.root)[-1], lambda: Append(keys))
+            batch.create(self.tables(batch.root)[-1], keys)
         self._is_ready = True
 
 

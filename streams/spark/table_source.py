@@ -68,9 +68,10 @@ class TableOperator(StoringOperator[TableSource | ToTable | GlobalTableSource]):
         return report
 
     def write(self, batch: Batch) -> None:
+        super().write(batch)
+        # What the table took came out of the hold, so a replay must find that as it was until the table has it.
         if self._hold is not None:
             self._hold.write(batch)
-        super().write(batch)
 
     def release(self) -> None:
         super().release()

@@ -22,15 +22,15 @@ class TableViewOperator(StoringOperator[TableFilter | TableMapValues]):
 
     Args:
         node: The filter or mapper.
-        table: The table that it reads.
+        table: The table that it reads; None if it keeps nothing, as a suppression that no join looks into.
         drops: Whether repeated tombstones are dropped.
     """
 
-    def __init__(self, node: TableFilter | TableMapValues, table: TableState, drops: bool) -> None:
+    def __init__(self, node: TableFilter | TableMapValues, table: TableState | None, drops: bool) -> None:
         stored = node.materialized
         super().__init__(node, None if stored is None else store_of(node, stored, drops_repeats=drops))
         self._drops = drops
-        self.state: TableState = self.store or ViewState(table, self._row)
+        self.state: TableState | None = self.store or (None if table is None else ViewState(table, self._row))
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
         # A store of its own knows best what was sent before; a versioned one has dropped what it does not take.

@@ -47,7 +47,9 @@ from versioned.commit import ReplaceWhere, is_missing
 from versioned.durations import duration_us
 from versioned.errors import TopologyError
 from versioned.identifiers import TableRef, check_columns, quote
+from versioned.making import make_table
 from versioned.put import read_table
+from versioned.sql_types import sql_type
 
 _LOG: Final = logging.getLogger(__name__)
 START, END, MAX_TS, OPEN = "windowStart", "windowEnd", "maxTs", "_open"
@@ -277,15 +279,18 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         empty = self.records().limit(0)
         keys = struct_fields(empty, KEY)
         check_columns(keys, reserved=(START, END, MAX_TS, *self.parts().names))
-        columns = [f"{quote(f.name)} {f.dataType.simpleString()}" for f in empty.select(f"{KEY}.*").schema.fields]
+        columns = [f"{quote(f.name)} {sql_type(f.dataType)}" for f in empty.select(f"{KEY}.*").schema.fields]
         columns += [f"{START} TIMESTAMP", f"{END} TIMESTAMP"]
-        columns += [f"{quote(f.name)} {f.dataType.simpleString()}" for f in self.parts().fields]
+        columns += [f"{quote(f.name)} {sql_type(f.dataType)}" for f in self.parts().fields]
         columns += [f"{MAX_TS} TIMESTAMP", f"{SCOPE} INT", f"{OPEN} BOOLEAN"]
         asked = self.node.materialized.retention if self.node.materialized is not None else None
         said = window_store_properties(self.node.name, None if asked is None else min(duration_us(asked), 2**61))
-        batch.session.sql(
-            f"CREATE TABLE {target.sql} ({', '.join(columns)}) USING DELTA PARTITIONED BY ({quote(OPEN)}) {said}"
+        make_table(
+            batch.session,
+            target,
+            f"CREATE TABLE {target.sql} ({', '.join(columns)}) USING DELTA PARTITIONED BY ({quote(OPEN)}) {said}",
         )
+        batch.hide_pii(target)
 
 
 class WindowTable(TableState):

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from streams.spark.flow import SCOPE, lookup_times
-from versioned.commit import Landed, Merge, commit, newest_own
+from versioned.commit import Landed, Merge, commit, newest_own, same_keys
 from versioned.identifiers import TableRef, quote, text_literal
 from versioned.put import read_table
 
@@ -58,10 +58,7 @@ def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:
 
     if expired().isEmpty():
         return None
-    same = F.lit(True)
-    for name in (SCOPE, _START):
-        same = same & (F.col(f"t.{quote(name)}") == F.col(f"s.{quote(name)}"))
-    gone = ~F.col(f"t.{quote(_OPEN)}") & same
+    gone = f"NOT t.{quote(_OPEN)} AND {same_keys((SCOPE, _START))}"
     return commit(target, lambda: Merge(expired(), gone, lambda merge: merge.whenMatchedDelete()), None, newest.details)
 
 

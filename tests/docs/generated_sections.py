@@ -24,7 +24,11 @@ from jobs.config_schema import schema_of  # noqa: E402
 from jobs.exit_codes import exit_code  # noqa: E402
 from jobs.plan_expressions import FUNCTIONS  # noqa: E402
 from streams.metrics import CATALOGUE  # noqa: E402
+from streams.spark.invariants import invariants_of  # noqa: E402
+from streams.spark.stored_kinds import stored_table  # noqa: E402
+from streams.spark.window_upkeep import KIND, WINDOW_STORE  # noqa: E402
 from versioned import errors  # noqa: E402
+from versioned.spec import VersionedTableSpec  # noqa: E402
 
 _SECTION: Final = re.compile(r"(<!-- generated: ([a-z-]+) -->\n)(.*?)(<!-- end of \2 -->)", re.DOTALL)
 #: Descriptions of a kind of value, not of a setting.
@@ -112,6 +116,25 @@ MEANINGS: Final = {
 }
 
 
+#: A table of each kind, by its columns.
+_STORED: Final = {
+    "versioned table": "key validFrom validTo value deleted _current",
+    "window store": "key windowStart windowEnd count maxTs _scope _open",
+    "buffer of a suppression": "key value ts bufferTime deadline arrivedAt size _scope",
+    "waiting records": "key value ts deadline _scope _seq _batch_id",
+    "stream-stream join": "key side left right ts matched padded _arrival _scope",
+    "answers of a correction feed": "key value ts found revision _scope _seq",
+    "plain table": "key ts value",
+    "sink": "key value ts _batch_id _scope _seq",
+    "rejects": "node reason ts scope place record _batch_id",
+    "ledger": "application epoch batch_id clock seconds input counts stream_times versions metrics state",
+}
+_PROPERTIES: Final = {
+    "versioned table": VersionedTableSpec.of(keys="key", values="value", history_retention="1 day").to_properties(),
+    "window store": {KIND: WINDOW_STORE},
+}
+
+
 def settings_of_a_job() -> str:
     """All settings of a job: the top, then sources, steps, stores, windows, buffers."""
     schema = schema_of("job")
@@ -124,6 +147,20 @@ def settings_of_a_job() -> str:
 def settings_of_upkeep() -> str:
     """The settings of ``versioned maintain``."""
     return _keys_table("MaintainSettings", schema_of("maintain"))
+
+
+def settings_of_validation() -> str:
+    """The settings of ``versioned validate``."""
+    return _keys_table("ValidateSettings", schema_of("validate"))
+
+
+def invariants() -> str:
+    """Every invariant of every kind of stored table, of columns that all tables of the kind have."""
+    rows = ["| table | invariant | what holds |", "|---|---|---|"]
+    for kind, columns in _STORED.items():
+        table = stored_table("t", columns.split(), _PROPERTIES.get(kind, {}))
+        rows += [f"| {kind} | `{rule.name}` | {rule.said} |" for rule in invariants_of(table)]
+    return "\n".join(rows)
 
 
 def commands() -> str:
@@ -160,6 +197,8 @@ SECTIONS: Final[dict[str, Callable[[], str]]] = {
     "behaviour": behaviour_table.table,
     "job-settings": settings_of_a_job,
     "maintain-settings": settings_of_upkeep,
+    "validate-settings": settings_of_validation,
+    "invariants": invariants,
     "commands": commands,
     "metrics": metrics,
     "errors": error_tree,

@@ -149,6 +149,8 @@ def test_every_page_is_in_the_navigation_once() -> None:
 def test_every_link_of_a_page_leads_to_a_page_and_a_heading(page: Path) -> None:
     broken = []
     for target in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
+        if target.startswith("https://"):
+            continue  # no test asks the network
         path, _, anchor = target.partition("#")
         goal = (page.parent / path).resolve() if path else page
         if not goal.is_file() or (anchor and anchor not in _anchors(goal)):
@@ -254,7 +256,7 @@ def test_every_column_of_the_ledger_is_explained(column: str) -> None:
 
 
 def test_every_reason_of_a_reject_is_explained() -> None:
-    codes = {value for name, value in vars(reasons).items() if name.isupper()}
+    codes = {value for name, value in vars(reasons).items() if name.isupper() and isinstance(value, str)}
     section = _page("operations.md").split("## Rejects")[1].split("\n## ")[0]
     explained = set(re.findall(r"^\| `([A-Z_]+)` \|", section, re.MULTILINE))
     # A look-up without a match, or of a deleted key, is an answer and no reject.

@@ -33,6 +33,14 @@ def larger(left: Any, right: Any) -> Any:
     return max(left, right, key=lambda row: row["a"])
 
 
+def weight(row: Any) -> int:
+    return len(row.key) + len(row.value or ())
+
+
+def decoded(frame: Any) -> Any:
+    return frame.selectExpr("CAST(key AS STRING)", "CAST(value AS STRING)", "partition", "offset")
+
+
 NOT_CALLABLE = 3
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 import yaml
+from rich.console import Console
 from typer.testing import CliRunner
 
 from jobs.cli import app
+from jobs.cli_shared import commands, progress
 from jobs.exit_codes import exit_code, reason
 from jobs.settings import load
 from versioned import errors
@@ -50,7 +55,7 @@ def test_all_files_are_checked_and_one_fault_gives_code_2(tmp_path: Path) -> Non
         ({"s": {"op": "stream"}, "x": {"op": "suppress", "from": "s", "until": "window_closes"}}, "plan.x.from"),
         ("no_such_module:build", "plan: no_such_module:build is not there"),
         ("jobs.exit_codes:exit_code", "plan_settings: missing a required argument"),
-        ("jobs.fetch_jars:_NEEDED", "no function but tuple"),
+        ("jobs.fetch_jars:WANTED", "no function but dict"),
         ("tempfile:gettempdir", "belongs to Python itself"),
     ],
 )
@@ -84,9 +89,23 @@ def test_what_is_shown_is_what_is_in_effect(monkeypatch: pytest.MonkeyPatch) -> 
     path = "plan.events_by_hour.windowed_by.grace"
     ended = _run("conf", "show", "-c", _ALERTS, "--set", f"{path}=90 min", "--set", "trigger=5 s", "--json")
     told = json.loads(ended.stdout)
-    assert (told["order"], told["trigger"]) == ("arrival", "5 s")
-    assert told["plan"]["events_by_hour"]["windowed_by"]["grace"] == "1 hour 30 minutes"
-    assert told["max_future_skew"] == "1 day"
+    settings, origins = told["settings"], told["origins"]
+    assert (settings["order"], settings["trigger"]) == ("arrival", "5 s")
+    assert settings["plan"]["events_by_hour"]["windowed_by"]["grace"] == "1 hour 30 minutes"
+    assert settings["max_future_skew"] == "1 day"
+    asked = ["order", "trigger", path, "root", "max_future_skew"]
+    assert [origins[name] for name in asked] == ["environment", "--set", "--set", "file", "default"]
+
+
+def test_behind_every_shown_value_stands_where_it_comes_from() -> None:
+    ended = _run("conf", "show", "-c", _ALERTS, "--set", "trigger=5 s")
+    origin = {line.split(":")[0].strip(): line.rsplit("# ", 1)[1] for line in ended.stdout.splitlines() if "# " in line}
+    assert {name: origin[name] for name in ("trigger", "where", "emit")} == {
+        "trigger": "--set", "where": "file", "emit": "default",
+    }  # fmt: skip
+    without = [line for line in ended.stdout.splitlines() if "# " not in line]
+    # Only mappings, and the elements of lists, have none.
+    assert [line for line in without if not line.endswith(":") and not line.strip().startswith("- ")] == []
 
 
 @pytest.mark.parametrize(
@@ -107,9 +126,10 @@ def test_secrets_are_not_shown(option: str, value: str, seen: bool, tmp_path: Pa
     said["sources"]["events"]["options"] = {option: value}
     file = tmp_path / "secret.yaml"
     file.write_text(yaml.safe_dump(said), encoding="utf-8")
-    printed = _run("conf", "show", "-c", str(file)).stdout
-    assert option in printed
-    assert ("tiger" in printed) is seen
+    for form in ([], ["--json"]):
+        printed = _run("conf", "show", "-c", str(file), *form).stdout
+        assert option in printed
+        assert ("tiger" in printed) is seen
 
 
 def test_a_plan_is_described_and_drawn(tmp_path: Path) -> None:
@@ -189,3 +209,154 @@ def test_an_error_of_a_batch_is_told_in_its_own_words_although_spark_wraps_it() 
     wrapped = StreamingQueryException(text)
     assert exit_code(wrapped) == 3
     assert reason(wrapped) == "Problem in the data: events: the column kind is missing."
+
+
+_PUBLIC_ERRORS = sorted(
+    (kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.VersionedError)),
+    key=lambda kind: kind.__name__,
+)
+
+
+@pytest.mark.parametrize("kind", _PUBLIC_ERRORS, ids=lambda kind: kind.__name__)
+def test_a_command_ends_with_the_code_of_any_error_and_without_a_traceback(kind: type[errors.VersionedError]) -> None:
+    said = kind("rule", "node", "the words") if issubclass(kind, errors.TopologyError) else kind("the words")
+    group = commands("a group")
+
+    @group.command()
+    def fails() -> None:
+        raise said
+
+    @group.command()
+    def works() -> None:
+        """A group of one command would be that command."""
+
+    ended = CliRunner().invoke(group, ["fails"])
+    assert (ended.exit_code, "the words" in ended.stderr, "Traceback" in ended.output) == (exit_code(said), True, False)
+    assert ended.exit_code in (1, 2, 3)
+
+
+def test_what_nobody_expected_keeps_its_traceback() -> None:
+    group = commands("a group")
+
+    @group.command()
+    def fails() -> None:
+        raise ZeroDivisionError
+
+    @group.command()
+    def works() -> None:
+        """A group of one command would be that command."""
+
+    ended = CliRunner().invoke(group, ["fails"])
+    assert (ended.exit_code, type(ended.exception)) == (1, ZeroDivisionError)
+
+
+def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if hasattr(command, "commands"):
+        for name, inner in command.commands.items():
+            yield from _commands(inner, (*path, name))
+    else:
+        yield path, command
+
+
+_ALL = dict(_commands(typer.main.get_command(app)))
+
+
+def _options(path: tuple[str, ...]) -> set[str]:
+    return {option for parameter in _ALL[path].params for option in parameter.opts}
+
+
+@pytest.mark.parametrize("path", _ALL, ids=" ".join)
+def test_every_command_speaks_json_and_says_what_it_does(path: tuple[str, ...]) -> None:
+    assert "--json" in _options(path)
+    assert _ALL[path].help
+
+
+@pytest.mark.parametrize("path", _ALL, ids=" ".join)
+def test_every_command_that_reads_settings_takes_them_from_the_command_line_too(path: tuple[str, ...]) -> None:
+    assert "--config" not in _options(path) or "--set" in _options(path)
+
+
+#: What changes tables, and can be asked first what it would do.
+_CHANGES = [
+    "run", "maintain", "table create", "suppress drain", "suppress flush", "erase", "backfill", "rollback",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", _CHANGES)
+def test_every_command_that_changes_tables_has_a_dry_run(path: str) -> None:
+    assert "--dry-run" in _options(tuple(path.split()))
+
+
+@pytest.mark.parametrize(("is_terminal", "seen"), [(True, True), (False, False)])
+def test_a_bar_is_shown_on_a_terminal_and_nowhere_else(
+    is_terminal: bool, seen: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = io.StringIO()
+    console = Console(file=written, force_terminal=is_terminal)
+    monkeypatch.setattr("jobs.cli_shared.Console", lambda **_: console)
+    with progress() as shown:
+        shown.advance(shown.add_task("tables", total=2))
+        shown.refresh()
+    assert ("tables" in written.getvalue()) is seen
+
+
+def test_a_plan_is_told_as_json_node_by_node() -> None:
+    told = json.loads(_run("describe", "-c", _ALERTS, "--json").stdout)
+    assert [node["node"] for node in told] == [
+        "events", "events_by_hour", "final_counts", "final_counts_stream", "few_events", "alerts",
+    ]  # fmt: skip
+    assert told[2] == {
+        "node": "final_counts", "role": "windowed table", "reads": ["events_by_hour"],
+        "what": ["suppress until the window closes", "unbounded buffer"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["plan.svg", "plan.html"])
+def test_a_plan_is_drawn_into_a_file(name: str, tmp_path: Path) -> None:
+    ended = _run("picture", "plan", "-c", _ALERTS, "--out", str(tmp_path / name), "--json")
+    told = json.loads(ended.stdout)
+    assert (told["file"], len(told["rows"])) == (str(tmp_path / name), 6)
+    assert "few_events" in (tmp_path / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["picture", "plan", "-c", _ALERTS, "-o", "plan.png"], "Change the ending"),
+        (["picture", "plan", "-c", _ALERTS, "-o", "no/such/plan.svg"], "there is no folder no/such"),
+        (["picture", "timeline", "a/b", "--from", "noon"], "no instant"),
+        (["picture", "timeline", "a/b", "--key", "item"], "--key item"),
+        (["suppress", "inspect", "-c", _ALERTS, "final_count"], 'did you mean "final_counts"'),
+        (["suppress", "drain", "-c", _ALERTS], "Missing argument"),
+    ],
+)
+def test_wrong_pictures_and_suppressions_are_refused_before_spark_starts(arguments: list[str], told: str) -> None:
+    ended = _run(*arguments)
+    assert (ended.exit_code, told in ended.stderr) == (2, True), ended.stderr
+
+
+_OWN = """
+from streams import StreamsBuilder
+
+def build():
+    builder = StreamsBuilder()
+    builder.stream("s", key="k", value="v", name="{name}").to_changelog("out")
+    return builder.build()
+"""
+
+
+def test_a_plan_may_be_built_by_a_module_beside_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "plan_beside_settings.py").write_text(_OWN.format(name="mine"), encoding="utf-8")
+    file = tmp_path / "job.yaml"
+    said = {"application": "a", "root": "r", "sources": {"s": {"format": "rate"}}, "plan": "plan_beside_settings:build"}
+    file.write_text(yaml.safe_dump(said), encoding="utf-8")
+    assert _run("conf", "check", str(file)).exit_code == 0
+    assert _run("describe", "-c", str(file)).stdout.startswith("mine: stream of topic s")
+
+
+def test_a_transform_of_a_source_that_is_not_there_is_found_by_the_check(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    said = yaml.safe_load(Path(_ALERTS).read_text(encoding="utf-8"))
+    said["sources"]["events"]["transform"] = "plan_functions:no_such"
+    file.write_text(yaml.safe_dump(said), encoding="utf-8")
+    assert "sources.events.transform: plan_functions:no_such is not there" in _run("conf", "check", str(file)).stderr

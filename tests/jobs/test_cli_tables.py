@@ -49,7 +49,7 @@ def test_a_dry_run_of_create_tells_the_promise_and_makes_nothing(spark: SparkSes
     assert told == {
         "table": target, "keys": ["k"], "values": ["v"], "history_retention": "1 hour 30 minutes", "grace": "1 hour",
         "valid_from": "validFrom", "valid_to": "validTo", "time_scope": "key", "time_resolution": "microsecond",
-        "created": False,
+        "system_history": False, "created": False,
     }  # fmt: skip
     assert not Path(target).exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,16 @@ def test_all_kinds_are_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", _FILES, ids=[file.name for file in _FILES])
 def test_every_file_of_conf_is_accepted_by_the_schema_that_it_names(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
-    kind = "maintain" if file.stem == "maintain" else "job"
-    assert f"# yaml-language-server: $schema=schema/{kind}.schema.json" in text.splitlines()[0]
+    named = re.fullmatch(r"# yaml-language-server: \$schema=schema/(\w+)\.schema\.json", text.splitlines()[0])
+    assert named is not None
+    kind = named[1]
     assert [error.message for error in _validator(kind).iter_errors(yaml.safe_load(text))] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_job_has_its_file_in_conf(kind: str) -> None:
+    first_lines = [file.read_text(encoding="utf-8").splitlines()[0] for file in _FILES]
+    assert any(line.endswith(f"schema/{kind}.schema.json") for line in first_lines)
 
 
 @pytest.mark.parametrize(

@@ -84,12 +84,12 @@ _SAME: list[tuple[str, Callable[[_Sources], Any]]] = [
         """x:
              op: table
              store: {kind: versioned, history_retention: 7 days, name: kept, grace: 1 day, segment_interval: 1 hour,
-                     time_scope: key, time_resolution: millisecond, late_policy: side_table}""",
+                     time_scope: key, time_resolution: millisecond, late_policy: side_table, system_history: true}""",
         lambda d: d.builder.table(
             "x",
             Materialized.versioned(
                 "7 days", name="kept", grace="1 day", segment_interval="1 hour", time_scope="key",
-                time_resolution=Resolution.MILLISECOND, late_policy="side_table",
+                time_resolution=Resolution.MILLISECOND, late_policy="side_table", system_history=True,
             ),
             name="x",
         ),
@@ -223,6 +223,31 @@ _SAME: list[tuple[str, Callable[[_Sources], Any]]] = [
         lambda d: d.s.group_by_key()
         .windowed_by(UnlimitedWindows.of().start_on(instant_us(datetime(2013, 1, 1, tzinfo=timezone.utc))))
         .count(materialized=Materialized.key_value("kept").with_retention(None), name="x"),
+    ),
+    (
+        """x: {op: count, from: s, windowed_by: {kind: session, gap: 1 hour}, store: {kind: window, retention: 2 days,
+               segment_interval: 1 hour, time_scope: store, time_resolution: millisecond}}""",
+        lambda d: d.s.group_by_key()
+        .windowed_by(SessionWindows.of("1 hour"))
+        .count(
+            materialized=Materialized(segment_interval=timedelta(hours=1)).with_retention("2 days")
+            .with_time_scope("store").with_time_resolution(Resolution.MILLISECOND),
+            name="x",
+        ),
+    ),
+    (
+        "x: {op: table, store: {kind: key_value, time_scope: store}}",
+        lambda d: d.builder.table("x", Materialized.key_value().with_time_scope("store"), name="x"),
+    ),
+    (
+        """x: {op: suppress, from: t, until: wall_clock_time_limit, wait: 5 s, size_of: "plan_functions:weight",
+               buffer: {max_bytes: 100, when_full: emit_early}}""",
+        lambda d: d.t.suppress(
+            Suppressed.until_wall_clock_time_limit(
+                "5 s", BufferConfig.max_bytes(100).emit_early_when_full(), size_of=functions.weight
+            ),
+            name="x",
+        ),
     ),
     (
         "x: {op: count, from: s, windowed_by: {kind: unlimited}}",

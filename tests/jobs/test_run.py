@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import plan_functions
 import pytest
 import yaml
 
 from jobs.quickstart import submit_command
-from jobs.run import application, main, plan_of
-from jobs.settings import load, parse
+from jobs.run import application, main, plan_of, source_of
+from jobs.settings import SourceSettings, load, parse
 from streams.spark import BatchReport
 from versioned.errors import ConfigurationError
 
@@ -89,6 +90,35 @@ def test_without_java_one_line_says_what_to_install_on_each_system(tmp_path: Pat
     lines = done.stderr.splitlines()
     assert len(lines) == 1
     assert [system for system in ("Debian/Ubuntu", "macOS", "Windows") if system not in lines[0]] == []
+
+
+def test_the_program_takes_settings_from_its_command_line_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["run.py", "--config", str(_CONFIG), "--set", "tigger=5 s"])
+    assert main() == 2
+    assert 'tigger: unknown key; did you mean "trigger"?' in capsys.readouterr().err
+
+
+def test_every_setting_of_a_run_reaches_the_application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr("jobs.run.StreamingApplication", lambda *args, **options: given.update(options))
+    said = {"suppressed.record.retention.ms": 90_000, "keys_cross_partitions": False, "checkpoint": "state/checkpoint"}
+    settings = parse(_said(**said))
+    spark: Any = None
+    application(spark, settings, plan_of(settings), tmp_path)
+    assert (given["suppressed_record_retention"], given["keys_cross_partitions"]) == (timedelta(seconds=90), False)
+    assert given["checkpoint"] == str(tmp_path / "state" / "checkpoint")
+
+
+def test_a_checkpoint_that_climbs_out_of_the_work_folder_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"checkpoint: .*\.\."):
+        parse(_said(checkpoint="../../elsewhere"))
+
+
+def test_a_source_is_read_through_its_transform(tmp_path: Path) -> None:
+    said = SourceSettings(format="kafka", options={"subscribe": "clicks"}, transform="plan_functions:decoded")
+    assert source_of("clicks", said, tmp_path).transform is plan_functions.decoded
 
 
 def test_the_metrics_of_the_settings_reach_the_application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

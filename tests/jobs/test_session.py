@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.session import local_jars, project_settings, read_properties
+from jobs.session import DELTA, ESSENTIAL, local_jars, project_settings, read_properties
 
 _DEFAULTS = Path(__file__).parents[2] / "conf" / "spark-defaults.conf"
 
@@ -21,15 +21,18 @@ def test_without_spark_submit_the_projects_defaults_apply() -> None:
     assert read_properties(_DEFAULTS).items() <= settings.items()
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension"),
-        ("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"),
-        ("spark.sql.session.timeZone", "UTC"),
-        ("spark.sql.legacy.parameterSubstitution.constantsOnly", "true"),
-    ],
-)
+@pytest.mark.parametrize("name", ["DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE"])
+def test_where_the_session_is_set_up_already_nothing_is_set(name: str) -> None:
+    assert project_settings({name: "any"}) == {}
+
+
+def test_an_installed_library_has_what_it_cannot_do_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VERSIONED_JARS", str(tmp_path))
+    settings = project_settings({}, tmp_path)
+    assert settings == {"spark.master": "local[2]", **ESSENTIAL, "spark.jars.packages": DELTA}
+
+
+@pytest.mark.parametrize(("name", "value"), ESSENTIAL.items())
 def test_the_defaults_hold_what_the_library_cannot_do_without(name: str, value: str) -> None:
     assert read_properties(_DEFAULTS)[name] == value
 
@@ -48,3 +51,11 @@ def test_jars_are_named_in_a_stable_order(tmp_path: Path) -> None:
 
 def test_without_jars_none_are_named(tmp_path: Path) -> None:
     assert local_jars(tmp_path) == ""
+
+
+def test_the_jars_for_kafka_are_taken_if_they_are_there(tmp_path: Path) -> None:
+    for name in ("kafka", "broker"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.jar").touch()
+    (tmp_path / "delta.jar").touch()
+    assert local_jars(tmp_path) == f"{tmp_path / 'delta.jar'},{tmp_path / 'kafka' / 'a.jar'}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobs.settings import MetricsSettings, load, overridden, parse
+from jobs.settings import MetricsSettings, load, overridden, parse, read
 from versioned.errors import ConfigurationError
 
 _CONFIG = Path(__file__).parents[2] / "conf" / "quickstart.yaml"
@@ -127,10 +127,15 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         ),
         ("VERSIONED_JOB__SOURCES__FLIGHTS__SEQUENCE_BY", "seq", "sources/flights/sequence_by"),
         ("VERSIONED_JOB__TRIGGER", "10 seconds", "trigger"),
+        (
+            "VERSIONED_JOB__SOURCES__FLIGHTS__OPTIONS__KAFKA_SASL_JAAS_CONFIG",
+            "x password='tiger'",
+            "sources/flights/options/kafka.sasl.jaas.config",
+        ),
     ],
 )
 def test_a_variable_of_the_environment_wins_over_the_file(variable: str, value: str, path: str) -> None:
-    said = _changed("sources/flights/options", {"maxFilesPerTrigger": "1"})
+    said = _changed("sources/flights/options", {"maxFilesPerTrigger": "1", "kafka.sasl.jaas.config": "not here"})
     at: Any = overridden(said, {variable: value, "PATH": "/usr/bin"})
     for name in path.split("/"):
         at = at[name]
@@ -148,5 +153,65 @@ def test_a_misspelt_variable_is_refused_with_the_path_that_it_sets() -> None:
 
 
 def test_a_variable_below_a_plain_value_is_refused_by_its_name() -> None:
-    with pytest.raises(ConfigurationError, match=r"VERSIONED_JOB__TRIGGER__EVERY.*available_now"):
+    with pytest.raises(ConfigurationError, match=r"VERSIONED_JOB__TRIGGER__EVERY: goes below") as refused:
         load(_CONFIG, {"VERSIONED_JOB__TRIGGER__EVERY": "10 seconds"})
+    # The value might have been a secret.
+    assert "available_now" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "keys"),
+    [
+        ("trigger", "10 s", ("trigger",)),
+        ("plan_settings.grace", "2 hours", ("plan_settings", "grace")),
+        ("suppressed.record.retention.ms", "1500", ("suppressed.record.retention.ms",)),
+        (
+            "sources.flights.options.kafka.sasl.mechanism",
+            "PLAIN",
+            ("sources", "flights", "options", "kafka.sasl.mechanism"),
+        ),
+        ("sources.flights.options.startingOffsets", "a=b", ("sources", "flights", "options", "startingOffsets")),
+    ],
+)
+def test_a_dotted_path_sets_its_key_over_file_and_environment(path: str, value: str, keys: tuple[str, ...]) -> None:
+    at: Any = read(
+        _CONFIG, {"VERSIONED_JOB__TRIGGER": "5 s", "VERSIONED_JOB__PLAN_SETTINGS__GRACE": "1 h"}, {path: value}
+    )
+    for key in keys:
+        at = at[key]
+    assert at == value
+
+
+def test_a_mapping_of_a_higher_layer_is_put_over_that_of_a_lower_one() -> None:
+    said = read(_CONFIG, {}, {"sources.flights.options": "{maxFilesPerTrigger: '9', latestFirst: 'true'}"})
+    flights = said["sources"]["flights"]
+    assert flights["options"] == {"maxFilesPerTrigger": "9", "latestFirst": "true"}
+    assert flights["format"] == "parquet"
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [(90_000, timedelta(seconds=90)), ("90000", timedelta(seconds=90)), ("90 s", timedelta(seconds=90))],
+)
+@pytest.mark.rule("R116")
+def test_the_papers_key_of_record_retention_takes_milliseconds_or_a_duration(
+    written: Any, expected: timedelta, tmp_path: Path
+) -> None:
+    settings = parse(_GOOD | {"suppressed.record.retention.ms": written})
+    assert settings.suppressed_record_retention == expected
+    variable = {"VERSIONED_JOB__SUPPRESSED_RECORD_RETENTION_MS": str(written)}
+    assert parse(overridden(_GOOD, variable)) == settings
+
+
+@pytest.mark.parametrize("written", [0, -5, True, "soon", 10**30, "9" * 5_000])
+def test_a_record_retention_that_is_none_is_refused(written: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"suppressed\.record\.retention\.ms"):
+        parse(_GOOD | {"suppressed.record.retention.ms": written})
+
+
+@pytest.mark.parametrize("text", ["1: x\n", "null: x\n", "2026-01-01: x\n"])
+def test_a_key_that_is_no_text_is_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="a key is text"):
+        load(file, {})

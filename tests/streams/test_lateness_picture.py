@@ -62,7 +62,7 @@ def test_heights_are_in_proportion_to_powers_of_ten() -> None:
 
 def test_classes_without_records_keep_their_place() -> None:
     one, two = (_numbers(lateness_histogram({0: 1, 1_000: 1, bound: 1}), "class", "x") for bound in (1_600, 2_000))
-    assert [one[2] - one[1], two[2] - two[1]] == pytest.approx([2 * 56, 3 * 56])
+    assert [one[2] - one[1], two[2] - two[1]] == pytest.approx([2 * 76, 3 * 76])
 
 
 def test_columns_do_not_overlap_and_lie_within_the_picture() -> None:

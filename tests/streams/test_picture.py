@@ -19,6 +19,12 @@ def test_a_notebook_shows_the_graph() -> None:
     assert topology_picture(_topology())._repr_svg_() == to_svg(_topology())
 
 
+def test_a_topology_shows_itself_in_a_notebook() -> None:
+    topology = _topology()
+    assert topology._repr_html_() == topology.picture()._repr_html_()
+    assert topology.picture() == topology_picture(topology)
+
+
 def test_the_table_tells_each_node_and_its_role() -> None:
     assert [row[1] for row in topology_picture(_topology()).rows] == ["source stream", "sink"]
 

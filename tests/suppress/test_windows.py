@@ -116,3 +116,10 @@ def test_zero_gaps_and_differences_and_negative_instants_are_valid(windows: obje
 def test_the_message_about_an_advance_names_both_numbers() -> None:
     with pytest.raises(ConfigurationError, match="advance 6000 and size 5000"):
         TimeWindows.of("5 ms").advance_by("6 ms")
+
+
+@pytest.mark.rule("R15", "R17", "R22")
+@pytest.mark.parametrize("windows", _GRACEFUL, ids=_kind)
+def test_windows_say_nothing_of_retention_or_segments(windows: Windows | JoinWindows) -> None:
+    told = {name.lower().replace("_", "") for name in dir(windows)}
+    assert not told & {"until", "maintainms", "retention", "retentionms", "segments", "segmentinterval"}

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Final
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from versioned import faults
-from versioned.commit import Append, Merge, ReplaceWhere, Step, commit, history, is_missing, newest_own
+from versioned.commit import Append, Merge, ReplaceWhere, Step, Write, commit, history, is_missing, newest_own
 from versioned.errors import FencedError
 from versioned.identifiers import TableRef
 from versioned.put import read_table
+
+#: What a write may put on the session for its own length.
+_SETTINGS: Final = (
+    "spark.databricks.delta.write.txnAppId",
+    "spark.databricks.delta.write.txnVersion",
+    "spark.databricks.delta.commitInfo.userMetadata",
+    "spark.databricks.delta.replaceWhere.constraintCheck.enabled",
+)
 
 
 def _step(batch_id: int, *, epoch: int = 1, step: str = "main") -> Step:
@@ -73,16 +84,10 @@ def test_replacing_where_lets_rows_move_out_of_the_replaced_part(spark: SparkSes
 
 
 def test_no_write_leaves_a_setting_on_the_session(spark: SparkSession, target: TableRef) -> None:
-    names = (
-        "spark.databricks.delta.write.txnAppId",
-        "spark.databricks.delta.write.txnVersion",
-        "spark.databricks.delta.commitInfo.userMetadata",
-        "spark.databricks.delta.replaceWhere.constraintCheck.enabled",
-    )
-    before = [spark.conf.get(name, None) for name in names]
+    before = [spark.conf.get(name, None) for name in _SETTINGS]
     commit(target, lambda: Merge(_frame(spark, 4), "t.id = s.id", lambda m: m.whenNotMatchedInsertAll()), _step(1))
     commit(target, lambda: ReplaceWhere(_frame(spark, 5), "id = 4"), _step(2))
-    assert [spark.conf.get(name, None) for name in names] == before
+    assert [spark.conf.get(name, None) for name in _SETTINGS] == before
 
 
 def test_the_own_commit_is_found_below_maintenance(spark: SparkSession, target: TableRef) -> None:
@@ -118,3 +123,33 @@ def test_a_table_is_missing_until_it_is_written(spark: SparkSession, tmp_path: P
     assert is_missing(spark, target)
     commit(target, lambda: Append(_frame(spark, 1)))
     assert not is_missing(spark, target)
+
+
+def test_writes_at_the_same_time_keep_their_own_identities_and_leave_no_settings(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def replace() -> ReplaceWhere:
+        # The new row lies outside of what is replaced, which Delta refuses unless its check is off.
+        return ReplaceWhere(_frame(spark, 9), "big = false")
+
+    def merge() -> Merge:
+        return Merge(_frame(spark, 9), "t.id = s.id", lambda m: m.whenMatchedDelete().whenNotMatchedInsertAll())
+
+    def append() -> Append:
+        return Append(_frame(spark, 9))
+
+    kinds: list[Callable[[], Write]] = [replace, merge, append]
+    tables = [TableRef.parse(str(tmp_path / f"{kind.__name__}-{n}")) for n in range(2) for kind in kinds]
+    for table in tables:
+        commit(table, lambda: Append(_frame(spark, 1)), _step(0))
+
+    def write(number: int) -> None:
+        step = Step("app", f"node{number}", "main", 1, 1)
+        landed = commit(tables[number], kinds[number % 3], step, {"node": number})
+        assert (landed.version, landed.details) == (1, {"node": number})
+
+    for _ in ("first", "replayed"):
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(write, range(6)))
+    assert [_ids(spark, table) for table in tables] == [[9], [1, 9], [1, 9]] * 2
+    assert [spark.conf.get(name, None) for name in _SETTINGS] == [None] * len(_SETTINGS)

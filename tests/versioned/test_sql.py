@@ -35,11 +35,19 @@ def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Vers
 
 
 def test_the_names_come_from_the_table_if_none_are_given(table: VersionedTable) -> None:
-    assert table.register_sql() == ["my_rates_current", "my_rates_as_of", "my_rates_between"]
+    endings = ("current", "history", "as_of", "between")
+    assert table.register_sql() == [f"my_rates_{ending}" for ending in endings]
 
 
 def test_the_view_has_what_is_current(spark: SparkSession, table: VersionedTable) -> None:
     assert _asked(spark, "SELECT k, v FROM rates_current") == [("b", "p")]
+
+
+def test_the_history_has_every_version_and_tells_deletions(spark: SparkSession, table: VersionedTable) -> None:
+    query = "SELECT v, unix_seconds(validFrom), unix_seconds(validTo), deleted FROM rates_history WHERE k = 'a'"
+    assert sorted(_asked(spark, query), key=lambda row: row[1]) == [
+        ("x", 10, 20, False), ("y", 20, 30, False), (None, 30, None, True),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -100,6 +108,35 @@ def test_in_the_catalog_the_names_outlive_the_session(spark: SparkSession) -> No
 def test_a_name_that_cannot_be_is_refused_with_what_to_write(table: VersionedTable, name: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         table.register_sql(name)
+
+
+@pytest.mark.slow
+def test_views_and_functions_can_be_made_for_a_version(spark: SparkSession, tmp_path: Path) -> None:
+    made = VersionedTable.create(spark, f"{tmp_path}/then", "k STRING, v STRING", keys="k", history_retention="1 day")
+    made.put(_records(spark, ("a", "x", 10)))
+    monday = _asked(spark, f"DESCRIBE HISTORY delta.`{tmp_path}/then` LIMIT 1")[0][0]
+    made.put(_records(spark, ("a", "late", 5), ("a", "y", 20)))
+    assert made.register_sql("monday", version=monday)[0] == "monday_current"
+    made.register_sql("today")
+    both = "SELECT (SELECT max(v) FROM {0}_current), (SELECT count(*) FROM {0}_as_of(timestamp_seconds(7)))"
+    assert [_asked(spark, both.format(name))[0] for name in ("monday", "today")] == [("x", 0), ("y", 1)]
+
+
+@pytest.mark.slow
+def test_what_was_known_is_told_in_sql_as_in_python(spark: SparkSession, tmp_path: Path) -> None:
+    made = VersionedTable.create(
+        spark, f"{tmp_path}/kept", "k STRING, v STRING", keys="k", history_retention="1 day", system_history=True
+    )
+    made.put(_records(spark, ("a", "x", 10), ("b", "p", 10)))
+    reported = datetime.now(timezone.utc)
+    made.put(_records(spark, ("a", "late", 5), ("a", "corrected", 10), ("b", None, 15)), deleted="dead")
+    assert made.register_sql("kept")[-1] == "kept_known_as_of"
+    for at in (7, 12, 20):
+        instant = datetime.fromtimestamp(at, timezone.utc)
+        query = f"SELECT k, v FROM kept_known_as_of(timestamp_seconds({at}), TIMESTAMP '{reported.isoformat()}')"
+        told = made.as_of(instant, known_at=reported).select("k", "v").collect()
+        assert sorted(_asked(spark, query)) == sorted(tuple(row) for row in told)
+    assert len(told) == 2
 
 
 def test_what_did_we_believe_on_monday_about_last_friday(spark: SparkSession, tmp_path: Path) -> None:

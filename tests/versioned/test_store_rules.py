@@ -82,6 +82,16 @@ def test_a_stream_time_per_key_comes_back_with_its_versions() -> None:
     assert (store.put("k", "late", 399), store.put("other", "b", 1)) == (REFUSED, LATEST)
 
 
+@pytest.mark.rule("R189")
+def test_input_that_is_read_again_changes_nothing_that_is_past_grace() -> None:
+    changelog = [("k", "a", 10), ("k", "b", 500), ("k", None, 550), ("other", "c", 600)]
+    store = filled(*changelog)
+    store.put("k", "corrected", 500)
+    before = list(store)
+    again = [store.put(key, value, ts_us) for key, value, ts_us in changelog[:1]]
+    assert (again, list(store)) == ([REFUSED], before)
+
+
 @pytest.mark.rule("R181")
 def test_a_version_is_valid_from_its_start_inclusive_to_the_next_start_exclusive() -> None:
     store = filled(("k", "a", 10), ("k", "b", 20))

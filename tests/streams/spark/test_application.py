@@ -1,4 +1,4 @@
-"""The first law and exactly-once: any cut and any crash give the tables of one uninterrupted run."""
+"""The first law: any cut into batches gives the tables of one uninterrupted run."""
 
 from __future__ import annotations
 
@@ -17,24 +17,6 @@ from streams.nodes import ChangelogSink, Node, StreamSource, Topology
 from streams.spark import SparkSource, StreamingApplication
 from versioned import faults
 from versioned.errors import CheckpointMismatchError
-
-#: Where a batch may die: before and after each write, in the order of the writes.
-_POINTS = [
-    "before:rejects/main",
-    "after:latest_hourly/main",
-    "after:hourly_final/main",
-    "before:hourly/main",
-    "after:last_airport/splice",
-    "after:last_airport/main",
-    "before:weather/main",
-    "after:weather/main",
-    "before:ledger/row",
-    "end:batch",
-]
-
-
-class _Crash(Exception):
-    """Stands for the end of the process at a write."""
 
 
 def _rows(spark: SparkSession, folder: Path, out: str) -> dict[str, Counter[str]]:
@@ -102,31 +84,6 @@ def test_any_cut_into_batches_gives_the_same_tables(
     assert _differences(spark, tmp_path, "out", whole[1]) == {}
 
 
-def _crash_at(point: str) -> Callable[[str], None]:
-    def action(name: str) -> None:
-        if name == point:
-            raise _Crash(point)
-
-    return action
-
-
-def test_a_crash_at_any_write_loses_and_doubles_nothing(
-    spark: SparkSession, whole: tuple[Path, dict[str, Counter[str]]]
-) -> None:
-    folder, wanted = whole
-    crashed = []
-    for point in _POINTS:
-        # One chain of restarts: each start replays the batch in which the one before died.
-        try:
-            with faults.armed(_crash_at(point)):
-                application(spark, folder, "chain").run()
-        except StreamingQueryException:
-            crashed.append(point)
-    application(spark, folder, "chain").run()
-    assert len(crashed) >= 8
-    assert _differences(spark, folder, "chain", wanted) == {}
-
-
 def test_input_is_accepted_rejected_or_dropped_and_nothing_else(
     spark: SparkSession, whole: tuple[Path, dict[str, Counter[str]]]
 ) -> None:
@@ -135,6 +92,18 @@ def test_input_is_accepted_rejected_or_dropped_and_nothing_else(
         for node in ("flights", "weather", "last_airport", "hourly"):
             parts = sum(counts.get(f"{node}.{part}", 0) for part in ("accepted", "dropped"))
             assert counts.get(f"{node}.input", 0) == parts, (node, counts)
+
+
+class _Crash(Exception):
+    """Stands for the end of the process at a write."""
+
+
+def _crash_at(point: str) -> Callable[[str], None]:
+    def action(name: str) -> None:
+        if name == point:
+            raise _Crash(point)
+
+    return action
 
 
 def _grown(spark: SparkSession, folder: Path, topics: tuple[str, ...]) -> StreamingApplication:

@@ -1,137 +1,197 @@
-"""A batch that dies between any two writes and is replayed leaves every table as an uninterrupted run does."""
+"""A batch that dies at any write and is replayed leaves every table as an uninterrupted run does; nothing else does."""
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from both_engines import Input, application, write_records
-from pyspark.errors import StreamingQueryException
+from fault_chain import (
+    Point,
+    Script,
+    ledger_first,
+    one_at_a_time,
+    out_of_order,
+    points_to_die_at,
+    run_through,
+    upstream_first,
+    watched_sessions,
+    without_transactions,
+)
+from fault_compare import Differences, StepCommit, Tables, differences, step_commits, tables_of
+from fault_plans import KINDS, application, write_batches
+from kill_chain import Kill, live_and_die, told
 from pyspark.sql import SparkSession
-from random_plans import random_records
 
-from streams.functions import coalesce, concat, substring
-from streams.nodes import Joined, Materialized, Topology
+from streams.nodes import ChangelogSink, TableSink
 from streams.spark import StreamingApplication
-from streams.topology import StreamsBuilder
-from suppress.buffer_config import BufferConfig
-from suppress.suppressed import Suppressed
-from suppress.windows import JoinWindows, SessionWindows
-from versioned import faults
+from versioned.commit import EPOCH_BITS
 
-_SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
-_RECORDS = 60
-#: One point per kind of step; the rest by ``make test-all``.
-_SOME = ["after:calm/main", "before:waits/hold", "after:history/splice"]
+#: Of the chains of `make test`, and of the others: the more, the more states a batch dies in.
+_FEW, _BATCHES = 2, 3
+#: The application whose chains `make test` runs: appends, merges, replaced partitions, two steps of one table.
+_SMALL = "stream-table join"
+_CLOCKED = "windows closed by the clock"
 
 
-def _ms(count: int) -> timedelta:
-    return timedelta(milliseconds=count)
+@dataclass(frozen=True)
+class _Run:
+    """A run over the batches of ``folder``: what it passed and left in the folder ``out``."""
 
+    folder: Path
+    out: str
+    app: StreamingApplication
+    script: Script
+    tables: Tables
+    #: What its writes did to the sessions of others.
+    leaks: tuple[str, ...]
 
-def _topology() -> Topology:
-    """Every kind of state: stores, buffers, windows, answers, records that wait."""
-    builder = StreamsBuilder()
-    plain = builder.table("a", Materialized.key_value("plain_store"), name="plain", **_SOURCE)
-    history = builder.table("c", Materialized.versioned(_ms(1000), name="history_store"), name="history", **_SOURCE)
-    left, right = (builder.stream(topic, name=f"stream_{topic}", **_SOURCE) for topic in "ac")
-    plain.suppress(Suppressed.until_time_limit(_ms(60), BufferConfig.max_records(3)), name="calm").to_changelog("o1")
-    plain.outer_join(history, _pair, materialized=Materialized.key_value("both"), name="joined").to_changelog("o2")
-    foreign = history.left_join(plain, _pair, foreign_key=lambda value: substring(value.v, 1, 1), name="foreign")
-    foreign.to_changelog("o3")
-    windows = JoinWindows(20_000, 20_000, 20_000)
-    left.outer_join(right, _pair, windows=windows, name="pairs").to_changelog("o4")
-    left.join(history, _pair, joined=Joined.with_grace_period(_ms(40)), name="waits").to_changelog("o5")
-    corrected = left.left_join(history, _pair, joined=Joined().with_corrections(_ms(400)), name="answers")
-    corrected.corrections(name="corrected").to_changelog("o6")
-    sessions = left.group_by_key().windowed_by(SessionWindows.of_inactivity_gap_and_grace(_ms(25), _ms(50)))
-    sessions.count(name="sessions").suppress(
-        Suppressed.until_window_closes(BufferConfig.unbounded()), name="final"
-    ).to_changelog("o7")
-    plain.group_by(lambda value: substring(value.v, 1, 1)).min(lambda value: value.v, name="counts").to_changelog("o8")
-    return builder.build()
+    @property
+    def sinks(self) -> list[str]:
+        """The names of its sinks."""
+        return [node.name for node in self.app.topology if isinstance(node, (ChangelogSink, TableSink))]
 
-
-def _pair(left: Any, right: Any) -> Any:
-    return {"j": concat(coalesce(left.v, "-"), "/", coalesce(right.v, "-"))}
-
-
-class _Crash(Exception):
-    """Stands for the end of the process at a write."""
-
-
-def _crash_at(point: str) -> Callable[[str], None]:
-    def action(name: str) -> None:
-        if name == point:
-            raise _Crash(point)
-
-    return action
-
-
-@pytest.fixture(scope="module")
-def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], dict[str, Counter[str]]]:
-    """The points that the second batch of an uninterrupted run passes, and its tables."""
-    heard: list[str] = []
-    app = _run(spark, tmp_path_factory.mktemp("whole"), random_records(3, _RECORDS), [], heard.append)
-    return list(dict.fromkeys(heard)), _tables(spark, app)
+    @property
+    def commits(self) -> list[StepCommit]:
+        """The commits of its batches."""
+        return step_commits(self.folder / self.out)
 
 
 def _run(
     spark: SparkSession,
+    kind: str,
     folder: Path,
-    records: list[Input],
-    points: list[str],
-    listen: Callable[[str], None] = lambda name: None,
-) -> StreamingApplication:
-    """Two batches; the second dies at each of the points in turn, then runs to its end."""
-    topology, half = _topology(), _RECORDS // 2
-    write_records(spark, folder, topology, records[:half])
-    application(spark, folder, topology).run()
-    write_records(spark, folder, topology, records[half:], half)
-    for point in points:
-        with faults.armed(_crash_at(point)), pytest.raises(StreamingQueryException, match="_Crash"):
-            application(spark, folder, topology).run()
-    app = application(spark, folder, topology)
-    with faults.armed(listen):
-        app.run()
-    return app
+    out: str,
+    points: Iterable[Point] = (),
+    protocol: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> _Run:
+    def start() -> StreamingApplication:
+        return application(spark, kind, folder / "in", folder / out)
+
+    script = Script(points)
+    with one_at_a_time(), watched_sessions(spark) as leaks, protocol():
+        app = run_through(start, script, ticks=int(kind == _CLOCKED))
+    return _Run(folder, out, app, script, tables_of(spark, app), tuple(leaks))
 
 
-def _tables(spark: SparkSession, app: StreamingApplication) -> dict[str, Counter[str]]:
-    told = {}
-    for table in app.tables():
-        # When a row came into a buffer by the wall clock is another instant in every run.
-        frame = spark.read.format("delta").load(str(table)).drop("arrivedAt")
-        told[table.short_name] = Counter(row[0] for row in frame.selectExpr("to_json(struct(*))").collect())
-    return told
+def _uninterrupted(spark: SparkSession, kind: str, folder: Path, batches: int = _BATCHES) -> _Run:
+    write_batches(folder / "in", batches)
+    return _run(spark, kind, folder, "whole")
 
 
-def _differences(got: dict[str, Counter[str]], wanted: dict[str, Counter[str]]) -> dict[str, Any]:
-    return {
-        table: {"lost": list(rows - got[table])[:3], "more": list(got[table] - rows)[:3]}
-        for table, rows in wanted.items()
-        if got[table] != rows
-    }
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> _Run:
+    """The small application without interruption."""
+    return _uninterrupted(spark, _SMALL, tmp_path_factory.mktemp("small"), _FEW)
+
+
+@pytest.fixture(scope="module")
+def crashed(spark: SparkSession, whole: _Run) -> _Run:
+    """The small application, having died before and after each of its writes."""
+    points = points_to_die_at(whole.script.heard, creations=False)
+    return _run(spark, _SMALL, whole.folder, "crashed", points)
+
+
+def test_the_small_application_fills_every_table(whole: _Run) -> None:
+    assert all(whole.tables.values())
+
+
+def test_a_crash_at_every_write_loses_doubles_and_changes_nothing(whole: _Run, crashed: _Run) -> None:
+    assert crashed.script.left == []
+    assert crashed.script.deaths >= 12
+    assert differences(crashed.tables, whole.tables) == Differences()
+
+
+def test_every_write_is_on_the_batchs_session_and_finds_no_setting_of_another_there(whole: _Run, crashed: _Run) -> None:
+    assert (whole.leaks, crashed.leaks) == ((), ())
+
+
+def test_each_step_of_each_batch_landed_in_one_commit_under_its_transaction_id(whole: _Run, crashed: _Run) -> None:
+    landed = crashed.commits
+    assert [
+        commit for commit in landed if commit.txn != (commit.step, (commit.epoch << EPOCH_BITS) + commit.batch)
+    ] == []
+    assert Counter(landed) == Counter(whole.commits)
+    assert set(Counter(landed).values()) == {1}
+
+
+def test_what_reads_a_table_is_written_before_it_and_the_ledger_last(whole: _Run) -> None:
+    assert out_of_order(whole.script.heard, whole.app.topology) == []
+
+
+def test_tables_whose_making_was_cut_off_are_made_again(spark: SparkSession, whole: _Run) -> None:
+    # A log without a commit is what a kill leaves while a table is made.
+    for table in (*whole.app.tables(), whole.app.table("ledger")):
+        (whole.folder / "half" / table.short_name / "_delta_log").mkdir(parents=True)
+    run = _run(spark, _SMALL, whole.folder, "half")
+    got, wanted = (tables_of(spark, each.app, versions=False) for each in (run, whole))
+    assert differences(got, wanted) == Differences()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "point", "found"),
+    [
+        (without_transactions, Point(1, "after:joined/main"), "duplicated"),
+        pytest.param(ledger_first, Point(1, "after:ledger/row"), "lost", marks=pytest.mark.slow),
+    ],
+    ids=["without transaction ids", "with the ledger first"],
+)
+def test_without_the_protocol_the_same_comparison_finds_differences(
+    protocol: Callable[[], AbstractContextManager[None]],
+    point: Point,
+    found: str,
+    spark: SparkSession,
+    tmp_path: Path,
+    whole: _Run,
+) -> None:
+    (tmp_path / "in").symlink_to(whole.folder / "in")
+    run = _run(spark, _SMALL, tmp_path, "broken", [point], protocol)
+    assert run.script.deaths == 1
+    assert getattr(differences(run.tables, whole.tables), found) > 0
+
+
+def test_two_kills_of_the_process_group_change_nothing(
+    spark: SparkSession, whole: _Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out, log = (whole.folder / name for name in ("in", "killed", "log"))
+    kills = (Kill(point="after:versions_c/main"), Kill(after_s=random.Random(1).uniform(1, 4)))
+    lives = [live_and_die(_SMALL, source, out, log, kill) for kill in kills]
+    ended = _run(spark, _SMALL, whole.folder, "killed")
+    got, wanted = (tables_of(spark, each.app, versions=False) for each in (ended, whole))
+    found = differences(got, wanted)
+    with capsys.disabled():
+        print(f"\n{told(lives)}; {found}")
+    assert [life.was_killed for life in lives] == [True, True]
+    assert found == Differences()
 
 
 @pytest.mark.slow
-def test_a_crash_at_one_write_of_each_kind_changes_nothing(
-    spark: SparkSession, tmp_path: Path, whole: tuple[list[str], dict[str, Counter[str]]]
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_application_of_each_kind_dies_at_every_boundary_and_nothing_changes(
+    kind: str, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert set(_SOME) <= set(whole[0])
-    app = _run(spark, tmp_path, random_records(3, _RECORDS), _SOME)
-    assert _differences(_tables(spark, app), whole[1]) == {}
+    wanted = _uninterrupted(spark, kind, tmp_path)
+    assert all(wanted.tables[sink] for sink in wanted.sinks)
+    points = points_to_die_at(wanted.script.heard)
+    died = _run(spark, kind, tmp_path, "died", points)
+    found = differences(died.tables, wanted.tables)
+    with capsys.disabled():
+        print(f"\n{kind}: {len(set(points))} points, {died.script.deaths} crashes; {found}")
+    assert died.script.left == []
+    assert out_of_order(wanted.script.heard, wanted.app.topology) == []
+    assert found == Differences(), found.examples
+    assert died.leaks == ()
 
 
 @pytest.mark.slow
-def test_a_crash_at_every_write_changes_nothing(
-    spark: SparkSession, tmp_path: Path, whole: tuple[list[str], dict[str, Counter[str]]]
+def test_with_stores_written_before_their_readers_the_same_comparison_finds_changed_rows(
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    points = whole[0]
-    assert len(points) >= 40
-    app = _run(spark, tmp_path, random_records(3, _RECORDS), points)
-    assert _differences(_tables(spark, app), whole[1]) == {}
+    kind = "table aggregates"
+    wanted = _uninterrupted(spark, kind, tmp_path)
+    run = _run(spark, kind, tmp_path, "broken", [Point(1, "after:least/main")], upstream_first)
+    assert differences(run.tables, wanted.tables).changed > 0

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from byte_search import hits
 from pyspark.sql import DataFrame, SparkSession
 from two_tables import application, commits, write_batch
 
+from streams.nodes import Topology
+from streams.spark import SparkSource, StreamingApplication
 from streams.spark.doctor import examine
 from streams.spark.erase import ErasureReceipt, erase
+from streams.topology import Joined, Materialized, StreamsBuilder
+from suppress.buffer_config import BufferConfig
+from suppress.suppressed import Suppressed
+from suppress.windows import JoinWindows, TimeWindows
+from versioned.commit import session_settings
 from versioned.errors import ConfigurationError
 from versioned.table import VersionedTable
 
@@ -53,6 +62,8 @@ def test_the_receipt_tells_tables_rows_versions_and_the_day_but_no_values(erased
     assert receipt.rows == 6
     assert all(table.version is not None for table in receipt.tables)
     assert receipt.files_gone == (receipt.at + timedelta(days=8)).date()
+    # No pii_columns: the log has told the least and the greatest item of each file.
+    assert receipt.log_gone == (receipt.at + timedelta(days=31)).date()
     assert "tea" not in str(receipt.to_json())
 
 
@@ -90,3 +101,82 @@ def test_a_name_that_no_table_has_is_refused_and_nothing_goes(
     with pytest.raises(ConfigurationError, match=r"No table of shop has fields \['itme'\]"):
         erase(application(spark, folder / "input", folder / "out"), spark.createDataFrame([("x",)], "itme STRING"))
     assert commits(folder / "out") == before
+
+
+#: All that is known of the subject, in every column that has it. Only the first is what it is erased by.
+_SUBJECT = ("mallory@canary.example", "Mallory of the Canary Islands", "wants-her-canary-back")
+_OTHER = ("alice@other.example", "Alice", "wants nothing")
+
+
+def _everywhere() -> Topology:
+    """Every kind of table: versions, system history, windows, buffers of three kinds, both kinds of sinks, rejects."""
+    builder = StreamsBuilder()
+    history = Materialized.versioned("30 days", system_history=True, late_policy="side_table")
+    people = builder.table("people", history, key="email", value="called", deleted="gone")
+    clicks = builder.stream("clicks", key="email", value=("note", "amount"), name="clicks")
+    views = builder.stream("views", key="email", value="seen", name="views")
+    clicks.left_join(people, joined=Joined.with_grace_period("1 day", name="waiting")).to_changelog("told")
+    clicks.join(
+        views, lambda left, right: {"why": left.note, "what": right.seen},
+        windows=JoinWindows.of("1 hour").grace("1 day"), name="pairs",
+    ).to_changelog("paired")  # fmt: skip
+    counts = clicks.group_by_key().windowed_by(TimeWindows.of("1 hour").grace("1 day")).count(name="hourly")
+    counts.suppress(Suppressed.until_time_limit("1 day", BufferConfig.unbounded()), name="calm").to_latest("calmed")
+    people.to_latest("now")
+    return builder.build()
+
+
+_TOPICS = {
+    "people": "seq LONG, email STRING, called STRING, gone BOOLEAN, ts TIMESTAMP",
+    "clicks": "seq LONG, email STRING, note STRING, amount LONG, ts TIMESTAMP",
+    "views": "seq LONG, email STRING, seen ARRAY<STRING>, ts TIMESTAMP",
+}
+
+
+def _write_everywhere(folder: Path) -> None:
+    """Two people with the same records: some released from buffers, some that still wait, one without time."""
+    rows: dict[str, list[dict[str, object]]] = {topic: [] for topic in _TOPICS}
+    days = ("2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z", "2026-01-03T00:10:00Z", None)
+    for place, ts in enumerate(days):
+        for who, (email, called, note) in enumerate((_SUBJECT, _OTHER)):
+            seq = place * 10 + who
+            rows["people"].append({"seq": seq, "email": email, "called": called, "ts": ts})
+            rows["clicks"].append({"seq": seq + 2, "email": email, "note": note, "amount": seq, "ts": ts})
+            rows["views"].append({"seq": seq + 4, "email": email, "seen": [called, note], "ts": ts})
+    for topic, said in rows.items():
+        (folder / "input" / topic).mkdir(parents=True)
+        text = "\n".join(map(json.dumps, said)) + "\n"
+        (folder / "input" / topic / "0.json").write_text(text, encoding="utf-8")
+
+
+def _everywhere_app(spark: SparkSession, folder: Path) -> StreamingApplication:
+    sources = {
+        topic: SparkSource("json", {"path": str(folder / "input" / topic)}, schema, sequence_by="seq")
+        for topic, schema in _TOPICS.items()
+    }
+    hidden = ("email", "called", "note", "why", "what", "seen")
+    return StreamingApplication(
+        spark, "pii", _everywhere(), str(folder / "root"), sources, order="sequence", pii_columns=hidden
+    )
+
+
+@pytest.mark.slow
+def test_a_byte_search_of_the_whole_root_finds_nothing_of_a_subject_after_vacuum(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    _write_everywhere(tmp_path)
+    app, root = _everywhere_app(spark, tmp_path), tmp_path / "root"
+    app.run()
+    tables = {table.short_name for table in app.tables()}
+    assert tables == {log.parent.name for log in root.glob("*/_delta_log")} - {"ledger"}
+    assert hits(root, _SUBJECT[:1]) == tables  # Else the search below would prove nothing.
+    receipt = erase(app, spark.createDataFrame([(_SUBJECT[0],)], "email STRING"))
+    assert {table.table for table in receipt.tables if table.rows} == tables
+    assert receipt.files_gone is not None
+    assert receipt.log_gone is None
+    with session_settings(spark, {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}):
+        for table in app.tables():
+            spark.sql(f"VACUUM {table.sql} RETAIN 0 HOURS")
+    assert hits(root, _SUBJECT) == set()
+    assert hits(root, _OTHER[:1]) == tables
+    assert examine(app).findings == ()

@@ -49,7 +49,7 @@ _COUNTS = (
 _SAME = tuple(metric.name for metric in CATALOGUE if not metric.name.endswith("-rate"))
 _BUFFER = "suppression-buffer-"
 #: What the driver holds in a buffer and Spark in a table of another kind, without a buffer's metrics.
-_NO_BUFFER = ("final", "waits")
+_NO_BUFFER = ("waits",)
 
 
 def _ms(count: int) -> timedelta:

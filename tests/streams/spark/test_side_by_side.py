@@ -7,7 +7,7 @@ import time
 import pytest
 from pyspark.sql import SparkSession
 
-from streams.spark.side_by_side import side_by_side
+from streams.spark.side_by_side import Task, in_turn, side_by_side
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 9])
@@ -33,3 +33,35 @@ def test_the_first_failure_is_raised_after_all_have_ended(spark: SparkSession) -
     with pytest.raises(ValueError, match="first"):
         side_by_side([fails, slow, fails_too], spark)
     assert done == ["slow"]
+
+
+def test_a_task_begins_when_all_that_must_come_before_it_are_done(spark: SparkSession) -> None:
+    ended: list[str] = []
+
+    def task(name: str, seconds: float) -> Task:
+        def run() -> None:
+            time.sleep(seconds)
+            ended.append(name)
+
+        return run
+
+    tasks = {name: task(name, wait_s) for name, wait_s in (("store", 0), ("left", 0.3), ("sink", 0.1), ("other", 0.6))}
+    in_turn(tasks, {"store": ["left", "sink"], "left": ["sink"], "sink": []}, spark)
+    assert ended == ["sink", "left", "store", "other"]
+
+
+def test_nothing_begins_after_a_failure(spark: SparkSession) -> None:
+    begun: list[str] = []
+
+    def fails() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        in_turn({"store": lambda: begun.append("store"), "sink": fails}, {"store": ["sink"]}, spark)
+    assert begun == []
+
+
+@pytest.mark.parametrize("before", [{"a": ["b"], "b": ["a"]}, {"a": ["nobody"]}], ids=["a circle", "one not there"])
+def test_tasks_that_could_never_begin_are_refused(spark: SparkSession, before: dict[str, list[str]]) -> None:
+    with pytest.raises(ValueError, match="wait for each other"):
+        in_turn({"a": lambda: None, "b": lambda: None}, before, spark)

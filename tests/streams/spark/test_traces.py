@@ -35,7 +35,7 @@ _FAILING: Final = {
     "suppress_time_limit": "suppress_time_limit/record-shutdown",
 }
 #: The samples that ``make test`` has time for; random plans tie every other operator to the driver there.
-_QUICK: Final = ("windowed_aggregate",)
+_QUICK: Final = ("windowed_aggregate", "stream_stream_join")
 #: The rules that the scenarios of an operation prove.
 _RULES: Final = {
     "stream_table_join": ("R138", "R139", "R140", "R141", "R144", "R145"),

@@ -1,0 +1,1 @@
+"""Speed against peers, measured side by side: ``python -m benchmarks`` (``make bench``)."""

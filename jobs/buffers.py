@@ -1,0 +1,165 @@
+"""What the suppressions of an application hold, read from the tables of their buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.settings import JobSettings
+from jobs.strict import nearest
+from streams.describe import what_it_is
+from streams.nodes import Suppress, Topology
+from streams.plan_checks import windowed_ancestor
+from streams.spark.engine import operators_of
+from streams.spark.suppress import SuppressOperator
+from suppress.buffer_rules import BufferRule
+from versioned.commit import is_missing
+from versioned.durations import duration_us, instant, instant_us
+from versioned.errors import ConfigurationError
+from versioned.identifiers import TableRef
+from versioned.put import read_table
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A suppression: what it promises, and what it holds now.
+
+    ``oldest`` is the least buffer time and ``deadline`` the least instant at which a row leaves, by the clock that
+    ``clock`` names; ``due`` counts the rows that the wall clock would let out now. All of them are None where nothing
+    is held: final results of unbounded buffers are read off the window store, which ``table`` names then.
+    """
+
+    name: str
+    what: str
+    table: str
+    has_buffer: bool
+    clock: str
+    records: int | None = None
+    bytes: int | None = None
+    max_records: int | None = None
+    max_bytes: int | None = None
+    oldest: datetime | None = None
+    deadline: datetime | None = None
+    due: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, instants in ISO form."""
+        said = asdict(self)
+        return said | {name: said[name] and said[name].isoformat() for name in ("oldest", "deadline")}
+
+    def __str__(self) -> str:
+        if not self.has_buffer:
+            return f"{self.name}: {self.what}\n  no buffer of its own; its windows are kept in {self.table}"
+        bounds = [
+            f"{held:,} {what}{'' if most is None else f' of at most {most:,}'}"
+            for held, what, most in (
+                (self.records or 0, "records", self.max_records),
+                (self.bytes or 0, "bytes", self.max_bytes),
+            )
+        ]
+        lines = [f"{self.name}: {self.what}", f"  holds {', '.join(bounds)}"]
+        if self.oldest is not None:
+            first = "never" if self.deadline is None else self.deadline.isoformat(sep=" ")
+            lines.append(f"  oldest {self.oldest.isoformat(sep=' ')}, the next leaves at {first} ({self.clock})")
+        if self.due:
+            lines.append(f"  {self.due:,} of them are due by the wall clock")
+        return "\n".join(lines)
+
+
+def suppressions(plan: Topology) -> tuple[Suppress, ...]:
+    """The suppressions of a plan, in its order."""
+    return tuple(node for node in plan if isinstance(node, Suppress))
+
+
+def check_names(plan: Topology, names: tuple[str, ...]) -> None:
+    """Refuse names that are no suppressions of the plan.
+
+    Raises:
+        ConfigurationError: with the nearest name and all there are.
+    """
+    known = [node.name for node in suppressions(plan)]
+    for name in names:
+        if name not in known:
+            raise ConfigurationError(f'"{name}" is no suppression of the plan{nearest(name, known)}')
+
+
+def buffers(
+    spark: SparkSession, settings: JobSettings, plan: Topology, work: Path, names: tuple[str, ...] = ()
+) -> list[Buffer]:
+    """What the suppressions hold: one pass over each buffer. Nothing is changed.
+
+    Args:
+        spark: The session.
+        settings: Those of the application.
+        plan: Its plan.
+        work: The folder that its root lies below.
+        names: Those asked for; all if none are named.
+
+    Raises:
+        ConfigurationError: one of the names is no suppression.
+    """
+    check_names(plan, names)
+    root = TableRef.parse(str(work.resolve() / settings.root))
+    retention = settings.suppressed_record_retention
+    operators = operators_of(plan, None if retention is None else duration_us(retention))
+    asked = [node for node in suppressions(plan) if not names or node.name in names]
+    return [_buffer(spark, node, operators, root) for node in asked]
+
+
+def held(spark: SparkSession, buffer: Buffer, limit: int) -> DataFrame:
+    """The rows of a buffer that leave first: keys, value, ts, buffer time, deadline, arrival, size."""
+    rows = read_table(spark, TableRef.parse(buffer.table))
+    seen = [name for name in rows.columns if not name.startswith("_")]
+    return rows.orderBy(F.col("deadline").asc_nulls_last(), *seen[:1]).limit(limit).select(*seen)
+
+
+def _buffer(spark: SparkSession, node: Suppress, operators: Mapping[str, Any], root: TableRef) -> Buffer:
+    operator, what = operators[node.name], ", ".join(what_it_is(node))
+    if not isinstance(operator, SuppressOperator):
+        windows = windowed_ancestor(node.parents[0])
+        assert windows is not None
+        return Buffer(node.name, what, str(operators[windows.name].tables(root)[0]), False, "event time")
+    table, rule = operator.tables(root)[0], operator.rule
+    empty = Buffer(
+        node.name,
+        what,
+        str(table),
+        True,
+        "wall clock" if rule.clock == "wall" else "event time",
+        records=0,
+        bytes=0,
+        max_records=rule.max_records,
+        max_bytes=rule.max_bytes,
+        due=0,
+    )
+    return empty if is_missing(spark, table) else replace(empty, **_contents(read_table(spark, table), rule))
+
+
+def _contents(rows: DataFrame, rule: BufferRule) -> dict[str, Any]:
+    told = rows.agg(
+        F.count("*").alias("records"),
+        F.coalesce(F.sum("size"), F.lit(0)).alias("bytes"),
+        # As microseconds: a collected timestamp would be in the time zone of this process.
+        F.min(F.unix_micros("bufferTime")).alias("oldest"),
+        F.min(F.unix_micros("deadline")).alias("deadline"),
+        F.count_if(_is_due(rule)).alias("due"),
+    )
+    row = told.collect()[0].asDict()
+    return row | {name: None if row[name] is None else instant(row[name]) for name in ("oldest", "deadline")}
+
+
+def _is_due(rule: BufferRule) -> Column:
+    """Whether a row would leave at the next tick of the wall clock."""
+    waits = [rule.retention_us] if rule.retention_us is not None else []
+    if rule.clock == "wall":
+        waits.append(rule.wait_us)
+    if not waits:
+        return F.lit(False)
+    now_us = instant_us(datetime.now(timezone.utc))
+    return F.unix_micros("arrivedAt") <= F.lit(now_us - min(waits))

@@ -1,0 +1,110 @@
+"""``versioned erase``: remove a subject from every table of an application, with a receipt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jobs.cli_shared import AsJson, Config, DryRunFlag, Sets, Work, echo_json, pairs_of, quiet_session, sets_of
+from jobs.job_plan import plan_of
+from jobs.settings import load
+from versioned.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from streams.spark.erase import ErasedTable, ErasureReceipt
+
+Key = Annotated[list[str] | None, typer.Option("--key", help="A column and its value: customer=17. All hold together.")]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--keys", help="A CSV file with a header: one subject a line. Keeps values out of the shell's history."
+    ),
+]
+Also = Annotated[
+    list[str] | None,
+    typer.Option("--also", help="Another name of a column in the plan: customer=buyer. May be given several times."),
+]
+
+
+def erase(
+    config: Config,
+    key: Key = None,
+    keys: KeyFile = None,
+    also: Also = None,
+    work: Work = Path(),
+    sets: Sets = None,
+    dry_run: DryRunFlag = False,
+    json: AsJson = False,
+) -> None:
+    """Remove a subject's rows from every table of an application that is not running, and print a receipt.
+
+    Rows are gone at once; their files with the first vacuum from the day on that the receipt names. The sources keep
+    what they have.
+    """
+    settings = load(config, None, sets_of(sets))
+    plan = plan_of(settings)
+    names = _names(also)
+    if (keys is None) == (key is None):
+        raise ConfigurationError("Say whom: --key name=value, or --keys FILE.")
+    if keys is not None and not keys.is_file():
+        raise ConfigurationError(f"--keys {keys}: there is no such file.")
+    said = pairs_of(key, "--key")
+    from jobs.run import application
+    from streams.spark.erase import erase as erased
+
+    spark = quiet_session("erase")
+    subjects = _from_file(spark, keys) if keys is not None else _from_pairs(spark, said)
+    receipt = erased(application(spark, settings, plan, work.resolve()), subjects, also=names, dry_run=dry_run)
+    echo_json(receipt.to_json()) if json else _tell(receipt)
+
+
+def _names(also: list[str] | None) -> dict[str, list[str]]:
+    """
+    >>> _names(["item=product", "item=article"])
+    {'item': ['product', 'article']}
+    """
+    found: dict[str, list[str]] = {}
+    for text in also or ():
+        for name, other in pairs_of([text], "--also").items():
+            found.setdefault(name, []).append(other)
+    return found
+
+
+def _from_pairs(spark: SparkSession, said: dict[str, str]) -> DataFrame:
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    schema = StructType([StructField(name, StringType()) for name in said])
+    return spark.createDataFrame([tuple(said.values())], schema)
+
+
+def _from_file(spark: SparkSession, file: Path) -> DataFrame:
+    return spark.read.csv(str(file.resolve()), header=True, mode="FAILFAST")
+
+
+def _tell(receipt: ErasureReceipt) -> None:
+    for table in receipt.tables:
+        typer.echo(_line(table, receipt.dry_run))
+    said = "would go" if receipt.dry_run else "are gone"
+    typer.echo(f"{receipt.rows:,} rows of {receipt.application} {said}, by {', '.join(receipt.names)}.")
+    if receipt.files_gone is not None:
+        typer.echo(f"From {receipt.files_gone} on a vacuum leaves no file with them: versioned maintain, vacuum: true.")
+    if receipt.log_gone is not None:
+        typer.echo(f"Until {receipt.log_gone} logs may tell values of columns that are not among pii_columns.")
+
+
+def _line(table: ErasedTable, dry_run: bool) -> str:
+    """
+    >>> from streams.spark.erase import ErasedTable
+    >>> _line(ErasedTable("prices", ("item",), 2, 7), False)
+    'prices                   2 rows, version 7 (item)'
+    >>> _line(ErasedTable("totals"), False)
+    'totals                   not searched: it has no such columns'
+    """
+    if not table.fields:
+        return f"{table.table:<24} not searched: it has no such columns"
+    version = "" if table.version is None else f", version {table.version}"
+    return f"{table.table:<24} {table.rows:,} rows{'' if dry_run else version} ({', '.join(table.fields)})"

@@ -1,0 +1,126 @@
+"""``versioned picture``: plans, versions of keys, lateness and buffers as SVG or as one HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jobs.cli_shared import AsJson, Config, Sets, Work, commands, echo_json, pairs_of, quiet_session, sets_of
+from jobs.job_plan import plan_of
+from jobs.settings import load
+from jobs.tables import instant_of, keys_frame, opened
+from versioned.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from streams.spark import StreamingApplication
+    from versioned.drawing import Picture
+
+picture = commands("Pictures, without any dependency: .svg, or .html with the numbers as a table.")
+
+Target = Annotated[str, typer.Argument(help='A path (with a "/") or a catalog name.')]
+Keys = Annotated[
+    list[str] | None,
+    typer.Option("--key", help="A key column and its value: item=tea; the first keys of the table without it."),
+]
+Start = Annotated[str | None, typer.Option("--from", help="The first instant to draw.")]
+End = Annotated[str | None, typer.Option("--until", help="The last instant to draw.")]
+MostKeys = Annotated[int, typer.Option("--most-keys", min=1, max=1_000, help="Draw at most so many keys.")]
+
+
+def _out(default: str) -> Any:
+    return typer.Option("--out", "-o", help=f"The file: .svg or .html; {default} if not given.")
+
+
+@picture.command()
+def plan(
+    config: Config,
+    sets: Sets = None,
+    out: Annotated[Path, _out("plan.svg")] = Path("plan.svg"),
+    json: AsJson = False,
+) -> None:
+    """The plan of an application: every node, what it does, and where its rows go."""
+    checked = picture_file(out)
+    _save(plan_of(load(config, None, sets_of(sets))).picture(), checked, json)
+
+
+@picture.command()
+def timeline(
+    target: Target,
+    key: Keys = None,
+    start: Start = None,
+    end: End = None,
+    most_keys: MostKeys = 20,
+    out: Annotated[Path, _out("timeline.html")] = Path("timeline.html"),
+    json: AsJson = False,
+) -> None:
+    """The versions of keys over valid time: one lane per key, one bar per version."""
+    first, last = (None if said is None else instant_of(said) for said in (start, end))
+    checked, said = picture_file(out), pairs_of(key, "--key")
+    asked = opened(quiet_session("picture timeline"), target)
+    _save(asked.timeline(keys_frame(asked, said), start=first, end=last, most_keys=most_keys), checked, json)
+
+
+@picture.command()
+def lateness(
+    config: Config,
+    work: Work = Path(),
+    sets: Sets = None,
+    node: Annotated[str | None, typer.Option("--node", help="Of which node; of all sources without it.")] = None,
+    share: Annotated[float, typer.Option("--share", help="Part of the records that the grace is to let in.")] = 0.999,
+    out: Annotated[Path, _out("lateness.svg")] = Path("lateness.svg"),
+    json: AsJson = False,
+) -> None:
+    """How late records came, with the grace that it suggests; batches ran with metrics: {level: debug}."""
+    checked = picture_file(out)
+    app = _application(config, work, sets, "picture lateness")
+    _save(app.lateness_picture(node, share), checked, json)
+
+
+@picture.command()
+def buffer(
+    config: Config,
+    name: Annotated[str, typer.Argument(help="The suppression.")],
+    work: Work = Path(),
+    sets: Sets = None,
+    batches: Annotated[int, typer.Option("--batches", min=1, help="At most so many, the newest.")] = 1_000,
+    out: Annotated[Path, _out("buffer.svg")] = Path("buffer.svg"),
+    json: AsJson = False,
+) -> None:
+    """How many records and bytes a suppression held after each batch, and its bounds."""
+    checked = picture_file(out)
+    app = _application(config, work, sets, "picture buffer")
+    _save(app.buffer_picture(name, batches), checked, json)
+
+
+def _application(config: Path, work: Path, sets: list[str] | None, name: str) -> StreamingApplication:
+    settings = load(config, None, sets_of(sets))
+    plan = plan_of(settings)  # before Spark starts: what is wrong is told at once
+    from jobs.run import application
+
+    return application(quiet_session(name), settings, plan, work.resolve())
+
+
+def picture_file(out: Path) -> Path:
+    """Where a picture goes: found wrong before it is drawn, which takes Spark a while.
+
+    Raises:
+        ConfigurationError: neither .svg nor .html, or in a folder that is not there.
+    """
+    if out.suffix not in (".svg", ".html"):
+        raise ConfigurationError(
+            f'--out {out}: a picture is saved as .svg or .html. Change the ending of "{out.name}".'
+        )
+    if not out.resolve().parent.is_dir():
+        raise ConfigurationError(f"--out {out}: there is no folder {out.parent}. Make it first.")
+    return out
+
+
+def _save(drawn: Picture, out: Path, json: bool) -> None:
+    file = drawn.save(out)
+    if json:
+        rows = [dict(zip(drawn.columns, row, strict=True)) for row in drawn.rows]
+        echo_json({"file": str(file), "title": drawn.title, "rows": rows})
+    else:
+        typer.echo(f"{drawn.title}: {file}")

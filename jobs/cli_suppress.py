@@ -1,0 +1,147 @@
+"""``versioned suppress``: see what suppressions hold, empty them, or let out what is due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jobs.cli_shared import (
+    AsJson,
+    Config,
+    DryRunFlag,
+    Sets,
+    Work,
+    commands,
+    echo_json,
+    progress,
+    quiet_session,
+    sets_of,
+)
+from jobs.job_plan import plan_of
+from jobs.settings import load
+from versioned.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from jobs.buffers import Buffer
+    from jobs.settings import JobSettings
+    from streams.nodes import Topology
+    from streams.spark import BatchReport, StreamingApplication
+
+suppress = commands("What suppressions hold back.")
+
+Names = Annotated[list[str] | None, typer.Argument(help="Names of suppressions; all if none are given.")]
+Drained = Annotated[list[str], typer.Argument(help="Names of suppressions.")]
+
+
+@suppress.command()
+def inspect(
+    config: Config,
+    names: Names = None,
+    work: Work = Path(),
+    sets: Sets = None,
+    rows: Annotated[int, typer.Option("--rows", min=0, help="Show so many of the rows that leave first.")] = 0,
+    json: AsJson = False,
+) -> None:
+    """What suppressions hold: records, bytes, their bounds, and when the next row leaves."""
+    settings = load(config, None, sets_of(sets))
+    plan = _checked(settings, names)
+    spark = quiet_session("suppress inspect")
+    _tell(spark, _held(spark, settings, plan, work, names), rows, json)
+
+
+@suppress.command()
+def drain(
+    config: Config,
+    names: Drained,
+    work: Work = Path(),
+    sets: Sets = None,
+    dry_run: DryRunFlag = False,
+    json: AsJson = False,
+) -> None:
+    """Read what input there is and send everything held downstream: before a suppression leaves the plan."""
+    settings = load(config, None, sets_of(sets))
+    plan = _checked(settings, names)
+    spark = quiet_session("suppress drain")
+    before = _held(spark, settings, plan, work, names)
+    without = [buffer.name for buffer in before if not buffer.has_buffer]
+    if without:
+        raise ConfigurationError(f"{', '.join(without)}: holds no buffer to drain; a window leaves when it is final.")
+    if not dry_run:
+        _run(spark, settings, plan, work, lambda app: app.drain(*names), json)
+    _tell(spark, before if dry_run else _held(spark, settings, plan, work, names), 0, json)
+
+
+@suppress.command()
+def flush(
+    config: Config, work: Work = Path(), sets: Sets = None, dry_run: DryRunFlag = False, json: AsJson = False
+) -> None:
+    """One tick of the wall clock: read what input there is and let out what is due, whatever the trigger says."""
+    settings = load(config, None, sets_of(sets))
+    plan = _checked(settings, None)
+    spark = quiet_session("suppress flush")
+    if not dry_run:
+        _run(spark, settings, plan, work, lambda app: app.run(), json)
+    _tell(spark, _held(spark, settings, plan, work, None), 0, json)
+
+
+def _checked(settings: JobSettings, names: list[str] | None) -> Topology:
+    """The plan; what is wrong is told before Spark starts."""
+    from jobs.buffers import check_names, suppressions
+
+    plan = plan_of(settings)
+    check_names(plan, tuple(names or ()))
+    if not suppressions(plan):
+        raise ConfigurationError(f'The plan of "{settings.application}" has no suppression.')
+    return plan
+
+
+def _held(
+    spark: SparkSession, settings: JobSettings, plan: Topology, work: Path, names: list[str] | None
+) -> list[Buffer]:
+    from jobs.buffers import buffers
+
+    return buffers(spark, settings, plan, work, tuple(names or ()))
+
+
+def _run(
+    spark: SparkSession,
+    settings: JobSettings,
+    plan: Topology,
+    work: Path,
+    ask: Callable[[StreamingApplication], None],
+    json: bool,
+) -> None:
+    from jobs.progress import HEADER, batch_line
+    from jobs.run import application
+
+    with progress() as shown:
+        bar = shown.add_task("batches", total=None)
+
+        def show(report: BatchReport) -> None:
+            shown.advance(bar)
+            echo_json(asdict(report)) if json else typer.echo(batch_line(report))
+
+        if not json:
+            typer.echo(HEADER)
+        ask(application(spark, settings, plan, work.resolve(), show))
+
+
+def _tell(spark: SparkSession, told: list[Buffer], rows: int, json: bool) -> None:
+    from jobs.buffers import held
+    from jobs.tables import json_rows
+
+    if json:
+        for buffer in told:
+            shown = json_rows(held(spark, buffer, rows), rows) if rows and buffer.records else []
+            echo_json({**buffer.to_json(), **({"rows": shown} if rows else {})})
+        return
+    for buffer in told:
+        typer.echo(str(buffer))
+        if rows and buffer.records:
+            held(spark, buffer, rows).show(rows, truncate=False)

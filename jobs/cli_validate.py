@@ -1,0 +1,38 @@
+"""``versioned validate``: judge the tables of an application and the records of its sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from jobs.cli_shared import AsJson, Config, DryRunFlag, Sets, Work, echo_json, progress, quiet_session, sets_of
+
+
+def validate(
+    config: Config, work: Work = Path(), sets: Sets = None, dry_run: DryRunFlag = False, json: AsJson = False
+) -> None:
+    """Judge tables by their invariants and sources by their rules, with HTML pages; code 3 if data breaks one."""
+    from jobs.maintenance import tables_below
+    from jobs.validate import Judged, code_of, settings_of
+    from jobs.validate import validate as judged_all
+
+    settings, job = settings_of(config, sets_of(sets))
+    folders = tables_below(work / settings.root, settings.tables)
+    checked = [topic for topic, source in (job.sources if job else {}).items() if source.quality is not None]
+    if dry_run:
+        for name in (*(folder.name for folder in folders), *(f"sources.{topic}" for topic in checked)):
+            echo_json({"table": name}) if json else typer.echo(name)
+        return
+    with progress() as shown:
+        bar = shown.add_task("tables and sources", total=len(folders) + len(checked))
+
+        def tell(found: Judged) -> None:
+            shown.advance(bar)
+            echo_json(found.to_json()) if json else typer.echo(str(found))
+
+        judged = judged_all(quiet_session("validate"), settings, work, job, tell)
+    if not json:
+        typer.echo(f"pages: {work / settings.docs / 'index.html'}")
+    if code := code_of(judged):
+        raise typer.Exit(code)

@@ -1,0 +1,168 @@
+"""Where settings come from: a file, over it the environment, over both ``--set``; and which of them said a value.
+
+The layers are sources of pydantic-settings, which puts them over each other. The parts of a path are separated by
+``__`` in a variable and by dots in ``--set``; what looks like a list or a mapping is read as YAML.
+
+>>> file = {"trigger": "available_now", "plan": {"calm": {"wait": "1 hour"}}}
+>>> layers = Layers.of(file, {"VERSIONED_JOB__TRIGGER": "10 seconds"}, {"plan.calm.wait": "5 min"})
+>>> layers.merged()
+{'trigger': '10 seconds', 'plan': {'calm': {'wait': '5 min'}}}
+>>> layers.origin(("trigger",)), layers.origin(("plan", "calm", "wait")), layers.origin(("order",))
+('environment', '--set', 'default')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import yaml
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from versioned.errors import ConfigurationError
+
+PREFIX: Final = "VERSIONED_JOB__"
+#: Keys of the papers have dots in their names.
+RECORD_RETENTION: Final = "suppressed.record.retention.ms"
+_DOTTED: Final = (RECORD_RETENTION,)
+#: Below it a path ends: options of Spark's sources have dots in their names too.
+_OPTIONS: Final = "options"
+Origin = Literal["--set", "environment", "file", "default"]
+
+
+@dataclass(frozen=True)
+class Layers:
+    """What each layer says, the strongest first."""
+
+    layers: tuple[tuple[Origin, Mapping[str, Any]], ...]
+
+    @classmethod
+    def of(
+        cls,
+        file: Mapping[str, Any],
+        environment: Mapping[str, str] | None = None,
+        sets: Mapping[str, str] | None = None,
+    ) -> Layers:
+        """The layers of a file, of the variables that begin with ``VERSIONED_JOB__``, and of ``--set``.
+
+        Raises:
+            ConfigurationError: a variable or a path goes below a key that holds a plain value; a key is no text.
+        """
+        for key in file:
+            if not isinstance(key, str):
+                raise ConfigurationError(f"{key!r}: a key is text. Write it in quotes, if it is meant so.")
+        said: dict[str, Any] = {}
+        for name in sorted(environment or {}):
+            if name.startswith(PREFIX):
+                parts = name.removeprefix(PREFIX).split("__")
+                said = _with(said, file, parts, (environment or {})[name], name)
+        below = merged([said, file])
+        path_said: dict[str, Any] = {}
+        for name, value in (sets or {}).items():
+            path_said = _with(path_said, below, parts_of(name), value, name)
+        return cls((("--set", path_said), ("environment", said), ("file", file)))
+
+    def merged(self) -> dict[str, Any]:
+        """All layers as one mapping."""
+        return merged([said for _, said in self.layers])
+
+    def origin(self, path: Sequence[str]) -> Origin:
+        """Which layer said what is in effect at a path, or above it; ``default`` if none did."""
+        return next((origin for origin, said in self.layers if _says(said, path)), "default")
+
+
+def merged(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Mappings put over each other, the strongest first.
+
+    >>> merged([{"a": {"b": 1}}, {"a": {"b": 0, "c": 2}, "d": 3}])
+    {'a': {'b': 1, 'c': 2}, 'd': 3}
+    """
+
+    class Said(BaseSettings):
+        # Nothing is protected: these are a user's keys.
+        model_config = SettingsConfigDict(extra="allow", protected_namespaces=())
+
+        @classmethod
+        def settings_customise_sources(
+            cls, settings_cls: type[BaseSettings], *_: Any, **__: Any
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return tuple(_Layer(settings_cls, said) for said in layers)
+
+    got = Said().model_extra or {}
+    # In the order of the file, which is the weakest, and which people know.
+    order = [key for said in reversed(layers) for key in said]
+    return {key: got[key] for key in dict.fromkeys(order)}
+
+
+class _Layer(PydanticBaseSettingsSource):
+    """One layer for pydantic-settings; paths are resolved before, since names of steps are the user's own."""
+
+    def __init__(self, settings_cls: type[BaseSettings], said: Mapping[str, Any]) -> None:
+        super().__init__(settings_cls)
+        self._said = said
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        return self._said.get(field_name), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        return dict(self._said)
+
+
+def parts_of(path: str) -> list[str]:
+    """The keys of a dotted path; names that have dots themselves stay whole.
+
+    >>> parts_of("plan.calm.wait"), parts_of("suppressed.record.retention.ms")
+    (['plan', 'calm', 'wait'], ['suppressed.record.retention.ms'])
+    >>> parts_of("sources.s.options.kafka.sasl.mechanism")
+    ['sources', 's', 'options', 'kafka.sasl.mechanism']
+    """
+    if path in _DOTTED:
+        return [path]
+    parts = path.split(".")
+    if len(parts) > 3 and parts[0] == "sources" and parts[2] == _OPTIONS:
+        return [*parts[:3], ".".join(parts[3:])]
+    return parts
+
+
+def _with(said: Any, below: Any, path: Sequence[str], value: str, variable: str) -> dict[str, Any]:
+    """``said`` with one value more; ``below`` tells how its keys are written, and what is a plain value there."""
+    for layer in (said, below):
+        if not isinstance(layer, Mapping):
+            # The value itself is not told: it may be a secret.
+            raise ConfigurationError(f"{variable}: goes below a key that holds a value, not a mapping.")
+    key = _key(path[0], [*said, *below])
+    inner = _value(value) if len(path) == 1 else _with(said.get(key, {}), below.get(key, {}), path[1:], value, variable)
+    return {**said, key: inner}
+
+
+def _key(part: str, known: Sequence[Any]) -> str:
+    """The key that is meant: names of variables are upper case by custom, and have no dots or dashes."""
+    if part in known:
+        return part
+    same = (str(key) for key in (*known, *_DOTTED) if _plain(str(key)) == _plain(part))
+    return next(same, part.lower() if part.isupper() else part)
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace(".", "_").replace("-", "_")
+
+
+def _value(text: str) -> Any:
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError):
+        return text
+
+
+def _says(said: Any, path: Sequence[str]) -> bool:
+    for key in path:
+        if not isinstance(said, Mapping):
+            return True
+        if key not in said:
+            return False
+        said = said[key]
+    return True

@@ -1,0 +1,98 @@
+"""Rules of a source in its settings: expectations under the names of Great Expectations, and what happens if one fails.
+
+>>> said = {"expectations": [{"expect_column_values_to_not_be_null": {"column": "amount"}}]}
+>>> validated(QualitySettings, said).rules[0].name
+'amount_to_not_be_null'
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, model_validator
+
+from jobs.strict import Number, Strict, at, validated
+from streams.spark.invariants import Invariant
+from streams.spark.row_rules import SATISFY, check_row_rule
+from streams.spark.sql_conditions import check_condition
+
+_NAME: Final = re.compile(r"[A-Za-z]\w{0,127}", re.ASCII)
+Expected = Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=1)]
+
+
+class QualitySettings(Strict):
+    """Rules that the records of a source keep."""
+
+    policy: Literal["warn", "reject", "fail"] = Field(
+        default="warn",
+        description="What happens to records that break a rule: `warn` logs how many there are; `reject` puts each "
+        "into `rejects` with the reason `QUALITY:<rule>`; `fail` ends the run before anything of the batch is written.",
+    )
+    every: Number = Field(
+        default=1,
+        ge=0,
+        description="Batches whose id is a multiple of it are checked; 0: none, only `versioned validate` looks. "
+        "With `reject` every batch is.",
+    )
+    expectations: list[Expected] = Field(
+        min_length=1,
+        description="One mapping each: an expectation of Great Expectations and its arguments; or "
+        "`expect_rows_to_satisfy` with a `condition` in Spark SQL. `name` names the rule, `row_condition` (Spark SQL) "
+        "tells which rows it is about.",
+    )
+
+    @property
+    def rules(self) -> tuple[Invariant, ...]:
+        """The rules by name."""
+        pairs = [pair for entry in self.expectations for pair in entry.items()]
+        return tuple(
+            Invariant(str(said.get("name") or rule_name(kind, said)), str(said.get("description", "")), kind, said)
+            for kind, said in pairs
+        )
+
+    @model_validator(mode="after")
+    def _can_be_judged(self) -> QualitySettings:
+        from jobs.expectations import check_rule
+
+        names = [rule.name for rule in self.rules]
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        odd = [name for name in names if not _NAME.fullmatch(name)]
+        if odd:
+            raise ValueError(f"expectations: {odd} are no names of rules. Use letters, digits and _, at most 128.")
+        if doubled:
+            raise ValueError(f"expectations: {doubled} would name two rules. Give each a name of its own.")
+        for rule in self.rules:
+            for argument in ("condition", "row_condition"):
+                if isinstance(said := rule.arguments.get(argument), str):
+                    with at(f"expectations.{rule.name}.{argument}"):
+                        check_condition(said)
+            if rule.expectation == SATISFY and not isinstance(rule.arguments.get("condition"), str):
+                raise ValueError(f"{SATISFY}: give a condition in Spark SQL, such as: paid <= amount")
+            if self.policy == "reject":
+                check_row_rule(rule.expectation, rule.arguments)
+            check_rule(rule)
+        if self.policy == "reject" and self.every != 1:
+            raise ValueError(
+                f"every: {self.every} with policy reject would take in one batch what it rejects in another. "
+                "Leave it out."
+            )
+        return self
+
+
+def rule_name(expectation: str, arguments: dict[str, Any]) -> str:
+    """A rule's name if its settings give none.
+
+    >>> rule_name("expect_column_values_to_be_between", {"column": "amount", "min_value": 0})
+    'amount_to_be_between'
+    >>> rule_name("expect_table_row_count_to_be_between", {"min_value": 1})
+    'table_row_count_to_be_between'
+    """
+    column = arguments.get("column")
+    if column is None:
+        return expectation.removeprefix("expect_")
+    short = expectation.removeprefix("expect_column_").removeprefix("values_")
+    return re.sub(r"\W+", "_", f"{column}_{short}")
+
+
+__all__ = ["QualitySettings", "rule_name", "validated"]

@@ -1,0 +1,79 @@
+"""The rules of a source at work: rows put aside by a condition, or batches shown to Great Expectations."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.expectations import Verdict, judge_batch
+from jobs.quality_settings import QualitySettings
+from streams.reasons import QUALITY
+from streams.spark.invariants import Invariant
+from streams.spark.row_rules import broken
+from streams.spark.source_checks import SourceChecks
+from streams.spark.sources import SparkSource
+from versioned.errors import DataQualityError, ExpectationError
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+def checks_of(quality: QualitySettings | None) -> SourceChecks | None:
+    """What a source's settings ask the application to do with its records."""
+    if quality is None:
+        return None
+    if quality.policy == "reject":
+        return SourceChecks(reason=rejecting(quality.rules))
+    return SourceChecks(look=_Look(quality), every=quality.every) if quality.every else None
+
+
+class rejecting:  # noqa: N801 - reads as a function; a class can be pickled
+    """Gives the reason of each row that breaks a rule: ``QUALITY:`` and the first rule that it breaks."""
+
+    def __init__(self, rules: Sequence[Invariant]) -> None:
+        self._rules = tuple(rules)
+
+    def __call__(self, raw: DataFrame) -> Column:
+        reasons = [F.when(broken(rule.expectation, rule.arguments), f"{QUALITY}:{rule.name}") for rule in self._rules]
+        return F.coalesce(*reasons)
+
+
+class _Look:
+    """Judges a batch, and warns or fails."""
+
+    def __init__(self, quality: QualitySettings) -> None:
+        self._rules = quality.rules
+        self._fails = quality.policy == "fail"
+
+    def __call__(self, topic: str, rows: DataFrame, batch_id: int) -> None:
+        verdicts = judge_batch(topic, rows, self._rules)
+        where = f'Topic "{topic}", batch {batch_id}'
+        errors = {found.rule: found.error for found in verdicts if found.error is not None}
+        if errors:
+            self._tell(ExpectationError(f"{where}: rules that could not be judged: {errors}. Look at their arguments."))
+        wrong = wrong_of(verdicts)
+        if wrong:
+            end = "Nothing of the batch was written." if self._fails else "The batch was taken as it is."
+            self._tell(
+                DataQualityError(f"{where}: rules that do not hold, and the rows that break them: {wrong}. {end}")
+            )
+
+    def _tell(self, error: ExpectationError | DataQualityError) -> None:
+        if self._fails:
+            raise error
+        _LOG.log(logging.ERROR if isinstance(error, ExpectationError) else logging.WARNING, "%s", error)
+
+
+def wrong_of(verdicts: Sequence[Verdict]) -> dict[str, int | None]:
+    """The rules that do not hold and how many rows break them; None where a rule counts no rows."""
+    return {found.rule: found.broken for found in verdicts if not found.holds and found.error is None}
+
+
+def all_rows(spark: SparkSession, source: SparkSource) -> DataFrame:
+    """Everything that a source has now, as one batch; options that only streams have are left unread by Spark."""
+    reader = spark.read.format(source.format).options(**source.options)
+    frame = (reader if source.schema is None else reader.schema(source.schema)).load()
+    return frame if source.transform is None else source.transform(frame)

@@ -1,0 +1,230 @@
+"""``spark-submit jobs/validate.py --config conf/validate.yaml --work FOLDER``: judge every table, and the sources.
+
+Each table is looked at as of one version, so a stream may go on writing. What always holds in a table of its kind is in
+``streams.spark.invariants``; rules of the sources come from the settings of the application that ``job`` names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.exit_codes import BAD_DATA, DONE, EXPECTED, FAILED, exit_code, reason
+from jobs.expectations import Judge, Verdict
+from jobs.maintenance import tables_below
+from jobs.run import source_of
+from jobs.settings import JobSettings, SourceSettings, load, read
+from jobs.source_quality import all_rows, wrong_of
+from jobs.strict import validated
+from jobs.validate_settings import ValidateSettings
+from streams.spark.invariants import Facts, invariants_of, with_facts
+from streams.spark.stored_kinds import StoredTable, stored_table
+from versioned.commit import history, is_missing
+from versioned.identifiers import TableRef
+from versioned.table import VersionedTable
+from versioned.written import look
+
+_LEDGER: Final = "ledger"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What was found in one table or source.
+
+    ``broken`` counts rows per rule that does not hold (None: the rule counts no rows), ``errors`` tells why a rule
+    could not be judged. ``decides`` is whether broken rules are a failure: not where a source's policy is another.
+    """
+
+    name: str
+    kind: str
+    version: int | None
+    rows: int
+    rules: int
+    broken: Mapping[str, int | None] = field(default_factory=dict)
+    errors: Mapping[str, str] = field(default_factory=dict)
+    decides: bool = True
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        at = "" if self.version is None else f" at version {self.version}"
+        told = [f"{rule}: {_rows(number)}" for rule, number in self.broken.items()]
+        told += [f"{rule}: NOT JUDGED, {error}" for rule, error in self.errors.items()]
+        held = self.rules - len(told)
+        words = [f"{self.rows:,} rows{at}", f"{held} rules hold"] if self.rules else ["nothing is known of such tables"]
+        return "\n    ".join([f"{self.name:<24} {self.kind:<9} {', '.join(words)}", *told])
+
+
+def _rows(number: int | None) -> str:
+    return "does not hold" if number is None else f"{number:,} rows break it"
+
+
+def code_of(judged: Sequence[Judged]) -> int:
+    """How the program ends: 3 if data breaks a rule, else 1 if a rule could not be judged, else 0.
+
+    >>> unsure = Judged("items", "table", 1, 0, 1, errors={"doubled": "no such column"})
+    >>> code_of([unsure]), code_of([unsure, Judged("rates", "versions", 1, 9, 9, {"overlap": 2})])
+    (1, 3)
+    """
+    if any(found.broken and found.decides for found in judged):
+        return BAD_DATA
+    return FAILED if any(found.errors for found in judged) else DONE
+
+
+def validate(
+    spark: SparkSession,
+    settings: ValidateSettings,
+    work: Path,
+    job: JobSettings | None = None,
+    on_judged: Callable[[Judged], None] | None = None,
+) -> list[Judged]:
+    """Judge the tables below a folder and the sources of a job, and write the pages.
+
+    Args:
+        spark: The session.
+        settings: What to do.
+        work: The folder that all paths lie below.
+        job: The application whose sources are judged; None = only tables.
+        on_judged: Told after each.
+
+    Raises:
+        ConfigurationError: there are no such tables.
+    """
+    judge = Judge(settings.examples)
+    judged: list[Judged] = []
+
+    def done(found: Judged) -> None:
+        judged.append(found)
+        if on_judged is not None:
+            on_judged(found)
+
+    folders = tables_below(work / settings.root, settings.tables)
+    # Before any table: what is compared with them is never newer than they are.
+    times = ledger_facts(spark, work / settings.root)
+    for folder in folders:
+        done(judged_table(spark, judge, TableRef.parse(str(folder.resolve())), times))
+    for topic, source in ({} if job is None else job.sources).items():
+        if source.quality is not None:
+            done(_judged_source(spark, judge, topic, source, work))
+    judge.write_docs(work / settings.docs)
+    return judged
+
+
+def judged_table(spark: SparkSession, judge: Judge, target: TableRef, times: Mapping[str, Facts]) -> Judged:
+    """Judge one table as of its newest version.
+
+    Args:
+        spark: The session.
+        judge: Tells what holds.
+        target: The table.
+        times: Stream times and clock by node, as the ledger told them before.
+    """
+    started = time.monotonic()
+    version = int(history(spark, target, 1)[0]["version"])
+    rows = spark.read.format("delta").option("versionAsOf", version).load(target.path)
+    state = look(spark, target)
+    table = stored_table(target.short_name, rows.columns, state.properties)
+    if table.kind in ("sink", "table", "answers") and state.written is None:
+        # It looks like one of ours, but nobody of ours wrote it.
+        table = StoredTable(table.name, "other", table.columns)
+    rules = invariants_of(table)
+    if not rules:
+        return Judged(table.name, table.kind, version, 0, 0)
+    facts = _facts(spark, target, table, times)
+    return _judged(judge, table.name, table.kind, version, with_facts(rows, table, facts), rules, True, started)
+
+
+def ledger_facts(spark: SparkSession, root: Path) -> dict[str, Facts]:
+    """The newest stream times per node, and the newest clock (of every node alike), of the ledger below a folder."""
+    target = TableRef.parse(str((root / _LEDGER).resolve()))
+    if is_missing(spark, target):
+        return {}
+    newest = F.max_by(F.struct("stream_times", F.unix_micros("clock").alias("clock")), F.struct("epoch", "batch_id"))
+    by_scope = F.transform_values(
+        "said.stream_times", lambda _, t: F.transform_values(t, lambda _, at: F.unix_micros(at))
+    )
+    ledger = spark.read.format("delta").load(target.path).where(F.col("batch_id") >= 0)
+    told = (
+        ledger.groupBy("application").agg(newest.alias("said")).select(by_scope.alias("times"), "said.clock").collect()
+    )
+    facts: dict[str, Facts] = {}
+    for row in sorted(told, key=lambda row: row["clock"] or 0):
+        facts |= {node: Facts(times, row["clock"]) for node, times in row["times"].items()}
+    return facts
+
+
+def _facts(spark: SparkSession, target: TableRef, table: StoredTable, times: Mapping[str, Facts]) -> Facts:
+    if table.kind == "versions":
+        return Facts(VersionedTable.open(spark, target).stream_times())
+    stem = table.name.removesuffix("_waiting")
+    candidates = (table.node, f"{stem}:reorder" if table.kind == "waiting" else None, stem)
+    return next((times[node] for node in candidates if node is not None and node in times), Facts())
+
+
+def _judged_source(spark: SparkSession, judge: Judge, topic: str, source: SourceSettings, work: Path) -> Judged:
+    assert source.quality is not None
+    started = time.monotonic()
+    name, rules = f"sources.{topic}", source.quality.rules
+    try:
+        rows = all_rows(spark, source_of(topic, source, work))
+    except EXPECTED as error:
+        return Judged(name, "source", None, 0, len(rules), {}, {"read": reason(error)}, True, 0.0)
+    return _judged(judge, name, "source", None, rows, rules, source.quality.policy == "fail", started)
+
+
+def _judged(
+    judge: Judge, name: str, kind: str, version: int | None, rows: DataFrame, rules: Any, decides: bool, started: float
+) -> Judged:
+    # Great Expectations reads its frame tens of times.
+    kept = rows.persist()
+    try:
+        number = kept.count()
+        verdicts: list[Verdict] = judge.judge(name, kept, rules)
+    finally:
+        kept.unpersist()
+    errors = {found.rule: found.error for found in verdicts if found.error is not None}
+    seconds = round(time.monotonic() - started, 1)
+    return Judged(name, kind, version, number, len(rules), wrong_of(verdicts), errors, decides, seconds)
+
+
+def settings_of(config: Path, sets: Mapping[str, str] | None = None) -> tuple[ValidateSettings, JobSettings | None]:
+    """The settings of a validation, and of the job that it names.
+
+    Raises:
+        ConfigurationError: as the loader of settings says.
+    """
+    settings = validated(ValidateSettings, read(config, None, sets))
+    return settings, None if settings.job is None else load(config.parent / settings.job)
+
+
+def main() -> int:
+    """Exit codes: 0 every rule holds, 1 one could not be judged, 2 wrong settings, 3 rows break one."""
+    from jobs.session import build_session
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--config", type=Path, required=True)
+    parser.add_argument("--work", type=Path, default=Path(), help="folder of the input and the tables (default: here)")
+    args = parser.parse_args()
+    try:
+        settings, job = settings_of(args.config)
+        judged = validate(build_session("validate"), settings, args.work, job, lambda found: print(found, flush=True))
+    except EXPECTED as error:
+        print(reason(error), file=sys.stderr)
+        return exit_code(error)
+    print(f"  pages: {args.work / settings.docs / 'index.html'}")
+    return code_of(judged)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

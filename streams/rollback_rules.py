@@ -1,0 +1,105 @@
+"""Which batch an application can be taken back to, and which version of a table that was. Pure rules."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from streams.recovery_rules import BatchOf
+from versioned.errors import ConfigurationError, RetentionError
+
+#: In the details of a commit: rows were erased by it (``streams.spark.erase``).
+ERASED: Final = "erased"
+
+
+@dataclass(frozen=True)
+class CommitFacts:
+    """One commit of a table: the batch that wrote it (None = no batch of this application) and what it said."""
+
+    version: int
+    batch: BatchOf | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Restoration:
+    """What a table needs: the version to restore (None = it is as it was then), and what its commit told then.
+
+    ``erased_again`` names the versions in which rows were erased that the restoration brings back.
+    """
+
+    version: int | None
+    details: Mapping[str, Any]
+    erased_again: tuple[int, ...] = ()
+
+
+def row_of(rows: Collection[BatchOf], batch_id: int | None) -> BatchOf:
+    """The ledger's row with the state after a batch; a batch that wrote nothing left that of the one before.
+
+    An epoch that goes on behind a batch of the one before begins with a row of that batch; one that began anew, with
+    ``--new-epoch``, with a row of batch -1, and the batches before are out of reach: their checkpoint is not its own.
+
+    Args:
+        rows: Epoch and batch id of all rows.
+        batch_id: The batch; None = the newest.
+
+    Raises:
+        ConfigurationError: there is no such batch.
+
+    >>> row_of([(1, 0), (1, 1), (1, 4)], 2)
+    (1, 1)
+    """
+    reachable: list[BatchOf] = []
+    least: int | None = None
+    for epoch in sorted({epoch for epoch, _ in rows}, reverse=True):
+        batches = [batch for other, batch in rows if other == epoch and (least is None or batch < least)]
+        reachable += [(epoch, batch) for batch in batches if batch >= 0]
+        least = min([batch for other, batch in rows if other == epoch])
+        if least < 0:
+            break
+    newest = max(reachable, key=lambda row: row[1], default=None)
+    if newest is None:
+        raise ConfigurationError("The application has written no batch in this epoch: there is nothing to go back to.")
+    if batch_id is None:
+        return newest
+    found = max((row for row in reachable if row[1] <= batch_id), key=lambda row: row[1], default=None)
+    if found is None or batch_id > newest[1]:
+        first = min(batch for _, batch in reachable)
+        raise ConfigurationError(f"There is no batch {batch_id} to go back to; there are {first} to {newest[1]}.")
+    return found
+
+
+def restoration(table: str, commits: Sequence[CommitFacts], row: BatchOf, recorded: int | None) -> Restoration:
+    """The version of a table that was the newest before anything later than a batch was written to it.
+
+    That is the version that the ledger's row tells, or a later one with upkeep on it.
+
+    Args:
+        table: Its name, for errors.
+        commits: Its history, newest first, as far back as it goes.
+        row: Epoch and batch of the ledger's row.
+        recorded: The version that this row tells, if the table had been written by then.
+
+    Raises:
+        RetentionError: the history does not go back that far.
+        ConfigurationError: the table was made by a later batch.
+    """
+    later = [commit for commit in commits if commit.batch is not None and commit.batch > row]
+    told = next((commit for commit in commits if commit.batch is not None and commit.batch <= row), None)
+    details = {} if told is None else told.details
+    if not later:
+        return Restoration(None, details)
+    version = later[-1].version - 1
+    erased = tuple(commit.version for commit in commits if ERASED in commit.details and commit.version > version)
+    if version >= commits[-1].version and (told is not None or recorded is None):
+        return Restoration(version, details, erased)
+    if recorded is not None:
+        # Delta cleaned the log; that version's files may still be there.
+        return Restoration(recorded, details, erased)
+    if version < 0:
+        raise ConfigurationError(f"The table {table} was made by a later batch. Delete it, then go back again.")
+    raise RetentionError(
+        f"The history of {table} goes back to version {commits[-1].version} only, but version {version} is needed: "
+        "Delta has cleaned its log. Name a later batch."
+    )

@@ -1,0 +1,66 @@
+"""Backfill into a versioned table that an application owns: the application stands still meanwhile."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from streams.spark.application import StreamingApplication
+from streams.spark.takeover import check_takeover, taken_over
+from versioned.backfill import BackfillResult
+from versioned.commit import is_missing
+from versioned.errors import ConfigurationError
+from versioned.table import VersionedTable
+
+
+def backfill(
+    application: StreamingApplication,
+    table: str,
+    records: DataFrame,
+    *,
+    timestamp: str = "ts",
+    deleted: str | None = None,
+    sequence: str | None = None,
+    dry_run: bool = False,
+) -> BackfillResult:
+    """Put old history into a live table of an application, with grace off.
+
+    A driver that runs meanwhile is shut out: it ends with FencedError at its next write, and goes on when it is started
+    again, behind the batch that it had finished; one that it had not is undone and run again. The counts go into the
+    ledger's row with which the new epoch begins, as ``<table>.backfilled.<what>``, and into the log.
+
+    Only the table changes. What was joined, counted and sent out before stays as it was; where that matters, run that
+    part of the input again (:func:`~streams.spark.rollback.rollback`).
+
+    Args:
+        application: Who owns the table; it must not run in this session.
+        table: The table's name.
+        records: Key columns, value columns and a timestamp column; no record after the table's stream time.
+        timestamp: Name of the timestamp column.
+        deleted: Name of a boolean column that is true for tombstones.
+        sequence: Name of the column that orders the records; None = by timestamp.
+        dry_run: Only count what would become of the records.
+
+    Raises:
+        ConfigurationError: the application has no such table yet, has written no batch, or runs in this session.
+        NotAVersionedTableError: the table keeps no versions.
+        SchemaError: a column is missing or has another type.
+
+    >>> backfill(app, "prices", old_prices).counts["accepted"]           # doctest: +SKIP
+    1200
+    """
+    spark = application.spark
+    known = {target.short_name: target for target in application.tables() if not is_missing(spark, target)}
+    if table not in known:
+        raise ConfigurationError(f'{application.name} has no table "{table}"; there are {sorted(known)}.')
+    opened = VersionedTable.open(spark, known[table])
+    said = {"timestamp": timestamp, "deleted": deleted, "sequence": sequence, "owner": application.name}
+    # What is wrong with the records is found before anybody is shut out.
+    tried = opened.backfill(records, dry_run=True, **said)  # type: ignore[arg-type]
+    if dry_run:
+        check_takeover(application)
+    if dry_run or not tried.counts["accepted"]:
+        return tried
+    with taken_over(application) as held:
+        done = opened.backfill(records, **said)  # type: ignore[arg-type]
+        held.counts.update({f"{table}.backfilled.{what}": count for what, count in done.counts.items()})
+    return done

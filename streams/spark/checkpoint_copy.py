@@ -1,0 +1,157 @@
+"""A copy of a Spark checkpoint that ends at a batch, so that a query with it goes on behind that batch.
+
+Offsets and commits of later batches are left out. A file source keeps the files it has taken in a log of its own, by
+the source's offset; what came after the offset of the batch is left out there as well, or those files would never be
+read again. Spark rewrites that log every ten offsets into one file and deletes the ones before, so the part up to an
+offset may have to be written anew from such a file.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from streams.spark.checkpoint import local_folder
+from versioned.errors import CheckpointMismatchError
+
+_HEADER_LINES: Final = 2
+#: Spark's ``spark.sql.streaming.fileSource.log.compactInterval``.
+_INTERVAL: Final = 10
+_COMPACT: Final = ".compact"
+_VERSION: Final = "v1"
+
+
+def check_copy(checkpoint: str, batch_id: int) -> None:
+    """Make sure that a checkpoint can be cut after a batch; nothing is written.
+
+    Args:
+        checkpoint: The folder.
+        batch_id: The last batch that stays.
+
+    Raises:
+        CheckpointMismatchError: it has no offsets of that batch (Spark keeps those of the last 100), or not all that
+            its file sources had taken by then.
+    """
+    folder = local_folder(checkpoint)
+    if folder is not None:
+        _cut_sources(folder, batch_id)
+
+
+def copy_checkpoint(checkpoint: str, copy: str, batch_id: int) -> str | None:
+    """Copy a checkpoint up to a batch.
+
+    Args:
+        checkpoint: The folder; it is not changed.
+        copy: The new folder; it must not exist.
+        batch_id: The last batch that stays.
+
+    Returns:
+        None; or what is left to do by hand, where the folder is on no local file system.
+
+    Raises:
+        CheckpointMismatchError: as :func:`check_copy`.
+    """
+    source, target = local_folder(checkpoint), local_folder(copy)
+    if source is None or target is None:
+        return (
+            f"copy {checkpoint} to {copy}, without the files in offsets and commits that have a number above "
+            f"{batch_id}, and without what its file sources took after the offsets of batch {batch_id}"
+        )
+    cut = _cut_sources(source, batch_id)
+    made = target.with_name(f"{target.name}.new")
+    shutil.rmtree(made, ignore_errors=True)
+    # Hadoop's checksums would not fit files that are cut; without them files are read as they are.
+    shutil.copytree(source, made, ignore=partial(_left_out, source, set(cut)))
+    for name in ("offsets", "commits"):
+        (made / name).mkdir()
+        for file in (source / name).glob("*"):
+            if file.name.isdigit() and int(file.name) <= batch_id:
+                shutil.copy2(file, made / name)
+    for number, files in cut.items():
+        _write(made / "sources" / str(number), files)
+    made.rename(target)
+    return None
+
+
+def cut_log(files: Mapping[str, str], last: int) -> dict[str, str]:
+    """The log of a file source up to an offset: names of files and their text.
+
+    Args:
+        files: The log as it is.
+        last: The last offset that stays.
+
+    Raises:
+        CheckpointMismatchError: some of it is gone.
+
+    >>> log = {"0": 'v1\\n{"batchId":0}', "1": 'v1\\n{"batchId":1}'}
+    >>> sorted(cut_log(log, 0))
+    ['0']
+    """
+    entries: dict[int, dict[str, str]] = {}
+    for name, text in files.items():
+        if name.removesuffix(_COMPACT).isdigit():
+            for line in text.splitlines()[1:]:
+                entries.setdefault(int(json.loads(line)["batchId"]), {})[line] = name
+    missing = [number for number in range(last + 1) if number not in entries]
+    if missing:
+        raise CheckpointMismatchError(
+            f"The log of a file source has nothing of its offsets {missing[:5]}; it cannot be cut at {last}."
+        )
+    # Where Spark looks for a rewritten file there must be one.
+    compact = (last + 1) // _INTERVAL * _INTERVAL - 1
+    cut = {str(number): _text(entries[number]) for number in range(compact + 1, last + 1)}
+    if compact >= 0:
+        cut[f"{compact}{_COMPACT}"] = _text(line for number in range(compact + 1) for line in entries[number])
+    return cut
+
+
+def _cut_sources(folder: Path, batch_id: int) -> dict[int, dict[str, str]]:
+    """The logs of the file sources up to a batch, by the source's position."""
+    offsets = folder / "offsets" / str(batch_id)
+    if not offsets.is_file():
+        raise CheckpointMismatchError(
+            f"The checkpoint {folder} has no offsets of batch {batch_id}; Spark keeps those of the last 100 batches. "
+            "Name a later batch; or restore a copy of the checkpoint."
+        )
+    cut = {}
+    for number, line in enumerate(offsets.read_text(encoding="utf-8").splitlines()[_HEADER_LINES:]):
+        log = folder / "sources" / str(number)
+        last = _log_offset(line)
+        if last is not None and log.is_dir():
+            cut[number] = cut_log({file.name: file.read_text(encoding="utf-8") for file in _logged(log)}, last)
+    return cut
+
+
+def _logged(log: Path) -> list[Path]:
+    return [file for file in log.glob("*") if file.name.removesuffix(_COMPACT).isdigit()]
+
+
+def _log_offset(line: str) -> int | None:
+    """The offset of a file source; None for any other source, and for one that has read nothing."""
+    try:
+        said: Any = json.loads(line)
+    except ValueError:
+        return None
+    return int(said["logOffset"]) if isinstance(said, dict) and "logOffset" in said else None
+
+
+def _left_out(checkpoint: Path, cut: set[int], folder: str, names: list[str]) -> set[str]:
+    """What is not copied as it is: checksums, and what is written anew."""
+    anew = {"offsets", "commits"} if Path(folder) == checkpoint else set()
+    if Path(folder) == checkpoint / "sources":
+        anew = {str(number) for number in cut}
+    return {name for name in names if name in anew or name.endswith(".crc")}
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    folder.mkdir(parents=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def _text(lines: Iterable[str]) -> str:
+    return "\n".join([_VERSION, *lines])

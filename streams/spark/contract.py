@@ -1,0 +1,116 @@
+"""What a source promises of its rows, and what becomes of rows that break the promise."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, cast, get_args
+
+from pyspark.errors import ParseException
+from pyspark.sql.types import StructType
+
+from streams.nodes import GlobalTableSource, Node, StreamSource, TableSource
+from streams.reasons import INVALID
+from versioned.errors import ConfigurationError
+
+#: ``reject``: kept in the rejects, with the reason. ``drop``: only counted. ``fail``: the batch ends before any write.
+Action = Literal["reject", "drop", "fail"]
+TsUnit = Literal["s", "ms", "us"]
+Extra = Literal["ignore", "fail"]
+
+_ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
+#: As Kafka's default for the size of a message.
+_LARGEST: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class InputContract:
+    """What the rows of a source are like. A row that breaks it is put aside with a reason, never taken half.
+
+    Args:
+        types: DDL of the topic's columns, where the source has other types or more columns. Each row is cast on its
+            own: one whose value does not fit is ``BAD_TYPE``. Fractions never become whole numbers, and text becomes a
+            timestamp only with its offset from UTC. Columns that are not named here are extra.
+        extra_columns: ``ignore`` leaves extra columns out; ``fail`` refuses to start. No table ever gets new columns.
+        max_bytes: The largest text and binary content of a row, in bytes; a larger row is ``TOO_LARGE`` and kept cut.
+            None = any.
+        ts_unit: What a whole number means as event time; needed if the column is one.
+        unique: Whether a (partition, sequence) comes only once. Then a second one is a ``DUPLICATE``, also in a later
+            batch: one at or before the greatest sequence that its partition had. It needs a sequence that only grows.
+        allow_float_keys: Whether keys may be floating-point numbers, for which NaN and -0.0 are traps.
+        on_invalid: What becomes of invalid records, by reason; ``reject`` where nothing is said. Nodes further down
+            follow the strictest of the sources that they read.
+
+    Raises:
+        ConfigurationError: an unknown reason or action, or a size below 1.
+
+    >>> InputContract(on_invalid={"NULL_TS": "fail"}).action("NULL_TS")
+    'fail'
+    >>> InputContract(on_invalid={"NUL_TS": "fail"})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    versioned.errors.ConfigurationError: on_invalid.NUL_TS: there is no such reason; did you mean ...
+    """
+
+    types: str | StructType | None = None
+    extra_columns: Extra = "ignore"
+    max_bytes: int | None = _LARGEST
+    ts_unit: TsUnit | None = None
+    unique: bool = False
+    allow_float_keys: bool = False
+    on_invalid: Mapping[str, Action] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for reason, action in self.on_invalid.items():
+            if reason not in INVALID:
+                near = difflib.get_close_matches(reason, INVALID, n=1)
+                hint = f'; did you mean "{near[0]}"?' if near else "."
+                raise ConfigurationError(
+                    f"on_invalid.{reason}: there is no such reason{hint} Allowed here: {', '.join(INVALID)}"
+                )
+            _one_of(f"on_invalid.{reason}", action, _ACTIONS)
+        _one_of("extra_columns", self.extra_columns, get_args(Extra))
+        if self.ts_unit is not None:
+            _one_of("ts_unit", self.ts_unit, get_args(TsUnit))
+        if self.max_bytes is not None and self.max_bytes < 1:
+            raise ConfigurationError(f"max_bytes must be at least 1; got {self.max_bytes}. None = any size.")
+
+    def declared(self) -> StructType | None:
+        """The declared columns; None if there are none. Needs a running session.
+
+        Raises:
+            ConfigurationError: they are not written as DDL.
+        """
+        if self.types is None or isinstance(self.types, StructType):
+            return self.types
+        try:
+            return cast(StructType, StructType.fromDDL(self.types))
+        except ParseException as error:
+            raise ConfigurationError(f'types: "{self.types}" is no list of columns with types.') from error
+
+    def action(self, reason: str) -> Action:
+        """What becomes of a record with this reason."""
+        return self.on_invalid.get(reason.partition(":")[0], "reject")
+
+
+def action_at(node: Node, reason: str, contracts: Mapping[str, InputContract]) -> Action:
+    """What a node does with a record of this reason: the strictest that any of its sources asks for.
+
+    Args:
+        node: The node that puts the record aside.
+        reason: Why.
+        contracts: The contract of each topic.
+    """
+    asked = {contracts[topic].action(reason) for topic in _topics(node)}
+    return next((action for action in ("fail", "reject", "drop") if action in asked), "reject")
+
+
+def _topics(node: Node) -> set[str]:
+    if isinstance(node, (StreamSource, TableSource, GlobalTableSource)):
+        return {node.topic}
+    return {topic for parent in node.parents for topic in _topics(parent)}
+
+
+def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ConfigurationError(f'{name}: "{value}" is not allowed. Allowed here: {", ".join(allowed)}')

@@ -1,0 +1,184 @@
+"""What can be told of a source before it starts: its columns, against the plan and the contract. No job runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+)
+
+from streams.nodes import StreamSource
+from streams.spark.intake import IntakeRule, Order, SourceNode, kind_of
+from streams.spark.sources import MALFORMED, SparkSource
+from streams.spark.typed_input import UNITS, is_castable
+from versioned.errors import SchemaError
+from versioned.identifiers import check_columns
+from versioned.spec import DELETED
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+def checked_rules(
+    nodes: Sequence[SourceNode],
+    sources: Mapping[str, SparkSource],
+    order: Order,
+    max_future_us: int,
+    united: StructType,
+) -> list[IntakeRule]:
+    """How each source node reads its topic, once the columns of all sources were found to do.
+
+    Args:
+        nodes: In the order of the plan, which breaks ties.
+        sources: Topic -> source.
+        order: How several sources are merged.
+        max_future_us: How far ahead of the batch clock a record may be.
+        united: The columns of the sources, a struct column per topic.
+
+    Raises:
+        SchemaError, ConfigurationError: as :func:`check_input`.
+    """
+    rules = []
+    for position, node in enumerate(nodes):
+        source = sources[node.topic]
+        rules.append(IntakeRule(node, source, position, order, max_future_us, source.contract.declared()))
+        columns = united[node.topic].dataType
+        assert isinstance(columns, StructType)
+        check_input(columns, rules[-1])
+    return rules
+
+
+def check_input(schema: StructType, rule: IntakeRule) -> None:
+    """Refuse a source whose columns can never do; column names are compared whatever their case.
+
+    Args:
+        schema: The columns of the source.
+        rule: The node that reads it, and its contract.
+
+    Raises:
+        SchemaError: columns are missing, extra (if the contract says so) or equal but for case; a type cannot be cast,
+            or be a key, an event time or an order.
+        ConfigurationError: a key or a value has a name that no table can have.
+    """
+    topic, names = rule.node.topic, schema.names
+    _differ(topic, names)
+    _check_there(rule, names)
+    _check_extra(rule, names)
+    called = StructType([StructField(name, schema[_found(names, name)].dataType) for name in _used(rule, names)])
+    for name in called.names:
+        have, want = called[name].dataType, kind_of(called, rule, name)
+        if not is_castable(have, want):
+            raise SchemaError(
+                f'Topic "{topic}": column "{name}" is {have.simpleString()}, and its rows cannot be made '
+                f"{want.simpleString()}. Declare another type, or change it in the source's transform."
+            )
+    _check_roles(called, rule)
+    stored = [name for name in (*rule.node.key, *_values(rule, names)) if not _passes(rule, name)]
+    check_columns(stored)
+
+
+def _used(rule: IntakeRule, names: list[str]) -> list[str]:
+    return list(dict.fromkeys((*rule.node.key, *_values(rule, names), *filter(None, rule.reads.values()))))
+
+
+def _values(rule: IntakeRule, names: list[str]) -> tuple[str, ...]:
+    called = {name.lower(): name for name in (*rule.node.key, *filter(None, rule.reads.values()))}
+    return rule.values([called.get(name.lower(), name) for name in names])
+
+
+def _found(names: list[str], wanted: str) -> str:
+    return next(name for name in names if name.lower() == wanted.lower())
+
+
+def _passes(rule: IntakeRule, name: str) -> bool:
+    """A stream has no column ``deleted`` of the library's own beside it."""
+    return isinstance(rule.node, StreamSource) and name.lower() == DELETED
+
+
+def _differ(topic: str, names: list[str]) -> None:
+    lower = [name.lower() for name in names]
+    twice = sorted(name for name in names if lower.count(name.lower()) > 1)
+    if twice:
+        raise SchemaError(f'Topic "{topic}" has columns that differ only by case: {twice}. Rename one.')
+
+
+def _check_there(rule: IntakeRule, names: list[str]) -> None:
+    node, there = rule.node, {name.lower() for name in names}
+    wanted: Iterable[str] = (*node.key, *(node.value or ()), *filter(None, rule.reads.values()))
+    missing = [name for name in dict.fromkeys(wanted) if name.lower() not in there]
+    if missing:
+        raise SchemaError(f'Topic "{node.topic}" lacks the columns {missing} of node "{node.name}"; it has {names}.')
+    declared = () if rule.types is None else rule.types.names
+    promised = [name for name in declared if name.lower() not in there]
+    if promised:
+        raise SchemaError(f'Topic "{node.topic}" lacks the declared columns {promised}; it has {names}.')
+    if rule.order == "sequence" and rule.source.order_column is None:
+        raise SchemaError(f'order="sequence" needs sequence_by on every source; "{node.topic}" has none.')
+    if rule.source.contract.unique and rule.source.order_column is None:
+        raise SchemaError(f'unique needs sequence_by; "{node.topic}" has none.')
+
+
+def _check_extra(rule: IntakeRule, names: list[str]) -> None:
+    if rule.types is None:
+        return
+    aside = (MALFORMED, *rule.node.key, *filter(None, rule.reads.values()))
+    known = {name.lower() for name in (*rule.types.names, *aside)}
+    extra = [name for name in names if name.lower() not in known]
+    if extra and rule.source.contract.extra_columns == "fail":
+        raise SchemaError(
+            f'Topic "{rule.node.topic}" has the columns {extra}, which its contract does not declare. Declare them, '
+            'leave them out in the source\'s transform, or write extra_columns="ignore".'
+        )
+    if extra:
+        _LOG.warning("Topic %s has columns that are not declared and are left out: %s", rule.node.topic, extra)
+
+
+def _check_roles(schema: StructType, rule: IntakeRule) -> None:
+    node, source, contract = rule.node, rule.source, rule.source.contract
+    for name in node.key:
+        kind = kind_of(schema, rule, name)
+        if not _may_be_key(kind, contract.allow_float_keys):
+            raise SchemaError(
+                f'Key column "{name}" of topic "{node.topic}" is {kind.simpleString()}, which has no order or no exact '
+                "equality. Use a string, a whole number, a decimal or a date, or a struct or an array of these."
+            )
+    time = kind_of(schema, rule, node.timestamp)
+    if isinstance(time, IntegralType) and contract.ts_unit is None:
+        raise SchemaError(
+            f'The event time "{node.timestamp}" of topic "{node.topic}" is {time.simpleString()}: say in its contract '
+            f"what the number means, ts_unit={' or '.join(UNITS)}."
+        )
+    if not isinstance(time, (IntegralType, TimestampType, TimestampNTZType, DateType)):
+        raise SchemaError(f'The event time "{node.timestamp}" of topic "{node.topic}" is {time.simpleString()}.')
+    if node.deleted is not None and not isinstance(kind_of(schema, rule, node.deleted), BooleanType):
+        raise SchemaError(f'Column "{node.deleted}" of topic "{node.topic}" tells what is deleted; it is no boolean.')
+    order = source.order_column
+    if order is not None and isinstance(kind := kind_of(schema, rule, order), (StringType, StructType, ArrayType)):
+        raise SchemaError(
+            f'sequence_by "{order}" is {kind.simpleString()}; give a whole number, a date or a timestamp.'
+        )
+
+
+def _may_be_key(kind: DataType, floats: bool) -> bool:
+    if isinstance(kind, StructType):
+        return all(_may_be_key(field.dataType, floats) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _may_be_key(kind.elementType, floats)
+    if isinstance(kind, (FloatType, DoubleType)):
+        return floats
+    return not isinstance(kind, (MapType, VariantType))

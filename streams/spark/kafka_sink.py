@@ -1,0 +1,128 @@
+"""Kafka behind a changelog: what a batch appended to the Delta table is then sent to a topic.
+
+The table is the outbox. A batch's rows land there exactly once; only then are they sent, read back from the table, so a
+batch that is run again after a crash sends the very same records with the very same ids. Nothing is lost and nothing
+is altered, but a record may come twice: delivery is *at least once*. A consumer drops what it has seen by the id in
+the headers (:func:`without_replays`), or takes what it gets where putting it twice does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from streams.spark.flow import SCOPE
+from versioned import faults
+from versioned.errors import DeliveryError
+from versioned.identifiers import TableRef, quote
+from versioned.put import read_table
+
+#: Headers that are a record's id: who sent it, in which batch, and its place among the changes of its key there.
+SINK: Final = "versioned-sink"
+BATCH: Final = "versioned-batch"
+NTH: Final = "versioned-nth"
+#: Header with the event time in microseconds since 1970: a tombstone has no value to hold it.
+TS: Final = "versioned-ts"
+_OWN: Final = ("_batch_id", SCOPE, "_seq", "deleted")
+_JSON: Final = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone": "UTC"}
+
+
+@dataclass(frozen=True)
+class KafkaSink:
+    """Where a changelog is sent.
+
+    The key is a JSON object of the key fields (null if all of them are), the value one of the value fields and ``ts``,
+    or null where the row is deleted. All changes of a key go to one partition, in their order.
+
+    Args:
+        servers: ``host:port``, several separated by commas.
+        topic: The topic.
+        key_format: ``json``, or ``text`` for a key of one field: its plain text.
+        options: More options of Spark's Kafka sink, such as ``kafka.security.protocol``.
+
+    >>> KafkaSink("localhost:9092", "priced").key_format
+    'json'
+    """
+
+    servers: str
+    topic: str
+    key_format: Literal["json", "text"] = "json"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def publish(self, session: SparkSession, target: TableRef, batch: int, sink: str, keys: Sequence[str]) -> None:
+        """Send the rows of a batch, which have landed in the changelog.
+
+        Args:
+            session: The batch's session.
+            target: The changelog.
+            batch: What its rows carry as ``_batch_id``.
+            sink: ``application/sink``, for the ids.
+            keys: The key fields.
+
+        Raises:
+            DeliveryError: Kafka did not take all of them.
+        """
+        node = sink.rsplit("/", 1)[-1]
+        faults.point(f"before:{node}/kafka")
+        landed = read_table(session, target).where(F.col("_batch_id") == F.lit(batch))
+        told = {"kafka.bootstrap.servers": self.servers, "topic": self.topic, **self.options}
+        try:
+            self.records(landed, sink, keys).write.format("kafka").options(**told).save()
+        except Exception as error:
+            raise DeliveryError(
+                f'Batch {batch} of "{sink}" is in {target}, but Kafka did not take all of it for the topic '
+                f'"{self.topic}" at {self.servers}: {_first_line(error)} Nothing is lost: start again once Kafka '
+                "answers, and the batch is sent again."
+            ) from error
+        faults.point(f"after:{node}/kafka")
+
+    def records(self, rows: DataFrame, sink: str, keys: Sequence[str]) -> DataFrame:
+        """Rows of a changelog as records of Kafka: ``key value headers``, the changes of a key in their order."""
+        of_key = [F.col(quote(name)) for name in keys]
+        values = [quote(name) for name in rows.columns if name not in (*keys, *_OWN)]
+        tie = F.xxhash64(F.to_json(F.struct("*")))
+        ordered = Window.partitionBy(*of_key).orderBy(SCOPE, "_seq", tie)
+        value = F.to_json(F.struct(*values), _JSON)
+        if "deleted" in rows.columns:
+            value = F.when(~F.col("deleted"), value)
+        ids = {SINK: F.lit(sink), BATCH: F.col("_batch_id"), NTH: F.row_number().over(ordered), TS: F.unix_micros("ts")}
+        headers = F.array(*(_header(name, told) for name, told in ids.items()))
+        return rows.select(self._key(of_key, keys).alias("key"), value.alias("value"), headers.alias("headers"))
+
+    def _key(self, of_key: Sequence[Column], names: Sequence[str]) -> Column:
+        if self.key_format == "text":
+            return of_key[0].cast("string")
+        some = F.lit(False)
+        for column in of_key:
+            some = some | column.isNotNull()
+        return F.when(some, F.to_json(F.struct(*map(quote, names)), _JSON))
+
+
+def without_replays(records: DataFrame) -> DataFrame:
+    """Records of a Kafka topic, read with ``includeHeaders``, without those that a replay sent again.
+
+    Records without our ids stay as they are. Of records with the same id the first by offset stays.
+    """
+    ids = [_value_of(name) for name in (SINK, BATCH, NTH)]
+    named = records.withColumn("_id", F.concat_ws("/", *ids, F.hex("key")))
+    first = Window.partitionBy("topic", "partition", "_id").orderBy("offset")
+    kept = named.withColumn("_nth", F.row_number().over(first))
+    return kept.where((F.col("_nth") == 1) | ids[0].isNull()).drop("_id", "_nth")
+
+
+def _header(name: str, told: Column) -> Column:
+    return F.struct(F.lit(name).alias("key"), told.cast("string").cast("binary").alias("value"))
+
+
+def _value_of(header: str) -> Column:
+    found = F.filter("headers", lambda each: each.getField("key") == header)
+    return F.get(found, F.lit(0)).getField("value").cast("string")
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0].rstrip(".") + "."

@@ -1,0 +1,143 @@
+"""Kafka as a source: key and value decoded into typed columns, partitions as scopes, offsets as the sequence.
+
+What cannot be decoded is no reason to stop and is never dropped in silence: its text goes into the column
+:data:`~streams.spark.sources.MALFORMED`, and the record into the rejects table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Literal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructType, TimestampType
+
+from streams.spark.sources import MALFORMED, SparkSource
+from versioned.errors import SchemaError
+
+KeyFormat = Literal["json", "text"]
+TsUnit = Literal["s", "ms", "us"]
+_OWN: Final = ("partition", "offset", MALFORMED)
+_UNITS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_KEY, _VALUE, _CORRUPT = "_decoded_key", "_decoded_value", "_corrupt"
+_OBJECT: Final = r"^\s*\{"
+
+
+@dataclass(frozen=True)
+class KafkaFormat:
+    """How the records of one Kafka topic are read.
+
+    Args:
+        value: DDL of the value's fields; the value is a JSON object with them (and maybe others).
+        key: DDL of the key's fields; None = the key is not read. A field that both have is the key's.
+        key_format: ``json``: an object; ``text``: the key is the one field of ``key`` as plain text.
+        ts: Column of the event time. If neither key nor value has it, it is the record's Kafka timestamp; so it is for
+            a tombstone, which has no value.
+        ts_unit: What a whole number in ``ts`` means; None = it is a timestamp (ISO 8601 in JSON).
+        deleted: Column that is true for a record without value (a tombstone); None = such a record is malformed.
+    """
+
+    value: str
+    key: str | None = None
+    key_format: KeyFormat = "json"
+    ts: str = "ts"
+    ts_unit: TsUnit | None = None
+    deleted: str | None = None
+
+
+def kafka_source(servers: str, topic: str, said: KafkaFormat, options: Mapping[str, str] | None = None) -> SparkSource:
+    """The records of one Kafka topic, from its beginning.
+
+    Columns: the fields of key and value, ``ts``, the ``deleted`` column if asked for, ``partition`` (the stream-time
+    scope), ``offset`` (the sequence), and the text of what could not be decoded.
+
+    Args:
+        servers: ``host:port``, several separated by commas.
+        topic: One topic: offsets of several have no order among them.
+        said: How its records are read.
+        options: More options of Spark's Kafka source, such as ``maxOffsetsPerTrigger``; they win.
+
+    >>> source = kafka_source("localhost:9092", "prices", KafkaFormat("price DOUBLE", key="item STRING"))
+    >>> source.scope_column, source.order_column, source.options["startingOffsets"]
+    ('partition', 'offset', 'earliest')
+    """
+    # A table is all of its changes, so the default is not Spark's "latest".
+    told = {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest", **(options or {})}
+    return SparkSource("kafka", told, transform=partial(decoded, said=said))
+
+
+def decoded(frame: DataFrame, said: KafkaFormat) -> DataFrame:
+    """Kafka's columns as typed columns; see :func:`kafka_source`.
+
+    Raises:
+        SchemaError: a field has a name that the result needs for itself; a key of plain text has not one field; the
+            event time is neither a timestamp nor a whole number with its unit.
+    """
+    key = F.lit(None) if said.key is None else _key(frame, said.key, said.key_format)
+    read = frame.withColumns({_VALUE: _json("value", said.value), _KEY: key})
+    keys = _names(read, _KEY)
+    values = [name for name in _names(read, _VALUE) if name not in keys]
+    _check(said, [*keys, *values])
+    bad = F.when(F.col("value").isNull(), F.lit(said.deleted is None)).otherwise(_is_bad(_VALUE, "value"))
+    if said.key is not None:
+        bad = bad | (F.col("key").isNotNull() & _is_bad(_KEY, "key"))
+    text = F.to_json(F.struct(*(F.col(name).cast("string").alias(name) for name in ("key", "value"))))
+    columns = {name: F.col(_KEY).getField(name) for name in keys} | {
+        name: F.col(_VALUE).getField(name) for name in values
+    }
+    columns[said.ts] = _event_time(read, said, columns.get(said.ts))
+    if said.deleted is not None:
+        columns[said.deleted] = F.col("value").isNull()
+    named = [column.alias(name) for name, column in columns.items()]
+    return read.select(*named, "partition", "offset", F.when(bad, text).alias(MALFORMED))
+
+
+def _json(column: str, ddl: str) -> Column:
+    """A JSON object as a struct, with ``_corrupt`` where some field does not fit."""
+    schema = f"{ddl}, {_CORRUPT} STRING"
+    text = F.col(column).cast("string")
+    # Of an array Spark would take the first object, and of anything else nothing.
+    return F.from_json(F.when(text.rlike(_OBJECT), text), schema, {"columnNameOfCorruptRecord": _CORRUPT})
+
+
+def _key(frame: DataFrame, ddl: str, key_format: KeyFormat) -> Column:
+    if key_format == "json":
+        return _json("key", ddl)
+    fields = frame.select(F.from_json(F.lit("{}"), ddl).alias("k")).schema["k"].dataType
+    if not isinstance(fields, StructType) or len(fields) != 1:
+        raise SchemaError(f'A key of plain text is one field; "{ddl}" is not. Use key_format="json".')
+    text = F.col("key").cast("string")
+    found = text.try_cast(fields[0].dataType)
+    corrupt = F.when(found.isNull(), text).alias(_CORRUPT)
+    return F.when(text.isNotNull(), F.struct(found.alias(fields[0].name), corrupt))
+
+
+def _is_bad(decoded: str, column: str) -> Column:
+    return F.col(decoded).isNull() | F.col(decoded).getField(_CORRUPT).isNotNull()
+
+
+def _names(frame: DataFrame, column: str) -> list[str]:
+    kind = frame.schema[column].dataType
+    return [name for name in kind.names if name != _CORRUPT] if isinstance(kind, StructType) else []
+
+
+def _event_time(frame: DataFrame, said: KafkaFormat, found: Column | None) -> Column:
+    if found is None:
+        return F.col("timestamp")
+    kind = frame.select(found.alias("ts")).schema["ts"].dataType
+    if said.ts_unit is not None:
+        if not isinstance(kind, LongType):
+            raise SchemaError(f'ts_unit is for whole numbers; "{said.ts}" is {kind.simpleString()}. Write BIGINT.')
+        found = F.timestamp_micros(F.try_multiply(found, F.lit(_UNITS[said.ts_unit]).cast("long")))
+    elif not isinstance(kind, TimestampType):
+        raise SchemaError(f'"{said.ts}" is {kind.simpleString()}; write TIMESTAMP, or BIGINT with a ts_unit.')
+    return F.when(F.col("value").isNull(), F.col("timestamp")).otherwise(found)
+
+
+def _check(said: KafkaFormat, names: list[str]) -> None:
+    taken = sorted({*_OWN, *filter(None, (said.deleted,))} & set(names))
+    if taken:
+        raise SchemaError(f"Fields may not be called {taken}, which are columns of the source itself. Leave them out.")

@@ -1,0 +1,86 @@
+"""Pictures of a running application, out of its ledger: how late records come, how full its buffers are."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from streams.buffer_picture import buffer_sizes
+from streams.lateness import added
+from streams.lateness_picture import lateness_histogram
+from streams.ledger_readings import buffer_readings, lateness_classes
+from streams.nodes import GlobalTableSource, StreamSource, Suppress, TableSource, Topology
+from suppress.buffer_rules import BufferRule
+from versioned.drawing import Picture
+from versioned.errors import ConfigurationError
+
+_SOURCES: Final = (StreamSource, TableSource, GlobalTableSource)
+_SIZES: Final = ("records", "bytes", "records_max", "bytes_max")
+
+
+def lateness_of(ledger: DataFrame, topology: Topology, node: str | None, share: float) -> Picture:
+    """How late the records of a node came, over all batches; without a node, those of all sources.
+
+    Args:
+        ledger: The application's rows of the ledger.
+        topology: Its plan.
+        node: A node's name.
+        share: Of the records, that are to come within the suggested grace.
+
+    Raises:
+        ConfigurationError: no such node, nothing was measured, or the share is none.
+    """
+    names = [each.name for each in topology]
+    if node is not None and node not in names:
+        raise ConfigurationError(f'"{node}" is no node of the plan. It has: {", ".join(names)}')
+    topics = {node: node} if node is not None else {e.name: e.topic for e in topology if isinstance(e, _SOURCES)}
+    asked = list(topics)
+    columns = F.explode(F.map_filter("counts", lambda what, _: _is_class_of(what, asked))).alias("what", "n")
+    summed = ledger.select(columns).groupBy("what").agg(F.sum("n").alias("n")).collect()
+    rows = [{"counts": {row["what"]: row["n"]}} for row in summed]
+    # A topic that several nodes read is counted once.
+    by_topic = {topics[name]: classes for name in reversed(asked) if (classes := lateness_classes(rows, name))}
+    histogram = added(by_topic.values())
+    if not histogram:
+        raise ConfigurationError(
+            f"No lateness was measured of {', '.join(asked)}. Run batches with metrics_level=debug "
+            "(of a job: metrics: {level: debug}) first; sources, tables, windows, joins and suppressions are measured."
+        )
+    whose = f'records at "{node}"' if node is not None else "records from all sources"
+    return lateness_histogram(histogram, share, f"Lateness of {whose}")
+
+
+def buffer_of(ledger: DataFrame, node: Suppress, rule: BufferRule, batches: int) -> Picture:
+    """How full the buffer of a suppression was after each of the newest batches of the current epoch.
+
+    Args:
+        ledger: The application's rows of the ledger.
+        node: The suppression.
+        rule: What it promises.
+        batches: At most so many.
+    """
+    if batches < 1:
+        raise ConfigurationError(f"batches is {batches}. Give 1 or more.")
+    wanted = [f"{node.name}.{size}" for size in _SIZES]
+    # Each epoch counts its batches anew.
+    epoch = ledger.agg(F.max("epoch")).collect()[0][0]
+    told = ledger.where((F.col("epoch") == F.lit(epoch)) & F.array_contains(F.map_keys("counts"), wanted[0]))
+    counts = F.map_filter("counts", lambda what, _: what.isin(wanted)).alias("counts")
+    # As microseconds: a collected timestamp would be in the time zone of this process.
+    rows = told.select("batch_id", F.unix_micros("clock").alias("clock"), counts)
+    newest = rows.orderBy(F.desc("batch_id")).limit(batches).collect()
+    return buffer_sizes(
+        buffer_readings(newest, node.name),
+        max_records=rule.max_records,
+        max_bytes=rule.max_bytes,
+        title=f'Suppression buffer "{node.name}"',
+    )
+
+
+def _is_class_of(what: Column, nodes: list[str]) -> Column:
+    found = F.lit(False)
+    for node in nodes:
+        found = found | what.startswith(f"{node}.lateness<=")
+    return found

@@ -1,0 +1,74 @@
+"""Taking all tables of an application back to the state after one of its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from streams.spark.application import StreamingApplication
+from streams.spark.takeover import Held, check_takeover, taken_over
+
+
+@dataclass(frozen=True)
+class RolledBack:
+    """What :func:`rollback` did, or would do.
+
+    ``batch_id`` is the batch that is the newest now, ``epoch`` the one that goes on behind it, ``undone`` the batches
+    whose rows the ledger lost; ``restored`` tells the version that each table was taken back to, and tables that are
+    not named had nothing of a later batch. ``erased_again`` are tables in which rows that were erased since came back:
+    erase them again. ``advice`` is what is left to do by hand.
+    """
+
+    application: str
+    batch_id: int
+    epoch: int
+    undone: tuple[int, ...]
+    restored: Mapping[str, int]
+    erased_again: tuple[str, ...] = ()
+    advice: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [f"{self.application} stands after batch {self.batch_id}, in epoch {self.epoch}"]
+        lines.append(f"  undone batches: {', '.join(map(str, self.undone)) or 'none'}")
+        lines += [f"  {table:<24} version {version}" for table, version in self.restored.items()]
+        lines += [f"  ERASED ROWS CAME BACK in {table}: erase them again" for table in self.erased_again]
+        return "\n".join([*lines, *([] if self.advice is None else [f"  to do: {self.advice}"])])
+
+
+def rollback(application: StreamingApplication, batch_id: int, *, dry_run: bool = False) -> RolledBack:
+    """Take every table back to the state after a batch, so that the next start runs what came behind it again.
+
+    The tables are restored (Delta's RESTORE, so their history stays), the ledger forgets the later batches, and a new
+    epoch goes on with a copy of the checkpoint that ends at that batch. A driver that still runs is shut out. What
+    others read from the sinks meanwhile cannot be taken back from them.
+
+    Args:
+        application: Whose tables; it must not run in this session.
+        batch_id: The last batch that stays; one that wrote nothing counts as the one before.
+        dry_run: Only look whether it can be done.
+
+    Raises:
+        ConfigurationError: there is no such batch, or the application runs in this session.
+        CheckpointMismatchError: the checkpoint does not reach back to that batch (Spark keeps the last 100).
+        RetentionError: files of that time are gone.
+
+    >>> print(rollback(app, 41))                                         # doctest: +SKIP
+    sales stands after batch 41, in epoch 3
+      undone batches: 42, 43
+      orders                   version 87
+    """
+    if dry_run:
+        return _told(check_takeover(application, batch_id))
+    with taken_over(application, batch_id) as held:
+        pass
+    return _told(held)
+
+
+def _told(held: Held) -> RolledBack:
+    name, batch_id = held.application.name, held.row[1]
+    return RolledBack(name, batch_id, held.epoch, held.undone, held.restored, held.erased_again, held.advice)

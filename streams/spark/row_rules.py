@@ -1,0 +1,135 @@
+"""Expectations about single rows, as Spark conditions: what Great Expectations calls them, and which rows break them.
+
+One set of names and arguments, two ways to judge: Great Expectations reports on a whole table, these conditions cost
+nothing beside a query that reads the rows anyway. They agree row by row (``tests/jobs/test_row_rules.py``): a null
+breaks nothing but ``not_be_null`` and the equality of a pair, and rows outside ``row_condition`` are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from pyspark.sql import Column, Window
+from pyspark.sql import functions as F
+
+from streams.spark.sql_conditions import sql_condition
+from versioned.errors import ConfigurationError
+from versioned.identifiers import quote
+
+Arguments = Mapping[str, Any]
+
+#: Ours: Spark SQL says which rows are right, ``{"condition": "paid <= amount"}``.
+SATISFY: Final = "expect_rows_to_satisfy"
+#: A row breaks it by its fellows, so it is judged per table and never per row.
+UNIQUE: Final = "expect_compound_columns_to_be_unique"
+#: The same of one column, which Great Expectations tells apart.
+UNIQUE_COLUMN: Final = "expect_column_values_to_be_unique"
+TABLE_RULES: Final = (UNIQUE, UNIQUE_COLUMN)
+
+
+def broken(expectation: str, arguments: Arguments) -> Column:
+    """Which rows break an expectation: true or false, never null.
+
+    Args:
+        expectation: One of :data:`ROW_RULES`, or of :data:`TABLE_RULES` where a window may stand.
+        arguments: As Great Expectations takes them.
+
+    Raises:
+        ConfigurationError: it is no expectation about rows, or has an argument that means nothing row by row.
+    """
+    if expectation in TABLE_RULES:
+        columns = [quote(name) for name in arguments.get("column_list", [arguments.get("column")])]
+        is_there = F.lit(True) if expectation == UNIQUE else F.col(columns[0]).isNotNull()
+        is_broken = is_there & (F.count(F.lit(1)).over(Window.partitionBy(*columns)) > 1)
+    else:
+        is_broken = _rule(expectation, arguments)(arguments)
+    judged = F.coalesce(is_broken, F.lit(False))
+    condition = arguments.get("row_condition")
+    return judged if condition is None else F.coalesce(sql_condition(condition), F.lit(False)) & judged
+
+
+def check_row_rule(expectation: str, arguments: Arguments) -> None:
+    """Refuse what cannot be judged row by row.
+
+    Raises:
+        ConfigurationError: as :func:`broken`.
+    """
+    _rule(expectation, arguments)
+
+
+def _rule(expectation: str, arguments: Arguments) -> Callable[[Arguments], Column]:
+    if expectation not in ROW_RULES:
+        raise ConfigurationError(
+            f"{expectation} says nothing about single rows, so none can be rejected by it. "
+            f"Rows are rejected by: {', '.join(ROW_RULES)}"
+        )
+    unknown = sorted(set(arguments) - set(_KNOWN[expectation]) - set(_ALWAYS))
+    if unknown:
+        raise ConfigurationError(f"{expectation}: {', '.join(unknown)} means nothing for a single row. Leave it out.")
+    return ROW_RULES[expectation]
+
+
+def _column(arguments: Arguments, name: str = "column") -> Column:
+    return F.col(quote(arguments[name]))
+
+
+def _is_between(value: Column, arguments: Arguments) -> Column:
+    inside = F.lit(True)
+    low, high = arguments.get("min_value"), arguments.get("max_value")
+    if low is not None:
+        inside = inside & (value > _literal(low) if arguments.get("strict_min") else value >= _literal(low))
+    if high is not None:
+        inside = inside & (value < _literal(high) if arguments.get("strict_max") else value <= _literal(high))
+    return inside
+
+
+def _literal(value: Any) -> Column:
+    return F.lit(value.isoformat()).cast("timestamp") if isinstance(value, datetime) else F.lit(value)
+
+
+def _is_greater(arguments: Arguments) -> Column:
+    first, second = _column(arguments, "column_A"), _column(arguments, "column_B")
+    return first >= second if arguments.get("or_equal") else first > second
+
+
+def _is_equal(arguments: Arguments) -> Column:
+    """Two nulls are equal; a null and a value are not, unless such pairs are not looked at."""
+    first, second = _column(arguments, "column_A"), _column(arguments, "column_B")
+    if arguments.get("ignore_row_if") == "either_value_is_missing":
+        return first.isNull() | second.isNull() | (first == second)
+    return first.eqNullSafe(second)
+
+
+#: Expectation -> the condition that a row breaks; null = it does not.
+ROW_RULES: Final[Mapping[str, Callable[[Arguments], Column]]] = {
+    SATISFY: lambda said: ~sql_condition(said["condition"]),
+    "expect_column_values_to_not_be_null": lambda said: _column(said).isNull(),
+    "expect_column_values_to_be_null": lambda said: _column(said).isNotNull(),
+    "expect_column_values_to_be_between": lambda said: ~_is_between(_column(said), said),
+    "expect_column_values_to_be_in_set": lambda said: ~_column(said).isin(list(said["value_set"])),
+    "expect_column_values_to_not_be_in_set": lambda said: _column(said).isin(list(said["value_set"])),
+    "expect_column_values_to_match_regex": lambda said: ~_column(said).rlike(said["regex"]),
+    "expect_column_values_to_not_match_regex": lambda said: _column(said).rlike(said["regex"]),
+    "expect_column_value_lengths_to_be_between": lambda said: ~_is_between(F.length(_column(said)), said),
+    "expect_column_pair_values_a_to_be_greater_than_b": lambda said: ~_is_greater(said),
+    "expect_column_pair_values_to_be_equal": lambda said: ~_is_equal(said),
+}
+_BOUNDS: Final = ("column", "min_value", "max_value", "strict_min", "strict_max")
+_PAIR: Final = ("column_A", "column_B", "ignore_row_if")
+_KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
+    SATISFY: ("condition",),
+    "expect_column_values_to_not_be_null": ("column",),
+    "expect_column_values_to_be_null": ("column",),
+    "expect_column_values_to_be_between": _BOUNDS,
+    "expect_column_values_to_be_in_set": ("column", "value_set"),
+    "expect_column_values_to_not_be_in_set": ("column", "value_set"),
+    "expect_column_values_to_match_regex": ("column", "regex"),
+    "expect_column_values_to_not_match_regex": ("column", "regex"),
+    "expect_column_value_lengths_to_be_between": _BOUNDS,
+    "expect_column_pair_values_a_to_be_greater_than_b": (*_PAIR, "or_equal"),
+    "expect_column_pair_values_to_be_equal": _PAIR,
+}
+#: Said beside any rule: its name and words, which rows it is about, how bad breaking it is.
+_ALWAYS: Final = ("name", "description", "row_condition", "severity", "meta", "notes")

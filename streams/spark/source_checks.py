@@ -1,0 +1,68 @@
+"""Checks of a source's own records, before the plan sees them.
+
+``reason`` judges each row and puts those that fail aside; ``look`` is shown a whole batch, before anything is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from streams.spark.sources import SparkSource
+
+
+@dataclass(frozen=True)
+class SourceChecks:
+    """What the records of a topic must be like.
+
+    Args:
+        reason: Gives, for a topic's rows, the condition's column: why a row is rejected (``QUALITY:<rule>``), null if
+            it is right. A function of the row alone, so that a replay and any cut into batches decide alike.
+        look: Called with a topic, its rows of a batch and the batch id, before anything is written; an error that it
+            raises ends the query with nothing of the batch written.
+        every: Batches whose id is a multiple of it are looked at.
+    """
+
+    reason: Callable[[DataFrame], Column] | None = None
+    look: Callable[[str, DataFrame, int], None] | None = None
+    every: int = 1
+
+    def is_due(self, batch_id: int) -> bool:
+        """Whether this batch is looked at.
+
+        >>> [batch for batch in range(5) if SourceChecks(look=print, every=2).is_due(batch)]
+        [0, 2, 4]
+        """
+        return self.look is not None and batch_id % self.every == 0
+
+
+def rejection(raw: DataFrame, checks: SourceChecks | None) -> Column:
+    """Why each raw row is rejected by the checks of its source; null = it is not."""
+    if checks is None or checks.reason is None:
+        return F.lit(None).cast("string")
+    return checks.reason(raw)
+
+
+def look_at(
+    sources: Mapping[str, SparkSource],
+    records: Callable[[str], DataFrame],
+    arrived: Collection[str],
+    batch_id: int,
+) -> None:
+    """Show the rows of a batch to the checks of their sources.
+
+    Args:
+        sources: Topic -> source.
+        records: Gives a topic's rows.
+        arrived: The topics that have rows in this batch.
+        batch_id: The batch.
+    """
+    for topic, source in sources.items():
+        checks = source.checks
+        if topic in arrived and checks is not None and checks.look is not None and checks.is_due(batch_id):
+            checks.look(topic, records(topic), batch_id)

@@ -1,0 +1,136 @@
+"""SQL over every kind of stored table: views and table functions, beside the table's own name.
+
+=============== ====================================================================================================
+versioned table ``_current``, ``_history``, ``_as_of(ts)``, ``_between(from_ts, until_ts)`` (``versioned.sql``)
+window store    ``_open``, ``_final``, ``_starting(from_ts, until_ts)``
+suppression     ``_held``, ``_due(ts)``
+waiting records ``_held``, ``_due(ts)``
+join buffer     ``_held``
+ledger          ``_stream_times``, ``_counts``, ``_metrics``
+=============== ====================================================================================================
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from streams.spark.stored_kinds import StoredTable, stored_table
+from streams.spark.window_upkeep import properties_of
+from versioned.identifiers import TableRef, quote
+from versioned.put import read_table
+from versioned.sql import SqlNames, register_sql, select, source
+
+_OPEN = quote("_open")
+
+
+def register_table_sql(
+    spark: SparkSession,
+    target: TableRef | str,
+    name: str | None = None,
+    *,
+    temporary: bool = True,
+    version: int | None = None,
+) -> list[str]:
+    """Create (or replace) the views and table functions of a stored table of any kind.
+
+    Args:
+        spark: The session.
+        target: The table.
+        name: Base of the names; the table's own by default.
+        temporary: For this session only; False = in the catalog.
+        version: Ask the table as it was at this version of it (system time); None = as it is.
+
+    Returns:
+        The names made; none for a table that is asked under its own name only.
+
+    Raises:
+        ConfigurationError: the name is a path, is malformed, or has parts although it is temporary.
+    """
+    ref = TableRef.parse(target)
+    columns = read_table(spark, ref).columns
+    table = stored_table(ref.short_name, columns, properties_of(spark, ref))
+    if table.spec is not None:
+        return register_sql(spark, ref, table.spec, name, temporary=temporary, version=version)
+    names = SqlNames.of(name or ref.short_name, temporary=temporary)
+    stored = source(ref, version)
+    if table.kind == "windows":
+        return _windows(spark, names, stored, table)
+    if table.kind in ("buffer", "waiting"):
+        return _waiting(spark, names, stored, table)
+    if table.kind == "join":
+        return [names.view(spark, "held", select(_list(*table.keys, "side", "left", "right", "ts", "matched"), stored))]
+    return _ledger(spark, names, stored) if table.kind == "ledger" else []
+
+
+def register_application_sql(spark: SparkSession, root: str) -> list[str]:
+    """Make every Delta table below a folder known to SQL in this session, with its views and functions.
+
+    Args:
+        spark: The session.
+        root: The folder of an application's tables.
+
+    Returns:
+        All names, those of the tables included; none if there are no tables.
+    """
+    names: list[str] = []
+    for folder in sorted(log.parent for log in Path(root).glob("*/_delta_log")):
+        target = TableRef.parse(str(folder.absolute()))
+        read_table(spark, target).createOrReplaceTempView(folder.name)
+        names += [folder.name, *register_table_sql(spark, target, folder.name)]
+    return names
+
+
+def _windows(spark: SparkSession, names: SqlNames, stored: str, table: StoredTable) -> list[str]:
+    shown = _list(*table.keys, *(name for name in table.columns if name not in table.keys and name[0] != "_"))
+    if {"_sum", "_count"} <= set(table.columns):
+        # An average is stored in parts, so that late records can join it.
+        shown = f"{shown}, try_divide(_sum, _count) AS avg"
+    return [
+        names.view(spark, "open", select(shown, stored, _OPEN)),
+        names.view(spark, "final", select(shown, stored, f"NOT {_OPEN}")),
+        names.function(
+            spark,
+            "starting",
+            ("from_ts", "until_ts"),
+            lambda said: select(
+                f"{shown}, NOT {_OPEN} AS final",
+                stored,
+                f"windowStart >= {said['from_ts']} AND windowStart < {said['until_ts']}",
+            ),
+        ),
+    ]
+
+
+def _waiting(spark: SparkSession, names: SqlNames, stored: str, table: StoredTable) -> list[str]:
+    more = ("bufferTime", "arrivedAt", "size") if table.kind == "buffer" else ()
+    shown = _list(*table.keys, "value", "ts", "deadline", *more)
+    return [
+        names.view(spark, "held", select(shown, stored)),
+        names.function(spark, "due", ("ts",), lambda said: select(shown, stored, f"deadline <= {said['ts']}")),
+    ]
+
+
+def _ledger(spark: SparkSession, names: SqlNames, stored: str) -> list[str]:
+    row = "application, epoch, batch_id, clock"
+    newest = select(
+        "application, max_by(stream_times, struct(epoch, batch_id)) AS times",
+        stored,
+        "batch_id >= 0 GROUP BY application",
+    )
+    by_node = select("application, explode(times) AS (node, scopes)", f"({newest})")
+    metrics = select(f"{row}, explode(metrics) AS metric", stored)
+    return [
+        names.view(
+            spark,
+            "stream_times",
+            select("application, node, explode(scopes) AS (scope, stream_time)", f"({by_node})"),
+        ),
+        names.view(spark, "counts", select(f"{row}, explode(counts) AS (what, n)", stored)),
+        names.view(spark, "metrics", select(f"{row}, metric.*", f"({metrics})")),
+    ]
+
+
+def _list(*names: str) -> str:
+    return ", ".join(map(quote, names))

@@ -1,0 +1,87 @@
+"""Which kind of table a stored table is: told from its properties and columns, so that no plan is needed.
+
+========== ====================================================================================================
+versions   a versioned table
+windows    the window store of a windowed aggregate
+buffer     what a suppression holds back
+waiting    records that wait for stream time: a join with grace, a table with reorder
+join       the buffer of a stream-stream join
+answers    what a correction feed remembers
+ledger     one row per batch
+rejects    records put aside
+sink       a changelog, or a table that a sink keeps
+table      the latest value per key
+other      anything else
+========== ====================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from streams.spark.window_upkeep import KIND, WINDOW_STORE
+from versioned.spec import SPEC_PROPERTY, VersionedTableSpec
+
+Kind = Literal[
+    "versions", "windows", "buffer", "waiting", "join", "answers", "ledger", "rejects", "sink", "table", "other"
+]
+
+#: The columns that tell a kind, most telling first; the first of them stands right behind the key.
+_SIGNS: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "ledger": ("application", "epoch", "batch_id", "clock", "state"),
+    "rejects": ("node", "reason", "ts", "scope", "place", "record"),
+    "buffer": ("value", "ts", "bufferTime", "deadline", "arrivedAt", "size"),
+    "join": ("side", "left", "right", "ts", "matched", "padded"),
+    "waiting": ("value", "ts", "deadline", "_scope", "_seq", "_batch_id"),
+    "answers": ("value", "ts", "found", "revision", "_scope", "_seq"),
+    "sink": ("ts", "_batch_id", "_scope", "_seq"),
+    "table": ("ts",),
+}
+#: Kinds whose key columns stand before the first of their signs.
+_KEYED: Final = ("buffer", "join", "waiting", "answers", "table")
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A stored table: its name, kind, columns and, as far as they are known, key columns.
+
+    ``node`` is the operator that owns it, where the table itself tells; ``spec`` a versioned table's contract.
+    """
+
+    name: str
+    kind: Kind
+    columns: tuple[str, ...]
+    keys: tuple[str, ...] = ()
+    node: str | None = None
+    spec: VersionedTableSpec | None = None
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """A versioned table's value columns."""
+        return () if self.spec is None else self.spec.values
+
+
+def stored_table(name: str, columns: Sequence[str], properties: Mapping[str, str]) -> StoredTable:
+    """What a table is.
+
+    Args:
+        name: Its name.
+        columns: Its columns, in order.
+        properties: Its Delta table properties.
+
+    >>> stored_table("priced_waiting", ["id", "value", "ts", "deadline", "_scope", "_seq", "_batch_id"], {}).keys
+    ('id',)
+    >>> stored_table("mine", ["a", "b"], {}).kind
+    'other'
+    """
+    if SPEC_PROPERTY in properties:
+        spec = VersionedTableSpec.from_properties(properties, name)
+        return StoredTable(name, "versions", tuple(columns), spec.keys, None, spec)
+    if properties.get(KIND) == WINDOW_STORE:
+        keys = tuple(columns[: columns.index("windowEnd") + 1])
+        return StoredTable(name, "windows", tuple(columns), keys, properties.get("versioned.node"))
+    kind: Kind = next((kind for kind, signs in _SIGNS.items() if set(signs) <= set(columns)), "other")
+    keys = tuple(columns[: columns.index(_SIGNS[kind][0])]) if kind in _KEYED else ()
+    return StoredTable(name, kind, tuple(columns), keys)

@@ -1,0 +1,226 @@
+"""Taking an application's tables over from whoever runs it, back to the state after one of its batches.
+
+In this order, so that a crash anywhere leaves an application that refuses to start until it is taken over again:
+
+1. Look: the ledger's row, the version of each table, its files, the checkpoint. Nothing is written if one is missing.
+2. Shut out: a commit of a new epoch in the ledger and in each table for each step that ever wrote to it. Delta skips
+   what has an older transaction version, so whatever a running driver still writes does not land.
+3. Restore: each table that has anything of a later batch.
+4. The caller's work.
+5. Hand over: a copy of the checkpoint that ends at the batch, a commit of the next epoch on each table that was
+   restored, the later rows of the ledger deleted, and last the ledger's row with which that epoch begins behind the
+   batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from streams.recovery_rules import BatchOf
+from streams.rollback_rules import CommitFacts, Restoration, restoration, row_of
+from streams.spark.application import StreamingApplication
+from streams.spark.checkpoint_copy import check_copy, copy_checkpoint
+from streams.spark.ledger import Ledger, LedgerState
+from streams.spark.recovery import checkpoint_of, fence
+from streams.spark.side_by_side import side_by_side
+from versioned import faults
+from versioned.commit import Merge, Step, commit, history, is_missing, own_details
+from versioned.errors import ConfigurationError
+from versioned.identifiers import TableRef
+from versioned.put import read_table
+from versioned.restore import check_version, restore
+from versioned.written import written_by
+
+_ALL: Final = 100_000
+#: In the details of a commit that shuts others out: the batch after which the tables are to stand.
+TAKEOVER: Final = "takeover"
+_UNSAID: Final[Mapping[str, Any]] = {}
+
+
+@dataclass
+class Held:
+    """An application whose tables nobody else can write: the batch after which they stand, and how they came there.
+
+    ``restored`` are the tables that were taken back, with the version; ``undone`` the batches that the ledger loses;
+    ``erased_again`` the tables in which erased rows came back. ``counts`` go into the ledger's row; ``advice`` is what
+    is left to do by hand, known at the end.
+    """
+
+    application: StreamingApplication
+    row: BatchOf
+    epoch: int
+    state: LedgerState
+    restored: Mapping[str, int] = field(default_factory=dict)
+    undone: tuple[int, ...] = ()
+    erased_again: tuple[str, ...] = ()
+    counts: dict[str, int] = field(default_factory=dict)
+    advice: str | None = None
+
+
+@dataclass(frozen=True)
+class _Plan:
+    ledger: Ledger
+    checkpoint: str
+    base: str
+    shut_out: int
+    state: LedgerState
+    row: BatchOf
+    rows: tuple[BatchOf, ...]
+
+
+def check_takeover(application: StreamingApplication, batch_id: int | None = None) -> Held:
+    """What :func:`taken_over` would do; nothing is written.
+
+    Raises:
+        ConfigurationError, CheckpointMismatchError, RetentionError: as :func:`taken_over`.
+    """
+    plan = _planned(application, batch_id)
+    return _held(application, plan, _restorations(application, plan))
+
+
+@contextmanager
+def taken_over(application: StreamingApplication, batch_id: int | None = None) -> Iterator[Held]:
+    """Hold an application's tables, as they were after a batch, and let the application go on from there.
+
+    Args:
+        application: Whose tables. It must not run in this session; a driver that runs elsewhere is shut out, and ends
+            with :class:`~versioned.errors.FencedError` at its next write.
+        batch_id: The batch; None = the newest that the ledger has. A batch that landed in part is undone.
+
+    Raises:
+        ConfigurationError: there is no such batch, or the application runs in this session.
+        CheckpointMismatchError: the checkpoint does not reach back to that batch.
+        RetentionError: a table's files of that time are gone.
+    """
+    plan = _planned(application, batch_id)
+    spark = application.spark
+    nobody, taken = Step(application.name, "", "", plan.shut_out, -1), {TAKEOVER: plan.row[1]}
+    looked = _restorations(application, plan)
+    told = {plan.ledger.target: _UNSAID, **{target: needed.details for target, needed in looked.items()}}
+    side_by_side([partial(fence, spark, one, nobody, {**said, **taken}) for one, said in told.items()], spark)
+    faults.point("takeover:shut-out")
+    # Looked up again: a driver may have written, and ended a batch, until it was shut out.
+    plan = replace(plan, rows=tuple(sorted(_states(plan.ledger, spark))))
+    wanted = _restorations(application, plan, looked)
+    side_by_side([partial(restore, spark, one, version) for one, version in _versions(wanted).items()], spark)
+    faults.point("takeover:restored")
+    held = _held(application, plan, wanted)
+    yield held
+    _hand_over(plan, held, wanted)
+
+
+def _planned(application: StreamingApplication, batch_id: int | None) -> _Plan:
+    spark = application.spark
+    _refuse_running(application)
+    ledger = Ledger(spark, application.table("ledger"), application.name)
+    if is_missing(spark, ledger.target):
+        raise ConfigurationError(f'"{application.name}" has no ledger in {application.root}: it has never run.')
+    found = application.survey()
+    gone = [wrong for wrong in found.findings() if wrong.rule in ("table-of-other", "table-gone", "empty-commit")]
+    for wrong in gone:
+        raise wrong.error()
+    told = _states(ledger, spark)
+    row = row_of(list(told), batch_id)
+    place = found.checkpoint.place
+    base = place.removesuffix(f"-epoch-{found.ledger.epoch}") if found.ledger.epoch > 1 else place
+    check_copy(place, row[1])
+    newest = max(found.newest_epoch(), *(epoch for epoch, _ in told))
+    return _Plan(ledger, place, base, newest + 1, LedgerState.from_json(*row, told[row]), row, tuple(sorted(told)))
+
+
+def _refuse_running(application: StreamingApplication) -> None:
+    if any(query.name == application.name for query in application.spark.streams.active):
+        raise ConfigurationError(f'"{application.name}" runs in this session. Stop it first.')
+
+
+def _states(ledger: Ledger, spark: SparkSession) -> dict[BatchOf, str]:
+    """What each row of the ledger leaves for the next batch, by epoch and batch id."""
+    rows = read_table(spark, ledger.target).where(F.col("application") == ledger.application)
+    return {
+        (row["epoch"], row["batch_id"]): row["state"] for row in rows.select("epoch", "batch_id", "state").collect()
+    }
+
+
+def _there(application: StreamingApplication) -> list[TableRef]:
+    return [target for target in application.tables() if not is_missing(application.spark, target)]
+
+
+def _restorations(
+    application: StreamingApplication, plan: _Plan, before: Mapping[TableRef, Restoration] = MappingProxyType({})
+) -> dict[TableRef, Restoration]:
+    """What each table needs; every file that is needed is there (or was, when it was looked at before)."""
+    targets = _there(application)
+    found: dict[TableRef, Restoration] = {}
+
+    def look(target: TableRef) -> None:
+        commits = _commits(application, target, plan.shut_out)
+        needed = restoration(target.short_name, commits, plan.row, plan.state.tables.get(target.short_name))
+        looked = before[target].version if target in before else None
+        if needed.version is not None and needed.version != looked:
+            check_version(application.spark, target, needed.version)
+        found[target] = needed
+
+    side_by_side([partial(look, target) for target in targets], application.spark)
+    return {target: found[target] for target in targets}
+
+
+def _versions(wanted: Mapping[TableRef, Restoration]) -> dict[TableRef, int]:
+    return {target: needed.version for target, needed in wanted.items() if needed.version is not None}
+
+
+def _commits(application: StreamingApplication, target: TableRef, shut_out: int) -> list[CommitFacts]:
+    """The commits of a table, newest first, without those that shut others out just now."""
+    commits = []
+    for row in history(application.spark, target, _ALL):
+        said, written = own_details(row) or {}, written_by(row)
+        own = written is not None and written.application == application.name
+        batch = (written.epoch, written.batch_id) if written is not None and own else None
+        if batch is None or batch[0] != shut_out:
+            commits.append(CommitFacts(int(row["version"]), batch, said.get("details", {})))
+    return commits
+
+
+def _held(application: StreamingApplication, plan: _Plan, wanted: Mapping[TableRef, Restoration]) -> Held:
+    return Held(
+        application,
+        plan.row,
+        plan.shut_out + 1,
+        plan.state,
+        {target.short_name: version for target, version in _versions(wanted).items()},
+        tuple(batch for epoch, batch in plan.rows if (epoch, batch) > plan.row and batch > plan.row[1]),
+        tuple(target.short_name for target, each in wanted.items() if each.erased_again),
+    )
+
+
+def _hand_over(plan: _Plan, held: Held, wanted: Mapping[TableRef, Restoration]) -> None:
+    application, spark, (_, batch) = held.application, held.application.spark, plan.row
+    copy = checkpoint_of(plan.base, held.epoch)
+    held.advice = copy_checkpoint(plan.checkpoint, copy, batch)
+    faults.point("takeover:checkpoint")
+    owner = Step(application.name, "", "", held.epoch, batch)
+    # What lies on a RESTORE must say whose the table is; the others are shut out and say it already.
+    told = {one: {**wanted[one].details, TAKEOVER: batch} for one in _versions(wanted)}
+    side_by_side([partial(fence, spark, one, owner, told[one], every_step=False) for one in told], spark)
+    faults.point("takeover:handed-over")
+    _forget_rows(spark, plan, owner)
+    versions = {target.short_name: int(history(spark, target, 1)[0]["version"]) for target in wanted}
+    begun = replace(held.state, epoch=held.epoch, batch_id=batch, tables=versions)
+    plan.ledger.append_epoch(spark, begun, held.counts)
+
+
+def _forget_rows(spark: SparkSession, plan: _Plan, owner: Step) -> None:
+    later = [(plan.ledger.application, *row) for row in plan.rows if row > plan.row]
+    if not later:
+        return
+    frame = spark.createDataFrame(later, "application STRING, epoch LONG, batch_id LONG")
+    same = " AND ".join(f"t.{name} = s.{name}" for name in frame.columns)
+    step = replace(owner, node="ledger", step="rollback")
+    commit(plan.ledger.target, lambda: Merge(frame, same, lambda merge: merge.whenMatchedDelete()), step)

@@ -1,0 +1,146 @@
+"""Columns of raw rows as their contract says: cast row by row; how large a row is; rows cut for the rejects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    AtomicType,
+    BinaryType,
+    DataType,
+    DateType,
+    DecimalType,
+    FractionalType,
+    IntegralType,
+    MapType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+)
+
+from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
+from versioned.identifiers import quote
+
+#: Microseconds of a unit of time.
+UNITS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
+#: How many characters of a field the rejects keep.
+KEPT: Final = 1_024
+#: A text that tells an instant: with a time of day, and its offset from UTC at the end.
+_WITH_OFFSET: Final = r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?\s*(Z|[+-]\d{1,2}(:?\d{2})?)\s*$"
+_WIDTH: Final = 8
+_YEARS: Final = (1, 9999)
+
+
+def cast_row_by_row(value: Column, have: DataType, want: DataType) -> Column:
+    """A value as another type; null where it does not fit."""
+    if have.simpleString() == want.simpleString():
+        return value
+    cast = value.try_cast(want)
+    if isinstance(have, StringType) and isinstance(want, TimestampType):
+        return F.when(value.rlike(_WITH_OFFSET), cast)
+    if isinstance(have, (FractionalType, DecimalType)) and isinstance(want, IntegralType):
+        return F.when(cast.try_cast(have) == value, cast)
+    return cast
+
+
+def is_castable(have: DataType, want: DataType) -> bool:
+    """Whether a cast means something: a number is no instant unless its unit is known, and structures stay as they are.
+
+    >>> from pyspark.sql.types import LongType
+    >>> is_castable(StringType(), LongType()), is_castable(LongType(), TimestampType())
+    (True, False)
+    """
+    if have.simpleString() == want.simpleString():
+        return True
+    if not (isinstance(have, AtomicType) and isinstance(want, AtomicType)):
+        return False
+    times = (TimestampType, TimestampNTZType, DateType)
+    if isinstance(have, NumericType) or isinstance(want, NumericType):
+        other = want if isinstance(have, NumericType) else have
+        return not isinstance(other, (*times, BinaryType))
+    return True
+
+
+def event_time(value: Column, kind: DataType, ts_unit: str | None) -> Column:
+    """An instant in microseconds since 1970; null if there is none, or if it does not fit in a long."""
+    if isinstance(kind, IntegralType):
+        assert ts_unit is not None  # Checked at the start.
+        return F.try_multiply(value.cast("long"), F.lit(UNITS[ts_unit]).cast("long"))
+    if isinstance(kind, DateType):
+        value = F.when(F.year(value).between(*_YEARS), value)
+    return F.unix_micros(value.cast("timestamp"))
+
+
+def in_range(us: Column) -> Column:
+    """Whether an instant lies in the years 1 to 9999."""
+    return us.between(F.lit(FIRST_INSTANT_US), F.lit(LAST_INSTANT_US))
+
+
+def size_of(value: Column, kind: DataType) -> Column | None:
+    """Bytes of the texts and binaries in a value; None where there can be none, or no more than a few."""
+    if isinstance(kind, (StringType, BinaryType)):
+        return F.coalesce(F.octet_length(value), F.lit(0))
+    if isinstance(kind, StructType):
+        return total(size_of(value.getField(part.name), part.dataType) for part in kind.fields)
+    if isinstance(kind, ArrayType) and size_of(value, kind.elementType) is None:
+        return F.coalesce(F.size(value), F.lit(0)) * _WIDTH
+    if isinstance(kind, (ArrayType, MapType, VariantType)):
+        return F.coalesce(F.octet_length(F.to_json(F.struct(value.alias("v")))), F.lit(0))
+    return None
+
+
+def total(sizes: Iterable[Column | None]) -> Column | None:
+    """The sum of what is known; None if nothing is."""
+    known = [size.cast("long") for size in sizes if size is not None]
+    return reduce(Column.__add__, known) if known else None
+
+
+def shortened(frame: DataFrame, most: int | None) -> DataFrame:
+    """Rows whose texts and binaries are no longer than it takes to find them too large.
+
+    A batch keeps its input in memory: one value of many megabytes, several times over, would end the driver.
+
+    Args:
+        frame: Rows of a source.
+        most: How many bytes a row may have; None = any.
+    """
+    if most is None or len({name.lower() for name in frame.columns}) < len(frame.columns):
+        return frame  # Columns that differ only by case cannot be told apart here; they are refused later.
+    long = [field.name for field in frame.schema.fields if isinstance(field.dataType, (StringType, BinaryType))]
+
+    def short(name: str) -> Column:
+        value = F.col(quote(name))
+        # As many characters have as many bytes at least, so the row stays too large.
+        return F.when(F.octet_length(value) > most, F.substring(value, 1, most + 1)).otherwise(value).alias(name)
+
+    return frame.select(*(short(name) if name in long else F.col(quote(name)) for name in frame.columns))
+
+
+def cut(value: Column, kind: DataType) -> Column:
+    """A value that is short enough to be kept; structures become the beginning of their JSON."""
+    if isinstance(kind, (StringType, BinaryType)):
+        return F.substring(value, 1, KEPT)
+    if isinstance(kind, (StructType, ArrayType, MapType, VariantType)):
+        whole = F.to_json(F.struct(value.alias("v")))
+        return F.when(value.isNotNull(), F.substring(whole, len('{"v":') + 1, KEPT))
+    return value
+
+
+def cut_row(schema: StructType, keys: Iterable[str]) -> Column:
+    """A raw row as JSON, in the form that the rejects have: ``{"key": {...}, "value": {...}}``."""
+    names = list(keys)
+    sides = {"key": names, "value": [name for name in schema.names if name not in names]}
+    parts = {
+        side: F.struct(*(cut(F.col(quote(name)), schema[name].dataType).alias(name) for name in columns))
+        for side, columns in sides.items()
+        if columns
+    }
+    return F.to_json(F.struct(*(part.alias(side) for side, part in parts.items())))

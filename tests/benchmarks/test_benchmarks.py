@@ -1,0 +1,39 @@
+"""Every benchmark at a tiny size: it runs, and its peers come to the same result as ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from benchmarks.__main__ import POINTS
+from benchmarks.setting import Setting
+
+_AGREE = ("same current rows", "same answers", "same final counts", "same emissions", "sound")
+
+
+@pytest.fixture
+def setting(spark: SparkSession, tmp_path: Path) -> Setting:
+    made = Setting(tmp_path, scale=0.001, runs=1, quick=True)
+    made.__dict__["spark"] = spark
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", POINTS)
+def test_a_benchmark_runs_and_its_peers_agree(setting: Setting, point: str) -> None:
+    figures = POINTS[point](setting)
+    assert figures
+    for figure in figures:
+        assert figure.ratio > 0
+        assert not [name for name in _AGREE if not figure.notes.get(name, True)], dict(figure.notes)
+
+
+@pytest.mark.slow
+def test_out_of_order_records_break_the_merge_by_hand_and_not_the_versioned_table(setting: Setting) -> None:
+    notes: dict[str, Any] = dict(POINTS["P2"](setting)[0].notes)
+    wrong = notes["wrong intervals"]
+    assert wrong["versioned put"] == 0
+    assert wrong["SCD2 MERGE"] > 0

@@ -1,0 +1,72 @@
+"""``versioned rollback`` and ``versioned backfill``: what they print, and the codes they end with."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from jobs.cli import app
+
+_CONFIG = """
+application: shop
+root: tables
+sources: {s: {format: json, path: input/s, schema: "ts TIMESTAMP, k STRING, v INT", options: {maxFilesPerTrigger: "1"}}}
+plan:
+  s: {op: table, key: k, value: v, store: {kind: versioned, history_retention: 1 day, system_history: true}}
+"""
+
+
+def _write(folder: Path, name: str, *rows: tuple[str, str, int]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps({"ts": ts, "k": key, "v": value}) for ts, key, value in rows]
+    (folder / name).write_text("\n".join(lines), encoding="utf-8")
+    # Files are read in the order of their times.
+    os.utime(folder / name, (1_700_000_000 + int(name[0]), 1_700_000_000 + int(name[0])))
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A work folder with an application that has run two batches."""
+    folder = tmp_path_factory.mktemp("changes")
+    _write(folder / "input" / "s", "0.json", ("2026-01-01T00:00:00Z", "a", 1))
+    _write(folder / "input" / "s", "1.json", ("2026-01-02T00:00:00Z", "a", 2))
+    _write(folder / "old", "0.json", ("2020-01-01T00:00:00Z", "a", 0), ("2030-01-01T00:00:00Z", "a", 9))
+    (folder / "shop.yaml").write_text(_CONFIG, encoding="utf-8")
+    return folder
+
+
+def _run(work: Path, *arguments: str) -> Any:
+    return CliRunner().invoke(app, [*arguments, "-c", str(work / "shop.yaml"), "-w", str(work)], catch_exceptions=False)
+
+
+def _values(spark: SparkSession, work: Path, table: str = "s") -> list[int]:
+    rows = spark.read.format("delta").load(str(work / "tables" / table)).orderBy("validFrom", "v").collect()
+    return [row["v"] for row in rows]
+
+
+@pytest.mark.slow
+def test_a_rollback_and_a_backfill_from_the_command_line(spark: SparkSession, work: Path) -> None:
+    wrong = _run(work, "rollback", "--batch", "0")
+    assert (wrong.exit_code, "has no ledger" in wrong.stderr) == (2, True)
+    assert _run(work, "run").exit_code == 0
+    assert _values(spark, work) == [1, 2]
+    told = json.loads(_run(work, "rollback", "--batch", "0", "--dry-run", "--json").stdout)
+    assert (told["batch_id"], told["undone"], _values(spark, work)) == (0, [1], [1, 2])
+    done = _run(work, "rollback", "--batch", "0")
+    assert (done.exit_code, "shop stands after batch 0" in done.stdout) == (0, True)
+    assert (_values(spark, work), _values(spark, work, "s_known")) == ([1], [1])
+    assert _run(work, "run").exit_code == 0
+    assert (_values(spark, work), _values(spark, work, "s_known")) == ([1, 2], [1, 2])
+    backfill = ("backfill", "--table", "s", "--from", "old", "--format", "json")
+    assert _run(work, *backfill).exit_code == 2
+    filled = _run(work, *backfill, "--schema", "ts TIMESTAMP, k STRING, v INT", "--json")
+    said = json.loads(filled.stdout)
+    assert (filled.exit_code, said["accepted"], said["rejected.NOT_HISTORY"]) == (3, 1, 1)
+    assert (_values(spark, work), _values(spark, work, "s_known")) == ([0, 1, 2], [0, 1, 2])
+    assert json.loads(_run(work, "doctor", "--json").stdout)["healthy"]

@@ -1,0 +1,85 @@
+"""``versioned erase``: what it removes, what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from jobs.cli import app
+
+_CONFIG = """
+application: shop
+root: tables
+pii_columns: customer
+sources: {orders: {format: json, path: input, schema: "ts TIMESTAMP, customer STRING, amount LONG"}}
+plan:
+  orders: {op: stream, key: customer, value: amount}
+  renamed: {op: map_values, from: orders, value: {buyer: key.customer, amount: value.amount}}
+  single: {op: select_key, from: renamed, key: {number: value.amount}}
+  sales: {op: to_changelog, from: single}
+  bought: {op: to_changelog, from: orders}
+"""
+_ORDERS = [("ann", 1), ("bob", 2), ("ann", 3)]
+
+
+@pytest.fixture(scope="module")
+def work(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A work folder with an application that ran."""
+    folder = tmp_path_factory.mktemp("erase_cli")
+    (folder / "input").mkdir()
+    rows = [{"ts": f"2026-01-01T00:0{n}:00Z", "customer": who, "amount": n} for who, n in _ORDERS]
+    (folder / "input" / "0.json").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    (folder / "shop.yaml").write_text(_CONFIG, encoding="utf-8")
+    assert _run(folder, "run").exit_code == 0
+    return folder
+
+
+def _run(work: Path, *arguments: str) -> Any:
+    return CliRunner().invoke(app, [*arguments, "-c", str(work / "shop.yaml"), "-w", str(work)], catch_exceptions=False)
+
+
+def _customers(spark: SparkSession, work: Path) -> list[tuple[str, str]]:
+    told = []
+    for table, column in (("bought", "customer"), ("sales", "buyer")):
+        rows = spark.read.format("delta").load(str(work / "tables" / table)).select(column).collect()
+        told += [(table, row[0]) for row in rows]
+    return sorted(told)
+
+
+def test_a_subject_goes_from_every_table_under_all_its_names_and_the_receipt_tells_it(
+    spark: SparkSession, work: Path
+) -> None:
+    tried = json.loads(
+        _run(work, "erase", "--key", "customer=ann", "--also", "customer=buyer", "--dry-run", "--json").stdout
+    )
+    assert (tried["dry_run"], tried["rows"], tried["files_gone"]) == (True, 4, None)
+    assert len(_customers(spark, work)) == 6
+    (work / "subjects.csv").write_text("customer\nann\nnobody\n", encoding="utf-8")
+    done = _run(work, "erase", "--keys", str(work / "subjects.csv"), "--also", "customer=buyer")
+    assert done.exit_code == 0
+    assert "4 rows of shop are gone, by customer." in done.stdout
+    assert "ann" not in done.stdout
+    assert _customers(spark, work) == [("bought", "bob"), ("sales", "bob")]
+    again = json.loads(_run(work, "erase", "--key", "customer=ann", "--json").stdout)
+    assert (again["rows"], again["names"]) == (0, ["customer"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "Say whom"),
+        (["--key", "customer=ann", "--keys", "x.csv"], "Say whom"),
+        (["--key", "customer"], "write it as name=value"),
+        (["--keys", "none.csv"], "there is no such file"),
+        (["--key", "customer=ann", "--also", "buyer"], "write it as name=value"),
+    ],
+)
+def test_wrong_usage_ends_with_code_2_before_spark_starts(tmp_path: Path, arguments: list[str], told: str) -> None:
+    (tmp_path / "shop.yaml").write_text(_CONFIG, encoding="utf-8")
+    ended = _run(tmp_path, "erase", *arguments)
+    assert (ended.exit_code, told in ended.stderr) == (2, True), ended.stderr

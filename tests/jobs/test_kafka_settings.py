@@ -1,0 +1,86 @@
+"""Kafka in settings: what is said becomes a source and a sink, and what is wrong is told with its path."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.kafka_settings import KafkaSinkSettings, KafkaSourceSettings
+from jobs.run import source_of
+from jobs.settings import parse
+from jobs.strict import validated
+from streams.spark import KafkaSink
+from versioned.errors import ConfigurationError
+
+#: A topic in the settings of a job.
+_PRICES = {"servers": "localhost:9092", "topic": "prices", "key": "item STRING", "value": "price DOUBLE"}
+_SAID = {"servers": "a:9092,b:9092", "topic": "prices", "value": "price DOUBLE"}
+
+
+def test_a_source_has_its_options_and_those_that_are_given_win() -> None:
+    said = validated(
+        KafkaSourceSettings, {**_SAID, "options": {"startingOffsets": "latest", "maxOffsetsPerTrigger": "9"}}
+    )
+    source = said.source()
+    assert (source.format, source.scope_column, source.order_column) == ("kafka", "partition", "offset")
+    assert source.options == {
+        "kafka.bootstrap.servers": "a:9092,b:9092",
+        "subscribe": "prices",
+        "startingOffsets": "latest",
+        "maxOffsetsPerTrigger": "9",
+    }
+
+
+def test_a_sink_is_what_is_said() -> None:
+    said = validated(KafkaSinkSettings, {"servers": "a:1", "topic": "out", "key_format": "text"})
+    assert said.sink() == KafkaSink("a:1", "out", "text", {})
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"servers": "a"}, "servers"),
+        ({"topic": "a topic"}, "topic"),
+        ({"key_format": "avro"}, "key_format"),
+        ({"ts_unit": "ns"}, "ts_unit"),
+        ({"valeu": "price DOUBLE"}, 'valeu: unknown key; did you mean "value"'),
+        ({"value": None}, "value"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_path(change: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(reason)):
+        validated(KafkaSourceSettings, {**_SAID, **change})
+
+
+def _job(source: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"application": "a", "plan": "jobs.quickstart_plan:build", "root": "r", "sources": {"s": source}, **more}
+
+
+def test_a_topic_is_read_with_its_partitions_as_scopes_and_its_offsets_as_the_sequence() -> None:
+    settings = parse(_job({"kafka": _PRICES, "contract": {"max_bytes": 10}}))
+    source = source_of("s", settings.sources["s"], Path())
+    assert (source.format, source.options["subscribe"]) == ("kafka", "prices")
+    assert (source.scope_column, source.order_column, source.contract.max_bytes) == ("partition", "offset", 10)
+
+
+def test_a_changelog_is_sent_to_a_topic() -> None:
+    said = {"servers": "localhost:9092", "topic": "out", "key_format": "text"}
+    (sink,) = parse(_job({"format": "rate"}, kafka={"changes": said})).kafka.values()
+    assert (sink.sink().topic, sink.sink().key_format) == ("out", "text")
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ({}, "give either a format or kafka"),
+        ({"format": "rate", "kafka": _PRICES}, "give either a format or kafka"),
+        ({"kafka": _PRICES, "sequence_by": "offset"}, "sequence_by: kafka says these itself"),
+        ({"kafka": {**_PRICES, "servers": "nowhere"}}, "sources.s.kafka.servers"),
+    ],
+)
+def test_a_source_that_says_too_little_or_too_much_is_refused(source: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        parse(_job(source))

@@ -1,0 +1,123 @@
+"""Upkeep beside the stream: no batch fails, and every table is as without it; also after a crash in a batch."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from busy_tables import rows_of, write_busy
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from two_tables import application
+
+from jobs.maintenance import MaintainSettings, Upkeep, beside, maintain
+from streams.spark import BatchReport
+from versioned import faults, upkeep
+from versioned.errors import RetentionError
+from versioned.identifiers import TableRef
+from versioned.table import VersionedTable
+
+_TABLES = ("prices", "priced_orders", "rejects")
+_BATCHES = 6
+
+
+class _Crash(Exception):
+    """Stands for the end of the process."""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("input")
+    write_busy(folder, range(_BATCHES))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession, source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run without upkeep, purged once at its end."""
+    out = tmp_path_factory.mktemp("whole") / "out"
+    application(spark, source, out).run()
+    assert VersionedTable.open(spark, str(out / "prices")).purge()
+    return out
+
+
+def _dies_at(point: str, time_reached: int) -> Callable[[str], None]:
+    left = [time_reached]
+
+    def action(name: str) -> None:
+        if name == point:
+            left[0] -= 1
+            if left[0] == 0:
+                raise _Crash
+
+    return action
+
+
+@pytest.mark.slow
+def test_with_upkeep_beside_it_and_a_crash_the_stream_gives_what_it_gives_without(
+    spark: SparkSession, source: Path, whole: Path, tmp_path: Path
+) -> None:
+    out, kept, batches = tmp_path / "out", list[Upkeep](), list[BatchReport]()
+    settings = MaintainSettings(root="out", vacuum=True, tables=("prices",), every=timedelta(milliseconds=50))
+    once = settings.model_copy(update={"every": None, "tables": ()})
+    with beside(spark, settings, tmp_path, kept.append):
+        dying = faults.armed(_dies_at("before:prices/main", 5))
+        with dying, pytest.raises(StreamingQueryException, match="_Crash"):
+            application(spark, source, out, on_batch=batches.append).run()
+        # What the replay needs is there after a pass over every table.
+        between = maintain(spark, once, tmp_path)
+        application(spark, source, out, on_batch=batches.append).run()
+    assert [report.batch_id for report in batches] == list(range(_BATCHES))
+    assert len(kept) >= 3
+    told = [*kept, *between, *maintain(spark, once, tmp_path)]
+    assert [one for one in told if one.failed or one.broken] == []
+    assert {what for one in told if one.table == "prices" for what in one.done} == {"purged", "optimized", "vacuumed"}
+    assert rows_of(spark, out, *_TABLES) == rows_of(spark, whole, *_TABLES)
+
+
+@pytest.mark.slow
+def test_a_purge_by_the_stream_time_of_a_batch_that_is_not_done_would_be_found(
+    spark: SparkSession, source: Path, whole: Path, tmp_path: Path
+) -> None:
+    # The guard: purge goes by what the table's own commits say. This is what would happen without it.
+    out = tmp_path / "out"
+    with faults.armed(_dies_at("before:priced_orders/main", 3)), pytest.raises(StreamingQueryException):
+        application(spark, source, out).run()
+    table = VersionedTable.open(spark, str(out / "prices"))
+    ahead = F.timestamp_micros(F.lit(max(table.stream_times().values()) + 3_600_000_000))
+    assert upkeep.purge(spark, table.target, table.spec, ahead, {"streamTimes": {"0": 0}}) is not None
+    application(spark, source, out).run()
+    assert rows_of(spark, out, "priced_orders") != rows_of(spark, whole, "priced_orders")
+
+
+@pytest.mark.slow
+def test_files_that_a_replay_or_a_reader_may_need_are_not_removed(spark: SparkSession, whole: Path) -> None:
+    settings = MaintainSettings(root="out", vacuum=True, verify=False, retain=timedelta(days=6))
+    with pytest.raises(RetentionError, match="at least 7 days; got 6 days"):
+        maintain(spark, settings, whole.parent)
+    # Not even when it is repeated, where other failures are only told.
+    with (
+        pytest.raises(RetentionError),
+        beside(spark, settings.model_copy(update={"every": timedelta(seconds=1)}), whole.parent),
+    ):
+        pass
+
+
+@pytest.mark.slow
+def test_tables_that_only_grow_are_compacted_and_others_left_alone(
+    spark: SparkSession, whole: Path, tmp_path: Path
+) -> None:
+    out = Path(shutil.copytree(whole, tmp_path / "out"))
+    before = rows_of(spark, out, "ledger", *_TABLES)
+    targets = {name: TableRef.parse(str(out / name)) for name in ("ledger", "priced_orders", "prices")}
+    assert {name: upkeep.optimize_appended(spark, target, 3) for name, target in targets.items()} == {
+        "ledger": True,
+        "priced_orders": True,
+        "prices": False,
+    }
+    assert not upkeep.optimize_appended(spark, targets["ledger"], 3)
+    assert rows_of(spark, out, "ledger", *_TABLES) == before

@@ -1,0 +1,72 @@
+"""Conditions of single rows agree with Great Expectations, row by row, nulls and edges included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.expectations import judge_batch
+from streams.spark.guards import counts
+from streams.spark.invariants import Invariant
+from streams.spark.row_rules import ROW_RULES, SATISFY, TABLE_RULES, UNIQUE, UNIQUE_COLUMN, check_row_rule
+from versioned.errors import ConfigurationError
+
+_ROWS = [(1, 1, "aa"), (2, 1, "ab"), (2, 3, "b"), (None, 3, None), (4, None, "aa"), (None, None, "äb"), (5, 5, "")]
+_EITHER = {"ignore_row_if": "either_value_is_missing"}
+_CASES: list[tuple[str, dict[str, Any]]] = [
+    (SATISFY, {"condition": "a < b"}),
+    (SATISFY, {"condition": "a < 5", "row_condition": "s LIKE 'a%'"}),
+    ("expect_column_values_to_not_be_null", {"column": "a"}),
+    ("expect_column_values_to_be_null", {"column": "a"}),
+    ("expect_column_values_to_be_between", {"column": "a", "min_value": 2, "max_value": 4}),
+    ("expect_column_values_to_be_between", {"column": "a", "min_value": 2, "strict_min": True}),
+    ("expect_column_values_to_be_between", {"column": "a", "max_value": 4, "strict_max": True}),
+    ("expect_column_values_to_be_between", {"column": "a", "min_value": 2, "row_condition": "b IS NOT NULL"}),
+    ("expect_column_values_to_be_in_set", {"column": "s", "value_set": ["aa", "b"]}),
+    ("expect_column_values_to_not_be_in_set", {"column": "s", "value_set": ["aa", "b"]}),
+    ("expect_column_values_to_match_regex", {"column": "s", "regex": "^a"}),
+    ("expect_column_values_to_not_match_regex", {"column": "s", "regex": "^a"}),
+    ("expect_column_value_lengths_to_be_between", {"column": "s", "min_value": 1, "max_value": 1}),
+    ("expect_column_pair_values_a_to_be_greater_than_b", {"column_A": "a", "column_B": "b"}),
+    ("expect_column_pair_values_a_to_be_greater_than_b", {"column_A": "a", "column_B": "b", "or_equal": True}),
+    ("expect_column_pair_values_a_to_be_greater_than_b", {"column_A": "a", "column_B": "b", **_EITHER}),
+    ("expect_column_pair_values_to_be_equal", {"column_A": "a", "column_B": "b"}),
+    ("expect_column_pair_values_to_be_equal", {"column_A": "a", "column_B": "b", **_EITHER}),
+    (UNIQUE, {"column_list": ["a", "b"]}),
+    (UNIQUE, {"column_list": ["s", "a"]}),
+    (UNIQUE_COLUMN, {"column": "a"}),
+]
+
+
+def test_a_condition_counts_what_great_expectations_counts(spark: SparkSession) -> None:
+    rules = [Invariant(f"rule{i}", "", kind, said) for i, (kind, said) in enumerate(_CASES)]
+    rows = spark.createDataFrame(_ROWS, "a INT, b INT, s STRING").repartition(1).localCheckpoint()
+    held = spark.sparkContext._jsc.getPersistentRDDs().size()
+    verdicts = {found.rule: found for found in judge_batch("rows", rows, rules)}
+    # Great Expectations would keep the rows of every batch for ever, if it were let.
+    assert spark.sparkContext._jsc.getPersistentRDDs().size() <= held
+    counted = {row["rule"]: row["n"] for row in counts(rows, rules, "x").collect()}
+    assert {found.error for found in verdicts.values()} == {None}
+    assert [(counted[f"x.{r.name}"], r.arguments) for r in rules] == [
+        (verdicts[r.name].broken, r.arguments) for r in rules
+    ]
+    assert any(counted.values())
+
+
+def test_every_rule_of_rows_is_among_the_cases() -> None:
+    assert {kind for kind, _ in _CASES} == {*ROW_RULES, *TABLE_RULES}
+
+
+@pytest.mark.parametrize(
+    ("expectation", "arguments", "said"),
+    [
+        ("expect_table_row_count_to_be_between", {"min_value": 1}, "says nothing about single rows"),
+        (UNIQUE, {"column_list": ["a"]}, "says nothing about single rows"),
+        ("expect_column_values_to_not_be_null", {"column": "a", "mostly": 0.9}, "mostly means nothing"),
+    ],
+)
+def test_what_cannot_be_judged_row_by_row_is_refused(expectation: str, arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        check_row_rule(expectation, arguments)

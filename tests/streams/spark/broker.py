@@ -1,0 +1,90 @@
+"""A real Kafka broker for tests: one process, KRaft, on loopback, from the jars that ``make test`` fetched."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+
+_PROJECT = Path(__file__).parents[3]
+_CLUSTER = "4L6g3nShT-eMCtK--X86sw"
+_SECONDS = 60
+#: Scala and logging come from Spark's own jars, whose Scala is the broker's.
+_OF_SPARK = ("scala-library", "slf4j-api", "log4j-api", "log4j-core", "log4j-slf4j2")
+_PROPERTIES = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={logs}
+num.partitions=2
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+"""
+
+
+@contextmanager
+def running_broker(folder: Path) -> Iterator[str]:
+    """A broker while the block runs; gives its address. A topic is made, with two partitions, when it is first written.
+
+    Raises:
+        AssertionError: its jars are missing, or it does not answer in time.
+    """
+    port, controller = _free_ports(2)
+    file = folder / "broker.properties"
+    file.write_text(_PROPERTIES.format(port=port, controller=controller, logs=folder / "logs"), encoding="utf-8")
+    java = ["java", "-Xmx384m", "-XX:TieredStopAtLevel=1", "-cp", _classpath()]
+    subprocess.run(
+        [*java, "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(file)], check=True, capture_output=True
+    )
+    with (folder / "broker.log").open("wb") as log:
+        process = subprocess.Popen([*java, "kafka.Kafka", str(file)], stdout=log, stderr=subprocess.STDOUT)
+    try:
+        _wait_for(port, process, folder / "broker.log")
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _classpath() -> str:
+    jars = Path(os.environ.get("VERSIONED_JARS", _PROJECT / ".jars")) / "broker"
+    assert any(jars.glob("kafka_2.13-*.jar")), (
+        f"No broker in {jars}: {sys.executable} -m jobs.fetch_jars {jars.parent} broker"
+    )
+    spark = Path(pyspark.__file__).parent / "jars"
+    of_spark = [str(jar) for name in _OF_SPARK for jar in sorted(spark.glob(f"{name}*.jar"))]
+    return os.pathsep.join([*of_spark, str(jars / "*")])
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + _SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise AssertionError(f"The broker does not answer: {log.read_text(encoding='utf-8')[-2000:]}")

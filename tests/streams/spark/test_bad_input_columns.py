@@ -1,0 +1,143 @@
+"""Bad input that its columns tell: refused when the application starts, before any record is read."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from streams.nodes import StreamSource, StreamStreamJoin, TableSource
+from streams.reasons import INVALID
+from streams.spark.contract import InputContract, action_at
+from streams.spark.input_checks import check_input
+from streams.spark.intake import IntakeRule, SourceNode
+from streams.spark.sources import SparkSource
+from versioned.errors import ConfigurationError, SchemaError, VersionedError
+
+_TEXT, _LONG, _DOUBLE, _TIME = StringType(), LongType(), DoubleType(), TimestampType()
+_MAP = MapType(StringType(), StringType())
+_GOOD = {"id": _TEXT, "v": _LONG, "ts": _TIME, "seq": _LONG}
+
+
+def _schema(columns: dict[str, DataType]) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in columns.items()])
+
+
+def _check(
+    columns: dict[str, DataType],
+    types: dict[str, DataType] | None = None,
+    node: SourceNode | None = None,
+    sequence_by: str | None = "seq",
+    **contract: Any,
+) -> None:
+    node = node or TableSource("t", topic="t", key=("id",))
+    source = SparkSource("parquet", sequence_by=sequence_by, contract=InputContract(**contract))
+    declared = None if types is None else _schema(types)
+    check_input(_schema(columns), IntakeRule(node, source, 0, "sequence", 0, declared))
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "told"),
+    [
+        ({"id": _TEXT, "ts": _TIME, "seq": _LONG}, {"types": _GOOD}, r"lacks the declared columns \['v'\]"),
+        ({"v": _LONG, "ts": _TIME, "seq": _LONG}, {}, r"lacks the columns \['id'\] of node \"t\""),
+        ({"id": _TEXT, "v": _LONG, "ts": _TIME}, {}, r"lacks the columns \['seq'\]"),
+        (_GOOD, {"sequence_by": None}, 'order="sequence" needs sequence_by'),
+        (_GOOD | {"x": _TEXT}, {"types": _GOOD, "extra_columns": "fail"}, r"has the columns \['x'\]"),
+        (_GOOD | {"v": _MAP}, {"types": _GOOD}, '"v" is map<string,string>, and its rows cannot be made bigint'),
+        (_GOOD | {"v": _TIME}, {"types": _GOOD}, "cannot be made bigint"),
+        (_GOOD | {"V": _LONG}, {}, r"differ only by case: \['V', 'v'\]"),
+        (_GOOD | {"id": _DOUBLE}, {}, 'Key column "id" of topic "t" is double'),
+        (_GOOD | {"id": _MAP}, {}, "no order or no exact equality"),
+        (_GOOD | {"id": ArrayType(_schema({"x": _DOUBLE}))}, {}, "no exact equality"),
+        (_GOOD | {"ts": _LONG}, {}, "ts_unit=s or ms or us"),
+        (_GOOD | {"ts": _DOUBLE}, {"ts_unit": "ms"}, 'event time "ts" of topic "t" is double'),
+        (_GOOD | {"seq": _TEXT}, {}, 'sequence_by "seq" is string'),
+        (_GOOD, {"node": TableSource("t", topic="t", key=("id",), deleted="v")}, "it is no boolean"),
+        (_GOOD | {"a b": _LONG}, {}, 'Column name "a b" is not allowed'),
+        (_GOOD | {"a,b;{c}": _LONG}, {}, "is not allowed"),
+        (_GOOD | {"a.b": _LONG}, {}, "is not allowed"),
+        (_GOOD | {"a`b": _LONG}, {}, "is not allowed"),
+        (_GOOD | {"": _LONG}, {}, "is not allowed"),
+        (_GOOD | {"a" * 129: _LONG}, {}, "is not allowed"),
+        (_GOOD | {"_metadata": _LONG}, {}, "is not allowed"),
+        (_GOOD | {"_change_type": _LONG}, {}, "is not allowed"),
+        (_GOOD | {"_v_x": _LONG}, {}, "is not allowed"),
+        (_GOOD | {"deleted": BooleanType()}, {}, '"deleted" is reserved'),
+    ],
+)
+def test_columns_that_can_never_do_are_refused_with_their_name(
+    columns: dict[str, DataType], options: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(VersionedError, match=told) as refused:
+        _check(columns, **options)
+    assert isinstance(refused.value, (SchemaError, ConfigurationError))
+
+
+@pytest.mark.parametrize(
+    ("columns", "options"),
+    [
+        (_GOOD, {}),
+        ({"ID": _TEXT, "V": _LONG, "Ts": _TIME, "SEQ": _LONG}, {}),
+        ({"ID": _TEXT, "V": _TEXT, "TS": _TEXT, "SEQ": _LONG}, {"types": _GOOD}),
+        (_GOOD | {"id": _DOUBLE}, {"allow_float_keys": True}),
+        (_GOOD | {"id": _DOUBLE}, {"types": _GOOD}),
+        (_GOOD | {"ts": _LONG}, {"ts_unit": "ms"}),
+        (_GOOD | {"ts": _LONG}, {"ts_unit": "s", "types": _GOOD}),
+        (_GOOD | {"ts": _TEXT}, {}),
+        (_GOOD | {"id": ArrayType(_schema({"x": _TEXT}))}, {}),
+        (_GOOD | {"deleted": BooleanType()}, {"node": StreamSource("s", topic="t", key=("id",))}),
+        (_GOOD | {"a b": _LONG}, {"node": TableSource("t", topic="t", key=("id",), value=("v",))}),
+        (_GOOD | {"a b": _LONG}, {"types": _GOOD}),
+    ],
+)
+def test_columns_that_do_are_taken_whatever_their_case(columns: dict[str, DataType], options: dict[str, Any]) -> None:
+    _check(columns, **options)
+
+
+def test_columns_that_are_left_out_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        _check(_GOOD | {"x": _TEXT}, types=_GOOD)
+    assert [record.getMessage() for record in caplog.records] == [
+        "Topic t has columns that are not declared and are left out: ['x']"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"on_invalid": {"NULL_KEYS": "drop"}}, 'on_invalid.NULL_KEYS: .* did you mean "NULL_KEY"'),
+        ({"on_invalid": {"NULL_KEY": "ignore"}}, 'on_invalid.NULL_KEY: "ignore" .*reject, drop, fail'),
+        ({"extra_columns": "evolve"}, "ignore, fail"),
+        ({"ts_unit": "ns"}, "s, ms, us"),
+        ({"max_bytes": 0}, "max_bytes must be at least 1; got 0"),
+    ],
+)
+def test_a_contract_that_says_something_else_is_refused(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        InputContract(**options)
+
+
+def test_a_node_further_down_follows_the_strictest_of_its_sources() -> None:
+    left, right = StreamSource("l", topic="left"), StreamSource("r", topic="right")
+    join = StreamStreamJoin("join", (left, right))
+    dropping = InputContract(on_invalid={"NULL_KEY": "drop", "NULL_VALUE": "drop", "NULL_TS": "fail"})
+    contracts = {"left": dropping, "right": InputContract(on_invalid={"NULL_VALUE": "drop"})}
+    told = {reason: action_at(join, reason, contracts) for reason in INVALID}
+    assert {reason: action for reason, action in told.items() if action != "reject"} == {
+        "NULL_TS": "fail", "NULL_VALUE": "drop",
+    }  # fmt: skip
+    assert action_at(left, "NULL_KEY", contracts) == "drop"

@@ -1,0 +1,98 @@
+"""A copy of a checkpoint ends at a batch, and a query with it reads exactly what came behind that batch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from streams.spark.checkpoint_copy import check_copy, copy_checkpoint, cut_log
+from versioned.errors import CheckpointMismatchError
+
+
+def _line(offset: int) -> str:
+    return json.dumps({"path": f"file:///in/{offset}", "batchId": offset})
+
+
+def _log(*plain: int, compact: int | None = None) -> dict[str, str]:
+    files = {str(offset): f"v1\n{_line(offset)}" for offset in plain}
+    if compact is not None:
+        files[f"{compact}.compact"] = "\n".join(["v1", *map(_line, range(compact + 1))])
+    return files
+
+
+@pytest.mark.parametrize(
+    ("log", "last", "names"),
+    [
+        (_log(0, 1, 2), 1, {"0", "1"}),
+        # Spark has written the first ten anew and deleted them.
+        (_log(10, 11, compact=9), 7, {str(n) for n in range(8)}),
+        (_log(10, 11, compact=9), 9, {"9.compact"}),
+        (_log(10, 11, compact=9), 10, {"9.compact", "10"}),
+        # The next time it has done so; where it will look for the first such file there is one again.
+        (_log(20, compact=19), 12, {"9.compact", "10", "11", "12"}),
+        (_log(8, 10, compact=9), 8, {str(n) for n in range(9)}),
+    ],
+)
+def test_the_log_of_a_file_source_is_cut_as_spark_would_have_left_it(
+    log: dict[str, str], last: int, names: set[str]
+) -> None:
+    cut = cut_log(log, last)
+    assert set(cut) == names
+    lines = [line for text in cut.values() for line in text.splitlines()]
+    assert lines.count("v1") == len(cut)
+    assert sorted(line for line in lines if line != "v1") == sorted(map(_line, range(last + 1)))
+
+
+def test_a_log_that_is_not_whole_is_refused() -> None:
+    with pytest.raises(CheckpointMismatchError, match=r"nothing of its offsets \[1\]; it cannot be cut at 2"):
+        cut_log(_log(0, 2), 2)
+
+
+def test_a_batch_that_the_checkpoint_no_longer_has_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    with pytest.raises(CheckpointMismatchError, match=r"no offsets of batch 4.*last 100 batches"):
+        check_copy(str(tmp_path), 4)
+
+
+def test_on_another_file_system_it_is_told_what_to_copy() -> None:
+    told = copy_checkpoint("s3://b/app/_checkpoint", "s3://b/app/_checkpoint-epoch-3", 7)
+    assert told is not None
+    assert "s3://b/app/_checkpoint-epoch-3" in told
+    assert "above 7" in told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("last", [8, 9, 10, 14])
+def test_spark_goes_on_behind_the_batch_also_where_its_log_was_written_anew(
+    spark: SparkSession, tmp_path: Path, last: int
+) -> None:
+    source, first = tmp_path / "in", tmp_path / "first"
+    source.mkdir()
+    for number in range(16):
+        (source / f"{number:02}.json").write_text(json.dumps({"n": number}), encoding="utf-8")
+    # Without a delay the files that were written anew go at once.
+    spark.conf.set("spark.sql.streaming.fileSource.log.cleanupDelay", "0")
+    try:
+        assert _read(spark, source, first) == [[number] for number in range(16)]
+        assert not (first / "sources" / "0" / "3").exists()
+        copied = tmp_path / "copied"
+        assert copy_checkpoint(str(first), str(copied), last) is None
+        (source / "16.json").write_text(json.dumps({"n": 16}), encoding="utf-8")
+        assert _read(spark, source, copied) == [[number] for number in range(last + 1, 17)]
+    finally:
+        spark.conf.unset("spark.sql.streaming.fileSource.log.cleanupDelay")
+
+
+def _read(spark: SparkSession, source: Path, checkpoint: Path) -> list[list[int]]:
+    batches: list[list[int]] = []
+
+    def keep(frame: DataFrame, _: int) -> None:
+        batches.append([row["n"] for row in frame.collect()])
+
+    reader = spark.readStream.format("json").schema("n LONG").option("maxFilesPerTrigger", 1)
+    writer = reader.load(str(source)).writeStream.option("checkpointLocation", str(checkpoint)).foreachBatch(keep)
+    writer.trigger(availableNow=True).start().awaitTermination()
+    return batches

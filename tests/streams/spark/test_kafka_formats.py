@@ -1,0 +1,103 @@
+"""How records of Kafka are decoded: one table of cases, one query."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampType
+
+from streams.spark.kafka_source import KafkaFormat, decoded
+from streams.spark.sources import MALFORMED
+from versioned.errors import SchemaError
+
+_KAFKA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
+_AT_SENT = datetime(2026, 1, 2, tzinfo=timezone.utc)
+_SENT = "2026-01-02 00:00:00"
+_AT = "2026-01-01 12:00:00"
+_ISO = '"ts":"2026-01-01T12:00:00Z"'
+_FORMAT = KafkaFormat("price DOUBLE, n BIGINT, ts TIMESTAMP", key="item STRING, lot INT", deleted="gone")
+_KEY = '{"item":"tea","lot":1}'
+#: (key, value) -> (item, price, n, ts, gone), or None where it is malformed.
+_CASES: list[tuple[str | None, str | None, tuple[Any, ...] | None]] = [
+    (_KEY, f'{{"price":1.5,"n":2,{_ISO}}}', ("tea", 1.5, 2, _AT, False)),
+    (_KEY, f'{{"price":1,{_ISO},"more":[1]}}', ("tea", 1.0, None, _AT, False)),
+    (_KEY, f'  {{"n":3,{_ISO},"item":"the key wins"}}', ("tea", None, 3, _AT, False)),
+    (None, f'{{"n":4,{_ISO}}}', (None, None, 4, _AT, False)),
+    (_KEY, '{"n":5}', ("tea", None, 5, None, False)),
+    (_KEY, "{}", ("tea", None, None, None, False)),
+    (_KEY, None, ("tea", None, None, _SENT, True)),
+    (_KEY, "", None),
+    (_KEY, "null", None),
+    (_KEY, "5", None),
+    (_KEY, "[]", None),
+    (_KEY, f'[{{"n":1,{_ISO}}},{{"n":2,{_ISO}}}]', None),
+    (_KEY, f'{{"n":1,{_ISO}', None),
+    (_KEY, f'{{"n":1.5,{_ISO}}}', None),
+    (_KEY, f'{{"price":"1.5",{_ISO}}}', None),
+    (_KEY, '{"n":1,"ts":"yesterday"}', None),
+    ("tea", f'{{"n":1,{_ISO}}}', None),
+    ('{"item":"tea","lot":"x"}', f'{{"n":1,{_ISO}}}', None),
+    ("tea", None, None),
+]
+
+
+def _decoded(spark: SparkSession, said: KafkaFormat, records: list[tuple[str | None, str | None]]) -> list[Row]:
+    rows = [
+        (None if key is None else key.encode(), None if value is None else value.encode(), "t", 1, number, _AT_SENT, 0)
+        for number, (key, value) in enumerate(records)
+    ]
+    frame = decoded(spark.createDataFrame(rows, _KAFKA), said).orderBy("offset")
+    times = [field.name for field in frame.schema.fields if isinstance(field.dataType, TimestampType)]
+    # As text: a collected timestamp would be in the time zone of this process.
+    return frame.withColumns({name: F.col(name).cast("string") for name in times}).collect()
+
+
+def test_each_record_is_decoded_or_told_to_be_malformed(spark: SparkSession) -> None:
+    rows = _decoded(spark, _FORMAT, [(key, value) for key, value, _ in _CASES])
+    assert rows[0].asDict().keys() == {"item", "lot", "price", "n", "ts", "gone", "partition", "offset", MALFORMED}
+    for (key, value, wanted), row in zip(_CASES, rows, strict=True):
+        got = None if row[MALFORMED] else (row["item"], row["price"], row["n"], row["ts"], row["gone"])
+        assert got == wanted, (key, value)
+        if wanted is None:
+            assert (value or key or "").replace('"', '\\"') in row[MALFORMED]
+
+
+def test_a_key_of_plain_text_is_its_one_field_and_numbers_become_times(spark: SparkSession) -> None:
+    said = KafkaFormat("at BIGINT", key="id BIGINT", key_format="text", ts="at", ts_unit="ms")
+    records = [
+        ("7", '{"at":1767268800000}'),
+        ("x", '{"at":1}'),
+        (None, '{"at":1}'),
+        ("8", '{"at":9223372036854775807}'),
+    ]
+    rows = _decoded(spark, said, records)
+    assert (rows[0]["id"], rows[0]["at"]) == (7, _AT)
+    assert [row[MALFORMED] is not None for row in rows] == [False, True, False, False]
+    assert rows[3]["at"] is None
+
+
+def test_without_a_field_for_it_the_time_is_kafkas_and_without_deleted_a_tombstone_is_malformed(
+    spark: SparkSession,
+) -> None:
+    rows = _decoded(spark, KafkaFormat("n INT"), [("k", '{"n":1}'), ("k", None)])
+    assert [row["ts"] for row in rows] == [_SENT, _SENT]
+    assert [row[MALFORMED] for row in rows] == [None, '{"key":"k"}']
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (KafkaFormat("offset INT"), "may not be called \\['offset'\\]"),
+        (KafkaFormat("n INT, gone INT", deleted="gone"), "may not be called \\['gone'\\]"),
+        (KafkaFormat("n INT", key="a INT, b INT", key_format="text"), "one field"),
+        (KafkaFormat("ts BIGINT"), '"ts" is bigint; write TIMESTAMP, or BIGINT with a ts_unit'),
+        (KafkaFormat("ts TIMESTAMP", ts_unit="ms"), "ts_unit is for whole numbers"),
+    ],
+)
+def test_a_format_that_cannot_work_is_refused(spark: SparkSession, said: KafkaFormat, reason: str) -> None:
+    with pytest.raises(SchemaError, match=reason):
+        _decoded(spark, said, [("k", "{}")])

@@ -1,0 +1,195 @@
+"""Rollback takes every table back to a batch; run again, the rest gives what an uninterrupted run gives."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from busy_tables import rows_of, write_busy
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from two_tables import application, commits
+
+from streams.spark import takeover
+from streams.spark.backfill import backfill
+from streams.spark.doctor import examine
+from streams.spark.rollback import rollback
+from versioned import faults
+from versioned.errors import CheckpointMismatchError, ConfigurationError, RetentionError, VersionedError
+from versioned.table import VersionedTable
+
+_TABLES = ("prices", "priced_orders", "rejects")
+_BATCHES = 4
+_OLD = "item STRING, price DOUBLE, ts TIMESTAMP"
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The input of the batches."""
+    folder = tmp_path_factory.mktemp("input")
+    write_busy(folder, range(_BATCHES))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession, source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables and the checkpoint of an uninterrupted run; only ever copied."""
+    out = tmp_path_factory.mktemp("whole") / "out"
+    application(spark, source, out).run()
+    return out
+
+
+@pytest.fixture
+def copied(whole: Path, tmp_path: Path) -> Path:
+    """A copy, to be changed."""
+    return Path(shutil.copytree(whole, tmp_path / "out"))
+
+
+def _rows(spark: SparkSession, out: Path) -> object:
+    # In a later epoch rows carry other batch ids.
+    return rows_of(spark, out, *_TABLES, without=("_batch_id",))
+
+
+def _ledger(spark: SparkSession, out: Path) -> list[tuple[int, int]]:
+    rows = spark.read.format("delta").load(str(out / "ledger")).select("epoch", "batch_id").collect()
+    return sorted((row[0], row[1]) for row in rows)
+
+
+def _then(point: str, act: Callable[[], object], skip: int = 0) -> Callable[[str], None]:
+    """Do something else once, when a point is reached for the ``skip + 1``-th time."""
+    left: list[Callable[[], object]] = [act, *(lambda: None for _ in range(skip))]
+
+    def action(name: str) -> None:
+        if name == point and left:
+            left.pop()()
+
+    return action
+
+
+class _Crash(Exception):
+    """Stands for the end of the process."""
+
+
+def _crash() -> None:
+    raise _Crash
+
+
+def test_after_a_rollback_the_same_input_gives_the_same_tables(
+    spark: SparkSession, source: Path, whole: Path, copied: Path
+) -> None:
+    app, before = application(spark, source, copied), commits(copied)
+    planned = rollback(app, 1, dry_run=True)
+    assert commits(copied) == before
+    done = rollback(app, 1)
+    assert (done.batch_id, done.undone, done.advice) == (1, (2, 3), None)
+    assert (done.undone, done.restored) == (planned.undone, planned.restored)
+    assert set(done.restored) == set(_TABLES)
+    assert [found for found in examine(application(spark, source, copied)).findings if found.is_wrong] == []
+    assert _ledger(spark, copied) == [(1, 0), (1, 1), (done.epoch, 1)]
+    half = VersionedTable.open(spark, str(copied / "prices")).stream_times()
+    application(spark, source, copied).run()
+    assert _rows(spark, copied) == _rows(spark, whole)
+    assert _ledger(spark, copied) == [(1, 0), (1, 1), *((done.epoch, batch) for batch in (1, 2, 3))]
+    ended = VersionedTable.open(spark, str(copied / "prices")).stream_times()
+    assert half[0] < ended[0]
+    assert ended == VersionedTable.open(spark, str(whole / "prices")).stream_times()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["shut-out", "restored", "checkpoint", "handed-over"])
+def test_a_rollback_that_died_anywhere_is_done_by_doing_it_again(
+    spark: SparkSession, source: Path, whole: Path, copied: Path, point: str
+) -> None:
+    with faults.armed(_then(f"takeover:{point}", _crash)), pytest.raises(_Crash):
+        rollback(application(spark, source, copied), 0)
+    told = examine(application(spark, source, copied))
+    assert told.findings[0].rule == "unfinished-takeover", told
+    with pytest.raises(VersionedError, match="To go on"):
+        application(spark, source, copied).run()
+    rollback(application(spark, source, copied), 0)
+    application(spark, source, copied).run()
+    assert _rows(spark, copied) == _rows(spark, whole)
+    # And once more, to a batch before the last rollback and to one after it.
+    for batch in (2, 0):
+        rollback(application(spark, source, copied), batch)
+        application(spark, source, copied).run()
+        assert _rows(spark, copied) == _rows(spark, whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["before:prices/main", "end:batch"], ids=["in a batch", "between batches"])
+def test_a_driver_that_still_runs_is_shut_out_and_nothing_of_it_stays(
+    spark: SparkSession, source: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    # The other process is played by this one.
+    monkeypatch.setattr(takeover, "_refuse_running", lambda application: None)
+    out = tmp_path / "out"
+    heir = application(spark, source, out)
+    take = _then(point, lambda: rollback(heir, 0), skip=1)
+    with faults.armed(take), pytest.raises(StreamingQueryException, match=r"newer epoch|has begun"):
+        application(spark, source, out).run()
+    application(spark, source, out).run()
+    assert _rows(spark, out) == _rows(spark, whole)
+
+
+def test_what_cannot_be_done_is_refused_before_any_write(spark: SparkSession, source: Path, copied: Path) -> None:
+    before = commits(copied)
+    app = application(spark, source, copied)
+    with pytest.raises(ConfigurationError, match="no batch 9 to go back to; there are 0 to 3"):
+        rollback(app, 9)
+    (copied / "_checkpoint" / "offsets" / "0").unlink()
+    with pytest.raises(CheckpointMismatchError, match=r"no offsets of batch 0.*last 100"):
+        rollback(app, 0)
+    for file in (copied / "priced_orders").glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(RetentionError, match="vacuum has removed them"):
+        rollback(app, 1)
+    with pytest.raises(ConfigurationError, match='no table "price"; there are'):
+        backfill(app, "price", spark.createDataFrame([], _OLD))
+    assert commits(copied) == before
+
+
+@pytest.mark.slow
+def test_a_backfill_puts_old_history_into_a_live_table_which_then_goes_on(
+    spark: SparkSession, source: Path, copied: Path
+) -> None:
+    table = VersionedTable.open(spark, str(copied / "prices"))
+    times, first = table.stream_times(), table.rows().where("item = 'tea'").agg({"validFrom": "min"}).collect()[0][0]
+    good = [("tea", 1.5, "2025-06-01"), ("tea", 1.6, "2025-07-01"), ("milk", 2.0, "2025-06-01")]
+    bad = [("tea", 9.9, "2026-02-01"), (None, 1.0, "2025-06-01"), ("tea", 1.0, None)]
+    said = spark.createDataFrame([*good, *bad], "item STRING, price DOUBLE, at STRING")
+    old = said.selectExpr("item", "price", "CAST(at AS TIMESTAMP) AS ts")
+    with pytest.raises(ConfigurationError, match="belongs to the application shop"):
+        table.backfill(old)
+    done = backfill(application(spark, source, copied), "prices", old)
+    assert done.counts == {
+        "accepted": 3, "latest": 1, "out_of_order": 2, "spliced": 2, "expired": 2, "rejected": 3,
+        "rejected.NOT_HISTORY": 1, "rejected.NULL_KEY": 1, "rejected.NULL_TS": 1,
+    }  # fmt: skip
+    assert table.stream_times() == times
+    assert table.verify().is_sound
+    spans = "price", "CAST(validFrom AS DATE)", "CAST(validTo AS DATE)"
+    told = table.rows().where("validFrom < '2025-12-01'").selectExpr("item", *spans).collect()
+    assert sorted((row[0], row[1], str(row[2]), str(row[3])) for row in told) == [
+        ("milk", 2.0, "2025-06-01", "None"),
+        ("tea", 1.5, "2025-06-01", "2025-07-01"),
+        ("tea", 1.6, "2025-07-01", str(first.date())),
+    ]
+    ledger = spark.read.format("delta").load(str(copied / "ledger")).where("input = 0").select("counts").collect()
+    assert ledger[-1]["counts"]["prices.backfilled.accepted"] == 3
+    assert examine(application(spark, source, copied)).is_healthy
+    assert _goes_on(spark, source, copied) == 12
+
+
+def _goes_on(spark: SparkSession, source: Path, out: Path) -> int:
+    """How many rows the next batch reads."""
+    write_busy(source, range(_BATCHES, _BATCHES + 1))
+    try:
+        application(spark, source, out).run()
+    finally:
+        for topic in ("orders", "prices"):
+            (source / topic / f"{_BATCHES:05}.json").unlink()
+    rows = spark.read.format("delta").load(str(out / "ledger")).where(f"batch_id >= {_BATCHES}")
+    return int(rows.agg({"input": "sum"}).collect()[0][0])

@@ -1,0 +1,49 @@
+"""Views and table functions of stored tables that no page of the documentation shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from streams.spark.sql_views import register_table_sql
+from streams.spark.window_upkeep import window_store_properties
+from versioned.errors import ConfigurationError
+
+
+def _asked(spark: SparkSession, query: str) -> list[Any]:
+    return [tuple(row) for row in spark.sql(query).collect()]
+
+
+def test_an_average_is_put_together_from_its_parts(spark: SparkSession, tmp_path: Path) -> None:
+    place = f"{tmp_path}/means"
+    spark.sql(
+        f"CREATE TABLE delta.`{place}` (k STRING, windowStart TIMESTAMP, windowEnd TIMESTAMP, _sum DOUBLE, "
+        f"_count LONG, maxTs TIMESTAMP, _scope INT, _open BOOLEAN) USING DELTA {window_store_properties('means', None)}"
+    )
+    window = "timestamp_seconds(0), timestamp_seconds(60)"
+    spark.sql(
+        f"INSERT INTO delta.`{place}` VALUES ('a', {window}, 9, 2, timestamp_seconds(5), 0, true), "
+        f"('b', {window}, 0, 0, timestamp_seconds(6), 0, false)"
+    )
+    assert register_table_sql(spark, place) == ["means_open", "means_final", "means_starting"]
+    assert spark.table("means_open").columns == ["k", "windowStart", "windowEnd", "maxTs", "avg"]
+    query = "SELECT k, avg, final FROM means_starting(timestamp_seconds({}), timestamp_seconds({})) ORDER BY k"
+    assert _asked(spark, query.format(0, 1)) == [("a", 4.5, False), ("b", None, True)]
+    assert _asked(spark, query.format(1, 60)) == []
+
+
+def test_what_a_stream_stream_join_holds_is_a_view(spark: SparkSession, tmp_path: Path) -> None:
+    place = f"{tmp_path}/met"
+    row = (
+        "SELECT 'a' AS k, 'left' AS side, named_struct('x', 1) AS left, CAST(NULL AS STRUCT<y: INT>) AS right, "
+        "timestamp_seconds(5) AS ts, false AS matched, true AS padded, 1L AS _arrival, 0 AS _scope"
+    )
+    spark.sql(row).write.format("delta").save(place)
+    assert register_table_sql(spark, place, "pairs") == ["pairs_held"]
+    assert _asked(spark, "SELECT k, side, left.x, right.y, matched FROM pairs_held") == [("a", "left", 1, None, False)]
+    assert register_table_sql(spark, place, "before", version=0) == ["before_held"]
+    with pytest.raises(ConfigurationError, match="has 2 parts"):
+        register_table_sql(spark, place, "sales.pairs")

@@ -1,0 +1,103 @@
+"""Which batch an application can be taken back to, and which version of a table that was."""
+
+from __future__ import annotations
+
+import pytest
+
+from streams.rollback_rules import CommitFacts, restoration, row_of
+from versioned.errors import ConfigurationError, RetentionError
+
+_PLAIN = [(1, 0), (1, 1), (1, 4)]
+#: Batches 0 to 3, taken back to 1, on to 3, taken back to 2.
+_TWICE = [(1, 0), (1, 1), (3, 1), (3, 2), (5, 2), (5, 3)]
+_ANEW = [(1, 0), (1, 1), (2, -1), (2, 0), (2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "batch", "found"),
+    [
+        (_PLAIN, 1, (1, 1)),
+        (_PLAIN, 4, (1, 4)),
+        (_PLAIN, 3, (1, 1)),
+        (_PLAIN, None, (1, 4)),
+        (_TWICE, 0, (1, 0)),
+        (_TWICE, 1, (3, 1)),
+        (_TWICE, 2, (5, 2)),
+        (_TWICE, None, (5, 3)),
+        (_ANEW, 1, (2, 1)),
+        (_ANEW, None, (2, 1)),
+    ],
+)
+def test_the_row_of_a_batch_is_the_newest_that_the_checkpoint_still_knows(
+    rows: list[tuple[int, int]], batch: int | None, found: tuple[int, int]
+) -> None:
+    assert row_of(rows, batch) == found
+
+
+@pytest.mark.parametrize(
+    ("rows", "batch", "told"),
+    [
+        (_PLAIN, 5, "no batch 5 .* 0 to 4"),
+        ([(1, 2), (1, 3)], 1, "no batch 1 .* 2 to 3"),
+        ([], None, "written no batch"),
+        ([(1, 3), (2, -1)], None, "written no batch in this epoch"),
+    ],
+)
+def test_a_batch_that_cannot_be_gone_back_to_is_refused(
+    rows: list[tuple[int, int]], batch: int | None, told: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        row_of(rows, batch)
+
+
+def _commits(*batches: tuple[int, int] | None, oldest: int = 0) -> list[CommitFacts]:
+    """Oldest first, as one reads them."""
+    commits = [CommitFacts(version, batch, {"n": version}) for version, batch in enumerate(batches, oldest)]
+    return commits[::-1]
+
+
+@pytest.mark.parametrize(
+    ("commits", "row", "recorded", "version", "told"),
+    [
+        (_commits(None, (1, 0), (1, 1)), (1, 1), 2, None, {"n": 2}),
+        (_commits(None, (1, 0), (1, 1)), (1, 0), 1, 1, {"n": 1}),
+        # A purge between two batches stays done.
+        (_commits(None, (1, 0), None, (1, 1)), (1, 0), 1, 2, {"n": 1}),
+        # One after the last batch that stays is no reason to restore.
+        (_commits(None, (1, 0), None), (1, 0), 1, None, {"n": 1}),
+        # A table that a later batch wrote first is empty again.
+        (_commits(None, None, (1, 3)), (1, 2), None, 1, {}),
+        # Two steps of one batch; the second epoch goes on behind batch 0.
+        (_commits(None, (1, 0), (1, 0), (1, 1), (2, -1), None, (3, 0), (3, 1)), (3, 0), 6, 6, {"n": 6}),
+        # The log was cleaned, but the ledger knows.
+        (_commits((1, 5), (1, 6), oldest=90), (1, 4), 80, 80, {}),
+    ],
+)
+def test_a_table_is_restored_to_the_version_before_anything_later(
+    commits: list[CommitFacts],
+    row: tuple[int, int],
+    recorded: int | None,
+    version: int | None,
+    told: dict[str, int],
+) -> None:
+    found = restoration("prices", commits, row, recorded)
+    assert (found.version, found.details, found.erased_again) == (version, told, ())
+
+
+def test_rows_that_were_erased_since_are_told_of() -> None:
+    erased = CommitFacts(3, None, {"erased": True})
+    commits = [erased, *_commits(None, (1, 0), (1, 1))]
+    assert restoration("prices", commits, (1, 0), 1).erased_again == (3,)
+    assert restoration("prices", commits, (1, 1), 2).erased_again == ()
+
+
+@pytest.mark.parametrize(
+    ("commits", "error", "told"),
+    [
+        (_commits((1, 3)), ConfigurationError, "made by a later batch"),
+        (_commits((1, 5), (1, 6), oldest=90), RetentionError, "version 90 only, but version 89 is needed"),
+    ],
+)
+def test_what_cannot_be_restored_is_refused(commits: list[CommitFacts], error: type[Exception], told: str) -> None:
+    with pytest.raises(error, match=told):
+        restoration("prices", commits, (1, 2), None)

@@ -1,0 +1,72 @@
+"""Readers outside Spark give the answers that the library gives, on tables that it wrote."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+import polars as pl
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from versioned.table import VersionedTable
+
+_ROWS = [
+    ("a", "x", 10), ("a", "y", 30),
+    ("a", "late", 20), ("b", "p", 10), ("b", None, 25), ("ä", None, 5), ("c", "q", 40),
+]  # fmt: skip
+_INSTANTS = (4, 5, 10, 19, 20, 24, 25, 39, 40, 99)
+
+
+def _at(second: int) -> datetime:
+    return datetime.fromtimestamp(second, timezone.utc)
+
+
+@pytest.fixture(scope="module")
+def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> VersionedTable:
+    path = f"{tmp_path_factory.mktemp('readers')}/rates"
+    made = VersionedTable.create(spark, path, "k STRING, v STRING", keys="k", history_retention="1 day")
+    for rows in (_ROWS[:2], _ROWS[2:]):
+        shaped = [(key, value, second, value is None) for key, value, second in rows]
+        frame = spark.createDataFrame(shaped, "k STRING, v STRING, s LONG, dead BOOLEAN")
+        made.put(frame.withColumn("ts", F.timestamp_seconds("s")), deleted="dead")
+    return made
+
+
+@pytest.fixture(scope="module")
+def expected(table: VersionedTable) -> dict[str, list[Any]]:
+    """What the library says: ``current``, and each instant under its second."""
+    asked = {"current": table.current(), **{str(second): table.as_of(_at(second)) for second in _INSTANTS}}
+    return {name: sorted(tuple(row) for row in frame.select("k", "v").collect()) for name, frame in asked.items()}
+
+
+def test_deltalake_answers_in_sql_as_the_library_does(table: VersionedTable, expected: dict[str, list[Any]]) -> None:
+    query = QueryBuilder().register("rates", DeltaTable(str(table.target)))
+
+    def asked(condition: str) -> list[Any]:
+        rows = query.execute(f"SELECT k, v FROM rates WHERE NOT deleted AND {condition}").read_all()
+        return sorted((row["k"], row["v"]) for row in rows.to_struct_array().to_pylist())
+
+    assert asked("_current") == expected["current"]
+    for second in _INSTANTS:
+        at = f"to_timestamp({second})"
+        assert asked(f'"validFrom" <= {at} AND ("validTo" IS NULL OR {at} < "validTo")') == expected[str(second)]
+
+
+def test_polars_answers_as_the_library_does(table: VersionedTable, expected: dict[str, list[Any]]) -> None:
+    versions = pl.scan_delta(str(table.target)).filter(~pl.col("deleted"))
+    assert sorted(versions.filter(pl.col("_current")).select("k", "v").collect().rows()) == expected["current"]
+    for second in _INSTANTS:
+        began = pl.col("validFrom") <= _at(second)
+        lasts = pl.col("validTo").is_null() | (pl.col("validTo") > _at(second))
+        assert sorted(versions.filter(began & lasts).select("k", "v").collect().rows()) == expected[str(second)]
+
+
+def test_both_read_the_table_as_it_was_before_the_late_change(spark: SparkSession, table: VersionedTable) -> None:
+    place = str(table.target)
+    commits = spark.sql(f"DESCRIBE HISTORY delta.`{place}`").select("version", "operation").collect()
+    first = min(row["version"] for row in commits if row["operation"] == "WRITE")
+    assert sorted(pl.read_delta(place, version=first)["v"]) == ["x", "y"]
+    assert DeltaTable(place, version=first).to_pyarrow_table().num_rows == 2

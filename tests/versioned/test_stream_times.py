@@ -1,0 +1,66 @@
+"""A table knows its stream times also when Delta has cleaned its log of every commit that told them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from versioned.commit import history, own_details
+from versioned.table import VersionedTable
+
+
+def _records(spark: SparkSession, *rows: tuple[str, int, int]) -> DataFrame:
+    return spark.createDataFrame(rows, "k STRING, s LONG, p INT").withColumn("ts", F.timestamp_seconds("s"))
+
+
+def _clean_log(spark: SparkSession, table: VersionedTable) -> None:
+    """As Delta does after a month in which only others wrote: a checkpoint, and no commit before it."""
+    for value in ("1", "2"):
+        said = f"'delta.checkpointInterval' = '1', 'elsewhere' = '{value}'"
+        spark.sql(f"ALTER TABLE {table.target.sql} SET TBLPROPERTIES ({said})")
+    log = Path(str(table.target)) / "_delta_log"
+    newest = max(int(file.name.split(".")[0]) for file in log.glob("*.checkpoint*parquet"))
+    for file in log.glob("*"):
+        number = file.name.lstrip(".").split(".")[0]
+        if number.isdigit() and int(number) < newest:
+            file.unlink()
+    assert all(own_details(row) is None for row in history(spark, table.target, 100))
+
+
+@pytest.mark.parametrize(
+    ("partition", "told"),
+    [
+        pytest.param(None, {0: 1_000_000_000}, marks=pytest.mark.slow),
+        ("p", {0: 1_000_000_000, 3: 500_000_000}),
+        pytest.param("q", {5: 1_000_000_000}, marks=pytest.mark.slow),
+    ],
+    ids=["one scope", "two scopes", "one scope that is not the first"],
+)
+def test_late_records_are_refused_after_the_log_was_cleaned(
+    spark: SparkSession, tmp_path: Path, partition: str | None, told: dict[int, int]
+) -> None:
+    table = VersionedTable.create(spark, str(tmp_path / "t"), "k STRING", keys="k", history_retention="100 seconds")
+    records = _records(spark, ("a", 1000, 0), ("b", 500, 3)).withColumn("q", F.lit(5))
+    table.put(records, partition=partition, sequence="s")
+    assert table.stream_times() == told
+    _clean_log(spark, table)
+    again = VersionedTable.open(spark, str(tmp_path / "t"))
+    assert again.stream_times() == told
+    outcomes = again.put(
+        _records(spark, ("c", 899, 0), ("c", 450, 3)).withColumn("q", F.lit(5)), partition=partition, sequence="s"
+    ).outcomes
+    accepted = {row["sequence"] for row in outcomes.where("outcome <> 'refused'").collect()}
+    assert accepted == ({450} if partition == "p" else set())
+
+
+@pytest.mark.slow
+def test_a_restored_table_has_the_stream_time_of_then(spark: SparkSession, tmp_path: Path) -> None:
+    table = VersionedTable.create(spark, str(tmp_path / "t"), "k STRING", keys="k", history_retention="100 seconds")
+    table.put(_records(spark, ("a", 10, 0)))
+    version = history(spark, table.target, 1)[0]["version"]
+    table.put(_records(spark, ("a", 1000, 0)))
+    spark.sql(f"RESTORE TABLE {table.target.sql} TO VERSION AS OF {version}")
+    assert table.stream_times() == {0: 10_000_000}

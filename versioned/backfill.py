@@ -1,0 +1,119 @@
+"""Backfill: old history put into a live versioned table, with grace off.
+
+A record of a backfill is never too late; it may be too new, since stream time belongs to the live input and must not
+be moved by history: such records are rejected. So nothing that the stream decides by its stream time (late, closed,
+expired) changes, and results that were sent out before are not corrected.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from versioned import put_frames
+from versioned.identifiers import TableRef
+from versioned.put import PutBatch
+from versioned.spec import VersionedTableSpec
+from versioned.system_history import next_system_us
+
+_LOG: Final = logging.getLogger(__name__)
+#: Reason of a rejected record: it lies after the table's stream time.
+NOT_HISTORY: Final = "NOT_HISTORY"
+_FOREVER_US: Final = 2**62
+
+
+@dataclass(frozen=True)
+class BackfillResult:
+    """What became of a backfill.
+
+    ``outcomes`` and ``rejected``: rows as of a put. ``counts``: ``accepted``; of these ``latest`` (current versions
+    now), ``out_of_order``, ``spliced`` (into closed history) and ``expired`` (their validity ends before the horizon:
+    no promised lookup finds them, and the next purge removes them); ``rejected`` and, per reason, ``rejected.NULL_KEY``
+    and so on. ``accepted + rejected`` = number of input rows. ``version`` is the commit; None = nothing was written.
+    """
+
+    outcomes: DataFrame
+    rejected: DataFrame
+    counts: Mapping[str, int]
+    version: int | None = None
+
+
+def only_history(shaped: DataFrame, times: Mapping[int, int]) -> DataFrame:
+    """Records in the scope that is furthest ahead; those after its stream time get a reason.
+
+    Args:
+        shaped: Records with ``_us``, ``_scope`` and ``_reason``.
+        times: Stream time per scope; empty for a table without records, which takes all.
+    """
+    if not times:
+        return shaped
+    scope = max(times, key=lambda one: (times[one], one))
+    too_new = F.when(F.col("_us") > F.lit(times[scope]), NOT_HISTORY)
+    return shaped.withColumns({"_scope": F.lit(scope), "_reason": F.coalesce("_reason", too_new)})
+
+
+def backfill_frame(
+    spark: SparkSession,
+    target: TableRef,
+    spec: VersionedTableSpec,
+    shaped: DataFrame,
+    times: Mapping[int, int],
+    *,
+    dry_run: bool = False,
+) -> BackfillResult:
+    """Judge, count and (unless ``dry_run``) write a backfill.
+
+    Args:
+        spark: The session.
+        target: The table.
+        spec: Its contract.
+        shaped: Records as of :func:`only_history`.
+        times: The table's stream times.
+        dry_run: Only count.
+    """
+    held = shaped.persist()
+    # Kept beyond any lateness: then nothing is refused.
+    lenient = replace(spec, history_retention_us=_FOREVER_US, grace_us=_FOREVER_US)
+    batch = PutBatch(target, lenient, held.where(F.col("_reason").isNull()).drop("_reason"), times)
+    try:
+        outcomes = batch.outcomes().localCheckpoint(eager=True)
+        rejected = held.where(F.col("_reason").isNotNull()).localCheckpoint(eager=True)
+        counts = _counts(batch, outcomes, rejected, _horizon_us(spec, times))
+        version = None
+        if counts["accepted"] and not dry_run:
+            known = (next_system_us(spark, target), None) if spec.system_history else None
+            version = batch.write(lambda _name: None, {"backfill": counts}, known).version
+        _LOG.info("Backfill of %s%s: %s", target, " (dry run)" if dry_run else "", counts)
+        return BackfillResult(outcomes, rejected, counts, version)
+    finally:
+        batch.release()
+        held.unpersist()
+
+
+def _counts(batch: PutBatch, outcomes: DataFrame, rejected: DataFrame, horizon: Column | None) -> dict[str, int]:
+    ended = F.col("put_result") != put_frames.LATEST
+    expired = F.lit(False) if horizon is None else ended & (F.col("put_result") <= horizon)
+    told = outcomes.agg(F.count_if(~ended).alias("latest"), F.count_if(expired).alias("expired")).collect()[0]
+    reasons = {f"rejected.{row[0]}": row[1] for row in rejected.groupBy("_reason").count().collect()}
+    of_puts = batch.counts
+    return {
+        "accepted": of_puts.accepted,
+        "latest": told["latest"],
+        "out_of_order": of_puts.out_of_order,
+        "spliced": of_puts.spliced,
+        "expired": told["expired"],
+        "rejected": sum(reasons.values()),
+        **reasons,
+    }
+
+
+def _horizon_us(spec: VersionedTableSpec, times: Mapping[int, int]) -> Column | None:
+    """The horizon as an integer in the table's resolution; none where there is none, or each key has its own."""
+    if not times or spec.time_scope == "key":
+        return None
+    return F.lit((min(times.values()) - spec.history_retention_us) // spec.time_resolution.value)

@@ -1,0 +1,41 @@
+"""Making a table, also where a kill cut off the making of the same table before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from versioned.commit import Append, commit, is_missing
+from versioned.identifiers import TableRef
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_OCCUPIED: Final = ("TABLE_OR_VIEW_ALREADY_EXISTS", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION")
+
+
+def make_table(session: SparkSession, target: TableRef, create: str) -> None:
+    """Run a CREATE TABLE for a table that is missing.
+
+    A kill can leave a log without a commit. Delta makes no table over one, but appends to it; so the log gets a first
+    commit, and the table takes its place.
+
+    Args:
+        session: The session.
+        target: The table.
+        create: The statement; it starts with ``CREATE TABLE``.
+    """
+    try:
+        session.sql(create)
+    except Exception as error:  # the class differs between classic and Connect sessions
+        if not any(name in str(error) for name in _OCCUPIED) or not _is_cut_off(session, target):
+            raise
+        commit(target, lambda: Append(session.range(0)))
+        session.sql(create.replace("CREATE TABLE", "CREATE OR REPLACE TABLE", 1))
+
+
+def _is_cut_off(session: SparkSession, target: TableRef) -> bool:
+    """Whether a path has a log without a table, and no other file; what is somebody else's stays as it is."""
+    if target.path is None or not is_missing(session, target):
+        return False
+    files = session.read.format("binaryFile").option("recursiveFileLookup", "true").load(target.path)
+    return files.select("path").isEmpty()

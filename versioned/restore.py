@@ -1,0 +1,43 @@
+"""Taking a table back to an older version."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from versioned.errors import RetentionError
+from versioned.identifiers import TableRef, quote
+
+_GONE = ("FILE_NOT_EXIST", "FAILED_READ_FILE", "FileNotFound", "DELTA_VERSION_NOT_FOUND", "DELTA_CANNOT_RESTORE")
+
+
+def check_version(spark: SparkSession, target: TableRef, version: int) -> None:
+    """Read every file of an older version, so that a restoration does not fail half way through an application.
+
+    Raises:
+        RetentionError: VACUUM has removed some of them, or Delta has cleaned the log.
+    """
+    try:
+        reader = spark.read.format("delta").option("versionAsOf", version)
+        frame = reader.load(target.path) if target.path is not None else reader.table(target.sql)
+        # Hashes of values are in no statistics, so the files themselves are read; of a column that can be hashed.
+        column = F.xxhash64(F.to_json(F.struct(quote(frame.columns[0]))))
+        frame.agg(F.bit_xor(column)).collect()
+    except Exception as error:  # the class differs between classic and Connect sessions
+        if not any(name in f"{type(error).__name__} {error}" for name in _GONE):
+            raise
+        raise RetentionError(
+            f"Version {version} of {target} cannot be restored: its files are gone, a vacuum has removed them. Name a "
+            "later batch, or restore a copy."
+        ) from error
+
+
+def restore(spark: SparkSession, target: TableRef, version: int) -> None:
+    """Take a table back to a version. Delta's transaction ids stay as they are: what landed counts as landed.
+
+    Args:
+        spark: The session.
+        target: The table.
+        version: The version.
+    """
+    spark.sql(f"RESTORE TABLE {target.sql} TO VERSION AS OF {int(version)}")

@@ -1,0 +1,95 @@
+"""Tables without statistics of some columns, so that Delta's log never tells a value of them.
+
+Delta keeps the least and the greatest value of a column for each file: in the commits, in their checksums and in the
+log's checkpoints. A vacuum never cleans those. Where a value must be gone for good once its rows are (``erase``), its
+column must have had no statistics from the first row on. The price: files are not skipped by such a column.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import DateType, NumericType, StringType, StructType, TimestampNTZType, TimestampType
+
+from versioned.commit import history
+from versioned.identifiers import TableRef, quote, text_literal
+from versioned.put import read_table
+
+#: The table property that tells which columns have no statistics: name -> whether from the first row on.
+HIDDEN: Final = "versioned.piiColumns"
+_COLUMNS: Final = "delta.dataSkippingStatsColumns"
+_NUMBER: Final = "delta.dataSkippingNumIndexedCols"
+#: A new table: made, constrained.
+_COMMITS_OF_NEW: Final = 2
+#: As many as Delta itself takes.
+_MOST: Final = 32
+_WITH_BOUNDS: Final = (NumericType, StringType, DateType, TimestampType, TimestampNTZType)
+
+
+def statistics_properties(
+    schema: StructType, hidden: Collection[str], partitioned_by: Collection[str] = ()
+) -> dict[str, str]:
+    """The table properties that keep columns out of the statistics; none if none are to be hidden.
+
+    Args:
+        schema: The table's columns.
+        hidden: Names of columns, and of fields in them, whatever their case; what they hold is hidden too.
+        partitioned_by: Columns that partition the table.
+
+    >>> from pyspark.sql.types import LongType
+    >>> columns = StructType().add("name", StringType()).add("n", LongType())
+    >>> statistics_properties(columns, ["name"])
+    {'delta.dataSkippingStatsColumns': '`n`'}
+    """
+    if not hidden:
+        return {}
+    lower = {name.lower() for name in hidden}
+    told = [path for path, top in _paths(schema, lower) if top not in partitioned_by][:_MOST]
+    return {_COLUMNS: ",".join(told)} if told else {_NUMBER: "0"}
+
+
+def hide(session: SparkSession, target: TableRef, hidden: Collection[str]) -> bool:
+    """Keep columns of a table out of its statistics from now on, in one commit; False if they are hidden already.
+
+    Args:
+        session: The session.
+        target: The table; best while it has no rows, or its log goes on telling what it has told.
+        hidden: Names of columns, and of fields in them. Those that the table does not have make no difference.
+    """
+    (detail,) = session.sql(f"DESCRIBE DETAIL {target.sql}").select("properties", "partitionColumns").collect()
+    before = _kept(detail["properties"])
+    if not set(hidden) - set(before):
+        return False
+    is_new = len(history(session, target, _COMMITS_OF_NEW + 1)) <= _COMMITS_OF_NEW
+    is_new = is_new and read_table(session, target).isEmpty()
+    said = dict.fromkeys(hidden, is_new) | before
+    schema = read_table(session, target).schema
+    properties = statistics_properties(schema, said, detail["partitionColumns"]) | {HIDDEN: json.dumps(said)}
+    pairs = ", ".join(f"{text_literal(name)} = {text_literal(value)}" for name, value in properties.items())
+    session.sql(f"ALTER TABLE {target.sql} SET TBLPROPERTIES ({pairs})")
+    return True
+
+
+def always_hidden(properties: Mapping[str, str]) -> frozenset[str]:
+    """Which columns of a table never had statistics, by its properties."""
+    return frozenset(name for name, from_the_start in _kept(properties).items() if from_the_start)
+
+
+def _kept(properties: Mapping[str, str]) -> dict[str, bool]:
+    said: dict[str, bool] = json.loads(properties.get(HIDDEN, "{}"))
+    return said
+
+
+def _paths(kind: StructType, hidden: set[str], above: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    """The columns and fields that have bounds and are not hidden, quoted, with the column that they are in."""
+    for field in kind.fields:
+        here = (*above, field.name)
+        if field.name.lower() in hidden:
+            continue
+        if isinstance(field.dataType, StructType):
+            yield from _paths(field.dataType, hidden, here)
+        elif isinstance(field.dataType, _WITH_BOUNDS):
+            yield ".".join(map(quote, here)), here[0]

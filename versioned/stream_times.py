@@ -1,0 +1,107 @@
+"""The stream times of a stored table: what its commits tell, and what is left once Delta has cleaned its log.
+
+Every commit of the library carries the stream times after it. Delta keeps commits for ``delta.logRetentionDuration``
+(30 days) after they were made; where only others wrote since (an OPTIMIZE of the platform, say), the last one that
+tells them goes. A table with one scope, 0, then still says it by its rows: its newest ``validFrom``, which no upkeep
+removes. Where records come from several partitions, the rows do not tell whose they were, so such tables keep their
+stream times as a property as well.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
+
+from versioned.commit import history, own_details, saying
+from versioned.identifiers import TableRef, quote, text_literal
+from versioned.put import read_table
+from versioned.spec import VersionedTableSpec
+
+#: Table property: stream time per scope in microseconds, as JSON.
+KEPT: Final = "versioned.streamTimes"
+_DETAIL: Final = "streamTimes"
+_LIMITS: Final = (10, 1_000, 100_000)
+
+Times = dict[int, int]
+
+
+def stream_times_of(spark: SparkSession, target: TableRef, spec: VersionedTableSpec) -> Times:
+    """Stream time per scope in microseconds; empty for a table that never had a record."""
+    told = _told(spark, target)
+    if told:
+        return told
+    kept = kept_times(_properties(spark, target))
+    if len(kept) > 1:
+        return kept
+    start = F.unix_micros(F.max(quote(spec.valid_from)))
+    newest = read_table(spark, target).agg(start.alias("us")).collect()[0]["us"]
+    if newest is None:
+        return kept
+    scope = next(iter(kept), 0)
+    return {scope: max(newest, kept.get(scope, newest))}
+
+
+def kept_times(properties: Mapping[str, str]) -> Times:
+    """The stream times that a table's properties tell.
+
+    >>> kept_times({"versioned.streamTimes": '{"3": 17}'}), kept_times({})
+    ({3: 17}, {})
+    """
+    return {int(scope): int(us) for scope, us in json.loads(properties.get(KEPT, "{}")).items()}
+
+
+def keep_times(spark: SparkSession, target: TableRef, times: Mapping[int, int]) -> bool:
+    """Keep the stream times as a property, where the rows would not tell them: with any scope but 0.
+
+    Returns:
+        Whether the property was written.
+    """
+    if not set(times) - {0} or kept_times(_properties(spark, target)) == times:
+        return False
+    said = {str(scope): us for scope, us in sorted(times.items())}
+    with saying(spark, {_DETAIL: said}):
+        kept = f"{text_literal(KEPT)} = {text_literal(json.dumps(said))}"
+        spark.sql(f"ALTER TABLE {target.sql} SET TBLPROPERTIES ({kept})")
+    return True
+
+
+def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int]]:
+    """What commits, newest first, tell of stream times; those that a RESTORE took back do not count.
+
+    >>> said = '{"versioned": {}, "details": {"streamTimes": {"0": 9}}}'
+    >>> undone = {"version": 1, "operation": "WRITE", "userMetadata": said}
+    >>> restored = {"version": 2, "operation": "RESTORE", "operationParameters": {"version": "0"}, "userMetadata": None}
+    >>> told_times([undone]), told_times([restored, undone])
+    ([{'0': 9}], [])
+    """
+    told, newest = [], None
+    for row in commits:
+        if newest is not None and row["version"] > newest:
+            continue
+        said = (own_details(row) or {}).get("details", {}).get(_DETAIL)
+        if said:
+            told.append(said)
+        if row["operation"] == "RESTORE":
+            version = (row["operationParameters"] or {}).get("version") or ""
+            newest = int(version) if version.isdigit() else newest
+    return told
+
+
+def _told(spark: SparkSession, target: TableRef) -> Times:
+    """The largest that the newest commits tell, since a purge may land just after a batch it had not seen."""
+    for limit in _LIMITS:
+        commits = history(spark, target, limit)
+        told = told_times(commits)
+        if told or len(commits) < limit:
+            scopes = {scope for times in told for scope in times}
+            return {int(scope): max(times[scope] for times in told if scope in times) for scope in scopes}
+    return {}
+
+
+def _properties(spark: SparkSession, target: TableRef) -> Mapping[str, str]:
+    told: dict[str, str] = spark.sql(f"DESCRIBE DETAIL {target.sql}").select("properties").collect()[0][0]
+    return told

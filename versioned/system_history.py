@@ -1,0 +1,109 @@
+"""System time of a versioned table: what it knew at an instant, also after VACUUM (docs/decisions/0010).
+
+A table made with ``system_history=True`` has a second table beside it, ``<name>_known``: one row per accepted put, with
+``systemFrom``, the instant from which on it was known. Rows are only ever appended. Since a version ends where the next
+one of its key begins, the puts known at an instant say all that the table said then; nothing that was superseded has to
+be found, closed or moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from versioned.commit import is_missing
+from versioned.durations import instant_us
+from versioned.errors import ConfigurationError
+from versioned.identifiers import TableRef, quote, text_literal
+from versioned.making import make_table
+from versioned.put import read_table
+from versioned.spec import DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
+from versioned.sql_types import sql_type
+
+#: Table property: whose system history a table is.
+KNOWN_OF: Final = "versioned.knownOf"
+_RANK: Final = "_rank"
+
+
+def create_known(spark: SparkSession, target: TableRef, columns: StructType, spec: VersionedTableSpec) -> None:
+    """Make the table of puts beside a versioned table that is about to be made.
+
+    Raises:
+        ConfigurationError: there is one already, and it has rows: of another table that was deleted.
+    """
+    known = known_target(target)
+    if not is_missing(spark, known):
+        if read_table(spark, known).isEmpty():
+            return
+        raise ConfigurationError(f"{known} holds the system history of another table. Move it away, then create again.")
+    types = {field.name: sql_type(field.dataType) for field in columns.fields}
+    lines = [f"{quote(name)} {types[name]} NOT NULL" for name in spec.keys]
+    lines += [f"{quote(spec.valid_from)} TIMESTAMP NOT NULL", *(f"{quote(name)} {types[name]}" for name in spec.values)]
+    lines += [f"{quote(DELETED)} BOOLEAN NOT NULL", f"{quote(SYSTEM_FROM)} TIMESTAMP NOT NULL"]
+    lines += [f"{quote(KNOWN_BATCH)} LONG"]
+    whose = f"TBLPROPERTIES ({text_literal(KNOWN_OF)} = {text_literal(target.short_name)})"
+    make_table(spark, known, f"CREATE TABLE {known.sql} ({', '.join(lines)}) USING DELTA {whose}")
+
+
+def known_rows(puts: DataFrame, spec: VersionedTableSpec, known_at: Column) -> DataFrame:
+    """The versions that were known at an instant, as the table held them then; purged ones included.
+
+    Args:
+        puts: The rows of the table ``<name>_known``.
+        spec: The versioned table.
+        known_at: System time, inclusive.
+
+    Returns:
+        Keys, validFrom, validTo, values, ``deleted``.
+    """
+    keys, start = [F.col(quote(name)) for name in spec.keys], F.col(quote(spec.valid_from))
+    newest = Window.partitionBy(*keys, start).orderBy(F.desc(SYSTEM_FROM), F.desc_nulls_last(KNOWN_BATCH))
+    following = F.lead(start).over(Window.partitionBy(*keys).orderBy(start))
+    known = puts.where(F.col(SYSTEM_FROM) <= known_at).withColumn(_RANK, F.row_number().over(newest))
+    ended = known.where(F.col(_RANK) == 1).withColumn(spec.valid_to, following)
+    columns = [*spec.keys, spec.valid_from, spec.valid_to, *spec.values, DELETED]
+    return ended.select(*map(quote, columns))
+
+
+def valid_rows(rows: DataFrame, spec: VersionedTableSpec, at: Column) -> DataFrame:
+    """The rows that are valid at an instant, however old it is."""
+    start, end = F.col(quote(spec.valid_from)), F.col(quote(spec.valid_to))
+    return rows.where((start <= at) & (end.isNull() | (at < end)))
+
+
+def known_sql(target: TableRef, spec: VersionedTableSpec, at: str, known_at: str) -> str:
+    """The query behind the SQL function ``<name>_known_as_of``: what was known at one instant about another.
+
+    Args:
+        target: The versioned table.
+        spec: Its contract.
+        at: SQL of the instant of valid time.
+        known_at: SQL of the instant of system time.
+    """
+    keys, start, end = ", ".join(map(quote, spec.keys)), quote(spec.valid_from), quote(spec.valid_to)
+    told = ", ".join(quote(name) for name in (*spec.keys, spec.valid_from, spec.valid_to, *spec.values))
+    newest = f"ORDER BY {SYSTEM_FROM} DESC, {KNOWN_BATCH} DESC"
+    ranked = (
+        f"SELECT *, row_number() OVER (PARTITION BY {keys}, {start} {newest}) AS {_RANK} "  # noqa: S608 - quoted names
+        f"FROM {known_target(target).sql} WHERE {SYSTEM_FROM} <= {known_at}"
+    )
+    ended = (
+        f"SELECT *, lead({start}) OVER (PARTITION BY {keys} ORDER BY {start}) AS {end} "  # noqa: S608 - quoted names
+        f"FROM ({ranked}) WHERE {_RANK} = 1"
+    )
+    holds = f"NOT {quote(DELETED)} AND {start} <= {at} AND ({end} IS NULL OR {at} < {end})"
+    return f"SELECT {told} FROM ({ended}) WHERE {holds}"  # noqa: S608 - quoted names only, no values
+
+
+def next_system_us(spark: SparkSession, target: TableRef) -> int:
+    """The system time of a put from outside a stream: now, but later than all that is known already."""
+    now = instant_us(datetime.now(timezone.utc))
+    newest: Mapping[str, int | None] = (
+        read_table(spark, known_target(target)).agg(F.unix_micros(F.max(SYSTEM_FROM)).alias("us")).collect()[0].asDict()
+    )
+    return now if newest["us"] is None else max(now, newest["us"] + 1)

@@ -13,6 +13,9 @@ from connect_server import PROJECT, environment, running_server
 
 pytest.importorskip("grpc", reason='pip install "pyspark[connect]"')
 
+#: A server and a client are processes of their own, with a Spark session each.
+pytestmark = pytest.mark.slow
+
 
 def _told(folder: Path, *parts: str) -> dict[str, Any]:
     """What a client finds that does these parts on a server of its own."""
@@ -66,7 +69,6 @@ def test_an_application_runs_its_batches_in_the_server(told: dict[str, Any]) -> 
     assert told["batch"] == {"priced": [["tea", 1, 10.0, None]]}
 
 
-@pytest.mark.slow
 def test_an_application_joins_counts_suppresses_and_keeps_the_latest_across_a_restart(tmp_path: Path) -> None:
     assert _told(tmp_path, "shop")["shop"] == {
         "priced": [["tea", 1, 10.0, None], ["tea", 2, 11.0, None], ["oil", 3, None, "NO_MATCH"]],

@@ -30,7 +30,8 @@ def make_table(session: SparkSession, target: TableRef, create: str) -> None:
         if not any(name in str(error) for name in _OCCUPIED) or not _is_cut_off(session, target):
             raise
         commit(target, lambda: Append(session.range(0)))
-        session.sql(create.replace("CREATE TABLE", "CREATE OR REPLACE TABLE", 1))
+        # Of a path Spark's catalog knows nothing, and "CREATE OR REPLACE" would only create.
+        session.sql(create.replace("CREATE TABLE", "REPLACE TABLE", 1))
 
 
 def _is_cut_off(session: SparkSession, target: TableRef) -> bool:

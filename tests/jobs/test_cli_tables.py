@@ -186,6 +186,7 @@ def _submit(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_an_application_runs_and_is_looked_after_by_spark_submit(tmp_path: Path) -> None:
     events = tmp_path / "input" / "events"
     events.mkdir(parents=True)

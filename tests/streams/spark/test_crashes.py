@@ -154,6 +154,7 @@ def test_without_the_protocol_the_same_comparison_finds_differences(
     assert getattr(differences(run.tables, whole.tables), found) > 0
 
 
+@pytest.mark.slow
 def test_two_kills_of_the_process_group_change_nothing(
     spark: SparkSession, whole: _Run, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker import running_broker
+from broker import has_jars, running_broker
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -33,6 +33,11 @@ from streams.testing import TopologyTestDriver
 from streams.topology import Materialized, StreamsBuilder
 from versioned import faults
 from versioned.errors import ConfigurationError
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not has_jars(), reason="Kafka's jars were not fetched"),
+]
 
 _MINUTE = 60_000_000
 _START = 1_767_225_600_000_000  # 2026-01-01

@@ -76,6 +76,7 @@ def _crash() -> None:
     raise _Crash
 
 
+@pytest.mark.slow
 def test_after_a_rollback_the_same_input_gives_the_same_tables(
     spark: SparkSession, source: Path, whole: Path, copied: Path
 ) -> None:
@@ -134,6 +135,7 @@ def test_a_driver_that_still_runs_is_shut_out_and_nothing_of_it_stays(
     assert _rows(spark, out) == _rows(spark, whole)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_done_is_refused_before_any_write(spark: SparkSession, source: Path, copied: Path) -> None:
     before = commits(copied)
     app = application(spark, source, copied)

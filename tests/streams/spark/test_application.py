@@ -74,6 +74,7 @@ def test_the_ledger_names_the_version_of_each_table_that_a_batch_wrote(
                 assert written.selectExpr("max(_batch_id)").collect()[0][0] == batch_id, (table, version)
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R3")
 def test_any_cut_into_batches_gives_the_same_tables(
     spark: SparkSession, tmp_path: Path, whole: tuple[Path, dict[str, Counter[str]]]

@@ -13,7 +13,7 @@ from random_plans import random_records, random_topology
 
 _RECORDS = 60
 _PLANS_AT_ONCE = 15
-_PLANS_IN_CI = 8
+_PLANS_IN_CI = 6
 #: How many more plans `make test-all` runs; 300 by ``RANDOM_PLANS=300 pytest -m slow tests/streams/spark``.
 _MANY = int(os.environ.get("RANDOM_PLANS", "30"))
 

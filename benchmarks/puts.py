@@ -126,8 +126,7 @@ def skew(setting: Setting) -> list[Figure]:
 
 def _put_of(table: VersionedTable, frames: list[Any]) -> Callable[[int], None]:
     def run(number: int) -> None:
-        counts = table.put(frames[number], timestamp="ts", sequence="seq").counts
-        assert counts.refused == 0
+        assert table.put(frames[number], timestamp="ts", sequence="seq").rejected_count == 0
 
     return run
 

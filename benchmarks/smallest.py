@@ -62,7 +62,7 @@ class _Quickstart:
         self._setting = setting
         self._app = application(setting.spark, settings, plan_of(settings), work, self._told)
         self._group = ""
-        self._seen = 0
+        self._seen = -1
         self.jobs: list[int] = []
         self.batches: list[int] = []
 
@@ -89,12 +89,12 @@ class _Quickstart:
         return [told.get(number, 0) for number in self.batches]
 
     def _told(self, report: BatchReport) -> None:
-        # All jobs of a query run in the group of its run, those of threads too.
+        # All jobs of a query run in the group of its run, those of threads too. Spark forgets the oldest.
         tracker = self._setting.spark.sparkContext.statusTracker()
-        known = len(tracker.getJobIdsForGroup(self._group))
-        self.jobs.append(known - self._seen)
+        new = [job for job in tracker.getJobIdsForGroup(self._group) if job > self._seen]
+        self.jobs.append(len(new))
         self.batches.append(report.batch_id)
-        self._seen = known
+        self._seen = max(new, default=self._seen)
 
 
 def _batch_of(metadata: str | None) -> int | None:

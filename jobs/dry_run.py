@@ -6,35 +6,44 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from jobs.run import source_of
 from jobs.settings import JobSettings
 from streams.nodes import Topology
 from streams.spark.engine import operators_of
+from streams.spark.explain import kafka_topics
+from streams.spark.sinks import send_to_kafka
 from versioned.identifiers import TableRef
 
 
 @dataclass(frozen=True)
 class DryRun:
-    """The plan in words and the tables that it writes."""
+    """The plan in words, the tables that it writes, and what it reads from Kafka and sends there."""
 
     application: str
     plan: str
     tables: tuple[str, ...]
+    kafka: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
         return asdict(self)
 
     def __str__(self) -> str:
-        return "\n".join([self.plan, "", "Tables:", *(f"  {table}" for table in self.tables)])
+        kafka = ["", "Kafka:", *(f"  {line}" for line in self.kafka)] if self.kafka else []
+        return "\n".join([self.plan, "", "Tables:", *(f"  {table}" for table in self.tables), *kafka])
 
 
 def dry_run(settings: JobSettings, plan: Topology, work: Path) -> DryRun:
-    """The plan and the tables of a job.
+    """The plan, the tables and the Kafka topics of a job.
 
     Raises:
         TopologyError: the Spark engine does not run one of the nodes.
+        ConfigurationError: ``kafka`` names no changelog sink.
     """
-    root = TableRef.parse(str(work.resolve() / settings.root))
-    owned = [table for operator in operators_of(plan).values() for table in operator.tables(root)]
+    root, operators = TableRef.parse(str(work.resolve() / settings.root)), operators_of(plan)
+    send_to_kafka(operators, {name: said.sink() for name, said in settings.kafka.items()})
+    sources = {topic: source_of(topic, source, work) for topic, source in settings.sources.items()}
+    topics = tuple(f"{name}: {words}" for name, words in kafka_topics(operators, sources).items())
+    owned = [table for operator in operators.values() for table in operator.tables(root)]
     tables = [*owned, root.child("rejects"), root.child("ledger")]
-    return DryRun(settings.application, plan.describe(), tuple(dict.fromkeys(map(str, tables))))
+    return DryRun(settings.application, plan.describe(), tuple(dict.fromkeys(map(str, tables))), topics)

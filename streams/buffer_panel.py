@@ -48,7 +48,7 @@ class Panel:
     @property
     def highest(self) -> int:
         """The upper end of the scale: a round number that nothing exceeds."""
-        return _round_up(max(1, self.limit or 0, *self.values, *(most or 0 for most in self.most)))
+        return round_up(max(1, self.limit or 0, *self.values, *(most or 0 for most in self.most)))
 
     def x(self, batch: float) -> float:
         """Where a batch lies; one batch alone lies in the middle."""
@@ -106,6 +106,11 @@ def _in_words(panel: Panel, reading: BufferReading, value: int, most: int | None
     return "\n".join(words)
 
 
-def _round_up(value: int) -> int:
+def round_up(value: int) -> int:
+    """The next number that is 1, 2, 4, 6 or 8 times a power of ten.
+
+    >>> [round_up(value) for value in (1, 3, 87, 101)]
+    [1, 4, 100, 200]
+    """
     power = 10 ** (len(str(value)) - 1)
     return int(next(n * power for n in (1, 2, 4, 6, 8, 10) if n * power >= value))

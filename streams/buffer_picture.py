@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from streams.buffer_panel import HEIGHT, LEFT, WIDTH, Panel, panel_parts
+from streams.buffer_panel import HEIGHT, LEFT, WIDTH, Panel, panel_parts, round_up
 from streams.ledger_readings import BufferReading
 from versioned.drawing import Picture, headline
 from versioned.svg import SOFT_INK, text
@@ -62,19 +62,18 @@ def buffer_sizes(
         "line: after the batch",
         "thin bars: the most within it",
     ]
-    parts = [*headline(title, said), *panel_parts(records, told), *panel_parts(size, told), *_batches(size, told)]
+    parts = [*headline(title, said), *panel_parts(records, told), *panel_parts(size, told), *_batches(size)]
     columns = ("batch", "records", "bytes", "most records", "most bytes", "clock")
     return Picture(title, WIDTH, int(size.floor) + _BOTTOM, tuple(parts), columns=columns, rows=_table(told))
 
 
-def _batches(panel: Panel, readings: Sequence[BufferReading]) -> Iterator[str]:
-    """As many numbers of batches as there is room for."""
-    last_x = -float(_APART)
-    for reading in readings:
-        x = panel.x(reading.batch_id)
-        if x - last_x >= _APART:
-            yield text(x, panel.floor + 18, str(reading.batch_id), size=11, fill=SOFT_INK, text_anchor="middle")
-            last_x = x
+def _batches(panel: Panel) -> Iterator[str]:
+    """As many round numbers of batches as there is room for."""
+    first, last = panel.batches[0], panel.batches[-1]
+    room = max(1, int((panel.x(last) - panel.x(first)) / _APART))
+    step = round_up(max(1, -(-(last - first) // room)))
+    for batch in range(-(-first // step) * step, last + 1, step):
+        yield text(panel.x(batch), panel.floor + 18, str(batch), size=11, fill=SOFT_INK, text_anchor="middle")
     yield text(LEFT, panel.floor + 40, "batch", size=11, fill=SOFT_INK)
 
 

@@ -27,9 +27,19 @@ _BOTTOM: Final = 56
 _WITHIN: Final = ("#8ab4f8", "#3367d6")
 _BEYOND: Final = ("#f6aea9", "#c5221f")
 _WIDEST: Final = 76
-_APART: Final = 76
+_APART: Final = 84
 _TITLE: Final = "Lateness of records"
-_UNITS: Final = ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s"), (1_000, "ms"))
+_UNITS: Final = (
+    (86_400_000_000, "d"),
+    (3_600_000_000, "h"),
+    (60_000_000, "min"),
+    (1_000_000, "s"),
+    (1_000, "ms"),
+    (1, "us"),
+)
+_SECOND_US: Final = 1_000_000
+#: Of so many the next smaller unit is of no interest.
+_MANY: Final = 100
 
 
 @dataclass(frozen=True)
@@ -151,10 +161,21 @@ def _late(bound_us: int) -> str:
 
 
 def _short(bound_us: int) -> str:
-    """To three digits, for the scale; exact durations are too long for it."""
-    size_us, unit = next(((size_us, unit) for size_us, unit in _UNITS if bound_us >= size_us), (1, "us"))
-    size = bound_us / size_us
-    return f"{size:{',.0f' if size >= 1_000 else '.3g'}} {unit}" if bound_us else "on time"
+    """In one or two units, for the scale; exact durations are too long for it.
+
+    >>> _short(160_000_000), _short(5_000_000_000), _short(6_300)
+    ('2 min 40 s', '1 h 23 min', '6.3 ms')
+    """
+    if not bound_us:
+        return "on time"
+    place = next((place for place, (size_us, _) in enumerate(_UNITS) if bound_us >= size_us), len(_UNITS) - 1)
+    size_us, unit = _UNITS[place]
+    if size_us <= _SECOND_US:
+        return f"{bound_us / size_us:.3g} {unit}"
+    whole, rest_us = divmod(bound_us, size_us)
+    smaller_us, smaller = _UNITS[place + 1]
+    part = rest_us // smaller_us
+    return f"{whole:,} {unit} {part} {smaller}" if part and whole < _MANY else f"{whole:,} {unit}"
 
 
 def _percent(part: int, total: int) -> str:

@@ -142,7 +142,8 @@ def _checkpoint_rules(ledger: LedgerFacts, checkpoint: CheckpointFacts, newest: 
     if checkpoint.offset < max(newest, checkpoint.commit):
         said = f"ends at batch {checkpoint.offset}, but batch {max(newest, checkpoint.commit)} is"
         done = "written: it is an older copy, or was cut off." if newest >= checkpoint.commit else "finished in it."
-        yield found("checkpoint-behind", f"The checkpoint {place} {said} {done}")
+        remedy = f"{back}; or, to run the rest again, versioned rollback --batch {checkpoint.offset}"
+        yield found("checkpoint-behind", f"The checkpoint {place} {said} {done}", remedy)
     if ledger.batch_id < newest <= max(checkpoint.commit, checkpoint.offset - 1):
         said = (
             f"ends at batch {ledger.batch_id}, but batch {newest} is in the tables and the checkpoint has finished it."
@@ -160,20 +161,19 @@ def _of_ledger(ledger: LedgerFacts) -> Iterator[Finding]:
         said = (
             f'The rows of the ledger of "{name}" end at batch {batch} of epoch {epoch}, but {theirs} was written to it:'
         )
-        remedy = (
-            f"restore the ledger to its version before the RESTORE, or restore every table to batch {batch} as well"
-        )
-        yield Finding("ledger-restored", "ledger", f"{said} it was restored.", f"{remedy} and {_GIVE_UP}")
+        remedy = "RESTORE the ledger to its version before that, or take the tables back as well"
+        rollback = f"versioned rollback --batch {batch}"
+        yield Finding("ledger-restored", "ledger", f"{said} it was restored.", f"{remedy}: {rollback}")
 
 
 def _of_table(ledger: LedgerFacts, table: TableFacts) -> Iterator[Finding]:
     def found(rule: str, words: str, remedy: str) -> Finding:
         return Finding(rule, table.name, f"The table {table.name} {words}", remedy)
 
-    version = f"restore it to version {table.recorded}" if table.recorded is not None else "restore it"
+    copy = f"put back a copy of it that has version {table.recorded}, {_RESET}"
     if not table.exists:
         if table.recorded is not None:
-            yield found("table-gone", f"is gone; it was at version {table.recorded}.", f"{version}, {_RESET}")
+            yield found("table-gone", f"is gone; it was at version {table.recorded}.", copy)
         return
     if table.blank:
         yield _blank(table.name)
@@ -189,10 +189,12 @@ def _of_table(ledger: LedgerFacts, table: TableFacts) -> Iterator[Finding]:
         return
     if table.recorded is not None and table.version < table.recorded:
         said = f"is at version {table.version}, but was at {table.recorded}: an older copy took its place."
-        yield found("table-replaced", said, f"{version}, {_RESET}")
+        yield found("table-replaced", said, copy)
     elif table.restored and table.batch is not None:
         said = f"was restored after batch {table.batch[1]}: its rows do not fit the ledger's."
-        yield found("table-restored", said, f"{version}, {_RESET}")
+        version = "" if table.recorded is None else f"take it to version {table.recorded} by RESTORE, or "
+        remedy = f"{version}versioned rollback --batch {ledger.batch_id}, {_RESET}"
+        yield found("table-restored", said, remedy)
     if table.batch is not None and table.batch[0] > ledger.epoch:
         said = f"was written in epoch {table.batch[0]}; this is epoch {ledger.epoch}."
         yield found("newer-epoch", said, "stop this driver: a newer one has taken over. Or restore the ledger")
@@ -225,7 +227,7 @@ def turn(
     name, stop = ledger.application, "stop this driver; if it is the rightful one, start it with --new-epoch"
     theirs, ours = checkpoint
     if restored:
-        remedy = f"stop, restore it to its version before that, {_RESET}"
+        remedy = f"stop, RESTORE it to its version before that, {_RESET}"
         return Finding("ledger-restored", "ledger", f'The ledger of "{name}" was restored meanwhile.', remedy)
     if newest is None or newest < ledger.batch:
         return None  # Delta has cleaned the log.

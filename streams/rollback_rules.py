@@ -15,11 +15,15 @@ ERASED: Final = "erased"
 
 @dataclass(frozen=True)
 class CommitFacts:
-    """One commit of a table: the batch that wrote it (None = no batch of this application) and what it said."""
+    """One commit of a table: the batch that wrote it (None = no batch of this application) and what it said.
+
+    ``restores`` is whether it is a RESTORE, by whomever.
+    """
 
     version: int
     batch: BatchOf | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
+    restores: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,9 +92,13 @@ def restoration(table: str, commits: Sequence[CommitFacts], row: BatchOf, record
     later = [commit for commit in commits if commit.batch is not None and commit.batch > row]
     told = next((commit for commit in commits if commit.batch is not None and commit.batch <= row), None)
     details = {} if told is None else told.details
-    if not later:
+    if later:
+        version = later[-1].version - 1
+    elif told is not None and any(commit.restores and commit.version > told.version for commit in commits):
+        # Somebody else took the batch itself back.
+        version = told.version
+    else:
         return Restoration(None, details)
-    version = later[-1].version - 1
     erased = tuple(commit.version for commit in commits if ERASED in commit.details and commit.version > version)
     if version >= commits[-1].version and (told is not None or recorded is None):
         return Restoration(version, details, erased)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
+from loopback import free_ports, wait_for
 
 from jobs.session import local_jars
 
@@ -26,7 +25,7 @@ def running_server(folder: Path) -> Iterator[str]:
     Raises:
         AssertionError: it does not answer in time.
     """
-    port = _free_port()
+    (port,) = free_ports(1)
     settings = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
@@ -43,7 +42,7 @@ def running_server(folder: Path) -> Iterator[str]:
             [*command, "spark-internal"], stdout=log, stderr=subprocess.STDOUT, env=environment(), cwd=folder
         )
     try:
-        _wait_for(port, process, folder / "server.log")
+        wait_for(port, process, folder / "server.log", _SECONDS)
         yield f"sc://127.0.0.1:{port}"
     finally:
         process.terminate()
@@ -54,19 +53,3 @@ def environment() -> dict[str, str]:
     """For the server, whose Python workers run the batches, and for its clients: this interpreter and this project."""
     path = os.pathsep.join(filter(None, (str(PROJECT), os.environ.get("PYTHONPATH"))))
     return {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": path}
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.2)
-    raise AssertionError(f"The server does not answer: {log.read_text(encoding='utf-8')[-3000:]}")

@@ -24,7 +24,8 @@ def _told(folder: Path, *parts: str) -> dict[str, Any]:
         command = [sys.executable, client, url, str(folder), *parts]
         ran = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=240)
     log = (folder / "server.log").read_text(encoding="utf-8")
-    assert ran.returncode == 0, f"{ran.stderr[-4000:]}\nThe server said:\n{log[-2000:]}"
+    said = "\n".join(line for line in ran.stderr.splitlines() if not line.startswith("\tat "))
+    assert ran.returncode == 0, f"{said[-4000:]}\nThe server said:\n{log[-2000:]}"
     found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
     return found
 

@@ -42,6 +42,7 @@ _TXN_APP: Final = "spark.databricks.delta.write.txnAppId"
 _TXN_VERSION: Final = "spark.databricks.delta.write.txnVersion"
 _METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _CONSTRAINT_CHECK: Final = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
+_WRITERS: Final = "spark.sql.maxConcurrentOutputFileWriters"
 
 
 #: A MERGE takes its transaction id from the session alone, so only one may run. Others say theirs as options of the
@@ -78,6 +79,8 @@ class _SharedSetting:
 
 
 _UNCHECKED: Final = _SharedSetting(_CONSTRAINT_CHECK, "false")
+#: A task writes all partitions of a table side by side; with one writer it would sort its rows by partition first.
+_SIDE_BY_SIDE: Final = _SharedSetting(_WRITERS, "4")
 
 
 @dataclass(frozen=True)
@@ -220,6 +223,12 @@ def own_details(row: Row | Mapping[str, Any]) -> dict[str, Any] | None:
     return said if isinstance(said, dict) and "versioned" in said else None
 
 
+def restored_version(row: Row | Mapping[str, Any]) -> int | None:
+    """The version that a RESTORE made a table's newest again; None if it was told an instant instead."""
+    version = (row["operationParameters"] or {}).get("version") or ""
+    return int(version) if version.isdigit() else None
+
+
 def is_missing(session: SparkSession, target: TableRef) -> bool:
     """Whether there is no Delta table yet at the path or name."""
     if target.path is None:
@@ -298,7 +307,8 @@ def _execute(target: TableRef, write: Write, step: Step | None, metadata: str) -
         _save(writer.mode("append"), target)
         return
     # The rows that close go to the other partition in the same commit; Delta's check would refuse them.
-    with _UNCHECKED.of(write.frame.sparkSession):
+    session = write.frame.sparkSession
+    with _UNCHECKED.of(session), _SIDE_BY_SIDE.of(session):
         _save(writer.mode("overwrite").option("replaceWhere", write.predicate), target)
 
 

@@ -32,6 +32,8 @@ _UNIT_US: Final = {
     "week": 604_800_000_000,
 }  # fmt: skip
 _PART: Final = re.compile(r"([+-]?\d+)\s*([a-z]+)")
+#: The longest timedelta has 20 digits of microseconds; Python itself refuses to read numbers of thousands of digits.
+_MOST_DIGITS: Final = 25
 
 
 class Resolution(Enum):
@@ -57,7 +59,7 @@ def duration_us(value: Duration) -> int:
             with or without the word ``interval``; short units ``us ms s min h d`` as well.
 
     Raises:
-        ConfigurationError: the text is not a duration.
+        ConfigurationError: the text is not a duration, or a longer one than a ``timedelta`` can be.
 
     >>> duration_us("1 minute 30 seconds")
     90000000
@@ -68,11 +70,19 @@ def duration_us(value: Duration) -> int:
     parts = _PART.findall(text)
     if not parts or _PART.sub("", text).replace(",", "").strip():
         raise ConfigurationError(_not_a_duration(value))
-    return sum(int(number) * _unit_us(unit, value) for number, unit in parts)
+    if any(len(number) > _MOST_DIGITS for number, _ in parts):
+        raise ConfigurationError(_too_long(value))
+    total_us = sum(int(number) * _unit_us(unit, value) for number, unit in parts)
+    if not timedelta.min // _MICROSECOND <= total_us <= timedelta.max // _MICROSECOND:
+        raise ConfigurationError(_too_long(value))
+    return total_us
 
 
 def duration(value: Duration) -> timedelta:
     """The duration as a ``timedelta``.
+
+    Raises:
+        ConfigurationError: as :func:`duration_us`.
 
     >>> duration("2 hours")
     datetime.timedelta(seconds=7200)
@@ -100,3 +110,7 @@ def _unit_us(unit: str, value: str) -> int:
 
 def _not_a_duration(value: str) -> str:
     return f'"{value}" is not a duration. Write a number and a unit, such as "10 minutes" or "1 day 2 hours".'
+
+
+def _too_long(value: str) -> str:
+    return f'"{value:.60}" is longer than a duration can be: at most {timedelta.max.days:,} days. Write a shorter one.'

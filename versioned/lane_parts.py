@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from versioned.lanes import Columns, Lane, Span
+from versioned.lanes import Columns, Lane, Span, shown
 from versioned.svg import SOFT_INK, STRIPE, line, number, rect, shortened, text
 from versioned.time_axis import TimeAxis, instant_text
 
@@ -128,7 +128,7 @@ def _gap(span: Span, y: float, sheet: Sheet, said: str) -> Iterator[str]:
 
 
 def _in_words(span: Span, columns: Columns) -> str:
-    values = [f"{name}: {'null' if value is None else value}" for name, value in (span.values or {}).items()]
+    values = [f"{name}: {shown(value)}" for name, value in (span.values or {}).items()]
     if span.values is None:
         values = ["deleted" if span.deleted else "no version"]
     return "\n".join(

@@ -31,6 +31,15 @@ class Columns:
         return tuple(name for name in row if name not in others and not name.startswith("_"))
 
 
+def shown(value: Any) -> str:
+    """A value in words; empty text would not be seen.
+
+    >>> shown(1.5), shown(None), shown("")
+    ('1.5', 'null', '""')
+    """
+    return "null" if value is None else str(value) or '""'
+
+
 @dataclass(frozen=True)
 class Span:
     """One version, or a stretch of time without one; ``to_us`` None = open, ``values`` None = no value.
@@ -50,7 +59,7 @@ class Span:
     @property
     def label(self) -> str:
         """The values in short."""
-        return " · ".join("null" if value is None else str(value) for value in (self.values or {}).values())
+        return " · ".join(map(shown, (self.values or {}).values()))
 
     @property
     def is_stored(self) -> bool:

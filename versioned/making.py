@@ -1,9 +1,14 @@
-"""Making a table, also where a kill cut off the making of the same table before."""
+"""Making a table, also where a kill cut off the making of the same table before.
+
+All that a table is made with (constraints, columns without statistics) is in its one statement: whatever had to be
+added by a second one would be missing for ever where a kill came in between.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from versioned import faults
 from versioned.commit import Append, commit, is_missing
 from versioned.identifiers import TableRef
 
@@ -16,6 +21,8 @@ _OCCUPIED: Final = ("TABLE_OR_VIEW_ALREADY_EXISTS", "DELTA_CREATE_TABLE_WITH_NON
 def make_table(session: SparkSession, target: TableRef, create: str) -> None:
     """Run a CREATE TABLE for a table that is missing.
 
+    Tests may make it fail before and after, at the points ``before:<table>`` and ``after:<table>``.
+
     A kill can leave a log without a commit. Delta makes no table over one, but appends to it; so the log gets a first
     commit, and the table takes its place.
 
@@ -24,6 +31,7 @@ def make_table(session: SparkSession, target: TableRef, create: str) -> None:
         target: The table.
         create: The statement; it starts with ``CREATE TABLE``.
     """
+    faults.point(f"before:{target.short_name}")
     try:
         session.sql(create)
     except Exception as error:  # the class differs between classic and Connect sessions
@@ -32,6 +40,7 @@ def make_table(session: SparkSession, target: TableRef, create: str) -> None:
         commit(target, lambda: Append(session.range(0)))
         # Of a path Spark's catalog knows nothing, and "CREATE OR REPLACE" would only create.
         session.sql(create.replace("CREATE TABLE", "REPLACE TABLE", 1))
+    faults.point(f"after:{target.short_name}")
 
 
 def _is_cut_off(session: SparkSession, target: TableRef) -> bool:

@@ -105,11 +105,12 @@ def _small_print(lanes: Sequence[Lane], hidden: int) -> list[str]:
     versions = sum(span.values is not None for lane in lanes for span in lane.spans)
     if not versions:
         return ["no versions"]
+    spans = [span for lane in lanes for span in lane.spans]
     told = [
         _counted(len(lanes), "key"),
         _counted(versions, "version"),
-        "dashed: no value",
-        "fading: still valid",
+        *(["dashed: no value"] if any(span.values is None for span in spans) else []),
+        *(["fading: still valid"] if any(span.values is not None and span.to_us is None for span in spans) else []),
         "UTC",
     ]
     return [*told, f"{hidden} more keys are not drawn"] if hidden > 0 else told

@@ -1,8 +1,9 @@
-"""One batch of puts into one versioned table: judged, counted, then written in at most two commits.
+"""One batch of puts into one versioned table: judged, counted, then written in one commit or two.
 
 Order of work (DESIGN 6): everything that reads the table's state before the batch (outcomes, joins) is evaluated
-first; then :meth:`PutBatch.write` splices late records into closed history (a small pruned MERGE, consistent on its
-own) and replaces the current partition in one commit. The main write does not depend on whether the splice landed.
+first; then :meth:`PutBatch.write` replaces the current partition in one commit. Late records go into closed history:
+where not many closed rows end after the oldest of them, these are replaced in the same commit; else by a pruned MERGE
+before it, consistent on its own. The main write does not depend on whether the splice landed.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ StreamTimes = Mapping[int, int]
 #: Up to so many records the keys of a batch are sent to every task (some tens of megabytes), which spares shuffling
 #: and sorting all current rows.
 FEW_RECORDS: Final = 500_000
+#: Up to so many closed rows for each late record are rewritten with the current rows. A MERGE rewrites whole files, so
+#: that late records of keys at random reach as many rows anyway, and it reads them twice.
+ROWS_PER_SPLICE: Final = 1_000
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,9 @@ class PutBatch:
         bounds: Oldest and newest ``_us`` per scope of ``records``, if known: spares the search for late records
             when none can be late.
         count: How many ``records`` there are, if known: of few, only the keys that they touch are shuffled.
+        with_old: Whether :attr:`judged` tells the values that puts replace. Without, less of the table is read; and
+            nothing of it where no record is older than anything stored.
+        as_of: Read the table as it was at this Delta version; None = as it is. For what :meth:`write` does not see.
     """
 
     def __init__(
@@ -69,14 +76,22 @@ class PutBatch:
         observed: StreamTimes,
         bounds: Mapping[int, tuple[int, int]] | None = None,
         count: int | None = None,
+        *,
+        with_old: bool = True,
+        as_of: int | None = None,
     ) -> None:
         self._target = target
         self._spec = spec
         self._session = records.sparkSession
         self._observed = dict(observed)
         self._few = count is not None and count <= FEW_RECORDS
-        timed = self._timed(records, bounds)
-        self._judged = put_frames.judge(timed, self.current(), spec, few=self._few).persist()
+        self._with_old, self._as_of = with_old, as_of
+        self._bounds, self._timed = bounds or {}, self._with_stream_time(records, bounds)
+        # None of the batch is older than any stored version: nothing is late, and nothing to be spliced.
+        self._is_ahead = bounds is not None and not with_old and self._begins_after_all(bounds)
+        self._cached: DataFrame | None = None
+        #: The table's version before :meth:`write`.
+        self.version_before: int | None = None
 
     @property
     def observed(self) -> dict[int, int]:
@@ -86,15 +101,19 @@ class PutBatch:
     @property
     def judged(self) -> DataFrame:
         """The batch in the shape *judged*."""
-        return self._judged
+        if self._cached is None:
+            judged = put_frames.judge(self._timed, self.current(), self._spec, few=self._few, with_old=self._with_old)
+            self._cached = judged.persist()
+        return self._cached
 
     @cached_property
     def survey(self) -> _Survey:
         """Counts and bounds of the batch: one Spark job."""
         late = ~F.col("_refused") & ~F.col("_is_latest")
         spliced = ~F.col("_refused") & (F.col("_us") < F.col("_stored_us"))
+        judged = self._judged_by_itself() if self._is_ahead else self.judged
         rows = (
-            self._judged.groupBy("_scope")
+            judged.groupBy("_scope")
             .agg(
                 F.count_if(~F.col("_refused")).alias("accepted"),
                 F.count_if("_refused").alias("refused"),
@@ -106,18 +125,35 @@ class PutBatch:
             )
             .collect()
         )
+        moved = {row["_scope"]: row["newest"] for row in rows if row["newest"] is not None}
         return _Survey(
-            _counts(rows), _oldest(rows, "oldest_out_of_order"), _oldest(rows, "oldest_spliced"), self._after(rows)
+            _counts(rows),
+            _oldest(rows, "oldest_out_of_order"),
+            _oldest(rows, "oldest_spliced"),
+            newest_times(self._observed, moved),
         )
 
     @property
     def counts(self) -> PutCounts:
+        """What became of the records: one Spark job, which other questions may have needed already."""
         return self.survey.counts
+
+    @property
+    def accepts_any(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self._bounds) if self._is_ahead else self.counts.accepted > 0
 
     @property
     def stream_times(self) -> dict[int, int]:
         """Stream time per scope after the batch, microseconds."""
+        if self._is_ahead:
+            return newest_times(self._observed, {scope: newest for scope, (_, newest) in self._bounds.items()})
         return self.survey.stream_times
+
+    @property
+    def oldest_spliced_us(self) -> int | None:
+        """The oldest record that belongs into closed history."""
+        return None if self._is_ahead else self.survey.oldest_spliced_us
 
     def outcomes(self) -> DataFrame:
         """judged + ``put_result``, with ``_old`` filled for out-of-order records as well.
@@ -126,7 +162,7 @@ class PutBatch:
         """
         oldest = self.survey.oldest_out_of_order_us
         known = None if oldest is None else self.current().unionByName(self.closed(oldest))
-        return put_frames.outcomes(self._judged, known, self._spec)
+        return put_frames.outcomes(self.judged, known, self._spec)
 
     def write(
         self,
@@ -150,13 +186,18 @@ class PutBatch:
             commit(known_target(self._target), lambda: Append(self._known(*known)), step("known"), said)
         # Measured against a table that has the batch already, its records are older than what they became.
         is_done = is_replay and self._has_landed(step("main"))
-        if self.survey.oldest_spliced_us is not None and not is_done:
-            commit(self._target, self._splice, step("splice"), said)
-        return commit(self._target, self._main, step("main"), said)
+        spliced = None
+        rewrites = self._rewrites_closed()
+        if self.oldest_spliced_us is not None and not rewrites and not is_done:
+            spliced = commit(self._target, self._splice, step("splice"), said)
+        landed = commit(self._target, self._main_with_closed if rewrites else self._main, step("main"), said)
+        self.version_before = (spliced or landed).version - 1
+        return landed
 
     def release(self) -> None:
         """Give the cached batch back."""
-        self._judged.unpersist()
+        if self._cached is not None:
+            self._cached.unpersist()
 
     def current(self) -> DataFrame:
         """The stored current versions, read lazily."""
@@ -167,7 +208,7 @@ class PutBatch:
         ends_after = F.col(self._spec.valid_to) > F.timestamp_micros(F.lit(after_us))
         return put_frames.versions(self._rows().where(~F.col(CURRENT) & ends_after), self._spec)
 
-    def _timed(self, records: DataFrame, bounds: Mapping[int, tuple[int, int]] | None) -> DataFrame:
+    def _with_stream_time(self, records: DataFrame, bounds: Mapping[int, tuple[int, int]] | None) -> DataFrame:
         if bounds is not None and not self._may_be_late(bounds):
             return put_frames.accept_all(records)
         schema = "_scope INT, _observed_us LONG"
@@ -184,18 +225,45 @@ class PutBatch:
             for scope, (oldest, newest) in bounds.items()
         )
 
+    def _begins_after_all(self, bounds: Mapping[int, tuple[int, int]]) -> bool:
+        if self._spec.time_scope == "key" or self._may_be_late(bounds):
+            return False
+        newest = max(self._observed.values(), default=None)
+        return newest is None or all(oldest >= newest for oldest, _ in bounds.values())
+
     def _rows(self) -> DataFrame:
-        return read_table(self._session, self._target)
+        return read_table(self._session, self._target, self._as_of)
+
+    def _judged_by_itself(self) -> DataFrame:
+        """The batch judged without the table, as if each record were newer than all that is stored."""
+        instants = self._timed.drop("_value")
+        return put_frames.judge(instants, None, self._spec, with_old=False)
 
     def _accepted(self) -> DataFrame:
-        return self._judged.where(~F.col("_refused"))
+        return self._timed if self._is_ahead else self.judged.where(~F.col("_refused"))
 
     def _main(self) -> ReplaceWhere:
         state = put_frames.next_current(self.current(), self._accepted(), self._spec, few=self._few)
         return ReplaceWhere(put_frames.stored_rows(state, self._spec), f"{quote(CURRENT)} = true")
 
+    def _rewrites_closed(self) -> bool:
+        """Whether few enough closed rows end after the oldest late record to be replaced beside the current ones."""
+        oldest = self.oldest_spliced_us
+        if oldest is None:
+            return False
+        most = ROWS_PER_SPLICE * self.counts.spliced
+        return self.closed(oldest).limit(most + 1).count() <= most
+
+    def _main_with_closed(self) -> ReplaceWhere:
+        oldest = self.oldest_spliced_us
+        assert oldest is not None
+        stored = self.current().unionByName(self.closed(oldest))
+        state = put_frames.next_versions(stored, self._accepted(), self._spec, few=self._few)
+        ends_after = f"{quote(self._spec.valid_to)} > timestamp_micros({int(oldest)})"
+        return ReplaceWhere(put_frames.stored_rows(state, self._spec), f"{quote(CURRENT)} = true OR {ends_after}")
+
     def _splice(self) -> Merge:
-        oldest = self.survey.oldest_spliced_us
+        oldest = self.oldest_spliced_us
         assert oldest is not None
         late = self._accepted().where(F.col("_us") < F.col("_stored_us"))
         changed = put_frames.closed_splices(self.closed(oldest), late, self._spec)
@@ -229,31 +297,50 @@ class PutBatch:
             F.lit(number).cast("long").alias(KNOWN_BATCH),
         )
 
-    def _after(self, rows: list[Row]) -> dict[int, int]:
-        after = dict(self._observed)
-        for row in rows:
-            if row["newest"] is not None:
-                after[row["_scope"]] = max(row["newest"], after.get(row["_scope"], row["newest"]))
-        return after
+
+@dataclass(frozen=True)
+class BatchSurvey:
+    """What :class:`PutBatch` may be told of a batch, and how many rows of it are no records."""
+
+    bounds: dict[int, tuple[int, int]]
+    count: int
+    rejected: int
 
 
-def survey_records(records: DataFrame) -> tuple[dict[int, tuple[int, int]], int]:
-    """Oldest and newest ``_us`` per scope of a batch, and its number of records: what :class:`PutBatch` may be told.
+def survey_records(shaped: DataFrame) -> BatchSurvey:
+    """Oldest and newest ``_us`` per scope of a batch, and its number of records: one job, for rows that are cached.
 
-    One job, for records that are cached anyway.
+    Args:
+        shaped: Records with ``_reason``, which is not null in rows that are to be rejected.
     """
-    told = records.groupBy("_scope").agg(
-        F.min("_us").alias("oldest"), F.max("_us").alias("newest"), F.count("*").alias("n")
+    valid = F.col("_reason").isNull()
+    rows = (
+        shaped.groupBy("_scope")
+        .agg(
+            F.min(F.when(valid, F.col("_us"))).alias("oldest"),
+            F.max(F.when(valid, F.col("_us"))).alias("newest"),
+            F.count_if(valid).alias("valid"),
+            F.count_if(~valid).alias("rejected"),
+        )
+        .collect()
     )
-    rows = told.collect()
-    return {row["_scope"]: (row["oldest"], row["newest"]) for row in rows}, sum(row["n"] for row in rows)
+    bounds = {row["_scope"]: (row["oldest"], row["newest"]) for row in rows if row["valid"]}
+    return BatchSurvey(bounds, sum(row["valid"] for row in rows), sum(row["rejected"] for row in rows))
 
 
-def read_table(session: Any, target: TableRef) -> DataFrame:
-    """All rows of a table, lazily: each use sees the newest state."""
-    frame: DataFrame = (
-        session.read.format("delta").load(target.path) if target.path is not None else session.table(target.sql)
-    )
+def newest_times(before: StreamTimes, moved: StreamTimes) -> dict[int, int]:
+    """Stream time per scope after records whose newest instants are ``moved``.
+
+    >>> newest_times({0: 5, 1: 7}, {0: 9, 1: 6})
+    {0: 9, 1: 7}
+    """
+    return {**before, **{scope: max(us, before.get(scope, us)) for scope, us in moved.items()}}
+
+
+def read_table(session: Any, target: TableRef, version: int | None = None) -> DataFrame:
+    """All rows of a table, lazily: each use sees the newest state, or always a certain version."""
+    reader = session.read.format("delta") if version is None else session.read.option("versionAsOf", version)
+    frame: DataFrame = reader.format("delta").load(target.path) if target.path is not None else reader.table(target.sql)
     return frame
 
 

@@ -14,6 +14,7 @@ judged     records + ``_refused``, ``_stream_us`` (stream time after the record)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -101,34 +102,41 @@ def accept_all(records: DataFrame) -> DataFrame:
     return records.withColumn("_refused", F.lit(False)).withColumn("_stream_us", F.lit(None).cast("long"))
 
 
-def judge(timed: DataFrame, current: DataFrame, spec: VersionedTableSpec, *, few: bool = False) -> DataFrame:
+def judge(
+    timed: DataFrame, current: DataFrame | None, spec: VersionedTableSpec, *, few: bool = False, with_old: bool = True
+) -> DataFrame:
     """Tell for each accepted record whether it is the latest of its key at its place, and what it replaces.
 
     One window by key over the stored current rows of the batch's keys and the batch: no closed history is read.
 
     Args:
         timed: The batch, as :func:`refuse_late` or :func:`accept_all` gives it.
-        current: The stored current versions.
+        current: The stored current versions; None if all of them are known to begin before the batch.
         spec: The table.
         few: Whether the batch's keys may be sent to every task; then the current rows are not shuffled.
+        with_old: Whether what a record replaces is told as ``_old``; else only instants are read and compared.
     """
     keys = list(spec.keys)
-    stored = current.select(*keys, "_us", "_value", F.lit(True).alias("_stored"))
-    touched = stored.join(_keys(timed, spec, few), keys, "left_semi")
-    both = touched.unionByName(timed.withColumn("_stored", F.lit(False)), allowMissingColumns=True)
+    both = timed.withColumn("_stored", F.lit(False))
+    if current is not None:
+        stored = current.select(*keys, "_us", *(["_value"] if with_old else []), F.lit(True).alias("_stored"))
+        touched = stored.join(_keys(timed, spec, few), keys, "left_semi")
+        both = both.unionByName(touched, allowMissingColumns=True)
     # Refused records change nothing: they take part without an instant.
     us = F.when(~F.coalesce("_refused", F.lit(False)), F.col("_us"))
     by_place = Window.partitionBy(*keys).orderBy(F.col("_place").asc_nulls_first())
     before = by_place.rowsBetween(*_BEFORE)
     whole = Window.partitionBy(*keys)
-    return (
-        both.withColumn("_prev_us", F.max(us).over(before))
-        .withColumn("_is_latest", us.isNotNull() & F.coalesce(us >= F.col("_prev_us"), F.lit(True)))
-        .withColumn(
-            "_version", F.when(F.col("_is_latest"), F.struct(F.col("_us").alias("us"), F.col("_value").alias("value")))
+    judged = both.withColumn("_prev_us", F.max(us).over(before)).withColumn(
+        "_is_latest", us.isNotNull() & F.coalesce(us >= F.col("_prev_us"), F.lit(True))
+    )
+    if with_old:
+        version = F.struct(F.col("_us").alias("us"), F.col("_value").alias("value"))
+        judged = judged.withColumn("_version", F.when(F.col("_is_latest"), version)).withColumn(
+            "_old", F.last("_version", ignorenulls=True).over(before)
         )
-        .withColumn("_old", F.last("_version", ignorenulls=True).over(before))
-        .withColumn("_stored_us", F.max(F.when(F.col("_stored"), F.col("_us"))).over(whole))
+    return (
+        judged.withColumn("_stored_us", F.max(F.when(F.col("_stored"), F.col("_us"))).over(whole))
         .where(~F.col("_stored"))
         .drop("_stored", "_prev_us", "_version")
     )
@@ -191,26 +199,63 @@ def next_current(current: DataFrame, accepted: DataFrame, spec: VersionedTableSp
     :func:`closed_splices`. One window by key over the current rows and the batch; of a batch of few records (as for
     :func:`judge`) only over the keys that it touches, and all other current rows go from scan to write as they are.
     """
+    return _with_untouched(current, accepted, spec, few, _next_of_current)
+
+
+def next_versions(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec, *, few: bool = False) -> DataFrame:
+    """All versions after the batch that were current before it or end after its oldest record, in the shape *versions*.
+
+    What :func:`next_current` and :func:`closed_splices` tell together, and the closed versions between that stay.
+
+    Args:
+        stored: The stored current versions, and the closed ones that end after the oldest record.
+        accepted: The accepted records.
+        spec: The table.
+        few: As for :func:`judge`.
+    """
+    return _with_untouched(stored, accepted, spec, few, _next_of_all)
+
+
+def _with_untouched(
+    stored: DataFrame,
+    accepted: DataFrame,
+    spec: VersionedTableSpec,
+    few: bool,
+    following: Callable[[DataFrame, DataFrame, VersionedTableSpec], DataFrame],
+) -> DataFrame:
     if not few:
-        return _next_of_touched(current, accepted, spec)
+        return following(stored, accepted, spec)
     keys = _keys(accepted, spec, few)
-    untouched = current.join(keys, list(spec.keys), "left_anti").select(*spec.keys, "_us", "_to_us", "_value")
-    touched = current.join(keys, list(spec.keys), "left_semi")
-    return _next_of_touched(touched, accepted, spec).unionByName(untouched)
+    untouched = stored.join(keys, list(spec.keys), "left_anti").select(*spec.keys, "_us", "_to_us", "_value")
+    touched = stored.join(keys, list(spec.keys), "left_semi")
+    return following(touched, accepted, spec).unionByName(untouched)
 
 
-def _next_of_touched(current: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    both = _stored_and_batch(current, accepted, spec)
-    by_time = Window.partitionBy(*spec.keys).orderBy("_us", F.col("_place").asc_nulls_first())
+def _next_of_current(current: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     whole = Window.partitionBy(*spec.keys)
     return (
-        both.withColumn("_next_us", F.lead("_us").over(by_time))
+        _with_next(current, accepted, spec)
         .withColumn("_stored_us", F.max(F.when(F.col("_stored"), F.col("_us"))).over(whole))
         .where(F.col("_stored_us").isNull() | (F.col("_us") >= F.col("_stored_us")))
-        # Of several puts at one instant the last by place replaces the others (R183).
-        .where(F.col("_next_us").isNull() | (F.col("_next_us") != F.col("_us")))
+        .where(_is_kept())
         .select(*spec.keys, "_us", F.col("_next_us").alias("_to_us"), "_value")
     )
+
+
+def _next_of_all(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    # A stored version never grows: what followed it may have been purged.
+    kept = _with_next(stored, accepted, spec).where(_is_kept())
+    return kept.select(*spec.keys, "_us", F.least("_to_us", "_next_us").alias("_to_us"), "_value")
+
+
+def _with_next(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    by_time = Window.partitionBy(*spec.keys).orderBy("_us", F.col("_place").asc_nulls_first())
+    return _stored_and_batch(stored, accepted, spec).withColumn("_next_us", F.lead("_us").over(by_time))
+
+
+def _is_kept() -> Column:
+    # Of several puts at one instant the last by place replaces the others (R183).
+    return F.col("_next_us").isNull() | (F.col("_next_us") != F.col("_us"))
 
 
 def closed_splices(closed: DataFrame, late: DataFrame, spec: VersionedTableSpec) -> DataFrame:
@@ -224,11 +269,10 @@ def closed_splices(closed: DataFrame, late: DataFrame, spec: VersionedTableSpec)
     keys = list(spec.keys)
     ends = late.groupBy(*keys).agg(F.max("_stored_us").alias("_current_us"))
     touched = closed.join(ends.select(*keys), keys, "left_semi")
-    both = _stored_and_batch(touched, late.select(*keys, "_us", "_value", "_place"), spec).join(ends, keys)
-    by_time = Window.partitionBy(*keys).orderBy("_us", F.col("_place").asc_nulls_first())
     return (
-        both.withColumn("_next_us", F.lead("_us").over(by_time))
-        .where(F.col("_next_us").isNull() | (F.col("_next_us") != F.col("_us")))
+        _with_next(touched, late.select(*keys, "_us", "_value", "_place"), spec)
+        .where(_is_kept())
+        .join(ends, keys)
         .withColumn("_end_us", F.coalesce("_next_us", "_current_us"))
         .where(~F.col("_stored") | (F.col("_end_us") != F.col("_to_us")))
         .select(*keys, "_us", F.col("_end_us").alias("_to_us"), "_value")

@@ -43,7 +43,7 @@ def check_origin(where: str, landed: Mapping[str, Any], now: Mapping[str, Any]) 
             raise ReplayMismatchError(
                 f"{where} landed with other input than it has now: {'; '.join(changed)}. What landed would be kept and "
                 "the rest made of the new input. Put the input back as it was (deleted or overwritten files, expired "
-                "offsets); or restore the tables to the batch before and start with --new-epoch."
+                "offsets); or take the tables back to the batch before: versioned rollback --batch."
             )
 
 

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
+from typing import Final
 
-from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType, VariantType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    FloatType,
+    MapType,
+    StructField,
+    StructType,
+    TimestampType,
+    VariantType,
+)
 
 from versioned.errors import ConfigurationError, SchemaError
-from versioned.identifiers import TableRef, quote, text_literal
+from versioned.identifiers import TableRef, quote
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
-from versioned.sql_types import sql_type
+from versioned.sql_types import sql_columns, sql_properties
+from versioned.statistics import hidden_from_start
+
+#: The table property under which Delta keeps the CHECK constraint ``versioned_interval``.
+_CONSTRAINT: Final = "delta.constraints.versioned_interval"
 
 
 def check_keys(columns: StructType, spec: VersionedTableSpec) -> None:
@@ -29,22 +45,24 @@ def check_keys(columns: StructType, spec: VersionedTableSpec) -> None:
             )
 
 
-def create_statement(ref: TableRef, columns: StructType, spec: VersionedTableSpec) -> str:
-    """The DDL of the table; the spec travels in its properties."""
-    types = {field.name: sql_type(field.dataType) for field in columns.fields}
-    lines = [f"{quote(name)} {types[name]} NOT NULL" for name in spec.keys]
-    lines += [f"{quote(spec.valid_from)} TIMESTAMP NOT NULL", f"{quote(spec.valid_to)} TIMESTAMP"]
-    lines += [f"{quote(name)} {types[name]}" for name in spec.values]
-    lines += [f"{quote(DELETED)} BOOLEAN NOT NULL", f"{quote(CURRENT)} BOOLEAN NOT NULL"]
-    properties = _properties(spec.to_properties())
-    return f"CREATE TABLE {ref.sql} ({', '.join(lines)}) USING DELTA PARTITIONED BY ({quote(CURRENT)}) {properties}"
+def create_statement(ref: TableRef, columns: StructType, spec: VersionedTableSpec, hidden: Collection[str] = ()) -> str:
+    """The DDL of the table; the spec travels in its properties, and so does what guards its intervals.
 
-
-def constraint_statement(ref: TableRef, spec: VersionedTableSpec) -> str:
-    """The last line of defence: no version ends before it begins, and ``_current`` says what validTo says."""
-    start, end = quote(spec.valid_from), quote(spec.valid_to)
-    rule = f"({end} IS NULL OR {start} < {end}) AND {quote(CURRENT)} = ({end} IS NULL)"
-    return f"ALTER TABLE {ref.sql} ADD CONSTRAINT versioned_interval CHECK ({rule})"
+    Args:
+        ref: The table.
+        columns: Names and types of its key and value columns.
+        spec: What it promises.
+        hidden: Columns of which no statistics are kept.
+    """
+    types = {field.name: field.dataType for field in columns.fields}
+    types |= {spec.valid_from: TimestampType(), spec.valid_to: TimestampType()}
+    types |= {DELETED: BooleanType(), CURRENT: BooleanType()}
+    never_null = {*spec.keys, spec.valid_from, DELETED, CURRENT}
+    names = (*spec.keys, spec.valid_from, spec.valid_to, *spec.values, DELETED, CURRENT)
+    stored = StructType([StructField(name, types[name], name not in never_null) for name in names])
+    said = {**spec.to_properties(), **_constraint(spec), **hidden_from_start(stored, hidden, partitioned_by=(CURRENT,))}
+    split = f"PARTITIONED BY ({quote(CURRENT)})"
+    return f"CREATE TABLE {ref.sql} ({sql_columns(stored)}) USING DELTA {split} {sql_properties(said)}"
 
 
 def check_schema(found: StructType, spec: VersionedTableSpec, ref: TableRef) -> None:
@@ -64,14 +82,15 @@ def check_schema(found: StructType, spec: VersionedTableSpec, ref: TableRef) -> 
             raise SchemaError(f'{ref}: column "{name}" is {found[name].dataType.simpleString()}, not {kind}.')
 
 
+def _constraint(spec: VersionedTableSpec) -> dict[str, str]:
+    """The last line of defence: no version ends before it begins, and ``_current`` says what validTo says."""
+    start, end = quote(spec.valid_from), quote(spec.valid_to)
+    return {_CONSTRAINT: f"({end} IS NULL OR {start} < {end}) AND {quote(CURRENT)} = ({end} IS NULL)"}
+
+
 def _orderable(kind: DataType) -> bool:
     if isinstance(kind, StructType):
         return all(_orderable(field.dataType) for field in kind.fields)
     if isinstance(kind, ArrayType):
         return _orderable(kind.elementType)
     return not isinstance(kind, (MapType, VariantType, FloatType, DoubleType))
-
-
-def _properties(properties: Mapping[str, str]) -> str:
-    pairs = ", ".join(f"{text_literal(name)} = {text_literal(value)}" for name, value in properties.items())
-    return f"TBLPROPERTIES ({pairs})"

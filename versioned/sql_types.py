@@ -1,10 +1,12 @@
-"""Types as SQL text, with the names of nested fields quoted: a schema may come from a file of anybody's."""
+"""Types, columns and properties as SQL text; names are quoted: a schema may come from a file of anybody's."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from versioned.identifiers import quote
+from versioned.identifiers import quote, text_literal
 
 
 def sql_type(kind: DataType) -> str:
@@ -21,3 +23,26 @@ def sql_type(kind: DataType) -> str:
     if isinstance(kind, MapType):
         return f"map<{sql_type(kind.keyType)}, {sql_type(kind.valueType)}>"
     return kind.simpleString()
+
+
+def sql_columns(columns: StructType) -> str:
+    """Columns as CREATE TABLE has them.
+
+    >>> from pyspark.sql.types import LongType
+    >>> sql_columns(StructType().add("id", LongType(), nullable=False).add("a b", LongType()))
+    '`id` bigint NOT NULL, `a b` bigint'
+    """
+    return ", ".join(
+        f"{quote(field.name)} {sql_type(field.dataType)}{'' if field.nullable else ' NOT NULL'}"
+        for field in columns.fields
+    )
+
+
+def sql_properties(properties: Mapping[str, str]) -> str:
+    """Table properties as CREATE TABLE has them.
+
+    >>> sql_properties({"a": "1"})
+    "TBLPROPERTIES ('a' = '1')"
+    """
+    pairs = ", ".join(f"{text_literal(name)} = {text_literal(value)}" for name, value in properties.items())
+    return f"TBLPROPERTIES ({pairs})"

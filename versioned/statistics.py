@@ -22,7 +22,7 @@ from versioned.put import read_table
 HIDDEN: Final = "versioned.piiColumns"
 _COLUMNS: Final = "delta.dataSkippingStatsColumns"
 _NUMBER: Final = "delta.dataSkippingNumIndexedCols"
-#: A new table: made, constrained.
+#: A new table: made, or first given a log without rows where its making was cut off.
 _COMMITS_OF_NEW: Final = 2
 #: As many as Delta itself takes.
 _MOST: Final = 32
@@ -49,6 +49,26 @@ def statistics_properties(
     lower = {name.lower() for name in hidden}
     told = [path for path, top in _paths(schema, lower) if top not in partitioned_by][:_MOST]
     return {_COLUMNS: ",".join(told)} if told else {_NUMBER: "0"}
+
+
+def hidden_from_start(
+    schema: StructType, hidden: Collection[str], partitioned_by: Collection[str] = ()
+) -> dict[str, str]:
+    """The table properties with which a table is made that never has statistics of some columns; none if none.
+
+    Args:
+        schema: The table's columns.
+        hidden: As of :func:`statistics_properties`.
+        partitioned_by: Columns that partition the table.
+
+    >>> from pyspark.sql.types import LongType
+    >>> hidden_from_start(StructType().add("name", StringType()).add("n", LongType()), ["name"])
+    {'delta.dataSkippingStatsColumns': '`n`', 'versioned.piiColumns': '{"name": true}'}
+    """
+    if not hidden:
+        return {}
+    said = dict.fromkeys(sorted(hidden), True)
+    return statistics_properties(schema, hidden, partitioned_by) | {HIDDEN: json.dumps(said)}
 
 
 def hide(session: SparkSession, target: TableRef, hidden: Collection[str]) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from versioned.commit import history, own_details, saying
+from versioned.commit import history, own_details, restored_version, saying
 from versioned.identifiers import TableRef, quote, text_literal
 from versioned.put import read_table
 from versioned.spec import VersionedTableSpec
@@ -86,8 +86,8 @@ def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int
         if said:
             told.append(said)
         if row["operation"] == "RESTORE":
-            version = (row["operationParameters"] or {}).get("version") or ""
-            newest = int(version) if version.isdigit() else newest
+            version = restored_version(row)
+            newest = newest if version is None else version
     return told
 
 

@@ -16,6 +16,7 @@ STRIPE: Final = "#f8f9fa"
 _NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _UNITS: Final = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 _SPACES: Final = re.compile(r"\s+")
+_WIDE: Final = frozenset("mwMW@%&<>=+~#")
 _NARROW: Final = frozenset(" .,:;!'|()[]{}ijlftI1-·")
 
 
@@ -43,7 +44,7 @@ def shortened(words: str, width: float, size: float) -> str:
     """Words on one line, cut to a width in pixels, with an ellipsis; empty if not even two characters fit.
 
     Example:
-        >>> shortened("Newark Liberty International", 60, 12), shortened("Newark", 9, 12)
+        >>> shortened("Newark Liberty International", 64, 12), shortened("Newark", 9, 12)
         ('Newark\u2026', '')
     """
     words = _SPACES.sub(" ", words).strip()
@@ -122,4 +123,6 @@ def _ems(character: str) -> float:
         return 0.0
     if unicodedata.east_asian_width(character) in "WF":
         return 1.0
-    return 0.36 if character in _NARROW else 0.72 if character.isupper() else 0.6
+    if character in _NARROW:
+        return 0.36
+    return 0.9 if character in _WIDE else 0.72 if character.isupper() else 0.62

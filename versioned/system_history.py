@@ -8,46 +8,61 @@ be found, closed or moved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType, TimestampType
 
 from versioned.commit import is_missing
 from versioned.durations import instant_us
 from versioned.errors import ConfigurationError
-from versioned.identifiers import TableRef, quote, text_literal
+from versioned.identifiers import TableRef, quote
 from versioned.making import make_table
 from versioned.put import read_table
 from versioned.spec import DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
-from versioned.sql_types import sql_type
+from versioned.sql_types import sql_columns, sql_properties
+from versioned.statistics import hidden_from_start, hide
 
 #: Table property: whose system history a table is.
 KNOWN_OF: Final = "versioned.knownOf"
 _RANK: Final = "_rank"
 
 
-def create_known(spark: SparkSession, target: TableRef, columns: StructType, spec: VersionedTableSpec) -> None:
+def create_known(
+    spark: SparkSession, target: TableRef, columns: StructType, spec: VersionedTableSpec, hidden: Collection[str] = ()
+) -> None:
     """Make the table of puts beside a versioned table that is about to be made.
+
+    Args:
+        spark: The session.
+        target: The versioned table.
+        columns: Names and types of its key and value columns.
+        spec: What it promises.
+        hidden: Columns of which no statistics are kept.
 
     Raises:
         ConfigurationError: there is one already, and it has rows: of another table that was deleted.
     """
     known = known_target(target)
     if not is_missing(spark, known):
-        if read_table(spark, known).isEmpty():
-            return
-        raise ConfigurationError(f"{known} holds the system history of another table. Move it away, then create again.")
-    types = {field.name: sql_type(field.dataType) for field in columns.fields}
-    lines = [f"{quote(name)} {types[name]} NOT NULL" for name in spec.keys]
-    lines += [f"{quote(spec.valid_from)} TIMESTAMP NOT NULL", *(f"{quote(name)} {types[name]}" for name in spec.values)]
-    lines += [f"{quote(DELETED)} BOOLEAN NOT NULL", f"{quote(SYSTEM_FROM)} TIMESTAMP NOT NULL"]
-    lines += [f"{quote(KNOWN_BATCH)} LONG"]
-    whose = f"TBLPROPERTIES ({text_literal(KNOWN_OF)} = {text_literal(target.short_name)})"
-    make_table(spark, known, f"CREATE TABLE {known.sql} ({', '.join(lines)}) USING DELTA {whose}")
+        if not read_table(spark, known).isEmpty():
+            raise ConfigurationError(
+                f"{known} holds the system history of another table. Move it away, then create again."
+            )
+        if hidden:
+            hide(spark, known, hidden)
+        return
+    types = {field.name: field.dataType for field in columns.fields}
+    own = {spec.valid_from: TimestampType(), SYSTEM_FROM: TimestampType(), DELETED: BooleanType()}
+    never_null = {*spec.keys, *own}
+    types |= own | {KNOWN_BATCH: LongType()}
+    names = (*spec.keys, spec.valid_from, *spec.values, DELETED, SYSTEM_FROM, KNOWN_BATCH)
+    stored = StructType([StructField(name, types[name], name not in never_null) for name in names])
+    said = sql_properties({KNOWN_OF: target.short_name, **hidden_from_start(stored, hidden)})
+    make_table(spark, known, f"CREATE TABLE {known.sql} ({sql_columns(stored)}) USING DELTA {said}")
 
 
 def known_rows(puts: DataFrame, spec: VersionedTableSpec, known_at: Column) -> DataFrame:

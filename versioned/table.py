@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property, partial
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import AtomicType, DataType, StructType
 
 from versioned import put_frames, upkeep
 from versioned.backfill import BackfillResult, backfill_frame, only_history
@@ -30,32 +31,57 @@ from versioned.lookup_frames import (
 from versioned.making import make_table
 from versioned.pictures import version_timeline
 from versioned.put import PutBatch, PutCounts, read_table, survey_records
-from versioned.schema import check_keys, check_schema, constraint_statement, create_statement
+from versioned.schema import check_keys, check_schema, create_statement
 from versioned.spec import DELETED, TimeScope, VersionedTableSpec, known_target
 from versioned.sql import register_sql
-from versioned.statistics import hide
 from versioned.stream_times import keep_times, stream_times_of
 from versioned.system_history import create_known, known_rows, next_system_us, valid_rows
 from versioned.verify import VerificationReport, verify_frame
-from versioned.written import look
+from versioned.written import look, newest
 
 
 @dataclass(frozen=True)
 class PutResult:
-    """What became of a batch of puts.
+    """What became of a batch of puts: counts, and row by row.
 
-    ``outcomes``: one row per valid record: key columns, ``ts``, ``sequence``, ``put_result`` (validTo as an integer in
-    the table's resolution; -1 = latest; -2^63 = refused, R172-R174), ``outcome`` in words, ``is_latest``.
-    ``changes``: one row per accepted record: key columns, ``ts``, ``sequence``, ``old`` and ``new`` structs (null =
-    nothing or a tombstone), ``old_valid_from``, ``is_latest``. ``rejected``: the input rows without key or timestamp,
-    with ``reason``. ``counts.accepted + counts.refused + rejected_count`` = number of input rows.
+    ``rejected``: the input rows without key or timestamp, with ``reason``. ``counts.accepted + counts.refused +
+    rejected_count`` = number of input rows.
+
+    What the put need not know itself is worked out when it is first asked for: ``outcomes`` and ``changes`` from the
+    table's version before the put, so as long as VACUUM keeps that version's files.
     """
 
-    outcomes: DataFrame
-    changes: DataFrame
     rejected: DataFrame
-    counts: PutCounts
     rejected_count: int
+    _batch: PutBatch = field(repr=False)
+    _spec: VersionedTableSpec = field(repr=False)
+    _judge: Callable[[], DataFrame] = field(repr=False)
+
+    @property
+    def counts(self) -> PutCounts:
+        """How many records were accepted, refused, out of order and spliced."""
+        return self._batch.counts
+
+    @cached_property
+    def _judged(self) -> DataFrame:
+        return self._judge().localCheckpoint(eager=True)
+
+    @property
+    def outcomes(self) -> DataFrame:
+        """One row per valid record: key columns, ``ts``, ``sequence``, ``put_result``, ``outcome``, ``is_latest``.
+
+        ``put_result`` is validTo as an integer in the table's resolution; -1 = latest; -2^63 = refused (R172-R174).
+        ``outcome`` says it in words.
+        """
+        return _outcome_rows(self._judged, self._spec)
+
+    @property
+    def changes(self) -> DataFrame:
+        """One row per accepted record: key columns, ``ts``, ``sequence``, ``old`` and ``new`` structs, ``is_latest``.
+
+        ``old`` is null where there was nothing or a tombstone; ``old_valid_from`` is its start.
+        """
+        return _change_rows(self._judged, self._spec)
 
 
 class VersionedTable:
@@ -133,13 +159,10 @@ class VersionedTable:
         check_keys(columns, spec)
         if not is_missing(spark, ref):
             raise ConfigurationError(f"{ref} exists already. Open it, or choose another name.")
+        hidden = frozenset(pii_columns)
         if system_history:
-            create_known(spark, ref, columns, spec)
-        make_table(spark, ref, create_statement(ref, columns, spec))
-        spark.sql(constraint_statement(ref, spec))
-        if hidden := frozenset(pii_columns):
-            for made in (ref, known_target(ref)) if system_history else (ref,):
-                hide(spark, made, hidden)
+            create_known(spark, ref, columns, spec, hidden)
+        make_table(spark, ref, create_statement(ref, columns, spec, hidden))
         return cls(spark, ref, spec)
 
     @classmethod
@@ -205,14 +228,13 @@ class VersionedTable:
                 broken by a hash of the row.
 
         Returns:
-            Outcomes, changes and counts. They are checkpointed, so they stay as they were at the put.
+            Counts, rejected rows, and on demand the outcome of each record.
 
         Raises:
             SchemaError: a column is missing or has another type.
         """
-        shaped = self._shape(records, timestamp, deleted, partition, sequence)
-        result = self._put(shaped.persist())
-        return replace(result, outcomes=_outcome_rows(result.outcomes, self._spec))
+        # Read once: what the result tells later must be about the same records.
+        return self._put(self._shape(records, timestamp, deleted, partition, sequence).localCheckpoint(eager=False))
 
     def backfill(
         self,
@@ -268,7 +290,7 @@ class VersionedTable:
         empty = {name: F.lit(None).cast(types[name]) for name in self._spec.values}
         tombstones = keys.withColumns({**empty, "_tombstone": F.lit(True)})
         shaped = self._shape(tombstones, timestamp, "_tombstone", partition, sequence)
-        outcomes = self._put(shaped.persist()).outcomes
+        outcomes = self._put(shaped.persist())._judged
         was = F.col("_old")
         return outcomes.select(
             *self._spec.keys,
@@ -313,8 +335,7 @@ class VersionedTable:
             ConfigurationError: start is after end; or ``known_at`` for a table without ``system_history``.
         """
         rows = self.rows() if known_at is None else self._known(known_at)
-        if start is not None and end is not None and instant_us(start) > instant_us(end):
-            raise ConfigurationError(f"between: start {start} is after end {end}. Swap them.")
+        _check_order("between", start, end)
         return between_frame(
             rows, self._spec, None if start is None else _instant(start), None if end is None else _instant(end)
         )
@@ -352,8 +373,7 @@ class VersionedTable:
             ConfigurationError: start is after end.
         """
         names, spec = list(self._spec.keys), self._spec
-        if start is not None and end is not None and instant_us(start) > instant_us(end):
-            raise ConfigurationError(f"timeline: start {start} is after end {end}. Swap them.")
+        _check_order("timeline", start, end)
         # Not between_frame: tombstones are drawn too.
         rows = self.rows() if end is None else self.rows().where(F.col(spec.valid_from) <= _instant(end))
         if start is not None:
@@ -455,19 +475,20 @@ class VersionedTable:
         return None if horizon is None else _instant(horizon)
 
     def _put(self, shaped: DataFrame) -> PutResult:
+        told, times = survey_records(shaped), self.stream_times()
         valid = shaped.where(F.col("_reason").isNull()).drop("_reason")
-        batch = PutBatch(self._target, self._spec, valid, self.stream_times(), *survey_records(valid))
-        outcomes = batch.outcomes().localCheckpoint(eager=True)
-        rejected = shaped.where(F.col("_reason").isNotNull()).localCheckpoint(eager=True)
-        rejected_count = rejected.count()
-        if batch.counts.accepted:
+        put = partial(PutBatch, self._target, self._spec, valid, times, told.bounds, told.count)
+        batch = put(with_old=False)
+        if batch.accepts_any:
             known = (next_system_us(self._spark, self._target), None) if self._spec.system_history else None
             batch.write(lambda _name: None, known=known)
             keep_times(self._spark, self._target, batch.stream_times)
         batch.release()
-        shaped.unpersist()
-        reasons = _rejected_rows(rejected, self._spec)
-        return PutResult(outcomes, _change_rows(outcomes, self._spec), reasons, batch.counts, rejected_count)
+        before = batch.version_before
+        if before is None:
+            before = newest(self._spark, self._target).version
+        reasons = _rejected_rows(shaped.where(F.col("_reason").isNotNull()), self._spec)
+        return PutResult(reasons, told.rejected, batch, self._spec, lambda: put(as_of=before).outcomes())
 
     def _shape(
         self, records: DataFrame, timestamp: str, deleted: str | None, partition: str | None, sequence: str | None
@@ -487,7 +508,7 @@ class VersionedTable:
             {"_us": us, "_scope": F.coalesce(scope, F.lit(0)), "_order": order, "_dead": tombstone}
         )
         shaped = shaped.withColumns(cast)
-        tie = F.xxhash64(F.to_json(F.struct(*self._spec.keys, "_us", "_dead", *self._spec.values)))
+        tie = F.xxhash64("_us", "_dead", *(part for name in cast for part in _hashed(name, types[name])))
         return shaped.select(
             *self._spec.keys,
             "_us",
@@ -506,6 +527,11 @@ def _instant(at: datetime) -> Column:
     return F.timestamp_micros(F.lit(instant_us(at)))
 
 
+def _check_order(method: str, start: datetime | None, end: datetime | None) -> None:
+    if start is not None and end is not None and instant_us(start) > instant_us(end):
+        raise ConfigurationError(f"{method}: start {start} is after end {end}. Swap them.")
+
+
 _YEAR_ONE_US = -62_135_596_800_000_000
 
 
@@ -514,6 +540,12 @@ def _reason(spec: VersionedTableSpec) -> Column:
     for name in spec.keys:
         reason = reason.when(F.col(quote(name)).isNull(), "NULL_KEY")
     return reason
+
+
+def _hashed(name: str, kind: DataType) -> tuple[Column, ...]:
+    """What of a column goes into the hash of its row: Spark's hash passes over nulls, and takes no maps."""
+    column = F.col(quote(name))
+    return (column, column.isNull()) if isinstance(kind, AtomicType) else (F.to_json(F.struct(column)),)
 
 
 def _rejected_rows(rejected: DataFrame, spec: VersionedTableSpec) -> DataFrame:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from versioned.commit import history, is_missing, own_details
+from versioned.commit import history, is_missing, own_details, restored_version
 from versioned.identifiers import TableRef
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ class Written:
 class TableState:
     """A table as its newest commits tell it.
 
-    ``written`` is the newest write of a batch; ``restored`` whether a RESTORE lies on top of it; ``blank`` whether the
-    newest commit says nothing at all, not even what it did: its file is empty.
+    ``written`` is the newest write of a batch; ``restored`` whether a RESTORE took it back, and no other one brought it
+    forward again; ``blank`` whether the newest commit says nothing at all, not even what it did: its file is empty.
     """
 
     exists: bool = True
@@ -71,20 +71,25 @@ def state_of(
     commits: Iterable[Row | Mapping[str, Any]],
     application: str | None = None,
 ) -> TableState:
-    """The state that commits, newest first, tell: ``version``, ``operation`` and ``userMetadata`` of each.
+    """The state that commits, newest first, tell: ``version``, ``operation`` and its parameters, ``userMetadata``.
 
-    >>> state_of([{"version": 4, "operation": "RESTORE", "userMetadata": None}]).restored
+    >>> said = {"operation": "RESTORE", "operationParameters": {"version": "2"}, "userMetadata": None}
+    >>> state_of([{"version": 4, **said}]).restored
     True
     """
-    version, restored, blank = -1, False, False
+    version, blank = -1, False
+    standing: int | None = None  # The version whose rows the table has, if a RESTORE says so.
     for row in commits:
+        number = int(row["version"])
         if version < 0:
-            version, blank = int(row["version"]), row["operation"] is None
-        restored = restored or row["operation"] == "RESTORE"
+            version, blank = number, row["operation"] is None
+        if row["operation"] == "RESTORE" and (standing is None or number <= standing):
+            found = restored_version(row)
+            standing = -1 if found is None else found
         written = written_by(row)
         if written is not None and application in (None, written.application):
-            return TableState(True, version, written, restored, blank)
-    return TableState(True, version, None, restored, blank)
+            return TableState(True, version, written, standing is not None and standing < number, blank)
+    return TableState(True, version, None, standing is not None, blank)
 
 
 def written_by(row: Row | Mapping[str, Any]) -> Written | None:

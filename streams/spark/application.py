@@ -28,10 +28,12 @@ from streams.spark.contract import Action, action_at
 from streams.spark.counting import Counting
 from streams.spark.engine import Operators, branched, operators_of, tally
 from streams.spark.explain import explain
+from streams.spark.few_tasks import in_few_tasks
 from streams.spark.flow import Flow, NodeReport
 from streams.spark.guards import BatchGuard, GuardPolicy
 from streams.spark.input_checks import checked_rules
-from streams.spark.intake import OFFSET, IntakeRule, Order, bounds_of, newest, offsets_of, shape, survey_of
+from streams.spark.intake import OFFSET, IntakeRule, Order, bounds_of, offsets_of, shape, survey_of
+from streams.spark.interpreted import Interpretation
 from streams.spark.kafka_sink import KafkaSink
 from streams.spark.ledger import Ledger, LedgerState, Times
 from streams.spark.metrics import MetricsLevel, metric_rows, metric_values, totals_after
@@ -50,7 +52,7 @@ from versioned.drawing import Picture
 from versioned.durations import Duration, duration_us
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, check_columns
-from versioned.put import read_table
+from versioned.put import newest_times, read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS, check_origin
 from versioned.statistics import hide
 
@@ -138,6 +140,7 @@ class StreamingApplication:
         self._found: Survey | None = None
         self._query: str | None = None
         self._is_kept = False
+        self._interpretation = Interpretation(self._tables())
         self._landed_report: dict[str, Any] | None = None
         self._drains: tuple[str, ...] = ()
         self._schemas: dict[str, StructType] = {}
@@ -202,8 +205,8 @@ class StreamingApplication:
         return buffer_of(self._ledger.rows(), operator.node, operator.rule, batches)
 
     def explain(self) -> str:
-        """What a batch does, operator by operator: tables read, columns, predicates, Spark jobs and commits."""
-        return explain(self._operators, self._root)
+        """What a batch does, operator by operator: tables and Kafka topics, predicates, Spark jobs, commits."""
+        return explain(self._operators, self._root, self._sources)
 
     def start(self, trigger: str = "available_now") -> StreamingQuery:
         """Start the query.
@@ -217,6 +220,8 @@ class StreamingApplication:
         """
         self._ledger.create()
         self._state = self._agreed_state()
+        # Each query has a session of its own.
+        self._interpretation = Interpretation(self._tables())
         self._rejects.create(self._spark)
         for target in self._tables() if self._pii_columns else ():
             if not is_missing(self._spark, target):
@@ -305,7 +310,7 @@ class StreamingApplication:
         if not hasattr(self, "_spark"):  # In the server of Spark Connect.
             self._spark = frame.sparkSession
             self._ledger = Ledger(self._spark, self._root.child("ledger"), self.name)
-        input_rows = frame.persist()
+        input_rows = in_few_tasks(frame).persist()
         try:
             came = arrived(input_rows)
             batch = self._batch(frame.sparkSession, batch_id, came)
@@ -360,6 +365,7 @@ class StreamingApplication:
         refused = turn_of(batch.session, self._ledger, self._state, self._query_id())
         if refused is not None:
             raise refused.error()
+        self._interpretation.choose(batch.session, sum(arrived.values()))
         look_at(self._sources, partial(records_of, rows), arrived, batch.batch_id)
         flows = self._intake(batch, rows, arrived)
         outputs: dict[str, Flow] = {}
@@ -431,7 +437,7 @@ class StreamingApplication:
         if self._landed_report is not None:
             reports = {name: NodeReport.from_json(said) for name, said in self._landed_report.items()}
         batch.rejected = {(name, why): n for name, told in reports.items() for why, n in told.rejected.items()}
-        maxima = {name: newest(self._maxima(name), flow.newest()) for name, flow in flows.items()}
+        maxima = {name: newest_times(self._maxima(name), flow.newest()) for name, flow in flows.items()}
         said_now = {name: report.to_json() for name, report in reports.items()}
         batch.details.update({"report": said_now, "maxima": maxima})
         return reports
@@ -483,10 +489,11 @@ class StreamingApplication:
         times: dict[str, Times] = {name: dict(times) for name, times in self._state.stream_times.items()}
         times |= {name: report.stream_times for name, report in reports.items() if report.stream_times}
         times |= {name: marks for report in reports.values() for name, marks in report.marks.items()}
-        offsets = {name: newest(batch.times_of(name), seen) for name, seen in batch.offsets.items()}
+        offsets = {name: newest_times(batch.times_of(name), seen) for name, seen in batch.offsets.items()}
         times = {name: scopes for name, scopes in times.items() if name not in offsets}
         totals = totals_after(self._state.totals, reports)
         alarms = {name: report.alarm_us for name, report in reports.items() if report.alarm_us is not None}
+        versions = self._versions(batch)
         after = LedgerState(
             batch.epoch, batch.batch_id, times | offsets, batch.details["maxima"], self._topics, alarms,
             self._buffers(), batch.clock_us, totals,
@@ -495,7 +502,7 @@ class StreamingApplication:
             after,
             checkpoint=self._query_id(),
             fingerprints=batch.details[FINGERPRINTS],
-            tables={**self._state.tables, **self._versions(batch)},
+            tables={**self._state.tables, **versions},
         )
         clocks = (self._state.clock_us or None, batch.clock_us)
         metrics = metric_values(self.name, self.topology, self._state.totals, totals, clocks, self._metrics_level)
@@ -520,7 +527,7 @@ class StreamingApplication:
         self._state = after
         if self._on_batch is not None:
             self._on_batch(batch_report(self.topology, batch, reports, arrived, seconds, counts, metrics))
-        self._guard.look(batch, self._versions(batch), reports)
+        self._guard.look(batch, versions, reports)
 
     def _versions(self, batch: Batch) -> dict[str, int]:
         """The version of each table that a batch wrote; of a node with one table, its own."""

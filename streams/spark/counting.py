@@ -37,10 +37,10 @@ from streams.nodes import (
 )
 from streams.reasons import INVALID, TOO_LATE
 from streams.spark.flow import Flow, NodeReport
-from streams.spark.intake import newest
 from streams.spark.metrics import NEWEST, MetricsLevel, lateness
 from streams.spark.operator import Batch, Operator
 from streams.spark.suppress import FinalResultsOperator
+from versioned.put import newest_times
 
 #: What they accept flows on, record by record.
 _PASSES_ALL: Final = (
@@ -177,5 +177,5 @@ def _take_newest(node: str, report: NodeReport, batch: Batch) -> None:
     if newest_us:
         before = batch.times_of(f"{node}/{NEWEST}")
         now = {int(what.split("@")[1].removesuffix("_max")): us for what, us in newest_us.items()}
-        report.marks[f"{node}/{NEWEST}"] = newest(before, now)
+        report.marks[f"{node}/{NEWEST}"] = newest_times(before, now)
         report.counts = {what: n for what, n in report.counts.items() if what not in newest_us}

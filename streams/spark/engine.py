@@ -40,6 +40,7 @@ from streams.repeated_tombstones import drops_repeated_tombstones
 from streams.spark.aggregate_types import USER_CODE
 from streams.spark.complete_join import CompleteJoinOperator
 from streams.spark.correction_feed import CorrectionFeedOperator
+from streams.spark.few_tasks import in_few_tasks
 from streams.spark.flow import PLACE, Flow
 from streams.spark.folded_windows import FoldedWindowsOperator
 from streams.spark.foreign_key_join import ForeignKeyJoinOperator
@@ -134,7 +135,8 @@ def tally(operators: Operators, more: Iterable[tuple[str, DataFrame | None]] = (
     if frames:
         is_max = F.col("what").endswith("_max")
         number = F.when(is_max, F.max("n")).otherwise(F.sum(F.when(~is_max, F.col("n"))))
-        summed = reduce(DataFrame.unionByName, frames).groupBy("node", "what").agg(number.alias("n"))
+        together = in_few_tasks(reduce(DataFrame.unionByName, frames))
+        summed = together.groupBy("node", "what").agg(number.alias("n"))
         for row in summed.collect():
             counts[row["node"]][row["what"]] = row["n"] or 0
     for name, operator in operators.items():

@@ -6,15 +6,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from streams.nodes import GlobalTableSource, StreamSource, TableSource
 from streams.spark.complete_join import CompleteJoinOperator
 from streams.spark.correction_feed import CorrectionFeedOperator
 from streams.spark.folded_windows import FoldedWindowsOperator
 from streams.spark.foreign_key_join import ForeignKeyJoinOperator
 from streams.spark.global_table_join import StreamGlobalTableJoinOperator
 from streams.spark.history_store import HistoryStore
+from streams.spark.interpreted import FEW_RECORDS, SMALL_TABLES
 from streams.spark.keyed_aggregate import KeyedAggregateOperator
 from streams.spark.operator import Operator
 from streams.spark.sinks import ChangelogSinkOperator, TableSinkOperator
+from streams.spark.sources import SparkSource
 from streams.spark.store import StoringOperator, table_name
 from streams.spark.stream_stream_join import StreamStreamJoinOperator
 from streams.spark.stream_table_join import StreamTableJoinOperator
@@ -40,24 +43,49 @@ class Work:
     how: str = ""
 
 
-def explain(operators: Mapping[str, Operator[Any]], root: TableRef) -> str:
+def explain(
+    operators: Mapping[str, Operator[Any]], root: TableRef, sources: Mapping[str, SparkSource] | None = None
+) -> str:
     """All operators in plan order, as text.
 
     Args:
         operators: By node name.
         root: Where the application's tables lie.
+        sources: Where its topics come from; those in Kafka are named.
     """
-    lines: list[str] = []
+    outside, lines = kafka_topics(operators, sources or {}), list[str]()
     for name, operator in operators.items():
         work = _work_of(operator, root)
         lines.append(f"{name}: {work.how}" if work.how else name)
+        lines += [f"    {outside[name]}"] if name in outside else []
         lines += [f"    reads {line}" for line in work.reads]
         lines += [f"    commits {line}" for line in work.commits]
         lines.append(f"    Spark jobs of its own: {work.jobs}")
     lines.append(
         "every batch: one job per topic survey, one that counts for all operators, rejects if any, the ledger row"
     )
+    lines.append(
+        f"up to {FEW_RECORDS:,} records on tables of up to {SMALL_TABLES >> 20} MiB together: interpreted, not compiled"
+    )
     return "\n".join(lines)
+
+
+def kafka_topics(operators: Mapping[str, Operator[Any]], sources: Mapping[str, SparkSource]) -> dict[str, str]:
+    """What sources read from Kafka and what sinks send there, in words, by node name.
+
+    Args:
+        operators: By node name.
+        sources: By topic of the plan.
+    """
+    told: dict[str, str] = {}
+    for name, operator in operators.items():
+        node = operator.node
+        if isinstance(node, (StreamSource, TableSource, GlobalTableSource)) and node.topic in sources:
+            topic = sources[node.topic].kafka_topic
+            told |= {} if topic is None else {name: f"reads {topic}"}
+        if isinstance(operator, ChangelogSinkOperator) and operator.kafka is not None:
+            told[name] = f"sends what has landed to {operator.kafka.place}, at least once"
+    return told
 
 
 def _work_of(operator: Operator[Any], root: TableRef) -> Work:

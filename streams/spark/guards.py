@@ -19,7 +19,7 @@ from streams.spark.invariants import Facts, Invariant, invariants_of, unique, wi
 from streams.spark.operator import Batch
 from streams.spark.row_rules import broken
 from streams.spark.stored_kinds import StoredTable, stored_table
-from streams.spark.window_upkeep import properties_of
+from streams.spark.window_upkeep import OPEN, properties_of
 from versioned.errors import InvariantError
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
@@ -127,7 +127,7 @@ def _changed(rows: DataFrame, table: StoredTable, batch: Batch) -> DataFrame:
     if table.kind == "versions":
         return rows.where(F.col(quote(CURRENT)))
     if table.kind == "windows":
-        return rows.where(F.col("_open"))
+        return rows.where(F.col(OPEN))
     if table.kind in ("sink", "rejects"):
         return rows.where(F.col("_batch_id") == batch.number)
     return rows

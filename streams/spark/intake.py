@@ -24,8 +24,8 @@ from pyspark.sql.types import DataType, DateType, IntegralType, StringType, Stru
 from streams import reasons
 from streams.nodes import GlobalTableSource, StreamSource, TableSource
 from streams.spark.arrival import is_hashable
+from streams.spark.few_tasks import in_few_tasks
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Bounds, lookup_times, null_inside
-from streams.spark.ledger import Times
 from streams.spark.operator import RAW
 from streams.spark.source_checks import rejection
 from streams.spark.sources import MALFORMED, SparkSource
@@ -218,29 +218,21 @@ def _as_long(columns: _Columns, name: str | None) -> Column:
     return columns.value(name).try_cast("long")
 
 
-def newest(times: Mapping[int, int], more: Mapping[int, int]) -> Times:
-    """Per scope the larger of two instants."""
-    return {scope: max(times.get(scope, us), more.get(scope, us)) for scope, us in {**times, **more}.items()}
-
-
 def survey_of(shaped: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
     """Per source node and scope: its number of valid records, their oldest and newest time, the greatest sequence."""
-    is_valid = F.col(INVALID).isNull()
-    parts = [
-        frame.groupBy(SCOPE)
-        .agg(
-            F.count_if(is_valid).alias("n"),
-            F.min(F.when(is_valid, F.col(US))).alias("oldest"),
-            F.max(F.when(is_valid, F.col(US))).alias("newest"),
-            F.max(OFFSET).alias("offset"),
-        )
-        .withColumn("node", F.lit(name))
-        for name, frame in shaped.items()
-    ]
     found: dict[str, list[Row]] = {}
-    if not parts:
+    if not shaped:
         return found  # A mere tick of the clock.
-    for row in reduce(DataFrame.unionByName, parts).collect():
+    parts = [frame.select(F.lit(name).alias("node"), SCOPE, US, OFFSET, INVALID) for name, frame in shaped.items()]
+    together = in_few_tasks(reduce(DataFrame.unionByName, parts))
+    is_valid = F.col(INVALID).isNull()
+    surveyed = together.groupBy("node", SCOPE).agg(
+        F.count_if(is_valid).alias("n"),
+        F.min(F.when(is_valid, F.col(US))).alias("oldest"),
+        F.max(F.when(is_valid, F.col(US))).alias("newest"),
+        F.max(OFFSET).alias("offset"),
+    )
+    for row in surveyed.collect():
         found.setdefault(row["node"], []).append(row)
     return found
 

@@ -18,6 +18,7 @@ from streams import reasons
 from streams.spark.flow import SCOPE, lookup_times
 from streams.spark.row_rules import UNIQUE, UNIQUE_COLUMN
 from streams.spark.stored_kinds import StoredTable
+from streams.spark.window_upkeep import END, MAX_TS, OPEN, START
 from versioned.identifiers import quote
 from versioned.spec import CURRENT, DELETED
 
@@ -210,12 +211,12 @@ def _versions(table: StoredTable) -> list[Invariant]:
 
 def _windows(table: StoredTable) -> list[Invariant]:
     return [
-        *_filled(*table.keys, "maxTs", SCOPE, "_open"),
-        _ordered("backwards", "A window does not end before it begins.", "windowStart", "windowEnd"),
-        _ordered("newest_before", "The newest record of a window is not older than its start.", "windowStart", "maxTs"),
-        _ordered("newest_after", "The newest record of a window is not newer than its end.", "maxTs", "windowEnd"),
+        *_filled(*table.keys, MAX_TS, SCOPE, OPEN),
+        _ordered("backwards", "A window does not end before it begins.", START, END),
+        _ordered("newest_before", "The newest record of a window is not older than its start.", START, MAX_TS),
+        _ordered("newest_after", "The newest record of a window is not newer than its end.", MAX_TS, END),
         _unique("A key has one row per window.", *table.keys),
-        _ordered("ahead", "No window has a record that is newer than stream time.", "maxTs", STREAM_TIME),
+        _ordered("ahead", "No window has a record that is newer than stream time.", MAX_TS, STREAM_TIME),
     ]
 
 

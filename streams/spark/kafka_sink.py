@@ -53,6 +53,11 @@ class KafkaSink:
     key_format: Literal["json", "text"] = "json"
     options: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def place(self) -> str:
+        """The topic and where it is, in words."""
+        return f"Kafka topic {self.topic} at {self.servers}"
+
     def publish(self, session: SparkSession, target: TableRef, batch: int, sink: str, keys: Sequence[str]) -> None:
         """Send the rows of a batch, which have landed in the changelog.
 

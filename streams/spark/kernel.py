@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import chain, groupby
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -22,12 +22,13 @@ from streams.spark.flow import PLACE, SCOPE
 #: The columns of what a fold tells: what it is (``out``, ``state`` or ``count``), and the row or the number.
 TOLD: Final = "_told"
 OUT: Final = "_out"
+EVENT: Final = "_event"
 STATE: Final = "_state"
 WHAT: Final = "what"
 COUNT: Final = "n"
 _GROUP: Final = "_group"
-_EVENT: Final = "_event"
 _ROWS_AT_ONCE: Final = 4_096
+_CHUNK_ROWS: Final = 100_000
 
 #: What a fold tells: ("out", row), ("state", row) or ("count", (what, n)).
 Told = tuple[str, Any]
@@ -40,8 +41,20 @@ class Fold(Protocol):
     def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]: ...
 
 
+@runtime_checkable
+class ColumnFold(Protocol):
+    """A fold on columns: takes one group's rows in chunks, in order, states first, and tells in the schema given.
+
+    Each chunk has the columns ``_event`` and ``_state``, of which one is null in each row.
+    """
+
+    def fold_chunks(
+        self, group: PlainRow, chunks: Iterator[pa.Table], schema: pa.Schema
+    ) -> Iterator[pa.RecordBatch]: ...
+
+
 def fold_groups(
-    events: DataFrame, states: DataFrame | None, by: list[str], fold: Fold, out: DataType, state: DataType
+    events: DataFrame, states: DataFrame | None, by: list[str], fold: Fold | ColumnFold, out: DataType, state: DataType
 ) -> DataFrame:
     """Run a fold over each group.
 
@@ -49,7 +62,7 @@ def fold_groups(
         events: The columns ``by``, ``_scope`` and ``_place``, which order the group's rows, and the event's own.
         states: The columns ``by`` and the state's own; None if there are none.
         by: Names of the columns that make a group.
-        fold: Called once per group in a worker, so it must be picklable.
+        fold: Called once per group in a worker, so it must be picklable; row by row, or on columns.
         out: The type of the rows that it tells as ``out``.
         state: The type of the rows that it tells as ``state``.
 
@@ -58,13 +71,14 @@ def fold_groups(
     """
     schema = _schema(out, state)
     arrow = _arrow_schema(events.sparkSession, schema)
-    rows = _packed(events, by, _EVENT, SCOPE, PLACE)
+    rows = _packed(events, by, EVENT, SCOPE, PLACE)
     if states is not None:
         rows = rows.unionByName(_packed(states, by, STATE), allowMissingColumns=True)
     else:
         rows = rows.withColumn(STATE, F.lit(None).cast("boolean"))
     in_order = rows.repartition(_GROUP).sortWithinPartitions(_GROUP, F.col(PLACE).asc_nulls_first(), SCOPE)
-    return in_order.select(_GROUP, _EVENT, STATE).mapInArrow(_runner(fold, arrow), schema)
+    runner = _column_runner(fold, arrow) if isinstance(fold, ColumnFold) else _runner(fold, arrow)
+    return in_order.select(_GROUP, EVENT, STATE).mapInArrow(runner, schema)
 
 
 def told_rows(told: DataFrame, kind: str, column: str) -> DataFrame:
@@ -138,19 +152,54 @@ def _runner(fold: Fold, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]
     return run
 
 
+def _column_runner(
+    fold: ColumnFold, schema: pa.Schema
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pieces = (piece for batch in batches for piece in _pieces(batch))
+        for group, members in groupby(pieces, key=lambda piece: piece[0]):
+            yield from fold.fold_chunks(group, _chunks(piece for _, piece in members), schema)
+
+    return run
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[tuple[PlainRow, pa.RecordBatch]]:
+    """A batch cut where the group changes: a group's rows lie together."""
+    groups, rows = batch.column(_GROUP), batch.select([EVENT, STATE])
+    start = 0
+    while start < len(rows):
+        group, end = groups[start].as_py(), len(rows)
+        if groups[end - 1].as_py() != group:
+            end = next(at for at in range(start, end) if groups[at].as_py() != group)
+        yield group, rows.slice(start, end - start)
+        start = end
+
+
+def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Several batches at a time: what is done once per chunk is worth it."""
+    ready: list[pa.RecordBatch] = []
+    for batch in batches:
+        ready.append(batch)
+        if sum(map(len, ready)) >= _CHUNK_ROWS:
+            yield pa.Table.from_batches(ready)
+            ready = []
+    if ready:
+        yield pa.Table.from_batches(ready)
+
+
 def _states_and_events(members: Iterator[PlainRow]) -> tuple[Iterator[PlainRow], Iterator[PlainRow]]:
     """Split a group's rows, states first; a fold must take all states before the first event."""
     first_event: list[PlainRow] = []
 
     def states() -> Iterator[PlainRow]:
         for row in members:
-            if row[_EVENT] is not None:
+            if row[EVENT] is not None:
                 first_event.append(row)
                 return
             yield row[STATE]
 
     # The chain looks into the list only when it is read, after the states.
-    return states(), (row[_EVENT] for row in chain(first_event, members))
+    return states(), (row[EVENT] for row in chain(first_event, members))
 
 
 def _told_row(told: Told) -> PlainRow:

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from streams.spark.contract import Action
+from streams.spark.few_tasks import in_few_tasks
 from streams.spark.operator import Batch
 from versioned.commit import Append, commit, is_missing
 from versioned.errors import RecordError
@@ -67,7 +68,8 @@ class Rejects:
         frames = [frame for node, frame in batch.rejects if node in rejecting]
         if not frames:
             return
-        rows = reduce(DataFrame.unionByName, frames).withColumn("_batch_id", F.lit(batch.number).cast("long"))
+        together = in_few_tasks(reduce(DataFrame.unionByName, frames))
+        rows = together.withColumn("_batch_id", F.lit(batch.number).cast("long"))
         for node, reason in (aside for aside, action in actions.items() if action == "drop"):
             rows = rows.where((F.col("node") != node) | (F.col("reason") != reason))
         batch.commit(self.target, lambda: Append(rows), "rejects", "main")

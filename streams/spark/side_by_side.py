@@ -25,6 +25,8 @@ def side_by_side(tasks: Sequence[Task], session: SparkSession) -> None:
 def in_turn(tasks: Mapping[Name, Task], before: Mapping[Name, Collection[Name]], session: SparkSession) -> None:
     """Run each task as soon as all those that must come before it are done, several at once.
 
+    Of those that could begin, the one that stands first in the mapping does.
+
     When one fails, those that run are waited for and no other is begun; of several failures, that of the task that
     stands first in the mapping is raised.
 
@@ -46,7 +48,8 @@ def in_turn(tasks: Mapping[Name, Task], before: Mapping[Name, Collection[Name]],
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         while True:
             ready = [name for name in waiting if not failures and done.issuperset(before.get(name, ()))]
-            for name in ready:
+            # None waits in the pool: it would begin after a failure, and in an order that is left to chance.
+            for name in ready[: _AT_ONCE - len(running)]:
                 # Each thread sees the session and the job properties of this one.
                 running[pool.submit(inheritable_thread_target(session)(waiting.pop(name)))] = name
             if not running:

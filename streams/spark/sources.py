@@ -25,6 +25,8 @@ TICK: Final = "_tick"
 #: Column of a source's transform: the text of a record that could not be decoded; null = it could. Such a record is
 #: put aside as ``BAD_TYPE``, whatever its other columns hold.
 MALFORMED: Final = "_malformed"
+#: Options of Spark's Kafka source that say what is read, in lower case; one of them is there.
+_KAFKA_TOPICS: Final = ("subscribe", "subscribepattern", "assign")
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,15 @@ class SparkSource:
     @property
     def order_column(self) -> str | None:
         return self.sequence_by or ("offset" if self.format == "kafka" else None)
+
+    @property
+    def kafka_topic(self) -> str | None:
+        """The Kafka topics that it reads, and where, in words; None if it reads something else."""
+        if self.format.lower() != "kafka":
+            return None
+        said = {name.lower(): value for name, value in self.options.items()}
+        topics = next((said[name] for name in _KAFKA_TOPICS if name in said), "?")
+        return f"Kafka topic {topics} at {said.get('kafka.bootstrap.servers', '?')}"
 
     def read(self, spark: SparkSession) -> DataFrame:
         """The streaming DataFrame of this source."""

@@ -27,12 +27,12 @@ from streams.spark.flow import (
     VALUE,
     Flow,
     NodeReport,
-    lookup_times,
     struct_fields,
 )
 from streams.spark.kernel import COUNT, OUT, STATE, TOLD, WHAT, fold_groups, told_rows
 from streams.spark.operator import Batch, Operator
 from streams.spark.plain_store import PlainStore
+from streams.spark.suppress_columns import on_columns
 from streams.spark.suppress_fold import (
     ALARM,
     ARRIVED_US,
@@ -46,12 +46,12 @@ from streams.spark.suppress_fold import (
     SuppressFold,
 )
 from streams.spark.table_state import TableState
-from streams.spark.window_store import END, END_US, START, START_US, WindowStoreOperator
+from streams.spark.window_store import END_US, START_US, WindowStoreOperator
+from streams.spark.window_upkeep import END, START
 from suppress.buffer_rules import BufferRule
 from suppress.sizes import SizeOf
 from suppress.suppress_rules import buffer_rule
 from suppress.suppressed import UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
-from suppress.window_rules import close_wait_us
 from versioned.commit import ReplaceWhere, is_missing
 from versioned.durations import duration_us
 from versioned.errors import BufferFullError
@@ -86,11 +86,9 @@ class FinalResultsOperator(Operator[Suppress]):
         suppressed = self.node.suppressed
         if updates is None or self._batch is None or not isinstance(suppressed, UntilWindowCloses):
             return None
-        windows, held = self._windows, self._held(updates)
-        times, clock_us = windows.times_before(), self._batch.clock_us
-        fold = SuppressFold(rule_of(self.node), suppressed.size_of, windows.windows, clock_us, times)
-        events = updates.select(KEY, VALUE, OLD, US, SCOPE, PLACE)
-        told = fold_groups(events, held, [SCOPE], fold, updates.select(*CHANGE).schema, held.schema)
+        rule, windows = rule_of(self.node), self._windows
+        fold = SuppressFold(rule, suppressed.size_of, windows.windows, self._batch.clock_us, windows.times_before())
+        told = _folded(updates, self._held(updates), fold, updates.select(*CHANGE))
         return told.where((F.col(TOLD) == "count") & (F.col(WHAT) != EMITTED)).select(WHAT, COUNT)
 
     def report(self, batch: Batch) -> NodeReport:
@@ -102,10 +100,7 @@ class FinalResultsOperator(Operator[Suppress]):
     def _held(self, updates: DataFrame) -> DataFrame:
         """The stored windows that are not final yet, as the rows that a buffer would hold of them."""
         windows = self._windows
-        wait_us = close_wait_us(windows.windows, windows.unit_us)
-        assert wait_us is not None
-        close_us = F.col(END_US) + wait_us
-        stored = windows.stored().where(close_us > F.coalesce(lookup_times(windows.times_before()), F.lit(-(2**62))))
+        stored = windows.not_final_yet(windows.stored())
         none = F.lit(None).cast(updates.schema[VALUE].dataType)
         return stored.select(
             windows.windowed_key(stored).alias(KEY),
@@ -270,10 +265,7 @@ class SuppressOperator(Operator[Suppress]):
         times = dict(batch.times_of(self.node.name))
         drains = self.node.name in batch.drains
         fold = SuppressFold(self.rule, size_of, self._windows, batch.clock_us, times, drains)
-        events = flow.frame.select(KEY, VALUE, OLD, US, SCOPE, PLACE)
-        stored = self._stored(batch, flow.frame)
-        out = self._nothing(flow.frame).schema
-        return fold_groups(events, stored, [SCOPE], fold, out, stored.schema)
+        return _folded(flow.frame, self._stored(batch, flow.frame), fold, self._nothing(flow.frame))
 
     def _nothing(self, frame: DataFrame) -> DataFrame:
         """No emission, of the type of one."""
@@ -334,6 +326,12 @@ class SuppressOperator(Operator[Suppress]):
             keys = self._input.frame.limit(0).select(f"{KEY}.*")
             batch.create(self.tables(batch.root)[-1], keys)
         self._is_ready = True
+
+
+def _folded(updates: DataFrame, held: DataFrame, fold: SuppressFold, emission: DataFrame) -> DataFrame:
+    """What a buffer with these rows tells of the updates, scope by scope; ``emission`` has the type of what leaves."""
+    events = updates.select(KEY, VALUE, OLD, US, SCOPE, PLACE)
+    return fold_groups(events, held, [SCOPE], on_columns(updates, fold) or fold, emission.schema, held.schema)
 
 
 def rule_of(node: Suppress, default_retention_us: int | None = None) -> BufferRule:

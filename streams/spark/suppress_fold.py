@@ -10,6 +10,7 @@ from streams.rows import Row
 from streams.spark.flow import KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import PlainRow, Told
 from suppress.buffer_rules import BufferedRow, BufferRule, Cause, Emission, SuppressBuffer, Update
+from suppress.column_buffer import Observed
 from suppress.sizes import SizeOf, sizer
 from suppress.suppress_rules import tie_order
 from suppress.window_rules import Window
@@ -80,7 +81,10 @@ class SuppressFold:
             told.observe(buffer)
         for row in buffer.rows():
             yield ("state", self._stored(row, scope))
-        yield from told.counts(buffer, self._alarm_us(buffer))
+        yield from (("count", counted) for counted in count_rows(told.emitted, told))
+        alarm_us = self._alarm_us(buffer)
+        if alarm_us is not None:
+            yield ("count", (ALARM, alarm_us))
 
     def _update(self, event: PlainRow) -> Update:
         key, plain, window = _split(event[KEY])
@@ -140,36 +144,31 @@ class SuppressFold:
         return min((row.arrived_us + min(waits) for row in buffer.rows()), default=None)
 
 
-class _Counts:
+class _Counts(Observed):
     """What the buffer did, and what it held at most and on the whole whenever it was looked at."""
 
-    def __init__(self) -> None:
-        self.emitted = self.suppressed = self.samples = 0
-        self.most_records = self.most_bytes = self.sum_records = self.sum_bytes = 0
+    emitted = 0
 
     def look_at(self, buffer: SuppressBuffer) -> None:
-        self.most_records = max(self.most_records, buffer.records)
-        self.most_bytes = max(self.most_bytes, buffer.bytes)
+        self.records, self.bytes = buffer.records, buffer.bytes
+        self.most_records = max(self.most_records, self.records)
+        self.most_bytes = max(self.most_bytes, self.bytes)
 
     def observe(self, buffer: SuppressBuffer) -> None:
         self.look_at(buffer)
         self.samples += 1
-        self.sum_records += buffer.records
-        self.sum_bytes += buffer.bytes
+        self.sum_records += self.records
+        self.sum_bytes += self.bytes
 
-    def counts(self, buffer: SuppressBuffer, alarm_us: int | None) -> Iterator[Told]:
-        yield ("count", (EMITTED, self.emitted))
-        yield ("count", (SUPPRESSED, self.suppressed))
-        yield ("count", (SAMPLES, self.samples))
-        for name, now, most, total in (
-            (RECORDS, buffer.records, self.most_records, self.sum_records),
-            (BYTES, buffer.bytes, self.most_bytes, self.sum_bytes),
-        ):
-            yield ("count", (name, now))
-            yield ("count", (f"{name}_max", most))
-            yield ("count", (f"{name}_sum", total))
-        if alarm_us is not None:
-            yield ("count", (ALARM, alarm_us))
+
+def count_rows(emitted: int, seen: Observed) -> Iterator[tuple[str, int]]:
+    """What a fold tells of a buffer, by name."""
+    yield from ((EMITTED, emitted), (SUPPRESSED, seen.suppressed), (SAMPLES, seen.samples))
+    for name, now, most, total in (
+        (RECORDS, seen.records, seen.most_records, seen.sum_records),
+        (BYTES, seen.bytes, seen.most_bytes, seen.sum_bytes),
+    ):
+        yield from ((name, now), (f"{name}_max", most), (f"{name}_sum", total))
 
 
 def _split(key: PlainRow) -> tuple[Row, list[Any], Window | None]:

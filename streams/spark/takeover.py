@@ -184,7 +184,9 @@ def _commits(application: StreamingApplication, target: TableRef, shut_out: int)
         own = written is not None and written.application == application.name
         batch = (written.epoch, written.batch_id) if written is not None and own else None
         if batch is None or batch[0] != shut_out:
-            commits.append(CommitFacts(int(row["version"]), batch, said.get("details", {})))
+            commits.append(
+                CommitFacts(int(row["version"]), batch, said.get("details", {}), row["operation"] == "RESTORE")
+            )
     return commits
 
 

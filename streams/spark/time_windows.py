@@ -15,8 +15,8 @@ from streams.reasons import BEFORE_WINDOWS
 from streams.spark.columns import to_column
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.operator import Batch
-from streams.spark.window_store import END_US, START_US, Survey, WindowStoreOperator
-from suppress.window_rules import FOREVER_US
+from streams.spark.window_store import CLOSE_US, END_US, START_US, Survey, WindowStoreOperator
+from suppress.window_rules import FOREVER_US, close_wait_us
 from suppress.windows import TimeWindows, UnlimitedWindows
 
 
@@ -70,6 +70,16 @@ class TimeWindowsOperator(WindowStoreOperator):
         both = self.stored().unionByName(new)
         merged = [p.merge(F.col(p.name)).alias(p.name) for p in parts]
         return both.groupBy(KEY, START_US, END_US).agg(F.max(US).alias(US), F.max(SCOPE).alias(SCOPE), *merged)
+
+    def closing(self) -> DataFrame:
+        """Of all records that close the same windows the first: there are few ends of windows, and many records."""
+        wait_us, windows = close_wait_us(self.windows, self.unit_us), self.windows
+        if wait_us is None or not isinstance(windows, TimeWindows):
+            return super().closing()
+        # Ends lie a size behind multiples of the advance.
+        since_last = F.pmod(F.col(US) - F.lit(windows.size_us + wait_us), F.lit(windows.advance_us))
+        last = (F.col(US) - since_last).alias(CLOSE_US)
+        return self.records().groupBy(SCOPE, last).agg(F.min(PLACE).alias(PLACE))
 
     def _take(self, records: DataFrame, flow: Flow) -> None:
         self._records = records
@@ -133,12 +143,31 @@ class TimeWindowsOperator(WindowStoreOperator):
         return rows.join(taken, [SCOPE, PLACE], "left_anti").dropDuplicates([SCOPE, PLACE])
 
     def _look(self) -> Survey:
-        rows = self._rows().groupBy(SCOPE).agg(*_survey_columns()).collect()
+        rows = self._rows().groupBy(SCOPE).agg(*self._survey_columns()).collect()
         times = self.times_before()
         for row in rows:
             times[row[SCOPE]] = max(row["newest"], times.get(row[SCOPE], row["newest"]))
         accepted, records = _total(rows, "accepted"), _total(rows, "records")
         return Survey(accepted, records - accepted, _total(rows, "late_rows"), times)
+
+    def _survey_columns(self) -> list[Column]:
+        is_late, windows = F.col("_late"), self.windows
+        if self.closed_by_clock is not None:
+            # The wall clock may have closed any of a record's windows.
+            accepted, records = F.count_distinct(F.when(~is_late, F.col(PLACE))), F.count_distinct(PLACE)
+        elif isinstance(windows, TimeWindows):
+            # The last of a record's windows stands for it: it is always there, and closes last.
+            is_last = F.col(START_US) == F.col(US) - F.pmod(F.col(US), F.lit(windows.advance_us))
+            accepted, records = F.count_if(is_last & ~is_late), F.count_if(is_last)
+        else:
+            accepted, records = F.count_if(~is_late), F.count("*")
+        late_rows, newest = F.count_if(is_late), F.max(US)
+        return [
+            accepted.alias("accepted"),
+            records.alias("records"),
+            late_rows.alias("late_rows"),
+            newest.alias("newest"),
+        ]
 
     def _parts(self) -> list[Part]:
         aggregation = self.node.aggregation
@@ -162,13 +191,3 @@ class TimeWindowsOperator(WindowStoreOperator):
 
 def _total(rows: list[Row], name: str) -> int:
     return sum(row[name] for row in rows)
-
-
-def _survey_columns() -> list[Column]:
-    taken = F.count_distinct(F.when(~F.col("_late"), F.col(PLACE)))
-    return [
-        taken.alias("accepted"),
-        F.count_distinct(PLACE).alias("records"),
-        F.count_if("_late").alias("late_rows"),
-        F.max(US).alias("newest"),
-    ]

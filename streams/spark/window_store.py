@@ -40,7 +40,7 @@ from streams.spark.flow import (
 from streams.spark.operator import Batch, Operator
 from streams.spark.store import table_name
 from streams.spark.table_state import TableState, latest_at_place
-from streams.spark.window_upkeep import window_store_properties
+from streams.spark.window_upkeep import END, MAX_TS, OPEN, START, window_store_properties
 from suppress.window_rules import close_wait_us
 from suppress.windows import SessionWindows, SlidingWindows, Windows
 from versioned.commit import ReplaceWhere, is_missing
@@ -52,9 +52,9 @@ from versioned.put import read_table
 from versioned.sql_types import sql_type
 
 _LOG: Final = logging.getLogger(__name__)
-START, END, MAX_TS, OPEN = "windowStart", "windowEnd", "maxTs", "_open"
 START_US, END_US = "_start_us", "_end_us"
-_CLOSE_US: Final = "_close_us"
+#: The stream time at which a window is final.
+CLOSE_US: Final = "_close_us"
 _NEVER: Final = -(2**62)
 
 
@@ -154,12 +154,15 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
     def finals(self) -> DataFrame:
         """The windows that become final in this batch, as a flow; placed at the record that closes them."""
+        due = self.not_final_yet(self.next_state()).where(F.col(CLOSE_US) <= lookup_times(self.stream_times))
+        return self._as_flow(self._placed_at_close(due))
+
+    def not_final_yet(self, state: DataFrame) -> DataFrame:
+        """Those windows that were not final before this batch, with ``_close_us``: the stream time that ends each."""
         wait_us = close_wait_us(self.windows, self.unit_us)
         assert wait_us is not None
         before = F.coalesce(lookup_times(self.times_before()), F.lit(_NEVER))
-        state = self.next_state().withColumn(_CLOSE_US, F.col(END_US) + wait_us)
-        due = state.where((F.col(_CLOSE_US) > before) & (F.col(_CLOSE_US) <= lookup_times(self.stream_times)))
-        return self._as_flow(self._placed_at_close(due))
+        return state.withColumn(CLOSE_US, F.col(END_US) + wait_us).where(F.col(CLOSE_US) > before)
 
     @abstractmethod
     def changes(self) -> DataFrame:
@@ -193,6 +196,10 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         """The batch's valid records."""
         assert self._records is not None
         return self._records
+
+    def closing(self) -> DataFrame:
+        """What closes windows: ``_close_us`` (all that close until then), ``_scope`` and ``_place`` of a record."""
+        return self.records().select(SCOPE, F.col(US).alias(CLOSE_US), PLACE)
 
     def windowed_key(self, frame: DataFrame) -> Column:
         """The key with its window behind it."""
@@ -262,11 +269,11 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
     def _placed_at_close(self, due: DataFrame) -> DataFrame:
         """Give each final window the place of the first record that closed it, then its rank among those."""
-        records = self.records().select(SCOPE, F.col(US).alias(_CLOSE_US), PLACE, F.lit(0).alias("_asks"))
-        both = due.withColumn("_asks", F.lit(1)).unionByName(records, allowMissingColumns=True)
-        later = Window.partitionBy(SCOPE).orderBy(F.desc(_CLOSE_US), "_asks").rowsBetween(Window.unboundedPreceding, 0)
+        closing = self.closing().withColumn("_asks", F.lit(0))
+        both = due.withColumn("_asks", F.lit(1)).unionByName(closing, allowMissingColumns=True)
+        later = Window.partitionBy(SCOPE).orderBy(F.desc(CLOSE_US), "_asks").rowsBetween(Window.unboundedPreceding, 0)
         found = both.withColumn(PLACE, F.min(PLACE).over(later)).where(F.col("_asks") == 1).drop("_asks")
-        ranked = Window.partitionBy(SCOPE, PLACE).orderBy(_CLOSE_US, KEY, START_US)
+        ranked = Window.partitionBy(SCOPE, PLACE).orderBy(CLOSE_US, KEY, START_US)
         return found.withColumn(PLACE, F.concat(PLACE, F.array(F.row_number().over(ranked).cast("long"))))
 
     def _make_ready(self, batch: Batch) -> None:

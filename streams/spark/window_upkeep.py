@@ -20,7 +20,8 @@ KIND: Final = "versioned.kind"
 WINDOW_STORE: Final = "window_store"
 _NODE: Final = "versioned.node"
 _RETENTION: Final = "versioned.windowRetentionUs"
-_START, _OPEN = "windowStart", "_open"
+#: Columns of a window store: the window, the newest event time in it, and whether it may still change.
+START, END, MAX_TS, OPEN = "windowStart", "windowEnd", "maxTs", "_open"
 
 
 def window_store_properties(node: str, retention_us: int | None) -> str:
@@ -53,12 +54,12 @@ def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:
 
     def expired() -> DataFrame:
         horizon = lookup_times(times) - F.lit(int(properties[_RETENTION]))
-        rows = read_table(spark, target).where(~F.col(_OPEN))
-        return rows.where(F.unix_micros(_START) < horizon).select(SCOPE, _START).distinct()
+        rows = read_table(spark, target).where(~F.col(OPEN))
+        return rows.where(F.unix_micros(START) < horizon).select(SCOPE, START).distinct()
 
     if expired().isEmpty():
         return None
-    gone = f"NOT t.{quote(_OPEN)} AND {same_keys((SCOPE, _START))}"
+    gone = f"NOT t.{quote(OPEN)} AND {same_keys((SCOPE, START))}"
     return commit(target, lambda: Merge(expired(), gone, lambda merge: merge.whenMatchedDelete()), None, newest.details)
 
 

@@ -15,7 +15,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -23,9 +24,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from streams.spark.engine import operators_of
+from streams.testing.sessions import in_sessions
 from streams.testing.trace_engines import register
 from streams.testing.trace_packed_driver import errors_of
-from streams.testing.trace_packing import Branch, Cut, pack
+from streams.testing.trace_packing import Branch, Cut, pack, together
 from streams.testing.trace_run import Actual, Planner, Scenario
 from streams.testing.trace_spark_run import PackedRun
 from streams.testing.trace_spark_store import run_store_on_spark
@@ -42,6 +44,8 @@ _EXPECTED_ERRORS: Final = ("BufferFullError", "RecordError")
 PLANNERS: Final = {**TABLE_PLANNERS, **WINDOW_PLANNERS}
 
 Session = Callable[[], SparkSession]
+#: One application of a few scenarios; gives their outcomes by id.
+_Task = Callable[[SparkSession], dict[str, Actual]]
 
 
 def run_on_spark(spark: SparkSession, operation: str, scenarios: Sequence[Scenario], cut: Cut) -> dict[str, Actual]:
@@ -49,15 +53,34 @@ def run_on_spark(spark: SparkSession, operation: str, scenarios: Sequence[Scenar
 
     What the engine cannot run has a ``failure`` instead of outputs; the others are run nevertheless.
     """
-    planner = PLANNERS[operation]
-    errors = errors_of(planner, scenarios)
-    branches, outcomes = pack(planner, scenarios, {name: error["input_index"] for name, error in errors.items()})
-    possible = [branch for branch in branches if not _refused(branch, outcomes)]
-    for first in range(0, len(possible), BRANCHES):
-        outcomes.update(_run(spark, possible[first : first + BRANCHES], cut))
-    for scenario in scenarios:
-        if scenario["id"] in errors and "failure" not in outcomes[scenario["id"]]:
-            outcomes[scenario["id"]].update(_failing(spark, planner, scenario, errors[scenario["id"]]["input_index"]))
+    return run_all_on_spark(spark, {operation: scenarios}, cut)[operation]
+
+
+def run_all_on_spark(
+    spark: SparkSession, scenarios: Mapping[str, Sequence[Scenario]], cut: Cut
+) -> dict[str, dict[str, Actual]]:
+    """Outcomes of scenarios of several operations, some applications at the same time.
+
+    Args:
+        spark: The session; each application runs in one of its own beside it.
+        scenarios: By operation.
+        cut: Into which batches the steps are cut.
+
+    Returns:
+        By operation, what :func:`run_on_spark` gives.
+    """
+    outcomes: dict[str, dict[str, Actual]] = {}
+    planned: list[tuple[int, str, _Task]] = []
+    for operation, asked in scenarios.items():
+        outcomes[operation], tasks = _planned(operation, asked, cut)
+        planned += [(size, operation, task) for size, task in tasks]
+    planned.sort(key=lambda plan: plan[0], reverse=True)
+    told = in_sessions(spark, [task for _, _, task in planned])
+    for (_, operation, _), found in zip(planned, told, strict=True):
+        for name, actual in found.items():
+            known = outcomes[operation].setdefault(name, {})
+            # The application in which a step must fail says nothing more of one that could not be run at all.
+            known.update({} if "failure" in known else actual)
     return outcomes
 
 
@@ -93,6 +116,23 @@ def _runner(operation: str, cut: Cut, session: Session) -> Callable[[Sequence[Sc
     return lambda scenarios: run_on_spark(session(), operation, scenarios, cut)
 
 
+def _planned(
+    operation: str, scenarios: Sequence[Scenario], cut: Cut
+) -> tuple[dict[str, Actual], list[tuple[int, _Task]]]:
+    """What is known of an operation's scenarios without running them, and what there is to run, with its size."""
+    planner = PLANNERS[operation]
+    errors = errors_of(planner, scenarios)
+    branches, outcomes = pack(planner, scenarios, {name: error["input_index"] for name, error in errors.items()})
+    possible = [branch for branch in branches if not _refused(branch, outcomes)]
+    packs = [possible[first : first + BRANCHES] for first in range(0, len(possible), BRANCHES)]
+    tasks: list[tuple[int, _Task]] = [(len(together(p).nodes), partial(_run, branches=p, cut=cut)) for p in packs]
+    for scenario in scenarios:
+        if scenario["id"] in errors:
+            step = errors[scenario["id"]]["input_index"]
+            tasks.append((1, partial(_failing, planner=planner, scenario=scenario, step=step)))
+    return outcomes, tasks
+
+
 def _refused(branch: Branch, outcomes: dict[str, Actual]) -> bool:
     """Whether the engine does not run the branch; then its scenarios have failed."""
     try:
@@ -121,7 +161,7 @@ def _run(spark: SparkSession, branches: Sequence[Branch], cut: Cut) -> dict[str,
     return outcomes
 
 
-def _failing(spark: SparkSession, planner: Planner, scenario: Scenario, step: int) -> Actual:
+def _failing(spark: SparkSession, planner: Planner, scenario: Scenario, step: int) -> dict[str, Actual]:
     """The error of a scenario that must fail at a step; nothing if it does not fail."""
     branches, _ = pack(planner, [scenario], {scenario["id"]: step + 1})
     try:
@@ -129,8 +169,8 @@ def _failing(spark: SparkSession, planner: Planner, scenario: Scenario, step: in
             PackedRun(spark, Path(folder), branches).feed(Cut())
     except StreamingQueryException as failure:
         if not any(name in str(failure) for name in _EXPECTED_ERRORS):
-            return {"failure": _told(failure)}
-        return {"error": {"input_index": step, "message": _told(failure)}}
+            return {scenario["id"]: {"failure": _told(failure)}}
+        return {scenario["id"]: {"error": {"input_index": step, "message": _told(failure)}}}
     return {}
 
 

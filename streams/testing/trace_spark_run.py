@@ -19,6 +19,7 @@ from streams.key_fields import key_fields
 from streams.nodes import ForeignKeyJoin, Node, TableTableJoin, WindowedAggregate
 from streams.plan_checks import is_versioned
 from streams.spark import SparkSource, StreamingApplication
+from streams.spark.few_tasks import in_few_tasks
 from streams.testing.trace_packed_driver import PackedDriver
 from streams.testing.trace_packing import CASE, DELETED, KEY, VALUE, Branch, Case, Cut, together
 from streams.testing.trace_run import Actual
@@ -128,7 +129,7 @@ class PackedRun:
 
     def _sink_rows(self) -> list[Row]:
         parts = [self._sink(branch, sink) for branch in self._branches for sink in branch.plan.sinks]
-        return reduce(DataFrame.unionByName, parts).orderBy("case", "batch", "seq").collect()
+        return in_few_tasks(reduce(DataFrame.unionByName, parts)).orderBy("case", "batch", "seq").collect()
 
     def _sink(self, branch: Branch, sink: str) -> DataFrame:
         numbers = [case.number for case in branch.cases]

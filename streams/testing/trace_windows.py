@@ -23,6 +23,7 @@ from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWi
 from versioned.durations import Resolution
 
 _US: Final = 1_000
+_LONGEST_MS: Final = timedelta.max // timedelta(milliseconds=1)
 _LONG_BYTES: Final = 8
 _INPUT_TOPIC_LENGTH: Final = len("in")
 #: Kafka's bytes of a buffered record beside topic, key and values: buffer time, timestamp, offset, partition.
@@ -34,8 +35,8 @@ SizeOf = Callable[[BufferedRow], int]
 
 
 def ms(value: int) -> str:
-    """Milliseconds as a duration; as text, since traces use numbers that no timedelta holds."""
-    return f"{value} ms"
+    """Milliseconds as a duration; Kafka's "for ever", the greatest long, becomes the longest one that there is."""
+    return f"{min(value, _LONGEST_MS)} ms"
 
 
 def windows_of(spec: Mapping[str, Any]) -> Windows:

@@ -17,6 +17,7 @@ import re
 import shlex
 import tempfile
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,9 +25,11 @@ import typer.main
 
 from jobs.cli import app
 from jobs.config_schema import checked
+from jobs.fetch_jars import WANTED
 from jobs.job_plan import plan_of
 from jobs.plan import build
 from jobs.plan_settings import steps_of
+from jobs.session import DELTA
 from jobs.settings import JobSettings, overridden, read
 from jobs.yaml_file import read_yaml
 
@@ -225,6 +228,7 @@ def _check_program(words: list[str]) -> None:
         for option in (word for word in words[1:place] if word.startswith("--")):
             if option not in _SPARK_SUBMIT:
                 raise BrokenBlockError(f"spark-submit {option}: known are {', '.join(_SPARK_SUBMIT)}")
+        _check_packages(words[1:place])
     elif words[1:2] == ["-m"]:
         program, rest = PROJECT / (words[2].replace(".", "/") + ".py"), words[3:]
     else:
@@ -235,6 +239,18 @@ def _check_program(words: list[str]) -> None:
     for option in (word for word in rest if word.startswith("--")):
         if f'"{option}"' not in source:
             raise BrokenBlockError(f"{program.name} does not know {option}")
+
+
+def _check_packages(options: list[str]) -> None:
+    """spark-submit brings no Delta Lake along; packages are those that the tests run with."""
+    said = dict(pairwise(options))
+    named = said.get("--packages", "").split(",")
+    if DELTA not in named and "--jars" not in said:
+        raise BrokenBlockError(f"spark-submit is not told where Delta Lake is: --packages {DELTA}, or --jars")
+    known = [wanted.package for group in WANTED.values() for wanted in group]
+    for package in filter(None, named):
+        if package not in known:
+            raise BrokenBlockError(f"{package} is none of the packages that are tested: {', '.join(known)}")
 
 
 def _check_pip(words: list[str]) -> None:

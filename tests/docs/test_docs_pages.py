@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import behaviour_table
@@ -20,9 +21,10 @@ from doc_blocks import DOCS, PAGES, PROJECT, BrokenBlockError, blocks_of, check_
 
 import streams
 from jobs.plan_settings import Plan
-from streams import reasons
+from jobs.session import DELTA
+from streams import reasons, recovery_rules
 from streams.driver.store_view import StoreView
-from streams.spark import StreamingApplication
+from streams.spark import StreamingApplication, doctor
 from streams.spark.ledger import _COLUMNS as LEDGER_COLUMNS
 from streams.spark.rejects import _SCHEMA as REJECTS_SCHEMA
 from streams.testing import TopologyTestDriver
@@ -95,8 +97,11 @@ def test_a_right_block_is_checked_and_passes(language: str) -> None:
         ("bash", "VERSIONED_JOB__TIGGER=1 versioned describe --config conf/quickstart.yaml", "unknown key"),
         ("bash", "VERSIONED_JOB__TRIGGER=1 versioned describe --config mine.yaml", "nothing reads them"),
         ("bash", "spark-submit jobs/runn.py", "no such file"),
-        ("bash", "spark-submit jobs/run.py --confg x.yaml", "does not know --confg"),
+        ("bash", f"spark-submit --packages {DELTA} jobs/run.py --confg x.yaml", "does not know --confg"),
         ("bash", "spark-submit --propertys-file conf/spark-defaults.conf jobs/run.py", "spark-submit --propertys-file"),
+        ("bash", "spark-submit jobs/run.py --config conf/quickstart.yaml", "not told where Delta Lake is"),
+        ("bash", "spark-submit --packages io.delta:delta-spark_4.2_2.13:9.9 jobs/run.py", "not told where Delta Lake"),
+        ("bash", f"spark-submit --packages {DELTA},a:b:1 jobs/run.py", "a:b:1 is none of the packages"),
         ("bash", "python -m jobs.askk", "no such program"),
         ("bash", 'pip install -e ".[dosc]"', "no extra dosc"),
         ("bash", "rm -rf tables", "no command that is checked"),
@@ -133,6 +138,23 @@ def test_every_generated_section_stands_on_one_page() -> None:
 def test_a_changed_section_is_found() -> None:
     text = _page("reference/behaviour.md").replace("result, not latest", "result", 1)
     assert generated_sections.renewed(text) != text
+
+
+def test_operations_say_what_to_do_about_everything_that_the_doctor_finds() -> None:
+    section = _page("operations.md").split("## Checkpoint and recovery")[1].split("\n## ")[0]
+    told = {
+        name for row in re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE) for name in re.findall("`([a-z-]+)`", row)
+    }
+    assert told == {*_rules_named_in(recovery_rules), *_rules_named_in(doctor)} - {"other-driver"}
+
+
+def _rules_named_in(module: ModuleType) -> Iterator[str]:
+    """The first argument of each finding that a module makes."""
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("found", "Finding"):
+            name = node.args[0]
+            if isinstance(name, ast.Constant):
+                yield str(name.value)
 
 
 @pytest.mark.parametrize("operator", behaviour_table.OPERATORS, ids=lambda operator: operator.name)

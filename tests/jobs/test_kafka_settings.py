@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from jobs.dry_run import dry_run
+from jobs.job_plan import plan_of
 from jobs.kafka_settings import KafkaSinkSettings, KafkaSourceSettings
 from jobs.run import source_of
 from jobs.settings import parse
@@ -18,6 +20,7 @@ from versioned.errors import ConfigurationError
 #: A topic in the settings of a job.
 _PRICES = {"servers": "localhost:9092", "topic": "prices", "key": "item STRING", "value": "price DOUBLE"}
 _SAID = {"servers": "a:9092,b:9092", "topic": "prices", "value": "price DOUBLE"}
+_OUT = {"servers": "localhost:9092", "topic": "out"}
 
 
 def test_a_source_has_its_options_and_those_that_are_given_win() -> None:
@@ -84,3 +87,33 @@ def test_a_changelog_is_sent_to_a_topic() -> None:
 def test_a_source_that_says_too_little_or_too_much_is_refused(source: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         parse(_job(source))
+
+
+def test_a_dry_run_names_the_topics_that_are_read_and_sent_to(tmp_path: Path) -> None:
+    said = _job(
+        {"kafka": {**_PRICES, "servers": "a:9092,b:9092"}},
+        plan={
+            "prices": {"op": "stream", "topic": "s", "key": "item"},
+            "changes": {"op": "to_changelog", "from": "prices"},
+        },
+        kafka={"changes": {"servers": "localhost:9092", "topic": "price_changes"}},
+    )
+    tried = dry_run(parse(said), plan_of(parse(said)), tmp_path)
+    assert tried.kafka == (
+        "prices: reads Kafka topic prices at a:9092,b:9092",
+        "changes: sends what has landed to Kafka topic price_changes at localhost:9092, at least once",
+    )
+    assert str(tried).endswith("\n".join(["Kafka:", *(f"  {line}" for line in tried.kafka)]))
+
+
+def test_a_dry_run_without_kafka_says_nothing_of_it(tmp_path: Path) -> None:
+    said = _job({"format": "rate"}, plan={"s": {"op": "stream", "key": "value"}})
+    tried = dry_run(parse(said), plan_of(parse(said)), tmp_path)
+    assert tried.kafka == ()
+    assert "Kafka" not in str(tried)
+
+
+def test_a_dry_run_refuses_to_send_what_is_no_changelog(tmp_path: Path) -> None:
+    said = _job({"format": "rate"}, plan={"s": {"op": "stream", "key": "value"}}, kafka={"s": _OUT})
+    with pytest.raises(ConfigurationError, match=r"kafka: \['s'\] are no changelog sinks"):
+        dry_run(parse(said), plan_of(parse(said)), tmp_path)

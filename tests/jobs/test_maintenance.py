@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from busy_tables import rows_of, write_busy
+from crashing import crash_at
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -23,10 +23,6 @@ from versioned.table import VersionedTable
 
 _TABLES = ("prices", "priced_orders", "rejects")
 _BATCHES = 6
-
-
-class _Crash(Exception):
-    """Stands for the end of the process."""
 
 
 @pytest.fixture(scope="module")
@@ -45,18 +41,6 @@ def whole(spark: SparkSession, source: Path, tmp_path_factory: pytest.TempPathFa
     return out
 
 
-def _dies_at(point: str, time_reached: int) -> Callable[[str], None]:
-    left = [time_reached]
-
-    def action(name: str) -> None:
-        if name == point:
-            left[0] -= 1
-            if left[0] == 0:
-                raise _Crash
-
-    return action
-
-
 @pytest.mark.slow
 def test_with_upkeep_beside_it_and_a_crash_the_stream_gives_what_it_gives_without(
     spark: SparkSession, source: Path, whole: Path, tmp_path: Path
@@ -65,8 +49,8 @@ def test_with_upkeep_beside_it_and_a_crash_the_stream_gives_what_it_gives_withou
     settings = MaintainSettings(root="out", vacuum=True, tables=("prices",), every=timedelta(milliseconds=50))
     once = settings.model_copy(update={"every": None, "tables": ()})
     with beside(spark, settings, tmp_path, kept.append):
-        dying = faults.armed(_dies_at("before:prices/main", 5))
-        with dying, pytest.raises(StreamingQueryException, match="_Crash"):
+        dying = faults.armed(crash_at("before:prices/main", 5))
+        with dying, pytest.raises(StreamingQueryException, match="Crash"):
             application(spark, source, out, on_batch=batches.append).run()
         # What the replay needs is there after a pass over every table.
         between = maintain(spark, once, tmp_path)
@@ -85,7 +69,7 @@ def test_a_purge_by_the_stream_time_of_a_batch_that_is_not_done_would_be_found(
 ) -> None:
     # The guard: purge goes by what the table's own commits say. This is what would happen without it.
     out = tmp_path / "out"
-    with faults.armed(_dies_at("before:priced_orders/main", 3)), pytest.raises(StreamingQueryException):
+    with faults.armed(crash_at("before:priced_orders/main", 3)), pytest.raises(StreamingQueryException):
         application(spark, source, out).run()
     table = VersionedTable.open(spark, str(out / "prices"))
     ahead = F.timestamp_micros(F.lit(max(table.stream_times().values()) + 3_600_000_000))

@@ -53,6 +53,7 @@ def test_durations_are_written_as_people_write_them(written: str, expected: time
         ("plan", "os:system", ("plan",)),
         ("plan_settings/grace", "soon", ("plan_settings.grace", "soon")),
         ("plan_settings/grace", 6, ("plan_settings.grace", "duration")),
+        ("plan_settings/grace", "99999999999999999999 ms", ("plan_settings.grace", "at most 999,999,999 days")),
         ("trigger", "now and then", ("trigger", "now and then")),
         ("trigger", "0 seconds", ("trigger", "available_now")),
         ("order", "random", ("order", "arrival", "sequence")),

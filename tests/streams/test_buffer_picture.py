@@ -31,6 +31,21 @@ def test_batches_lie_in_proportion_to_their_numbers() -> None:
     assert (last - first) / (second - first) == pytest.approx(4, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "told"),
+    [
+        (7, 7, ["7"]),
+        (0, 5, ["0", "1", "2", "3", "4", "5"]),
+        (101, 140, ["104", "108", "112", "116", "120", "124", "128", "132", "136", "140"]),
+        (0, 999, ["0", "100", "200", "300", "400", "500", "600", "700", "800", "900"]),
+    ],
+)
+def test_round_numbers_of_batches_stand_below(first: int, last: int, told: list[str]) -> None:
+    picture = buffer_sizes([BufferReading(batch, 1, 1) for batch in sorted({first, last})])
+    texts = ElementTree.fromstring(picture.to_svg()).iter(f"{_SVG}text")
+    assert [each.text for each in texts if each.get("text-anchor") == "middle"] == told
+
+
 @pytest.mark.parametrize(("panel", "values"), [(0, [0, 5, 10]), (1, [0, 100, 50])])
 def test_heights_are_in_proportion_to_numbers(panel: int, values: list[int]) -> None:
     heights = [y for _, y in _middles(buffer_sizes(_THREE), panel)]

@@ -84,6 +84,21 @@ def test_a_table_is_restored_to_the_version_before_anything_later(
     assert (found.version, found.details, found.erased_again) == (version, told, ())
 
 
+@pytest.mark.parametrize(
+    ("newest_first", "version"),
+    [
+        pytest.param([CommitFacts(3, restores=True)], 2, id="the batch that stays was taken back"),
+        pytest.param([CommitFacts(4), CommitFacts(3, restores=True)], 2, id="with upkeep on it"),
+        pytest.param([CommitFacts(4, (3, 1)), CommitFacts(3, restores=True)], None, id="by a rollback of ours"),
+    ],
+)
+def test_what_somebody_else_restored_is_brought_forward_again(
+    newest_first: list[CommitFacts], version: int | None
+) -> None:
+    commits = [*newest_first, *_commits(None, (1, 0), (1, 1))]
+    assert restoration("prices", commits, (3, 1), 2).version == version
+
+
 def test_rows_that_were_erased_since_are_told_of() -> None:
     erased = CommitFacts(3, None, {"erased": True})
     commits = [erased, *_commits(None, (1, 0), (1, 1))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -45,6 +46,22 @@ def test_a_text_that_is_no_duration_is_refused_with_what_was_written(text: str) 
     with pytest.raises(ConfigurationError, match="is not a duration") as refused:
         duration_us(text)
     assert f'"{text}"' in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["99999999999999999999 ms", "-1000000000 days", "1000000000 days", "999999999 days 24 hours", f"{'9' * 5_000} s"],
+)
+@pytest.mark.parametrize("read", [duration, duration_us])
+def test_a_text_longer_than_any_duration_is_refused_with_the_longest(read: Callable[[str], object], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"at most 999,999,999 days") as refused:
+        read(text)
+    assert f'"{text[:60]}' in str(refused.value)
+
+
+@pytest.mark.parametrize("length", [timedelta.min, timedelta.max])
+def test_the_longest_durations_are_read(length: timedelta) -> None:
+    assert duration(f"{length // timedelta(microseconds=1)} us") == length
 
 
 @given(st.timedeltas(min_value=timedelta(days=-100_000), max_value=timedelta(days=100_000)))

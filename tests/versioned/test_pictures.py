@@ -50,6 +50,23 @@ def test_widths_of_bars_are_in_proportion_to_time() -> None:
     assert [width / widths[0] for width in widths] == pytest.approx([1, 3, 6], rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([_row(0, 1)], "1 key · 1 version · dashed: no value · UTC"),
+        ([_row(0, None)], "1 key · 1 version · fading: still valid · UTC"),
+        ([_row(0, 1), _row(2, None)], "1 key · 2 versions · dashed: no value · fading: still valid · UTC"),
+        ([], "no versions"),
+    ],
+)
+def test_the_small_print_names_only_what_is_drawn(rows: list[dict[str, Any]], told: str) -> None:
+    assert told in [each.text for each in ElementTree.fromstring(_draw(*rows).to_svg()).iter(f"{_SVG}text")]
+
+
+def test_an_empty_text_is_told_from_no_text() -> None:
+    assert [row[1] for row in _draw(_row(0, 9, ""), _row(9, 19, None)).rows] == ['""', "null"]
+
+
 def test_a_bar_begins_where_the_one_before_ends() -> None:
     bars = [_sides(bar) for bar in _drawn(_draw(_row(0, 1), _row(1, 4), _row(4, None)), "version")]
     assert all(before[1] == pytest.approx(after[0], abs=0.02) for before, after in pairwise(bars))

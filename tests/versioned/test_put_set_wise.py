@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from versioned import put as put_module
+from versioned.put import PutCounts
 from versioned.spec import TimeScope
 from versioned.store_rules import LATEST, REFUSED, VersionedStore
 from versioned.table import VersionedTable
@@ -89,7 +93,14 @@ def scope(request: pytest.FixtureRequest) -> TimeScope:
 
 @pytest.fixture(scope="module")
 def told(spark: SparkSession, scope: TimeScope, tmp_path_factory: pytest.TempPathFactory) -> Told:
-    """All puts, in batches cut at random."""
+    """All puts, in batches cut at random; late ones are written with the current rows, or before them."""
+    with pytest.MonkeyPatch.context() as patch:
+        if scope != "partition":
+            patch.setattr(put_module, "ROWS_PER_SPLICE", 0)
+        return _put_all(spark, scope, tmp_path_factory)
+
+
+def _put_all(spark: SparkSession, scope: TimeScope, tmp_path_factory: pytest.TempPathFactory) -> Told:
     table = VersionedTable.create(
         spark,
         str(tmp_path_factory.mktemp("puts") / scope),
@@ -101,8 +112,9 @@ def told(spark: SparkSession, scope: TimeScope, tmp_path_factory: pytest.TempPat
     )
     made = Told({}, {}, [], {}, True)
     cuts = [0, *sorted(random.Random(scope).sample(range(1, len(_PUTS)), _BATCHES - 1)), len(_PUTS)]
-    for start, end in pairwise(cuts):
-        said = table.put(_frame(spark, _PUTS[start:end]), deleted="dead", partition="case", sequence="seq")
+    put = partial(table.put, deleted="dead", partition="case", sequence="seq")
+    # Asked for when the later batches are in the table too: a result tells what was so at its put.
+    for said in [put(_frame(spark, _PUTS[start:end])) for start, end in pairwise(cuts)]:
         for row in said.outcomes.collect():
             made.outcomes[row["case"], row["sequence"]] = (row["put_result"], row["outcome"], row["is_latest"])
         for row in said.changes.select("*", F.unix_micros("old_valid_from").alias("us")).collect():
@@ -170,3 +182,25 @@ def test_stream_time_is_the_largest_accepted_time_of_its_scope(told: Told, rule:
 
 def test_the_table_is_sound_after_all_puts(told: Told) -> None:
     assert told.is_sound
+
+
+@pytest.mark.rule("R173", "R183")
+def test_a_batch_that_begins_where_the_table_ends_gives_what_the_rule_gives(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    chance, store = random.Random(5), VersionedStore(_RETENTION_US, _GRACE_US, "store")
+    table = VersionedTable.create(
+        spark, str(tmp_path / "ahead"), "case INT, k STRING, v STRING", keys=["case", "k"],
+        history_retention=f"{_RETENTION_US} us", grace=f"{_GRACE_US} us", time_scope="store",
+    )  # fmt: skip
+    for first in (0, _GRACE_US):
+        # Each batch spans the grace, in any order of instants: late for each other, never for what is stored.
+        instants = [first, *(first + chance.randint(0, _GRACE_US) for _ in range(40)), first + _GRACE_US]
+        puts = [Put(0, chance.choice("abcd"), chance.choice(["x", "y", None]), us, n) for n, us in enumerate(instants)]
+        expected = [store.put((0, put.key), put.value, put.us, 0) for put in puts]
+        said = table.put(_frame(spark, puts), deleted="dead", sequence="seq")
+        assert [row["put_result"] for row in said.outcomes.orderBy("sequence").collect()] == expected
+        out_of_order = sum(outcome not in (LATEST, REFUSED) for outcome in expected)
+        assert said.counts == PutCounts(len(puts), 0, out_of_order, 0)
+    versions = {(v.key[1], v.valid_from_us): (v.value, v.valid_to_us) for v in store}
+    assert {(row[1], row[3]): (row[2], row[4]) for row in _stored(table)} == versions

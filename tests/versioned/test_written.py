@@ -18,6 +18,11 @@ def _commit(version: int, operation: str | None = "WRITE", txn: str | None = Non
     return {"version": version, "operation": operation, "userMetadata": said if operation == "WRITE" else None}
 
 
+def _restore(version: int, to: int | None) -> dict[str, Any]:
+    said = {"version": None if to is None else str(to), "timestamp": None}
+    return {**_commit(version, "RESTORE"), "operationParameters": said}
+
+
 def test_maintenance_on_top_hides_no_batch() -> None:
     state = state_of([_commit(8, "OPTIMIZE"), _commit(7), _commit(6, txn="app/store/main", batch=4)])
     assert (state.version, state.written, state.restored) == (8, Written(1, 4), False)
@@ -25,10 +30,24 @@ def test_maintenance_on_top_hides_no_batch() -> None:
     assert (state.written.application, state.written.node, state.written.details) == ("app", "store", {"n": 4})
 
 
-def test_only_a_restore_on_top_of_the_newest_batch_counts() -> None:
-    batch = _commit(6, txn="app/store/main")
-    assert state_of([_commit(7, "RESTORE"), batch]).restored
-    assert not state_of([batch, _commit(5, "RESTORE")]).restored
+_BATCH = _commit(6, txn="app/store/main")
+
+
+@pytest.mark.parametrize(
+    ("newest_first", "restored"),
+    [
+        pytest.param([_restore(7, 5), _BATCH], True, id="the batch was taken back"),
+        pytest.param([_BATCH, _restore(5, 3)], False, id="a batch came after it"),
+        pytest.param([_restore(7, 6), _BATCH], False, id="to the batch itself"),
+        pytest.param([_restore(9, 7), _commit(8), _commit(7), _BATCH], False, id="only upkeep was taken back"),
+        pytest.param([_restore(8, 6), _restore(7, 5), _BATCH], False, id="taken back, then brought forward"),
+        pytest.param([_restore(9, 7), _commit(8), _restore(7, 5), _BATCH], True, id="back to where it was taken back"),
+        pytest.param([_restore(8, 5), _restore(7, 6), _BATCH], True, id="brought forward, then taken back"),
+        pytest.param([_restore(7, None), _BATCH], True, id="to an instant, which tells no version"),
+    ],
+)
+def test_a_restore_counts_if_it_takes_the_newest_batch_back(newest_first: list[dict[str, Any]], restored: bool) -> None:
+    assert state_of(newest_first).restored is restored
 
 
 def test_batches_of_other_applications_are_passed_over_if_asked() -> None:

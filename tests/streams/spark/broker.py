@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
+from loopback import free_ports, wait_for
 
 _PROJECT = Path(__file__).parents[3]
 _JARS = Path(os.environ.get("VERSIONED_JARS", _PROJECT / ".jars"))
@@ -43,7 +42,7 @@ def running_broker(folder: Path) -> Iterator[str]:
     Raises:
         AssertionError: it does not answer in time.
     """
-    port, controller = _free_ports(2)
+    port, controller = free_ports(2)
     file = folder / "broker.properties"
     file.write_text(_PROPERTIES.format(port=port, controller=controller, logs=folder / "logs"), encoding="utf-8")
     java = ["java", "-Xmx384m", "-XX:TieredStopAtLevel=1", "-cp", _classpath()]
@@ -53,7 +52,7 @@ def running_broker(folder: Path) -> Iterator[str]:
     with (folder / "broker.log").open("wb") as log:
         process = subprocess.Popen([*java, "kafka.Kafka", str(file)], stdout=log, stderr=subprocess.STDOUT)
     try:
-        _wait_for(port, process, folder / "broker.log")
+        wait_for(port, process, folder / "broker.log", _SECONDS)
         yield f"127.0.0.1:{port}"
     finally:
         process.kill()
@@ -70,23 +69,3 @@ def _classpath() -> str:
     spark = Path(pyspark.__file__).parent / "jars"
     of_spark = [str(jar) for name in _OF_SPARK for jar in sorted(spark.glob(f"{name}*.jar"))]
     return os.pathsep.join([*of_spark, str(jars / "*")])
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    raise AssertionError(f"The broker does not answer: {log.read_text(encoding='utf-8')[-2000:]}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from crashing import crash_at
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from small_app import SCHEMAS, TABLES, application, write_input
@@ -95,18 +95,6 @@ def test_input_is_accepted_rejected_or_dropped_and_nothing_else(
             assert counts.get(f"{node}.input", 0) == parts, (node, counts)
 
 
-class _Crash(Exception):
-    """Stands for the end of the process at a write."""
-
-
-def _crash_at(point: str) -> Callable[[str], None]:
-    def action(name: str) -> None:
-        if name == point:
-            raise _Crash(point)
-
-    return action
-
-
 def _grown(spark: SparkSession, folder: Path, topics: tuple[str, ...]) -> StreamingApplication:
     nodes: list[Node] = []
     for topic in topics:
@@ -120,7 +108,7 @@ def _grown(spark: SparkSession, folder: Path, topics: tuple[str, ...]) -> Stream
 def test_a_source_can_be_added_to_a_running_application(spark: SparkSession, tmp_path: Path, first_dies: bool) -> None:
     write_input(spark, tmp_path, batches=1)
     if first_dies:
-        with faults.armed(_crash_at("before:weather_out/main")), pytest.raises(StreamingQueryException):
+        with faults.armed(crash_at("before:weather_out/main")), pytest.raises(StreamingQueryException):
             _grown(spark, tmp_path, ("weather",)).run()
     else:
         _grown(spark, tmp_path, ("weather",)).run()

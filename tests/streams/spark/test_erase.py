@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from functools import reduce
 from pathlib import Path
 
 import pytest
 from byte_search import hits
+from crashing import crash, then
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from two_tables import application, commits, write_batch
 
@@ -19,8 +22,10 @@ from streams.topology import Joined, Materialized, StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import JoinWindows, TimeWindows
+from versioned import faults
 from versioned.commit import session_settings
 from versioned.errors import ConfigurationError
+from versioned.statistics import always_hidden
 from versioned.table import VersionedTable
 
 _TABLES = ("prices", "priced_orders", "rejects")
@@ -106,6 +111,7 @@ def test_a_name_that_no_table_has_is_refused_and_nothing_goes(
 #: All that is known of the subject, in every column that has it. Only the first is what it is erased by.
 _SUBJECT = ("mallory@canary.example", "Mallory of the Canary Islands", "wants-her-canary-back")
 _OTHER = ("alice@other.example", "Alice", "wants nothing")
+_HIDDEN = ("email", "called", "note", "why", "what", "seen")
 
 
 def _everywhere() -> Topology:
@@ -154,9 +160,8 @@ def _everywhere_app(spark: SparkSession, folder: Path) -> StreamingApplication:
         topic: SparkSource("json", {"path": str(folder / "input" / topic)}, schema, sequence_by="seq")
         for topic, schema in _TOPICS.items()
     }
-    hidden = ("email", "called", "note", "why", "what", "seen")
     return StreamingApplication(
-        spark, "pii", _everywhere(), str(folder / "root"), sources, order="sequence", pii_columns=hidden
+        spark, "pii", _everywhere(), str(folder / "root"), sources, order="sequence", pii_columns=_HIDDEN
     )
 
 
@@ -180,3 +185,17 @@ def test_a_byte_search_of_the_whole_root_finds_nothing_of_a_subject_after_vacuum
     assert hits(root, _SUBJECT) == set()
     assert hits(root, _OTHER[:1]) == tables
     assert examine(app).findings == ()
+
+
+@pytest.mark.slow
+def test_tables_made_just_before_a_kill_never_have_statistics_of_hidden_columns(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    _write_everywhere(tmp_path)
+    with faults.armed(then("after:told", crash)), pytest.raises(StreamingQueryException):
+        _everywhere_app(spark, tmp_path).run()
+    app = _everywhere_app(spark, tmp_path)
+    app.run()
+    details = [spark.sql(f"DESCRIBE DETAIL {table.sql}").select("properties") for table in app.tables()]
+    properties = [row[0] for row in reduce(DataFrame.unionAll, details).collect()]
+    assert [sorted(set(_HIDDEN) - always_hidden(each)) for each in properties] == [[] for _ in app.tables()]

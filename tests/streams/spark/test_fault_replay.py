@@ -29,4 +29,4 @@ def test_what_lies_below_a_landed_table_is_not_written_again(kind: str, landed: 
     builder = StreamsBuilder()
     KINDS[kind](builder)
     topology = builder.build()
-    assert written_before_crash(topology, operators_of(topology), TableRef.parse("/root/out"), landed) == over
+    assert written_before_crash(topology, operators_of(topology), TableRef.parse("/data/out"), landed) == over

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from both_engines import Input, application, write_records
+from crashing import crash_at
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row, SparkSession
 from random_plans import random_records
@@ -323,7 +324,7 @@ def test_a_replay_after_a_crash_tells_the_numbers_of_the_first_run(spark: SparkS
     """The batch dies once its tables have landed: what is computed anew from them would be something else."""
     topology, told = _small_topology(), list[BatchReport]()
     write_records(spark, tmp_path, topology, _RECORDS)
-    with faults.armed(_crash), pytest.raises(StreamingQueryException, match="_Crash"):
+    with faults.armed(crash_at("after:history/main")), pytest.raises(StreamingQueryException, match="Crash"):
         application(spark, tmp_path, topology).run()
     running = application(spark, tmp_path, topology, on_batch=told.append)
     running.run()
@@ -338,12 +339,3 @@ def test_a_replay_after_a_crash_tells_the_numbers_of_the_first_run(spark: SparkS
     assert (told[-1].rejected, _counts(_summed(told[-1:], "history"))) == (1, {"input": 1, "dropped": 1, "skipped": 1})
     # Without metrics_level="debug" no metric of that level is told.
     assert {row["level"] for row in running.metrics().select("level").distinct().collect()} == {"INFO"}
-
-
-class _Crash(Exception):
-    """Stands for the end of the process."""
-
-
-def _crash(point: str) -> None:
-    if point == "after:history/main":
-        raise _Crash(point)

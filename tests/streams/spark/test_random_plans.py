@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,31 @@ from both_engines import on_driver, on_spark, sink_rows
 from pyspark.sql import SparkSession
 from random_plans import random_records, random_topology
 
+from streams.testing.sessions import in_sessions
+
 _RECORDS = 60
-_PLANS_AT_ONCE = 15
-_PLANS_IN_CI = 6
+#: Plans in one application: they share sources, tables and the fixed costs of a batch.
+_PLANS_AT_ONCE = 10
+_PLANS_IN_CI = 30
 #: How many more plans `make test-all` runs; 300 by ``RANDOM_PLANS=300 pytest -m slow tests/streams/spark``.
 _MANY = int(os.environ.get("RANDOM_PLANS", "30"))
+#: The seed of the first of them.
+_FIRST = int(os.environ.get("RANDOM_PLANS_FROM", "100"))
+_Differences = dict[str, tuple[object, object]]
 
 
-def _differences(spark: SparkSession, folder: Path, seeds: list[int], batches: int) -> dict[str, tuple[object, object]]:
+def _all_differences(spark: SparkSession, folder: Path, seeds: range, batches: int) -> _Differences:
+    """The sinks that are not the same, of several applications at the same time."""
+    parts = [list(seeds[first : first + _PLANS_AT_ONCE]) for first in range(0, len(seeds), _PLANS_AT_ONCE)]
+
+    def run(part: list[int]) -> Callable[[SparkSession], _Differences]:
+        return lambda session: _differences(session, folder / str(part[0]), part, batches)
+
+    found = in_sessions(spark, [run(part) for part in parts])
+    return {sink: told for differences in found for sink, told in differences.items()}
+
+
+def _differences(spark: SparkSession, folder: Path, seeds: list[int], batches: int) -> _Differences:
     topology = random_topology(seeds)
     records = random_records(seeds[0], _RECORDS)
     chance = random.Random(seeds[0])
@@ -30,10 +48,11 @@ def _differences(spark: SparkSession, folder: Path, seeds: list[int], batches: i
 
 @pytest.mark.rule("R127", "R132", "R167", "R168", "R169")
 def test_random_plans_give_the_same_on_both_engines(spark: SparkSession, tmp_path: Path) -> None:
-    assert _differences(spark, tmp_path, list(range(_PLANS_IN_CI)), batches=2) == {}
+    assert _all_differences(spark, tmp_path, range(_PLANS_IN_CI), batches=2) == {}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(100, 100 + _MANY, _PLANS_AT_ONCE))
+@pytest.mark.parametrize("first", range(_FIRST, _FIRST + _MANY, 3 * _PLANS_AT_ONCE))
 def test_many_random_plans_give_the_same_on_both_engines(spark: SparkSession, tmp_path: Path, first: int) -> None:
-    assert _differences(spark, tmp_path, list(range(first, first + _PLANS_AT_ONCE)), batches=3) == {}
+    seeds = range(first, min(first + 3 * _PLANS_AT_ONCE, _FIRST + _MANY))
+    assert _all_differences(spark, tmp_path, seeds, batches=3) == {}

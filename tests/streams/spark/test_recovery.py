@@ -9,39 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from busy_tables import rows_of
+from crashing import crash_at, then
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from two_tables import application, commits, write_batch
 
 from streams.spark.checkpoint import read_by_spark, read_checkpoint
 from streams.spark.doctor import examine
+from streams.spark.rollback import rollback
 from versioned import faults
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 
 Break = Callable[[SparkSession, Path], object]
-
-
-class _Crash(Exception):
-    """Stands for the end of the process at a write."""
-
-
-def _crash_at(point: str) -> Callable[[str], None]:
-    def action(name: str) -> None:
-        if name == point:
-            raise _Crash(point)
-
-    return action
-
-
-def _then(point: str, act: Callable[[], object], skip: int = 0) -> Callable[[str], None]:
-    """Do something else once, when a point is reached."""
-    left: list[Callable[[], object]] = [act, *(lambda: None for _ in range(skip))]
-
-    def action(name: str) -> None:
-        if name == point and left:
-            left.pop()()
-
-    return action
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +133,43 @@ def test_damage_is_found_by_the_doctor_and_refused_before_any_write(
     assert commits(copied) == before | made_anew
 
 
+@pytest.mark.parametrize("table", ["ledger", pytest.param("prices", marks=pytest.mark.slow)])
+def test_what_a_restore_took_back_another_one_brings_forward(table: str, spark: SparkSession, tmp_path: Path) -> None:
+    own, out = tmp_path / "input", tmp_path / "out"
+    write_batch(own, 0)
+    write_batch(own, 1)
+    application(spark, own, out).run()
+    version = int(_newest(out, table).stem)
+    _restore(table)(spark, out)
+    assert not examine(application(spark, own, out)).is_healthy
+    spark.sql(f"RESTORE TABLE delta.`{out / table}` TO VERSION AS OF {version}")
+    assert examine(application(spark, own, out)).findings == ()
+    write_batch(own, 2)
+    application(spark, own, out).run()
+    assert (_epochs(spark, out), _count(spark, out)) == ({(1, 0), (1, 1), (1, 2)}, 6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "batch"), [("restored table", 1), ("restored ledger", 0), ("older copy of the checkpoint", 0)]
+)
+def test_a_rollback_mends_what_a_restore_or_an_older_checkpoint_broke(
+    fault: str, batch: int, spark: SparkSession, source: Path, ran: Path, copied: Path
+) -> None:
+    _FAULTS[fault][0](spark, copied)
+    advice = {found.remedy for found in examine(application(spark, source, copied)).findings}
+    assert any(f"versioned rollback --batch {batch}" in remedy for remedy in advice), advice
+    rollback(application(spark, source, copied), batch)
+    assert examine(application(spark, source, copied)).is_healthy
+    application(spark, source, copied).run()
+    assert _rows(spark, copied) == _rows(spark, ran)
+
+
+def _rows(spark: SparkSession, out: Path) -> object:
+    # In a later epoch rows carry other batch ids.
+    return rows_of(spark, out, "prices", "priced_orders", "rejects", without=("_batch_id",))
+
+
 def test_a_copy_of_everything_is_healthy_and_goes_on(spark: SparkSession, source: Path, copied: Path) -> None:
     app = application(spark, source, copied)
     assert examine(app).findings == ()
@@ -200,7 +217,7 @@ def test_a_zombie_of_an_older_epoch_writes_nothing_more(spark: SparkSession, sou
         seen.append(commits(out))
 
     with (
-        faults.armed(_then("end:batch", take_over)),
+        faults.armed(then("end:batch", take_over)),
         pytest.raises(StreamingQueryException, match=r"Epoch 2 .*has begun"),
     ):
         application(spark, source, out).run()
@@ -213,7 +230,7 @@ def test_a_zombie_in_the_middle_of_its_batch_is_fenced_at_its_next_write(
 ) -> None:
     out = tmp_path / "out"
     heir = application(spark, source, out, new_epoch=True)
-    second_batch = _then("before:priced_orders/main", heir._agreed_state, skip=1)
+    second_batch = then("before:priced_orders/main", heir._agreed_state, skip=1)
     with faults.armed(second_batch), pytest.raises(StreamingQueryException, match=r"did not land: a newer epoch"):
         application(spark, source, out).run()
     assert (_epochs(spark, out), _count(spark, out)) == ({(1, 0), (2, -1)}, 2)
@@ -225,7 +242,7 @@ def test_of_two_drivers_with_a_checkpoint_each_the_second_is_fenced(
     out = tmp_path / "out"
     second = application(spark, source, out, checkpoint=str(tmp_path / "second"))
     # The first runs while the second starts: when that looked, there was nothing yet.
-    first = _then("before:rejects", application(spark, source, out).run)
+    first = then("before:rejects", application(spark, source, out).run)
     with faults.armed(first), pytest.raises(StreamingQueryException, match="Another driver"):
         second.run()
     assert _count(spark, out) == 4
@@ -244,7 +261,7 @@ def test_a_batch_that_landed_is_not_replayed_with_other_input(
     # That the same input goes on is the crash tests' to show.
     own, out = tmp_path / "input", tmp_path / "out"
     write_batch(own, 0)
-    with faults.armed(_crash_at(point)), pytest.raises(StreamingQueryException):
+    with faults.armed(crash_at(point)), pytest.raises(StreamingQueryException):
         application(spark, own, out).run()
     before = commits(out)
     assert [found.rule for found in examine(application(spark, own, out)).findings] == notes
@@ -252,6 +269,23 @@ def test_a_batch_that_landed_is_not_replayed_with_other_input(
     with pytest.raises(StreamingQueryException, match=r'"orders" had 2 records .*, now 2 records'):
         application(spark, own, out).run()
     assert commits(out) == before
+
+
+@pytest.mark.slow
+def test_a_rollback_gives_up_what_landed_of_a_batch_whose_input_is_gone(spark: SparkSession, tmp_path: Path) -> None:
+    own, out = tmp_path / "input", tmp_path / "out"
+    write_batch(own, 0)
+    application(spark, own, out).run()
+    write_batch(own, 1)
+    with faults.armed(crash_at("after:priced_orders/main")), pytest.raises(StreamingQueryException):
+        application(spark, own, out).run()
+    write_batch(own, 1, amount=7)
+    with pytest.raises(StreamingQueryException, match="versioned rollback"):
+        application(spark, own, out).run()
+    rollback(application(spark, own, out), 0)
+    application(spark, own, out).run()
+    amounts = spark.read.format("delta").load(str(out / "priced_orders")).select("amount").collect()
+    assert sorted(row[0] for row in amounts) == [1, 1, 7, 7]
 
 
 def test_a_checkpoint_that_has_only_ticked_is_known(spark: SparkSession, tmp_path: Path) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from busy_tables import rows_of, write_busy
+from crashing import Crash, crash, then
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from two_tables import application, commits
@@ -57,25 +57,6 @@ def _ledger(spark: SparkSession, out: Path) -> list[tuple[int, int]]:
     return sorted((row[0], row[1]) for row in rows)
 
 
-def _then(point: str, act: Callable[[], object], skip: int = 0) -> Callable[[str], None]:
-    """Do something else once, when a point is reached for the ``skip + 1``-th time."""
-    left: list[Callable[[], object]] = [act, *(lambda: None for _ in range(skip))]
-
-    def action(name: str) -> None:
-        if name == point and left:
-            left.pop()()
-
-    return action
-
-
-class _Crash(Exception):
-    """Stands for the end of the process."""
-
-
-def _crash() -> None:
-    raise _Crash
-
-
 @pytest.mark.slow
 def test_after_a_rollback_the_same_input_gives_the_same_tables(
     spark: SparkSession, source: Path, whole: Path, copied: Path
@@ -103,7 +84,7 @@ def test_after_a_rollback_the_same_input_gives_the_same_tables(
 def test_a_rollback_that_died_anywhere_is_done_by_doing_it_again(
     spark: SparkSession, source: Path, whole: Path, copied: Path, point: str
 ) -> None:
-    with faults.armed(_then(f"takeover:{point}", _crash)), pytest.raises(_Crash):
+    with faults.armed(then(f"takeover:{point}", crash)), pytest.raises(Crash):
         rollback(application(spark, source, copied), 0)
     told = examine(application(spark, source, copied))
     assert told.findings[0].rule == "unfinished-takeover", told
@@ -128,7 +109,7 @@ def test_a_driver_that_still_runs_is_shut_out_and_nothing_of_it_stays(
     monkeypatch.setattr(takeover, "_refuse_running", lambda application: None)
     out = tmp_path / "out"
     heir = application(spark, source, out)
-    take = _then(point, lambda: rollback(heir, 0), skip=1)
+    take = then(point, lambda: rollback(heir, 0), skip=1)
     with faults.armed(take), pytest.raises(StreamingQueryException, match=r"newer epoch|has begun"):
         application(spark, source, out).run()
     application(spark, source, out).run()

@@ -1,12 +1,14 @@
-"""Tasks side by side: all of them run to their end, whatever becomes of the others."""
+"""Tasks side by side: those that run do so to their end, whatever becomes of the others."""
 
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import pytest
 from pyspark.sql import SparkSession
 
+from streams.spark import side_by_side as side_by_side_module
 from streams.spark.side_by_side import Task, in_turn, side_by_side
 
 
@@ -59,6 +61,34 @@ def test_nothing_begins_after_a_failure(spark: SparkSession) -> None:
     with pytest.raises(ValueError, match="no"):
         in_turn({"store": lambda: begun.append("store"), "sink": fails}, {"store": ["sink"]}, spark)
     assert begun == []
+
+
+def test_what_waits_for_a_place_does_not_begin_after_a_failure(spark: SparkSession) -> None:
+    begun: list[int] = []
+
+    def fails() -> None:
+        raise ValueError("no")
+
+    def slow(number: int) -> Task:
+        def run() -> None:
+            begun.append(number)
+            time.sleep(0.3)
+
+        return run
+
+    with pytest.raises(ValueError, match="no"):
+        side_by_side([fails, *(slow(number) for number in range(20))], spark)
+    assert len(begun) < 4
+
+
+def test_one_at_a_time_they_begin_in_an_order_that_is_not_left_to_chance(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side_module, "_AT_ONCE", 1)
+    begun: list[str] = []
+    tasks: dict[str, Task] = {name: partial(begun.append, name) for name in "abcd"}
+    in_turn(tasks, {"a": ["d"], "b": ["c"]}, spark)
+    assert begun == ["c", "b", "d", "a"]
 
 
 @pytest.mark.parametrize("before", [{"a": ["b"], "b": ["a"]}, {"a": ["nobody"]}], ids=["a circle", "one not there"])

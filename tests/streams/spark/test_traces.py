@@ -1,23 +1,24 @@
 """Kafka Streams' own behaviour as data, on Spark: every operation, many scenarios in few applications.
 
-A fixed sample of each operation runs whole and, in the slow tests, all scenarios run whole and cut at random.
+A fixed sample of each operation, with every kind of node, runs whole and, in the slow tests, all scenarios run whole
+and cut at random.
 """
 
 from __future__ import annotations
 
 import json
-import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from pyspark.sql import SparkSession
+from trace_samples import covering
 
 from streams.testing.trace_engines import Actual, Scenario
-from streams.testing.trace_packed_driver import run_packed_on_driver
+from streams.testing.trace_packed_driver import errors_of, run_packed_on_driver
 from streams.testing.trace_packing import Cut, pack
-from streams.testing.trace_spark import PLANNERS, run_on_spark
+from streams.testing.trace_spark import PLANNERS, run_all_on_spark, run_on_spark
 from streams.testing.trace_spark_store import run_store_on_spark
 from streams.testing.traces import differences
 
@@ -25,17 +26,14 @@ _TRACES: Final = Path(__file__).parents[2] / "traces"
 _STORE: Final = "versioned_store"
 _WHOLE: Final = Cut()
 _CUTS: Final = (Cut(3, seed=889), Cut(4, seed=914))
-#: The sample: at least so many scenarios, with so many different parameters.
+#: The sample: at least so many scenarios.
 _SCENARIOS: Final = 15
-_PARAMETERS: Final = 4
 #: In these a step fails; each needs an application of its own.
 _FAILING: Final = {
     "stream_table_join": "stream_table_join/grace-null-key-left-left-v",
     "suppress_windowed": "suppress_windowed/max-bytes-shutdown",
     "suppress_time_limit": "suppress_time_limit/record-shutdown",
 }
-#: The samples that ``make test`` has time for; random plans tie every other operator to the driver there.
-_QUICK: Final = ("windowed_aggregate", "stream_stream_join")
 #: The rules that the scenarios of an operation prove.
 _RULES: Final = {
     "stream_table_join": ("R138", "R139", "R140", "R141", "R144", "R145"),
@@ -58,16 +56,12 @@ def _scenarios(operation: str) -> list[Scenario]:
 
 
 def _sample(operation: str) -> list[Scenario]:
-    """The same scenarios in every run: those of a few branches, and one that fails."""
+    """The same scenarios in every run: plans with every kind of node, and one that fails."""
     scenarios = _scenarios(operation)
-    branches, _ = pack(PLANNERS[operation], scenarios, {})
-    random.Random(operation).shuffle(branches)
-    chosen: set[str] = {_FAILING[operation]} if operation in _FAILING else set()
-    for number, branch in enumerate(branches):
-        if number >= _PARAMETERS and len(chosen) >= _SCENARIOS:
-            break
-        chosen.update(case.id for case in branch.cases)
-    return [scenario for scenario in scenarios if scenario["id"] in chosen]
+    failing = errors_of(PLANNERS[operation], _asked(scenarios))
+    branches, _ = pack(PLANNERS[operation], [scenario for scenario in scenarios if scenario["id"] not in failing], {})
+    ids = {case.id for branch in covering(branches, _SCENARIOS) for case in branch.cases}
+    return [scenario for scenario in scenarios if scenario["id"] in {*ids, _FAILING.get(operation)}]
 
 
 def _asked(scenarios: list[Scenario]) -> list[Scenario]:
@@ -81,39 +75,31 @@ def _run(spark: SparkSession, operation: str, scenarios: list[Scenario], cut: Cu
     return run_on_spark(spark, operation, _asked(scenarios), cut)
 
 
-def _check(scenarios: list[Scenario], outcomes: dict[str, Actual]) -> None:
+def _check(scenarios: list[Scenario], outcomes: Mapping[str, Actual]) -> None:
     found = differences(scenarios, outcomes)
     assert not found, "\n".join(f"{name}: {difference}" for name, difference in found.items())
 
 
-def _operations(names: Iterable[str], quick: Iterable[str] | None = None) -> list[Any]:
-    """Operations with the rules they prove; those that are not quick are left to ``make test-all``."""
-    return [
-        pytest.param(
-            name,
-            marks=[
-                pytest.mark.rule(*_RULES[name]),
-                *([pytest.mark.slow] if quick is not None and name not in quick else []),
-            ],
-            id=name,
-        )
-        for name in names
-    ]
+def _operations(names: Iterable[str]) -> list[Any]:
+    """Operations with the rules they prove."""
+    return [pytest.param(name, marks=pytest.mark.rule(*_RULES[name]), id=name) for name in names]
 
 
 @pytest.fixture(scope="module")
-def sampled(request: pytest.FixtureRequest, spark: SparkSession) -> tuple[list[Scenario], dict[str, Actual]]:
-    """The sample of an operation and what Spark made of it."""
-    operation = request.param
+def answers(request: pytest.FixtureRequest, spark: SparkSession) -> Mapping[str, Mapping[str, Actual]]:
+    """What Spark makes of the samples that this run of pytest asks for, some of them at the same time."""
+    items = [item for item in request.session.items if "answers" in getattr(item, "fixturenames", ())]
+    asked = [item.callspec.params["operation"] for item in items if isinstance(item, pytest.Function)]
+    return run_all_on_spark(spark, {operation: _asked(_sample(operation)) for operation in asked}, _WHOLE)
+
+
+@pytest.mark.parametrize("operation", _operations(PLANNERS))
+def test_a_sample_of_the_traces_gives_what_they_say(
+    answers: Mapping[str, Mapping[str, Actual]], operation: str
+) -> None:
     scenarios = _sample(operation)
-    return scenarios, _run(spark, operation, scenarios, _WHOLE)
-
-
-@pytest.mark.parametrize("sampled", _operations(PLANNERS, _QUICK), indirect=True)
-def test_a_sample_of_the_traces_gives_what_they_say(sampled: tuple[list[Scenario], dict[str, Actual]]) -> None:
-    scenarios, outcomes = sampled
     assert len(scenarios) >= _SCENARIOS
-    _check(scenarios, outcomes)
+    _check(scenarios, answers[operation])
 
 
 @pytest.mark.slow

@@ -1,0 +1,76 @@
+"""Small batches are interpreted: making and compiling code for a few rows takes longer than running over them.
+
+Spark writes Java for most expressions and compiles it, anew wherever a number in it differs, as stream times do in each
+batch. Over millions of rows that pays; in a batch of a thousand it was a third of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from streams.spark.side_by_side import side_by_side
+from versioned.commit import is_missing
+from versioned.identifiers import TableRef
+
+_SETTINGS: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+#: A batch is small up to so many records,
+FEW_RECORDS: Final = 20_000
+#: and up to so many bytes in all tables of the application, which it may have to read.
+SMALL_TABLES: Final = 64 * 2**20
+#: After so many batches the tables are measured again.
+_MEASURED_EVERY: Final = 100
+
+
+class Interpretation:
+    """Chooses for each batch of a query whether its session compiles.
+
+    Args:
+        tables: The application's tables.
+    """
+
+    def __init__(self, tables: Sequence[TableRef]) -> None:
+        self._tables = tables
+        self._bytes = 0
+        self._batches = 0
+        #: What the session had before; None until something was changed.
+        self._former: dict[str, str | None] | None = None
+
+    def choose(self, session: SparkSession, records: int) -> bool:
+        """Set the batch's own session.
+
+        Args:
+            session: The session of the batch, which no one else uses.
+            records: How many records came.
+
+        Returns:
+            Whether the batch is interpreted.
+        """
+        if self._batches % _MEASURED_EVERY == 0:
+            self._bytes = total_bytes(session, self._tables)
+        self._batches += 1
+        is_small = records <= FEW_RECORDS and self._bytes <= SMALL_TABLES
+        if is_small and self._former is None and all(map(session.conf.isModifiable, _SETTINGS)):
+            self._former = {name: session.conf.get(name, None) for name in _SETTINGS}
+            for name, value in _SETTINGS.items():
+                session.conf.set(name, value)
+        elif not is_small and self._former is not None:
+            for name, former in self._former.items():
+                session.conf.unset(name) if former is None else session.conf.set(name, former)
+            self._former = None
+        return self._former is not None
+
+
+def total_bytes(session: SparkSession, tables: Sequence[TableRef]) -> int:
+    """How large the newest versions of some tables are together; those that are not there yet count nothing."""
+    found: list[int] = []
+
+    def measure(target: TableRef) -> None:
+        if not is_missing(session, target):
+            found.append(session.sql(f"DESCRIBE DETAIL {target.sql}").select("sizeInBytes").collect()[0][0] or 0)
+
+    side_by_side([partial(measure, target) for target in tables], session)
+    return sum(found)

@@ -1,0 +1,238 @@
+"""The buffer of a suppression over one stream-time scope, on Arrow columns: what ``SuppressFold`` does row by row.
+
+Used where ``suppress.column_buffer`` knows the rule and the types have a size and an order that Arrow tells as well;
+``fits`` says whether. Rows stay in Arrow: keys become numbers, and what leaves is taken from the columns by index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+
+from streams.spark.flow import KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
+from streams.spark.kernel import COUNT, EVENT, OUT, STATE, TOLD, WHAT, PlainRow
+from streams.spark.suppress_fold import ARRIVED_US, BUFFER_US, FIRST_US, PRIOR, SIZE, SuppressFold, count_rows
+from suppress.buffer_rules import BufferRule
+from suppress.column_buffer import Columns, Folded, Observed, fits_columns, fold_columns
+from suppress.sizes import SizeOf
+
+_ORDERED: Final = (
+    T.StringType, T.BinaryType, T.BooleanType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DateType,
+    T.TimestampType, T.TimestampNTZType,
+)  # fmt: skip
+_EIGHT_BYTES: Final = (
+    T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.TimestampType,
+    T.TimestampNTZType, T.DayTimeIntervalType,
+)  # fmt: skip
+_FIXED: Final[Mapping[type[T.DataType], int]] = {
+    T.BooleanType: 1, T.DateType: 4, T.DecimalType: 16, **dict.fromkeys(_EIGHT_BYTES, 8),
+}  # fmt: skip
+_INSTANT_BYTES: Final = 8
+#: The fields of a row that waits; those of an update are what it would be if it entered now.
+_HELD: Final = (KEY, VALUE, OLD, PRIOR, US, BUFFER_US, FIRST_US, ARRIVED_US)
+
+
+def on_columns(updates: DataFrame, fold: SuppressFold) -> SuppressColumns | None:
+    """What does the same as a fold, on columns; None where only the fold can do it."""
+    key, value = updates.schema[KEY].dataType, updates.schema[VALUE].dataType
+    if fold.windows is not None or not fits_columns(fold.rule, fold.size_of):
+        return None
+    if not isinstance(key, T.StructType) or not isinstance(value, T.StructType):
+        return None
+    sized = (*_FIXED, T.StringType, T.BinaryType)
+    is_plain = all(_is_plain(field.dataType, _ORDERED) for field in key.fields) and all(
+        _is_plain(field.dataType, sized) for field in value.fields
+    )
+    if not is_plain:
+        return None
+    return SuppressColumns(fold.rule, fold.size_of, fold.clock_us, fold.stream_times, fold.drains)
+
+
+def _is_plain(kind: T.DataType, kinds: tuple[type[T.DataType], ...]) -> bool:
+    # Not a subclass: CHAR and VARCHAR, and strings of another collation, compare in their own ways.
+    return type(kind) in kinds and (not isinstance(kind, T.StringType) or kind == T.StringType())
+
+
+@dataclass(frozen=True)
+class SuppressColumns:
+    """Feeds a batch to the buffer of one scope.
+
+    Args:
+        rule: What the suppression promises.
+        size_of: What a byte bound counts.
+        clock_us: The batch clock.
+        stream_times: Stream time per scope before the batch.
+        drains: Whether the buffer is emptied at the end.
+    """
+
+    rule: BufferRule
+    size_of: SizeOf
+    clock_us: int
+    stream_times: Mapping[int, int]
+    drains: bool = False
+
+    def fold_chunks(self, group: PlainRow, chunks: Iterator[pa.Table], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """What :class:`ColumnFold <streams.spark.kernel.ColumnFold>` asks for."""
+        scope: int = group[SCOPE]
+        seen, stream_time_us, emitted = Observed(), self.stream_times.get(scope), 0
+        held: pa.Table | None = None
+        for chunk in chunks:
+            states, events = self._split(chunk)
+            held = states if held is None else pa.concat_tables([held, states])
+            pool = pa.concat_tables([held, events.select(_HELD)])
+            folded = fold_columns(self._columns(pool), len(held), self.rule, stream_time_us, seen)
+            stream_time_us, emitted = folded.stream_time_us, emitted + len(folded.emissions.latest)
+            places = events[PLACE].combine_chunks()
+            yield from _told("out", self._emitted(pool, folded, len(held), places, scope), schema)
+            held = self._rows_at(pool, folded.held)
+        assert held is not None
+        if self.drains:
+            emitted += len(held)
+            yield from _told("out", _drained(held, scope), schema)
+            seen.samples += 1
+            seen.records = seen.bytes = 0
+            held = held.slice(0, 0)
+        yield from _told("state", self._stored(held, scope), schema)
+        rows = [{TOLD: "count", WHAT: what, COUNT: count} for what, count in count_rows(emitted, seen)]
+        yield pa.RecordBatch.from_pylist(rows, schema=schema)
+
+    def _split(self, chunk: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """The rows that wait and the updates of a chunk, both with all fields of the former."""
+        is_event = pc.is_valid(chunk[EVENT])
+        states = _fields(chunk.filter(pc.invert(is_event)), STATE).select(_HELD)
+        events = _fields(chunk.filter(is_event), EVENT)
+        arrived = pa.repeat(pa.scalar(self.clock_us, pa.int64()), len(events))
+        entering = {PRIOR: events[OLD], BUFFER_US: events[US], FIRST_US: events[US], ARRIVED_US: arrived}
+        for name, column in entering.items():
+            events = events.append_column(name, column)
+        # The types are the state's, where anything may be null.
+        typed = events.select(_HELD).cast(states.schema).append_column(PLACE, events[PLACE])
+        return states, typed
+
+    def _columns(self, pool: pa.Table) -> Columns:
+        return Columns(
+            _key_numbers(pool[KEY]).tolist(), pool[BUFFER_US].to_pylist(), self._sizes(pool).tolist()
+        )  # fmt: skip
+
+    def _sizes(self, rows: pa.Table) -> Any:
+        size = _struct_size(rows[VALUE])
+        return size + _struct_size(rows[KEY]) + _INSTANT_BYTES if self.size_of == "record" else size
+
+    def _emitted(self, pool: pa.Table, folded: Folded, held: int, places: Any, scope: int) -> dict[str, Any]:
+        out = folded.emissions
+        after = np.asarray(out.after, dtype=np.int64) - held
+        latest = pool.select([KEY, VALUE, US]).take(pa.array(out.latest, pa.int64()))
+        return {
+            KEY: latest[KEY],
+            VALUE: latest[VALUE],
+            OLD: pool[PRIOR].take(pa.array(out.first, pa.int64())),
+            LATEST: pa.repeat(True, len(latest)),
+            US: latest[US],
+            SCOPE: pa.repeat(pa.scalar(scope, pa.int32()), len(latest)),
+            PLACE: _places(places, after),
+        }
+
+    def _rows_at(self, pool: pa.Table, held: list[tuple[int, int]]) -> pa.Table:
+        """Rows that wait: of the first update what it had when it entered, of the latest the rest."""
+        first = pool.take(pa.array([first for first, _ in held], pa.int64()))
+        latest = pool.take(pa.array([latest for _, latest in held], pa.int64()))
+        entered = (PRIOR, BUFFER_US, FIRST_US, ARRIVED_US)
+        return pa.table({name: (first if name in entered else latest)[name] for name in _HELD}, schema=pool.schema)
+
+    def _stored(self, held: pa.Table, scope: int) -> dict[str, Any]:
+        sizes = pa.array(self._sizes(held), pa.int64())
+        scopes = pa.repeat(pa.scalar(scope, pa.int32()), len(held))
+        return {**{name: held[name] for name in _HELD}, SIZE: sizes, SCOPE: scopes}
+
+
+def _drained(held: pa.Table, scope: int) -> dict[str, Any]:
+    last = 2**62
+    places = pa.array([[last, ordinal] for ordinal in range(len(held))], pa.list_(pa.int64()))
+    scopes = pa.repeat(pa.scalar(scope, pa.int32()), len(held))
+    row = {KEY: held[KEY], VALUE: held[VALUE], OLD: held[PRIOR], LATEST: pa.repeat(True, len(held)), US: held[US]}
+    return {**row, SCOPE: scopes, PLACE: places}
+
+
+def _told(kind: str, columns: dict[str, Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows of one kind in the schema of what folds tell; none if there are none."""
+    name = OUT if kind == "out" else STATE
+    count = len(columns[SCOPE])
+    if not count:
+        return
+    wanted = schema.field(name).type
+    parts = [_whole(columns[field.name]).cast(field.type) for field in wanted]
+    told = {TOLD: pa.repeat(kind, count), name: pa.StructArray.from_arrays(parts, fields=list(wanted))}
+    arrays = [told.get(field.name, pa.nulls(count, field.type)) for field in schema]
+    yield pa.RecordBatch.from_arrays(
+        [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)], schema=schema
+    )
+
+
+def _fields(rows: pa.Table, name: str) -> pa.Table:
+    """The fields of a column of structs, as columns."""
+    column = _whole(rows[name])
+    return pa.table({field.name: pc.struct_field(column, field.name) for field in column.type})
+
+
+def _whole(column: Any) -> Any:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _key_numbers(keys: Any) -> Any:
+    """Keys as numbers that compare as the keys do: nulls first, texts by their bytes, the first field first."""
+    column = _whole(keys)
+    numbers = np.zeros(len(column), dtype=np.int64)
+    for field in column.type:
+        ranks = _ranks(pc.struct_field(column, field.name))
+        together = numbers * (int(ranks.max(initial=0)) + 1) + ranks
+        # Dense again, so that many fields do not run over.
+        _, numbers = np.unique(together, return_inverse=True)
+    return numbers
+
+
+def _ranks(values: Any) -> Any:
+    known = pc.unique(values).drop_null()
+    ranks = np.empty(len(known), dtype=np.int64)
+    ranks[pc.sort_indices(known).to_numpy()] = np.arange(1, len(known) + 1)
+    # What is not among the known ones is null, and comes first.
+    ranks = np.append(ranks, 0)
+    return ranks[pc.fill_null(pc.index_in(values, value_set=known), len(known)).to_numpy(zero_copy_only=False)]
+
+
+def _struct_size(rows: Any) -> Any:
+    """Bytes of each row of structs, by the rules of ``suppress.sizes``; a null has none."""
+    column = _whole(rows)
+    size = np.zeros(len(column), dtype=np.int64)
+    for field in column.type:
+        size += _size(pc.struct_field(column, field.name))
+    return size
+
+
+def _size(values: Any) -> Any:
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or _is_binary(kind):
+        return pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    width = 1 if pa.types.is_boolean(kind) else 4 if pa.types.is_date(kind) else 16 if pa.types.is_decimal(kind) else 8
+    return pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.int64) * width
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _places(places: Any, after: Any) -> Any:
+    """The place of each emission: that of the update after which it left, and its number among those of this update."""
+    own = places.take(pa.array(after, pa.int64()))
+    offsets, values = own.offsets.to_numpy(), own.values.to_numpy(zero_copy_only=False)
+    starts = np.flatnonzero(np.r_[True, after[1:] != after[:-1]]) if len(after) else np.empty(0, dtype=np.int64)
+    ordinals = np.arange(len(after)) - np.repeat(starts, np.diff(np.r_[starts, len(after)]))
+    values = np.insert(values[offsets[0] : offsets[-1]], offsets[1:] - offsets[0], ordinals)
+    moved = offsets - offsets[0] + np.arange(len(offsets))
+    return pa.ListArray.from_arrays(pa.array(moved, pa.int32()), pa.array(values, pa.int64()))

@@ -1,0 +1,32 @@
+"""Several pieces of work on one Spark at the same time: small batches wait for each other's commits, not for a core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from pyspark import inheritable_thread_target
+from pyspark.sql import SparkSession
+
+#: More would only share two cores.
+AT_ONCE: Final = 3
+T = TypeVar("T")
+
+
+def in_sessions(spark: SparkSession, tasks: Sequence[Callable[[SparkSession], T]]) -> list[T]:
+    """Run tasks side by side, each in a session of its own, so that no setting or query name meets another.
+
+    Args:
+        spark: The session that theirs are made beside.
+        tasks: What to run; those that take long had better stand first.
+
+    Returns:
+        What the tasks returned, in their order.
+
+    Raises:
+        Exception: what the first failing task raised, once those that run have ended; no other is begun.
+    """
+    run = inheritable_thread_target(spark)(lambda task: task(spark.newSession()))
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(run, tasks))

@@ -1,0 +1,146 @@
+"""The time-ordered buffer on columns: the decisions of ``SuppressBuffer``, told as indices instead of rows.
+
+For the rule that most suppressions have (an event-time limit counted from the first update, bounded by letting the
+oldest out early) nothing of a row matters but its key, its instant and its size. So no row becomes an object: keys are
+numbers in canonical order, rows are indices into the columns of a batch, and who feeds it builds what leaves from them.
+A property test ties it to ``SuppressBuffer``.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from suppress.buffer_rules import BufferRule
+from suppress.sizes import SizeOf
+
+_NEVER: Final = 2**62
+
+
+def fits_columns(rule: BufferRule, size_of: SizeOf) -> bool:
+    """Whether a rule can be applied on columns.
+
+    >>> fits_columns(BufferRule("n", wait_us=5, max_records=2, when_full="emit_early"), "record")
+    True
+    >>> fits_columns(BufferRule("n", wait_us=5, clock="wall"), "record")
+    False
+    """
+    return (
+        (rule.clock, rule.timer, rule.final, rule.retention_us) == ("record", "first", False, None)
+        and rule.when_full in ("grow", "emit_early")
+        and size_of in ("record", "value")
+    )
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Rows to feed, in the order in which they apply.
+
+    Args:
+        keys: The key of each row as a number; numbers compare as the keys do.
+        ts_us: Its instant; of a row that is held already, the instant at which it entered.
+        sizes: Its size in bytes.
+    """
+
+    keys: Sequence[int]
+    ts_us: Sequence[int]
+    sizes: Sequence[int]
+
+
+@dataclass
+class Observed:
+    """What the buffer held whenever it was looked at: at the start, and after each update (R70, R73)."""
+
+    suppressed: int = 0
+    samples: int = 0
+    most_records: int = 0
+    most_bytes: int = 0
+    sum_records: int = 0
+    sum_bytes: int = 0
+    records: int = 0
+    bytes: int = 0
+
+
+@dataclass
+class Emissions:
+    """What left, in order: after which update, and as which rows it came (first and latest update)."""
+
+    after: list[int] = field(default_factory=list)
+    first: list[int] = field(default_factory=list)
+    latest: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What a batch did to the buffer.
+
+    Args:
+        emissions: What left it.
+        held: What it holds: of each row its first and its latest update, oldest first.
+        observed: Its sizes meanwhile.
+        stream_time_us: Stream time after the batch.
+    """
+
+    emissions: Emissions
+    held: list[tuple[int, int]]
+    observed: Observed
+    stream_time_us: int | None
+
+
+def fold_columns(rows: Columns, held: int, rule: BufferRule, stream_time_us: int | None, seen: Observed) -> Folded:
+    """Feed a batch to the buffer.
+
+    Args:
+        rows: First the rows that it holds already, then the updates.
+        held: How many of them it holds already.
+        rule: What :func:`fits_columns` accepts.
+        stream_time_us: Stream time before the batch.
+        seen: What was observed before; it goes on from there.
+
+    Example:
+        >>> rows = Columns(keys=[0, 1, 0], ts_us=[0, 1, 9], sizes=[8, 8, 8])
+        >>> told = fold_columns(rows, 0, BufferRule("n", wait_us=5), None, Observed())
+        >>> told.emissions.latest, told.held
+        ([2, 1], [])
+        >>> told.emissions.after
+        [2, 2]
+    """
+    keys, ts_us, sizes = rows.keys, rows.ts_us, rows.sizes
+    first = {keys[at]: at for at in range(held)}
+    latest = dict(first)
+    heap = [(ts_us[at], key) for key, at in first.items()]
+    heapq.heapify(heap)
+    size = sum(sizes[at] for at in range(held))
+    most_records = _NEVER if rule.max_records is None or rule.when_full == "grow" else rule.max_records
+    most_bytes = _NEVER if rule.max_bytes is None or rule.when_full == "grow" else rule.max_bytes
+    now_us = -_NEVER if stream_time_us is None else stream_time_us
+    out = Emissions()
+    seen.most_records, seen.most_bytes = max(seen.most_records, held), max(seen.most_bytes, size)
+    for at in range(held, len(keys)):
+        key, us = keys[at], ts_us[at]
+        now_us = max(now_us, us)
+        known = latest.get(key)
+        if known is None:
+            first[key] = at
+            heapq.heappush(heap, (us, key))
+            size += sizes[at]
+        else:
+            seen.suppressed += 1
+            size += sizes[at] - sizes[known]
+        latest[key] = at
+        while heap and (heap[0][0] + rule.wait_us <= now_us or len(latest) > most_records or size > most_bytes):
+            gone = heapq.heappop(heap)[1]
+            out.after.append(at)
+            out.first.append(first.pop(gone))
+            out.latest.append(latest.pop(gone))
+            size -= sizes[out.latest[-1]]
+        seen.samples += 1
+        seen.sum_records += len(latest)
+        seen.sum_bytes += size
+        seen.most_records = max(seen.most_records, len(latest))
+        seen.most_bytes = max(seen.most_bytes, size)
+    seen.records, seen.bytes = len(latest), size
+    left = [(first[key], latest[key]) for _, key in sorted(heap)]
+    return Folded(out, left, seen, None if now_us == -_NEVER else now_us)

@@ -1,0 +1,66 @@
+"""Which batches are interpreted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from streams.spark import interpreted
+from streams.spark.interpreted import FEW_RECORDS, Interpretation, total_bytes
+from versioned.identifiers import TableRef
+
+_WHOLE = "spark.sql.codegen.wholeStage"
+
+
+@pytest.fixture
+def session(spark: SparkSession) -> SparkSession:
+    """A session as users have it."""
+    own = spark.newSession()
+    own.conf.set(_WHOLE, "true")
+    own.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
+    return own
+
+
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path) -> TableRef:
+    """A table of a few hundred bytes."""
+    target = TableRef.parse(str(tmp_path / "t"))
+    spark.range(10).write.format("delta").save(str(tmp_path / "t"))
+    return target
+
+
+def test_small_batches_are_interpreted_and_the_session_is_as_before_for_large_ones(
+    session: SparkSession, table: TableRef
+) -> None:
+    interpretation = Interpretation([table])
+    told = []
+    for records in (FEW_RECORDS, FEW_RECORDS + 1, 0):
+        is_interpreted = interpretation.choose(session, records)
+        told.append((is_interpreted, session.conf.get(_WHOLE), session.conf.get("spark.sql.codegen.factoryMode")))
+    small, large = (True, "false", "NO_CODEGEN"), (False, "true", "FALLBACK")
+    assert told == [small, large, small]
+
+
+def test_on_large_tables_every_batch_is_compiled(
+    session: SparkSession, table: TableRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interpreted, "SMALL_TABLES", 100)
+    assert not Interpretation([table]).choose(session, 1)
+    assert session.conf.get(_WHOLE) == "true"
+
+
+def test_tables_are_measured_again_as_they_grow(
+    session: SparkSession, table: TableRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interpreted, "_MEASURED_EVERY", 2)
+    monkeypatch.setattr(interpreted, "SMALL_TABLES", total_bytes(session, [table]))
+    interpretation = Interpretation([table])
+    assert interpretation.choose(session, 1)
+    session.range(10).write.format("delta").mode("append").save(table.path or "")
+    assert [interpretation.choose(session, 1) for _ in range(2)] == [True, False]
+
+
+def test_tables_that_are_not_there_yet_have_no_size(session: SparkSession, tmp_path: Path) -> None:
+    assert total_bytes(session, [TableRef.parse(str(tmp_path / "none"))]) == 0

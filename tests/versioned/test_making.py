@@ -1,0 +1,114 @@
+"""A table is made with all that guards it, or not at all: whatever kills the process, nothing has to be added later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from versioned import faults
+from versioned.commit import history
+from versioned.errors import ConfigurationError
+from versioned.identifiers import TableRef
+from versioned.put import read_table
+from versioned.spec import known_target
+from versioned.statistics import always_hidden
+from versioned.table import VersionedTable
+
+_HIDDEN = frozenset({"email", "called"})
+
+
+class _Kill(Exception):
+    """Stands for the end of the process."""
+
+
+def _create(spark: SparkSession, target: TableRef) -> VersionedTable:
+    return VersionedTable.create(
+        spark, target, "email STRING, called STRING, n LONG",
+        keys="email", history_retention="1 day", system_history=True, pii_columns=_HIDDEN,
+    )  # fmt: skip
+
+
+def _create_until(spark: SparkSession, target: TableRef, point: str) -> None:
+    def die(name: str) -> None:
+        if name == point:
+            raise _Kill(name)
+
+    with faults.armed(die), pytest.raises(_Kill):
+        _create(spark, target)
+
+
+def _properties(spark: SparkSession, target: TableRef) -> dict[str, str]:
+    told: dict[str, str] = spark.sql(f"DESCRIBE DETAIL {target.sql}").select("properties").collect()[0][0]
+    return told
+
+
+def _is_guarded(spark: SparkSession, target: TableRef) -> bool:
+    """Whether a row is refused that ends as it begins."""
+    ends_at_once = spark.sql(
+        "SELECT 'a' AS email, 'b' AS called, 1L AS n, false AS deleted, false AS _current,"
+        " TIMESTAMP_SECONDS(5) AS validFrom, TIMESTAMP_SECONDS(5) AS validTo"
+    ).select(*read_table(spark, target).columns)
+    try:
+        ends_at_once.write.format("delta").mode("append").save(str(target))
+    except Exception as error:  # of the write's own tasks: no class of its own
+        return "versioned_interval" in str(error)
+    return False
+
+
+def _targets(folder: Path) -> tuple[TableRef, TableRef]:
+    target = TableRef.parse(str(folder / "people"))
+    return target, known_target(target)
+
+
+def test_a_table_that_a_kill_cut_off_right_after_its_making_is_guarded_and_hides_its_columns(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    target, known = _targets(tmp_path)
+    _create_until(spark, target, "after:people")
+    assert [always_hidden(_properties(spark, each)) for each in (target, known)] == [_HIDDEN, _HIDDEN]
+    assert VersionedTable.open(spark, target).verify().is_sound
+    assert _is_guarded(spark, target)
+
+
+def test_a_table_whose_system_history_alone_was_made_is_made_by_the_next_try(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    target, known = _targets(tmp_path)
+    _create_until(spark, target, "after:people_known")
+    assert _create(spark, target).spec.system_history
+    assert [always_hidden(_properties(spark, each)) for each in (target, known)] == [_HIDDEN, _HIDDEN]
+
+
+def test_a_table_over_a_log_without_a_commit_is_guarded_and_hides_its_columns(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    target, known = _targets(tmp_path)
+    for each in (target, known):
+        (Path(str(each)) / "_delta_log").mkdir(parents=True)
+    _create(spark, target)
+    assert [always_hidden(_properties(spark, each)) for each in (target, known)] == [_HIDDEN, _HIDDEN]
+    assert _is_guarded(spark, target)
+
+
+def test_nothing_is_added_to_a_table_after_the_statement_that_makes_it(spark: SparkSession, tmp_path: Path) -> None:
+    target, known = _targets(tmp_path)
+    _create(spark, target)
+    assert [len(history(spark, each, 9)) for each in (target, known)] == [1, 1]
+
+
+def test_no_log_of_a_new_table_tells_a_value_of_a_hidden_column(spark: SparkSession, tmp_path: Path) -> None:
+    target, known = _targets(tmp_path)
+    rows = spark.sql("SELECT 'mallory@example' AS email, 'Mallory' AS called, 7L AS n, TIMESTAMP_SECONDS(5) AS ts")
+    _create(spark, target).put(rows)
+    logs = [file.read_text("utf-8") for each in (target, known) for file in Path(str(each)).glob("_delta_log/*.json")]
+    told = [word for word in ("mallory", "Mallory", '\\"n\\":7') if any(word in text for text in logs)]
+    assert told == ['\\"n\\":7']
+
+
+def test_a_table_with_rows_is_never_made_again(spark: SparkSession, tmp_path: Path) -> None:
+    target, _ = _targets(tmp_path)
+    _create(spark, target)
+    with pytest.raises(ConfigurationError, match="exists already"):
+        _create(spark, target)

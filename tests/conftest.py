@@ -23,14 +23,8 @@ for _folder in ("streams/spark", "jobs"):
 
 #: Compiling thousands of plans for a few rows each takes longer than running them; the spark-submit tests compile.
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-#: A virtual machine of some minutes: what is compiled quickly is worth more than what runs fast. Hadoop starts a
-#: process for each permission that it sets on a local file; that is not to copy the machine's page table.
-_SHORT_LIVED = {
-    "spark.driver.defaultJavaOptions": (
-        "-XX:+UseParallelGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=400m "
-        "-Djdk.lang.Process.launchMechanism=VFORK"
-    )
-}
+#: Hadoop starts a process for each permission that it sets on a local file; that is not to copy the machine's page table.
+_CHEAP_PROCESSES = {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC -Djdk.lang.Process.launchMechanism=VFORK"}
 #: Files without a checksum beside each: half as many files, and a fifth of the processes.
 _PLAIN_FILES = {
     "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
@@ -49,7 +43,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session; its warehouse lies in pytest's temporary folder."""
     warehouse = str(tmp_path_factory.mktemp("warehouse"))
     own = {"spark.sql.warehouse.dir": warehouse, "spark.driver.memory": "6g"}
-    session = build_session("tests", {**own, **_INTERPRETED, **_SHORT_LIVED, **_PLAIN_FILES, **_FORGETFUL})
+    session = build_session("tests", {**own, **_INTERPRETED, **_CHEAP_PROCESSES, **_PLAIN_FILES, **_FORGETFUL})
     session.sparkContext.setLogLevel("ERROR")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     yield session

@@ -23,7 +23,7 @@ for _folder in ("streams/spark", "jobs"):
 
 #: Compiling thousands of plans for a few rows each takes longer than running them; the spark-submit tests compile.
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-#: Hadoop starts a process for each permission that it sets on a local file; that is not to copy the machine's page table.
+#: Hadoop starts a process for each permission that it sets on a local file; that is not to copy the page table.
 _CHEAP_PROCESSES = {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC -Djdk.lang.Process.launchMechanism=VFORK"}
 #: Files without a checksum beside each: half as many files, and a fifth of the processes.
 _PLAIN_FILES = {

@@ -55,7 +55,8 @@ class PutResult:
     rejected_count: int
     _batch: PutBatch = field(repr=False)
     _spec: VersionedTableSpec = field(repr=False)
-    _judge: Callable[[], DataFrame] = field(repr=False)
+    #: The same batch against the table as it was before the put.
+    _before: Callable[[], PutBatch] = field(repr=False)
 
     @property
     def counts(self) -> PutCounts:
@@ -64,7 +65,11 @@ class PutResult:
 
     @cached_property
     def _judged(self) -> DataFrame:
-        return self._judge().localCheckpoint(eager=True)
+        batch = self._before()
+        try:
+            return batch.outcomes().localCheckpoint(eager=True)
+        finally:
+            batch.release()
 
     @property
     def outcomes(self) -> DataFrame:
@@ -290,7 +295,7 @@ class VersionedTable:
         empty = {name: F.lit(None).cast(types[name]) for name in self._spec.values}
         tombstones = keys.withColumns({**empty, "_tombstone": F.lit(True)})
         shaped = self._shape(tombstones, timestamp, "_tombstone", partition, sequence)
-        outcomes = self._put(shaped.persist())._judged
+        outcomes = self._put(shaped.localCheckpoint(eager=False))._judged
         was = F.col("_old")
         return outcomes.select(
             *self._spec.keys,
@@ -488,7 +493,7 @@ class VersionedTable:
         if before is None:
             before = newest(self._spark, self._target).version
         reasons = _rejected_rows(shaped.where(F.col("_reason").isNotNull()), self._spec)
-        return PutResult(reasons, told.rejected, batch, self._spec, lambda: put(as_of=before).outcomes())
+        return PutResult(reasons, told.rejected, batch, self._spec, partial(put, as_of=before))
 
     def _shape(
         self, records: DataFrame, timestamp: str, deleted: str | None, partition: str | None, sequence: str | None

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from versioned import put as put_module
-from versioned.put import PutCounts
+from versioned.put import PutBatch, PutCounts
 from versioned.spec import TimeScope
 from versioned.store_rules import LATEST, REFUSED, VersionedStore
 from versioned.table import VersionedTable
@@ -204,3 +204,24 @@ def test_a_batch_that_begins_where_the_table_ends_gives_what_the_rule_gives(
         assert said.counts == PutCounts(len(puts), 0, out_of_order, 0)
     versions = {(v.key[1], v.valid_from_us): (v.value, v.valid_to_us) for v in store}
     assert {(row[1], row[3]): (row[2], row[4]) for row in _stored(table)} == versions
+
+
+def test_what_is_asked_for_later_is_worked_out_once_and_its_cache_given_back(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released: list[PutBatch] = []
+    release = PutBatch.release
+
+    def told(batch: PutBatch) -> None:
+        released.append(batch)
+        release(batch)
+
+    monkeypatch.setattr(PutBatch, "release", told)
+    table = VersionedTable.create(
+        spark, str(tmp_path / "t"), "case INT, k STRING, v STRING", keys=["case", "k"], history_retention="1 day"
+    )
+    said = table.put(_frame(spark, [Put(0, "a", "x", 1, 0)]), sequence="seq")
+    assert len(released) == 1
+    for _ in range(2):
+        assert said.outcomes.count() == said.changes.count() == 1
+    assert len(released) == 2

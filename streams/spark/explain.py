@@ -27,6 +27,7 @@ from streams.spark.table_table_join import TableTableJoinOperator
 from streams.spark.table_views import TableViewOperator
 from streams.spark.time_windows import TimeWindowsOperator
 from versioned.identifiers import TableRef
+from versioned.put import ROWS_PER_SPLICE
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,10 @@ def _stored(operator: StoringOperator[Any], tables: list[str]) -> Work:
                 f"{name}: the same where _current = false and validTo > the oldest out-of-order record, if any",
             ),
             (
-                f"{name}: MERGE of late records into closed history, if there are any (step splice)",
-                f"{name}: replace where _current = true (step main)",
+                f"{name}: replace where _current = true; with late records also where validTo > the oldest of them "
+                "(step main)",
+                f"{name}: instead, if more than {ROWS_PER_SPLICE:,} closed rows for each late record end after that: "
+                "MERGE of late records into closed history, before (step splice)",
             ),
             1,
             "puts into a versioned table",

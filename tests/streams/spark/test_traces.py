@@ -1,7 +1,7 @@
 """Kafka Streams' own behaviour as data, on Spark: every operation, many scenarios in few applications.
 
-A fixed sample of each operation, with every kind of node, runs whole (of some operations in the slow tests only) and, in
-the slow tests, all scenarios run whole and cut at random.
+A fixed sample of each operation, with every kind of node, runs whole (of some operations in the slow tests only); in the
+slow tests all scenarios run, whole and cut at random.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kafka Streams' own behaviour as data, on Spark: every operation, many scenarios in few applications.
 
-A fixed sample of each operation, with every kind of node, runs whole (of some operations in the slow tests only); in the
+A fixed sample of each operation, with every kind of node, runs whole; of some operations in the slow tests only. In the
 slow tests all scenarios run, whole and cut at random.
 """
 

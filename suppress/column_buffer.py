@@ -79,13 +79,11 @@ class Folded:
     Args:
         emissions: What left it.
         held: What it holds: of each row its first and its latest update, oldest first.
-        observed: Its sizes meanwhile.
         stream_time_us: Stream time after the batch.
     """
 
     emissions: Emissions
     held: list[tuple[int, int]]
-    observed: Observed
     stream_time_us: int | None
 
 
@@ -97,7 +95,7 @@ def fold_columns(rows: Columns, held: int, rule: BufferRule, stream_time_us: int
         held: How many of them it holds already.
         rule: What :func:`fits_columns` accepts.
         stream_time_us: Stream time before the batch.
-        seen: What was observed before; it goes on from there.
+        seen: What was observed before; it goes on from there, in place.
 
     Example:
         >>> rows = Columns(keys=[0, 1, 0], ts_us=[0, 1, 9], sizes=[8, 8, 8])
@@ -143,4 +141,4 @@ def fold_columns(rows: Columns, held: int, rule: BufferRule, stream_time_us: int
         seen.most_bytes = max(seen.most_bytes, size)
     seen.records, seen.bytes = len(latest), size
     left = [(first[key], latest[key]) for _, key in sorted(heap)]
-    return Folded(out, left, seen, None if now_us == -_NEVER else now_us)
+    return Folded(out, left, None if now_us == -_NEVER else now_us)

@@ -75,7 +75,7 @@ class _SharedSetting:
                 if users > 1:
                     self._users[id(session)] = (users - 1, former)
                 else:
-                    _put_back(session, self._name, former)
+                    put_back(session, self._name, former)
 
 
 _UNCHECKED: Final = _SharedSetting(_CONSTRAINT_CHECK, "false")
@@ -254,10 +254,11 @@ def session_settings(session: SparkSession, settings: Mapping[str, str]) -> Iter
         yield
     finally:
         for name, former in before.items():
-            _put_back(session, name, former)
+            put_back(session, name, former)
 
 
-def _put_back(session: SparkSession, name: str, former: str | None) -> None:
+def put_back(session: SparkSession, name: str, former: str | None) -> None:
+    """Give a setting its former value; None = it had none of its own."""
     if former is None:
         session.conf.unset(name)
     else:

@@ -86,9 +86,11 @@ class PutBatch:
         self._observed = dict(observed)
         self._few = count is not None and count <= FEW_RECORDS
         self._with_old, self._as_of = with_old, as_of
-        self._bounds, self._timed = bounds or {}, self._with_stream_time(records, bounds)
-        # None of the batch is older than any stored version: nothing is late, and nothing to be spliced.
-        self._is_ahead = bounds is not None and not with_old and self._begins_after_all(bounds)
+        self._bounds = bounds or {}
+        none_is_late = bounds is not None and not self._may_be_late(bounds)
+        self._timed = put_frames.accept_all(records) if none_is_late else self._with_stream_time(records)
+        # None of the batch is older than any stored version: there is nothing to be spliced either.
+        self._is_ahead = none_is_late and not with_old and self._begins_after_all()
         self._cached: DataFrame | None = None
         #: The table's version before :meth:`write`.
         self.version_before: int | None = None
@@ -208,9 +210,7 @@ class PutBatch:
         ends_after = F.col(self._spec.valid_to) > F.timestamp_micros(F.lit(after_us))
         return put_frames.versions(self._rows().where(~F.col(CURRENT) & ends_after), self._spec)
 
-    def _with_stream_time(self, records: DataFrame, bounds: Mapping[int, tuple[int, int]] | None) -> DataFrame:
-        if bounds is not None and not self._may_be_late(bounds):
-            return put_frames.accept_all(records)
+    def _with_stream_time(self, records: DataFrame) -> DataFrame:
         schema = "_scope INT, _observed_us LONG"
         observed = self._session.createDataFrame(list(self._observed.items()), schema)
         return put_frames.refuse_late(records, observed, self.current(), self._spec)
@@ -225,11 +225,9 @@ class PutBatch:
             for scope, (oldest, newest) in bounds.items()
         )
 
-    def _begins_after_all(self, bounds: Mapping[int, tuple[int, int]]) -> bool:
-        if self._spec.time_scope == "key" or self._may_be_late(bounds):
-            return False
+    def _begins_after_all(self) -> bool:
         newest = max(self._observed.values(), default=None)
-        return newest is None or all(oldest >= newest for oldest, _ in bounds.values())
+        return newest is None or all(oldest >= newest for oldest, _ in self._bounds.values())
 
     def _rows(self) -> DataFrame:
         return read_table(self._session, self._target, self._as_of)

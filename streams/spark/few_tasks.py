@@ -16,6 +16,14 @@ def in_few_tasks(frame: DataFrame) -> DataFrame:
     of a plan with many nodes spends its time on reading them; the steps that follow have no more tasks than a shuffle
     gives anyway.
     """
-    told = frame.sparkSession.conf.get(_AT_MOST)
-    assert told is not None  # Spark has a default for it.
-    return frame.coalesce(int(told))
+    tasks = _tasks(frame.sparkSession.conf.get(_AT_MOST))
+    return frame if tasks is None else frame.coalesce(tasks)
+
+
+def _tasks(told: str | None) -> int | None:
+    """The setting as a number; Databricks also has "auto".
+
+    >>> _tasks("200"), _tasks("auto")
+    (200, None)
+    """
+    return int(told) if told is not None and told.isdigit() else None

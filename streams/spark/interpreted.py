@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from streams.spark.side_by_side import side_by_side
-from versioned.commit import is_missing
+from versioned.commit import is_missing, put_back
 from versioned.identifiers import TableRef
 
 _SETTINGS: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
@@ -60,7 +60,7 @@ class Interpretation:
                 session.conf.set(name, value)
         elif not is_small and self._former is not None:
             for name, former in self._former.items():
-                session.conf.unset(name) if former is None else session.conf.set(name, former)
+                put_back(session, name, former)
             self._former = None
         return self._former is not None
 

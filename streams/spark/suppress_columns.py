@@ -1,7 +1,7 @@
 """The buffer of a suppression over one stream-time scope, on Arrow columns: what ``SuppressFold`` does row by row.
 
 Used where ``suppress.column_buffer`` knows the rule and the types have a size and an order that Arrow tells as well;
-``fits`` says whether. Rows stay in Arrow: keys become numbers, and what leaves is taken from the columns by index.
+``on_columns`` says whether. Rows stay in Arrow: keys become numbers, and what leaves is taken by index.
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ from pyspark.sql import types as T
 
 from streams.spark.flow import KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import COUNT, EVENT, OUT, STATE, TOLD, WHAT, PlainRow
-from streams.spark.suppress_fold import ARRIVED_US, BUFFER_US, FIRST_US, PRIOR, SIZE, SuppressFold, count_rows
+from streams.spark.suppress_fold import (
+    ARRIVED_US,
+    BUFFER_US,
+    FIRST_PLACE,
+    FIRST_US,
+    PRIOR,
+    SIZE,
+    SuppressFold,
+    count_rows,
+)
 from suppress.buffer_rules import BufferRule
 from suppress.column_buffer import Columns, Folded, Observed, fits_columns, fold_columns
 from suppress.sizes import SizeOf
@@ -27,13 +36,8 @@ _ORDERED: Final = (
     T.StringType, T.BinaryType, T.BooleanType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DateType,
     T.TimestampType, T.TimestampNTZType,
 )  # fmt: skip
-_EIGHT_BYTES: Final = (
-    T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.TimestampType,
-    T.TimestampNTZType, T.DayTimeIntervalType,
-)  # fmt: skip
-_FIXED: Final[Mapping[type[T.DataType], int]] = {
-    T.BooleanType: 1, T.DateType: 4, T.DecimalType: 16, **dict.fromkeys(_EIGHT_BYTES, 8),
-}  # fmt: skip
+#: What ``_size`` knows the size of.
+_SIZED: Final = (*_ORDERED, T.FloatType, T.DoubleType, T.DecimalType, T.DayTimeIntervalType)
 _INSTANT_BYTES: Final = 8
 #: The fields of a row that waits; those of an update are what it would be if it entered now.
 _HELD: Final = (KEY, VALUE, OLD, PRIOR, US, BUFFER_US, FIRST_US, ARRIVED_US)
@@ -46,9 +50,8 @@ def on_columns(updates: DataFrame, fold: SuppressFold) -> SuppressColumns | None
         return None
     if not isinstance(key, T.StructType) or not isinstance(value, T.StructType):
         return None
-    sized = (*_FIXED, T.StringType, T.BinaryType)
     is_plain = all(_is_plain(field.dataType, _ORDERED) for field in key.fields) and all(
-        _is_plain(field.dataType, sized) for field in value.fields
+        _is_plain(field.dataType, _SIZED) for field in value.fields
     )
     if not is_plain:
         return None
@@ -117,9 +120,7 @@ class SuppressColumns:
         return states, typed
 
     def _columns(self, pool: pa.Table) -> Columns:
-        return Columns(
-            _key_numbers(pool[KEY]).tolist(), pool[BUFFER_US].to_pylist(), self._sizes(pool).tolist()
-        )  # fmt: skip
+        return Columns(_key_numbers(pool[KEY]).tolist(), pool[BUFFER_US].to_pylist(), self._sizes(pool).tolist())
 
     def _sizes(self, rows: pa.Table) -> Any:
         size = _struct_size(rows[VALUE])
@@ -129,15 +130,8 @@ class SuppressColumns:
         out = folded.emissions
         after = np.asarray(out.after, dtype=np.int64) - held
         latest = pool.select([KEY, VALUE, US]).take(pa.array(out.latest, pa.int64()))
-        return {
-            KEY: latest[KEY],
-            VALUE: latest[VALUE],
-            OLD: pool[PRIOR].take(pa.array(out.first, pa.int64())),
-            LATEST: pa.repeat(True, len(latest)),
-            US: latest[US],
-            SCOPE: pa.repeat(pa.scalar(scope, pa.int32()), len(latest)),
-            PLACE: _places(places, after),
-        }
+        prior = pool[PRIOR].take(pa.array(out.first, pa.int64()))
+        return _leaving(latest, prior, scope, _places(places, after))
 
     def _rows_at(self, pool: pa.Table, held: list[tuple[int, int]]) -> pa.Table:
         """Rows that wait: of the first update what it had when it entered, of the latest the rest."""
@@ -148,16 +142,23 @@ class SuppressColumns:
 
     def _stored(self, held: pa.Table, scope: int) -> dict[str, Any]:
         sizes = pa.array(self._sizes(held), pa.int64())
-        scopes = pa.repeat(pa.scalar(scope, pa.int32()), len(held))
-        return {**{name: held[name] for name in _HELD}, SIZE: sizes, SCOPE: scopes}
+        return {**{name: held[name] for name in _HELD}, SIZE: sizes, SCOPE: _repeated(scope, len(held))}
 
 
 def _drained(held: pa.Table, scope: int) -> dict[str, Any]:
-    last = 2**62
-    places = pa.array([[last, ordinal] for ordinal in range(len(held))], pa.list_(pa.int64()))
-    scopes = pa.repeat(pa.scalar(scope, pa.int32()), len(held))
-    row = {KEY: held[KEY], VALUE: held[VALUE], OLD: held[PRIOR], LATEST: pa.repeat(True, len(held)), US: held[US]}
-    return {**row, SCOPE: scopes, PLACE: places}
+    places = pa.array([[-FIRST_PLACE, ordinal] for ordinal in range(len(held))], pa.list_(pa.int64()))
+    return _leaving(held, held[PRIOR], scope, places)
+
+
+def _leaving(latest: pa.Table, prior: Any, scope: int, places: Any) -> dict[str, Any]:
+    """Rows as they leave: their latest update, and what downstream knows of them."""
+    told = {name: latest[name] for name in (KEY, VALUE, US)}
+    count = len(latest)
+    return {**told, OLD: prior, LATEST: pa.repeat(True, count), SCOPE: _repeated(scope, count), PLACE: places}
+
+
+def _repeated(scope: int, count: int) -> Any:
+    return pa.repeat(pa.scalar(scope, pa.int32()), count)
 
 
 def _told(kind: str, columns: dict[str, Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -27,8 +27,8 @@ PRIOR, BUFFER_US, FIRST_US, ARRIVED_US, SIZE = "_prior", "_buffer_us", "_first_u
 EMITTED, SUPPRESSED, RECORDS, BYTES, ALARM, FULL = "emitted", "suppressed", "records", "bytes", "alarm", "full: "
 #: How often the buffer was looked at: after each record, as the driver does (R70, R73).
 SAMPLES: Final = "samples"
-#: The place of what leaves at the start of the batch, before any record.
-_FIRST_PLACE: Final = -(2**62)
+#: The place of what leaves at the start of the batch, before any record; its negative is that of what is drained.
+FIRST_PLACE: Final = -(2**62)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class SuppressFold:
         told = _Counts()
         if self.rule.clock == "wall" or self.rule.retention_us is not None:
             due = buffer.tick(self.clock_us)
-            yield from self._emitted(due, scope, [_FIRST_PLACE], told)
+            yield from self._emitted(due, scope, [FIRST_PLACE], told)
             if due:
                 told.observe(buffer)
         told.look_at(buffer)
@@ -77,7 +77,7 @@ class SuppressFold:
             yield ("count", (f"{FULL}{full}", 1))
             return
         if self.drains:
-            yield from self._emitted(buffer.drain(), scope, [-_FIRST_PLACE], told)
+            yield from self._emitted(buffer.drain(), scope, [-FIRST_PLACE], told)
             told.observe(buffer)
         for row in buffer.rows():
             yield ("state", self._stored(row, scope))

@@ -38,6 +38,13 @@ _CONFLICTS: Final = (
     "MetadataChangedException",
 )
 _FENCED: Final = "ConcurrentTransactionException"
+#: Why nothing can be told of a path at which there is no table.
+_MISSING: Final = (
+    "DELTA_MISSING_DELTA_TABLE",
+    "DELTA_TABLE_NOT_FOUND",
+    "PATH_NOT_FOUND",
+    "DELTA_PATH_DOES_NOT_EXIST",
+)
 _TXN_APP: Final = "spark.databricks.delta.write.txnAppId"
 _TXN_VERSION: Final = "spark.databricks.delta.write.txnVersion"
 _METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
@@ -233,15 +240,19 @@ def is_missing(session: SparkSession, target: TableRef) -> bool:
     """Whether there is no Delta table yet at the path or name."""
     if target.path is None:
         return not session.catalog.tableExists(target.sql)
+    return detail_of(session, target) is None
+
+
+def detail_of(session: SparkSession, target: TableRef) -> Row | None:
+    """What DESCRIBE DETAIL tells of a table; None if there is none yet."""
+    if target.path is None and not session.catalog.tableExists(target.sql):
+        return None
     try:
-        session.sql(f"DESCRIBE DETAIL {target.sql}").collect()
+        return session.sql(f"DESCRIBE DETAIL {target.sql}").collect()[0]
     except Exception as error:  # the class differs between classic and Connect sessions
-        if "DELTA_MISSING_DELTA_TABLE" in str(error) or "DELTA_TABLE_NOT_FOUND" in str(error):
-            return True
-        if "PATH_NOT_FOUND" in str(error) or "DELTA_PATH_DOES_NOT_EXIST" in str(error):
-            return True
+        if target.path is not None and any(reason in str(error) for reason in _MISSING):
+            return None
         raise
-    return False
 
 
 @contextmanager

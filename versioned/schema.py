@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from pyspark.sql.types import (
@@ -59,10 +59,19 @@ def create_statement(ref: TableRef, columns: StructType, spec: VersionedTableSpe
     types |= {DELETED: BooleanType(), CURRENT: BooleanType()}
     never_null = {*spec.keys, spec.valid_from, DELETED, CURRENT}
     names = (*spec.keys, spec.valid_from, spec.valid_to, *spec.values, DELETED, CURRENT)
-    stored = StructType([StructField(name, types[name], name not in never_null) for name in names])
+    stored = stored_columns(names, types, never_null)
     said = {**spec.to_properties(), **_constraint(spec), **hidden_from_start(stored, hidden, partitioned_by=(CURRENT,))}
     split = f"PARTITIONED BY ({quote(CURRENT)})"
     return f"CREATE TABLE {ref.sql} ({sql_columns(stored)}) USING DELTA {split} {sql_properties(said)}"
+
+
+def stored_columns(names: Iterable[str], types: Mapping[str, DataType], never_null: Collection[str]) -> StructType:
+    """The columns of a table that is about to be made, in the order of their names.
+
+    >>> stored_columns(["id", "at"], {"at": TimestampType(), "id": BooleanType()}, {"id"}).simpleString()
+    'struct<id:boolean,at:timestamp>'
+    """
+    return StructType([StructField(name, types[name], name not in never_null) for name in names])
 
 
 def check_schema(found: StructType, spec: VersionedTableSpec, ref: TableRef) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, LongType, StructField, StructType, TimestampType
+from pyspark.sql.types import BooleanType, LongType, StructType, TimestampType
 
 from versioned.commit import is_missing
 from versioned.durations import instant_us
@@ -22,6 +22,7 @@ from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.making import make_table
 from versioned.put import read_table
+from versioned.schema import stored_columns
 from versioned.spec import DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
 from versioned.sql_types import sql_columns, sql_properties
 from versioned.statistics import hidden_from_start, hide
@@ -60,7 +61,7 @@ def create_known(
     never_null = {*spec.keys, *own}
     types |= own | {KNOWN_BATCH: LongType()}
     names = (*spec.keys, spec.valid_from, *spec.values, DELETED, SYSTEM_FROM, KNOWN_BATCH)
-    stored = StructType([StructField(name, types[name], name not in never_null) for name in names])
+    stored = stored_columns(names, types, never_null)
     said = sql_properties({KNOWN_OF: target.short_name, **hidden_from_start(stored, hidden)})
     make_table(spark, known, f"CREATE TABLE {known.sql} ({sql_columns(stored)}) USING DELTA {said}")
 

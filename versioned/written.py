@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from versioned.commit import history, is_missing, own_details, restored_version
+from versioned.commit import detail_of, history, own_details, restored_version
 from versioned.identifiers import TableRef
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def look(session: SparkSession, target: TableRef, application: str | None = None
         target: The table; it need not exist.
         application: Only batches of this application; None = of any.
     """
-    if is_missing(session, target):
+    detail = detail_of(session, target)
+    if detail is None:
         return TableState(exists=False)
-    detail = session.sql(f"DESCRIBE DETAIL {target.sql}").select("properties").collect()[0]
     return replace(newest(session, target, application), properties=detail["properties"])
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from streams.spark.side_by_side import side_by_side
-from versioned.commit import is_missing, put_back
+from versioned.commit import detail_of, put_back
 from versioned.identifiers import TableRef
 
 _SETTINGS: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
@@ -70,8 +70,8 @@ def total_bytes(session: SparkSession, tables: Sequence[TableRef]) -> int:
     found: list[int] = []
 
     def measure(target: TableRef) -> None:
-        if not is_missing(session, target):
-            found.append(session.sql(f"DESCRIBE DETAIL {target.sql}").select("sizeInBytes").collect()[0][0] or 0)
+        detail = detail_of(session, target)
+        found.append(0 if detail is None else detail["sizeInBytes"] or 0)
 
     side_by_side([partial(measure, target) for target in tables], session)
     return sum(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from streams.driver.keys import Key, as_key, key_parts
@@ -28,6 +28,10 @@ class _Left:
     foreign: Row | None
     ts_us: int
 
+    def at(self, dated: Dated | None) -> _Left:
+        """The row with the ts that a look-up into the left table tells now."""
+        return self if dated is None else replace(self, ts_us=dated[1])
+
 
 class ForeignKeyJoinProcessor(StoredTable):
     """Joins each left row with the right row that it points to (Kafka: ``KTable.join`` with a foreign key, KIP-213).
@@ -44,7 +48,7 @@ class ForeignKeyJoinProcessor(StoredTable):
         self._joiner = node.joiner
         self._foreign_key = node.foreign_key
         self._is_left_join = node.kind == "left"
-        self._right = node.parents[_RIGHT].name
+        self._left, self._right = (parent.name for parent in node.parents)
         self._keeps_order = all(is_versioned(parent) for parent in node.parents)
         self._lefts: dict[Row, _Left] = {}
         self._pointing: dict[Key, dict[Row, None]] = {}
@@ -67,7 +71,7 @@ class ForeignKeyJoinProcessor(StoredTable):
     def _left_changed(self, key: Row, change: Change) -> Iterator[Change]:
         before = self._lefts.get(key)
         after = self._pointed(key, change)
-        right = None if after is None or after.foreign is None else self._right_row(after.foreign)
+        right = None if after is None or after.foreign is None else self._row_of(self._right, after.foreign)
         if after is None:
             yield from self._deleted(key, before, change.ts_us)
         elif self._is_left_join or (right is not None and right[0] is not None):
@@ -77,7 +81,8 @@ class ForeignKeyJoinProcessor(StoredTable):
 
     def _right_changed(self, foreign: Row, change: Change) -> Iterator[Change]:
         for key in sorted(self._pointing.get(key_parts(foreign), ()), key=canonical_order):
-            left = self._lefts[key]
+            # A join that is not stored counts with the ts of what its sides hold now, whatever it said before.
+            left = self._lefts[key].at(self._row_of(self._left, key))
             if change.new is not None or self._is_left_join:
                 yield self._result(key, left, (change.new, change.ts_us))
             else:
@@ -86,7 +91,7 @@ class ForeignKeyJoinProcessor(StoredTable):
     def _deleted(self, key: Row, before: _Left | None, ts_us: int) -> Iterator[Change]:
         if before is None or (before.foreign is None and not self._is_left_join):
             return
-        right = None if before.foreign is None else self._right_row(before.foreign)
+        right = None if before.foreign is None else self._row_of(self._right, before.foreign)
         yield self._tombstone(key, ts_us if right is None or self._is_left_join else max(ts_us, right[1]))
 
     def _unmatched(self, key: Row, before: _Left | None, after: _Left, right: Dated | None) -> Iterator[Change]:
@@ -111,9 +116,9 @@ class ForeignKeyJoinProcessor(StoredTable):
             self._pointing.setdefault(key_parts(foreign), {})[key] = None
         return self._lefts[key]
 
-    def _right_row(self, foreign: Row) -> Dated | None:
-        right = self.context.processor(self._right)
-        return right.get(right.own_key(foreign))
+    def _row_of(self, table: str, key: Row) -> Dated | None:
+        processor = self.context.processor(table)
+        return processor.get(processor.own_key(key))
 
     def _result(self, key: Row, left: _Left, right: Dated | None) -> Change:
         value = evaluate(self._joiner, {"key": key, "left": left.value, "right": None if right is None else right[0]})

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from streams.driver.aggregators import Aggregator
 from streams.driver.keys import as_key
-from streams.driver.processor import Change, Context, Dated, Processor
+from streams.driver.processor import Change, Context, Dated
+from streams.driver.table_state import StoredTable
 from streams.driver.window_state import Slot
 from streams.expressions import evaluate
 from streams.nodes import StreamAggregate
@@ -14,7 +15,7 @@ from streams.reasons import NULL_KEY, NULL_VALUE
 from streams.rows import Row
 
 
-class StreamAggregateProcessor(Processor):
+class StreamAggregateProcessor(StoredTable):
     """The running aggregate of each group (Kafka: ``KStreamAggregate``).
 
     The result's timestamp is the largest of its records, so it never goes back (R168). Records without key, without
@@ -39,15 +40,18 @@ class StreamAggregateProcessor(Processor):
         state = self._aggregator.add(self._aggregator.initial() if before is None else before.state, key, change.new)
         after = Slot(state, change.ts_us if before is None else max(before.ts_us, change.ts_us))
         new = self._aggregator.result(state)
+        old = None if before is None else self._aggregator.result(before.state)
+        taken = self._stored(key, Change(key, new, old, after.ts_us))
+        if taken is None:
+            # A versioned store that refuses the result keeps what it has, and so does the aggregate.
+            return
         if new is None:
             self._slots.pop(key, None)
         else:
             self._slots[key] = after
-        old = None if before is None else self._aggregator.result(before.state)
-        yield Change(key, new, old, after.ts_us)
+        yield taken
 
-    def get(self, key: Row) -> Dated | None:
-        """Value and timestamp of a group, for joins and queries."""
+    def _view_get(self, key: Row) -> Dated | None:
         slot = self._slots.get(key)
         return None if slot is None else (self._aggregator.result(slot.state), slot.ts_us)
 

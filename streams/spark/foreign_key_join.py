@@ -107,8 +107,16 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         met = asked.join(lefts.where(F.col(VALUE).isNotNull()), (F.col("_right_key") == to) & held & still)
         rank = F.row_number().over(Window.partitionBy("_right_scope", "_right_place").orderBy(KEY)).cast("long")
         placed = met.withColumn(SCOPE, F.col("_right_scope")).withColumn(PLACE, F.concat("_right_place", F.array(rank)))
+        if not self._left.is_dated_by_changes:
+            placed = self._dated_by_look_up(placed)
         gives = F.lit(self.node.kind == "left") | F.col(FOUND).isNotNull()
         return self._told(placed, gives, F.col(VALUE), F.greatest(US, FOUND_US))
+
+    def _dated_by_look_up(self, placed: DataFrame) -> DataFrame:
+        """Left rows with the ts that a look-up tells at the place of the right row's change."""
+        apart = placed.withColumnsRenamed({FOUND: "_right_value", FOUND_US: "_right_us"})
+        dated = self._left.find_latest(apart).withColumn(US, F.coalesce(FOUND_US, US)).drop(FOUND, FOUND_US)
+        return dated.withColumnsRenamed({"_right_value": FOUND, "_right_us": FOUND_US})
 
     def _told(self, met: DataFrame, gives: Column, left: Column, ts: Column) -> DataFrame:
         """Results where there is one, else tombstones."""

@@ -37,6 +37,11 @@ class TableState(ABC):
         """The type of a value."""
         return _struct(self.typed(), VALUE)
 
+    @property
+    def is_dated_by_changes(self) -> bool:
+        """Whether a row's ts is that of the change that made it; else only a look-up tells it."""
+        return True
+
     def typed(self) -> DataFrame:
         """Any frame with this table's ``_key`` and ``_value``."""
         return self.rows()
@@ -101,6 +106,10 @@ class ViewState(TableState):
     def __init__(self, table: TableState, function: RowFunction) -> None:
         self._table = table
         self._function = function
+
+    @property
+    def is_dated_by_changes(self) -> bool:
+        return self._table.is_dated_by_changes
 
     def typed(self) -> DataFrame:
         return self._applied(self._table.typed(), VALUE)

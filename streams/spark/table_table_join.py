@@ -51,6 +51,11 @@ class JoinedView(TableState):
     def __init__(self, pairing: Pairing) -> None:
         self._pairing = pairing
 
+    @property
+    def is_dated_by_changes(self) -> bool:
+        # It counts with the ts of what its sides hold now: a plain side that lost its row has none.
+        return False
+
     def typed(self) -> DataFrame:
         left, right = (side.typed() for side in self._pairing.sides)
         other = F.lit(None).cast(right.schema[VALUE].dataType)

@@ -75,4 +75,15 @@ def _register_each(engine: str, runners: Mapping[str, Callable[[Scenario], Actua
 
 
 def _one_by_one(run: Callable[[Scenario], Actual]) -> Runner:
-    return lambda scenarios: {scenario["id"]: run(scenario) for scenario in scenarios}
+    def run_each(scenarios: Sequence[Scenario]) -> dict[str, Actual]:
+        return {scenario["id"]: outcome_or_failure(run, scenario) for scenario in scenarios}
+
+    return run_each
+
+
+def outcome_or_failure(run: Callable[[Scenario], Actual], scenario: Scenario) -> Actual:
+    """The outcome of a scenario; if it cannot be run at all, its ``failure``, so that all others are still run."""
+    try:
+        return run(scenario)
+    except Exception as failure:  # Whatever it is, it is the failure of this scenario alone.
+        return {"outputs": [], "failure": f"{type(failure).__name__}: {failure}"}

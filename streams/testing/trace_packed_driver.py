@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from streams.driver.driver import TopologyTestDriver
+from streams.testing.trace_engines import outcome_or_failure
 from streams.testing.trace_packing import CASE, KEY, VALUE, Branch, Case, pack, together
 from streams.testing.trace_run import Actual, Planner, Scenario, run_plan, shown
 
@@ -60,7 +62,7 @@ def run_packed_on_driver(planner: Planner, scenarios: Sequence[Scenario]) -> dic
 
     A scenario that fails is run up to the step before; its error comes from a run of its own.
     """
-    errors = errors_of(planner, scenarios)
+    errors = errors_of(alone(planner, scenarios))
     branches, outcomes = pack(planner, scenarios, {name: error["input_index"] for name, error in errors.items()})
     outcomes.update(PackedDriver(branches).outcomes)
     for name, error in errors.items():
@@ -68,9 +70,13 @@ def run_packed_on_driver(planner: Planner, scenarios: Sequence[Scenario]) -> dic
     return outcomes
 
 
-def errors_of(planner: Planner, scenarios: Sequence[Scenario]) -> dict[str, dict[str, Any]]:
-    """The errors of the scenarios in which a step fails on the driver, by id."""
-    outcomes = {scenario["id"]: run_plan(planner, scenario) for scenario in scenarios}
+def alone(planner: Planner, scenarios: Sequence[Scenario]) -> dict[str, Actual]:
+    """Outcomes by id, each scenario by itself; one that cannot be run at all has its ``failure``."""
+    return {scenario["id"]: outcome_or_failure(partial(run_plan, planner), scenario) for scenario in scenarios}
+
+
+def errors_of(outcomes: Mapping[str, Actual]) -> dict[str, dict[str, Any]]:
+    """The errors of the scenarios in which a step fails, by id."""
     return {
         name: actual["error"]
         for name, actual in outcomes.items()

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from streams.testing.trace_run import Scenario
@@ -17,6 +18,9 @@ from streams.testing.trace_run import Scenario
 SCALED: Final = frozenset(
     ("stream_table_join", "table_table_join", "fk_join", "table_filter", "table_aggregate", "propagation")
 )
+#: The longest common unit and the latest scaled time, milliseconds: instants of SQL end with the year 9999.
+_LONGEST_UNIT_MS: Final = 10**9
+LATEST_MS: Final = 10**14
 
 
 def same_parameters(scenarios: Sequence[Scenario]) -> dict[str, list[tuple[Scenario, int]]]:
@@ -25,14 +29,39 @@ def same_parameters(scenarios: Sequence[Scenario]) -> dict[str, list[tuple[Scena
     Returns:
         By these parameters: the scenarios with them in place of their own, and the factors of their times.
     """
-    units = {scenario["id"]: _unit(scenario) for scenario in scenarios}
-    common = math.lcm(*units.values()) if units else 1
+    units = [_unit(scenario) for scenario in scenarios]
+    common = common_unit(units)
     groups: dict[str, list[tuple[Scenario, int]]] = {}
-    for scenario in scenarios:
-        factor = common // units[scenario["id"]] if scenario["op"] in SCALED else 1
+    for scenario, unit in zip(scenarios, units, strict=True):
+        factor = _factor(scenario, unit, common) if scenario["op"] in SCALED else 1
         params = _multiplied(scenario["params"], factor)
         groups.setdefault(json.dumps(params, sort_keys=True), []).append(({**scenario, "params": params}, factor))
     return groups
+
+
+def common_unit(units: Iterable[int]) -> int:
+    """A multiple of the most usual units, and of others as long as it stays short enough.
+
+    >>> common_unit([2, 3, 3]), common_unit([100, 100, 999_983, 999_979])
+    (6, 99998300)
+    """
+    common = 1
+    for unit, _ in Counter(units).most_common():
+        longer = math.lcm(common, unit)
+        common = longer if longer <= _LONGEST_UNIT_MS else common
+    return common
+
+
+def _factor(scenario: Scenario, unit: int, common: int) -> int:
+    """What a scenario's times are multiplied by to have the common unit; 1 if they would lie too far ahead."""
+    factor, rest = divmod(common, unit)
+    latest = max((abs(time) for time in _instants(scenario)), default=0)
+    return factor if rest == 0 and latest * factor <= LATEST_MS else 1
+
+
+def _instants(scenario: Scenario) -> Iterator[int]:
+    yield from (step["ts"] for step in scenario["steps"] if "ts" in step)
+    yield from _times(scenario["params"])
 
 
 def _unit(scenario: Scenario) -> int:

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 from streams.spark.engine import operators_of
 from streams.testing.sessions import in_sessions
 from streams.testing.trace_engines import register
-from streams.testing.trace_packed_driver import errors_of
+from streams.testing.trace_packed_driver import alone, errors_of
 from streams.testing.trace_packing import Branch, Cut, pack, together
 from streams.testing.trace_run import Actual, Planner, Scenario
 from streams.testing.trace_spark_run import PackedRun
@@ -103,6 +103,8 @@ def local_session() -> SparkSession:
     if active is not None:
         return active
     os.environ.setdefault("SPARK_CONF_DIR", str(_PROJECT / "conf"))
+    # Python workers need not start in this folder; those of a mere checkout find its packages by path only.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_PROJECT), os.environ.get("PYTHONPATH"))))
     jars = Path(os.environ.get("VERSIONED_JARS", _PROJECT / ".jars"))
     builder = SparkSession.builder.appName("traces").master("local[2]")
     builder = builder.config("spark.pyspark.python", sys.executable)
@@ -121,8 +123,11 @@ def _planned(
 ) -> tuple[dict[str, Actual], list[tuple[int, _Task]]]:
     """What is known of an operation's scenarios without running them, and what there is to run, with its size."""
     planner = PLANNERS[operation]
-    errors = errors_of(planner, scenarios)
-    branches, outcomes = pack(planner, scenarios, {name: error["input_index"] for name, error in errors.items()})
+    told = alone(planner, scenarios)
+    errors = errors_of(told)
+    able = [scenario for scenario in scenarios if "failure" not in told[scenario["id"]]]
+    branches, outcomes = pack(planner, able, {name: error["input_index"] for name, error in errors.items()})
+    outcomes.update({name: actual for name, actual in told.items() if "failure" in actual})
     possible = [branch for branch in branches if not _refused(branch, outcomes)]
     packs = [possible[first : first + BRANCHES] for first in range(0, len(possible), BRANCHES)]
     tasks: list[tuple[int, _Task]] = [(len(together(p).nodes), partial(_run, branches=p, cut=cut)) for p in packs]

@@ -2,7 +2,7 @@
 
 Wherever reads come between writes, the writes until there are a *story* of their own, part of the key and a stream-time
 scope: so all stories are put at once, and all reads are asked of the same stored rows. The rules are about differences
-of times only, so each scenario's times are multiplied until all have the same history retention.
+of times only, so each scenario's times are multiplied until few history retentions are left, each with its own table.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pyspark.sql import functions as F
 
 from streams.testing.trace_packing import Cut
 from streams.testing.trace_run import Actual, Scenario
+from streams.testing.trace_scaling import LATEST_MS, common_unit
 from versioned.durations import Resolution
 from versioned.lookup_frames import as_of_frame, between_frame, current_frame
 from versioned.table import VersionedTable
 
-_RETENTION_MS: Final = 3_000
 _KAFKA_START_US: Final = -1_000
 _CODES: Final = (-1, -(2**63))
 _WRITES: Final = ("put", "delete")
@@ -57,10 +57,14 @@ class _Call:
 
 def run_store_on_spark(spark: SparkSession, scenarios: Sequence[Scenario], cut: Cut) -> dict[str, Actual]:
     """What each call of each scenario returns, by scenario id; the writes are put in as many batches as are cut."""
-    calls = [call for case, scenario in enumerate(scenarios) for call in _calls(case, scenario)]
+    calls: list[_Call] = []
+    answers: dict[int, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        stories = _Stories(spark, Path(folder) / "store", calls, cut)
-        answers = stories.written | stories.read()
+        for retention_ms, cases in _by_retention(scenarios).items():
+            own = [call for case, factor in cases.items() for call in _calls(case, scenarios[case], factor)]
+            stories = _Stories(spark, Path(folder) / str(retention_ms), retention_ms, own, cut)
+            answers |= stories.written | stories.read()
+            calls += own
     numbers = {(call.case, call.index): call.number for call in calls}
     outcomes: dict[str, Actual] = {}
     for case, scenario in enumerate(scenarios):
@@ -73,10 +77,37 @@ def run_store_on_spark(spark: SparkSession, scenarios: Sequence[Scenario], cut: 
     return outcomes
 
 
-def _calls(case: int, scenario: Scenario) -> Iterator[_Call]:
-    retention_ms = scenario["params"]["history_retention_ms"]
-    # Retention 0: any two different times must lie further apart than the common retention.
-    factor = _RETENTION_MS // retention_ms if retention_ms else _RETENTION_MS + 1
+def _by_retention(scenarios: Sequence[Scenario]) -> dict[int, dict[int, int]]:
+    """By history retention after scaling: the places of the scenarios, and the factors of their times.
+
+    >>> _by_retention([{"params": {"history_retention_ms": r}, "steps": []} for r in (300, 0, 20)])
+    {300: {0: 1, 1: 301, 2: 15}}
+    """
+    asked = [scenario["params"]["history_retention_ms"] for scenario in scenarios]
+    common = common_unit([retention_ms for retention_ms in asked if retention_ms])
+    groups: dict[int, dict[int, int]] = {}
+    for case, (scenario, retention_ms) in enumerate(zip(scenarios, asked, strict=True)):
+        shared, factor = _scaled(retention_ms, common)
+        if _latest_ms(scenario) * factor > LATEST_MS:
+            shared, factor = _scaled(retention_ms, max(1, retention_ms))
+        groups.setdefault(min(shared, LATEST_MS), {})[case] = factor
+    return groups
+
+
+def _scaled(retention_ms: int, common: int) -> tuple[int, int]:
+    """A retention after scaling, the common one if possible, and the factor."""
+    if not retention_ms:
+        # Any two different times must lie further apart than the common retention.
+        return common, common + 1
+    return (common, common // retention_ms) if common % retention_ms == 0 else (retention_ms, 1)
+
+
+def _latest_ms(scenario: Scenario) -> int:
+    times = (step.get(name) for step in scenario["steps"] for name in ("ts", "as_of", "from", "to"))
+    return max((abs(time) for time in times if time is not None), default=0)
+
+
+def _calls(case: int, scenario: Scenario, factor: int) -> Iterator[_Call]:
     valid = [(index, step) for index, step in enumerate(scenario["steps"]) if _is_valid(step)]
     runs = 0
     for is_write, run in groupby(valid, key=lambda numbered: numbered[1]["call"] in _WRITES):
@@ -94,15 +125,16 @@ def _is_valid(step: Mapping[str, Any]) -> bool:
 class _Stories:
     """The table after all stories, and what each write returned."""
 
-    def __init__(self, spark: SparkSession, path: Path, calls: Sequence[_Call], cut: Cut) -> None:
+    def __init__(self, spark: SparkSession, path: Path, retention_ms: int, calls: Sequence[_Call], cut: Cut) -> None:
         self._spark = spark
+        self._retention_ms = retention_ms
         self._calls = calls
         self._table = VersionedTable.create(
             spark,
             str(path),
             "story INT, k STRING, v STRING",
             keys=["story", "k"],
-            history_retention=f"{_RETENTION_MS} milliseconds",
+            history_retention=f"{retention_ms} milliseconds",
             time_resolution=Resolution.MILLISECOND,
             first_stream_time_us=_KAFKA_START_US,
         )
@@ -176,7 +208,7 @@ class _Stories:
         rows = []
         for call in calls:
             story = self._number.get((call.case, call.runs), _NO_STORY)
-            oldest = max(times_us.get(story, _KAFKA_START_US), _KAFKA_START_US) // 1_000 - _RETENTION_MS
+            oldest = max(times_us.get(story, _KAFKA_START_US), _KAFKA_START_US) // 1_000 - self._retention_ms
             rows.append((story, call.step["key"], call.number, call.time(first), call.time(last), oldest))
         times = [f"timestamp_millis({name}) AS {name}" for name in ("first", "last", "oldest")]
         return self._spark.createDataFrame(rows, _ASKED).selectExpr("story", "k", "call", *times)

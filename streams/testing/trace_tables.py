@@ -8,22 +8,17 @@ from typing import Any, Final
 from streams.driver.driver import TopologyTestDriver
 from streams.driver.stream_table_join import StreamTableJoinProcessor, Waiting
 from streams.driver.suppress import SuppressProcessor
-from streams.functions import cast, coalesce, concat, lit, starts_with, substring_after, substring_before, upper, when
+from streams.functions import coalesce, concat, starts_with, substring_after, substring_before, upper, when
 from streams.kstream import KStream
 from streams.ktable import KTable
 from streams.nodes import Joined, Materialized
 from streams.rows import Row
 from streams.testing.trace_run import Actual, Params, Planner, Scenario, TracePlan, on_driver
-from streams.testing.trace_windows import KafkaSize, suppressed_of
+from streams.testing.trace_windows import KafkaSize, ms, predicate, suppressed_of
 from streams.topology import StreamsBuilder
 
 #: Kafka's bytes of a record that waits for a join: key prefix, time and sequence; then timestamp, offset, partition.
 _WAITING_BYTES: Final = 1 + 8 + 4 + 8 + 8 + 4
-
-
-def ms(value: int) -> str:
-    """Milliseconds as a duration."""
-    return f"{value} ms"
 
 
 def stored(spec: Params | None, name: str | None = None) -> Materialized | None:
@@ -63,15 +58,6 @@ def unary(source: KTable, spec: Params, name: str) -> KTable:
         )
     operation = source.filter if spec["operation"] == "filter" else source.filter_not
     return operation(predicate(spec["predicate"]), materialized=materialized, name=name)
-
-
-def predicate(spec: Params) -> Callable[[Any], Any]:
-    """The predicate of a scenario."""
-    if spec["kind"] == "prefix":
-        return lambda value: starts_with(value.v, spec["arg"])
-    if spec["kind"] == "int_gt":
-        return lambda value: cast(value.v, "bigint") > spec["arg"]
-    return lambda value: lit(spec["kind"] == "all")
 
 
 def stream_table_join(params: Params) -> TracePlan:

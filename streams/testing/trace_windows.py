@@ -10,7 +10,7 @@ from streams.driver.driver import TopologyTestDriver
 from streams.driver.keys import WINDOW_START
 from streams.driver.suppress import SuppressProcessor
 from streams.expressions import Expr
-from streams.functions import coalesce, concat, starts_with
+from streams.functions import cast, coalesce, concat, lit, starts_with
 from streams.ktable import KTable
 from streams.nodes import Materialized
 from streams.rows import Row
@@ -151,7 +151,7 @@ def windowed_table(builder: StreamsBuilder, params: Mapping[str, Any]) -> KTable
     retention = params.get("store_retention_ms")
     stored = Materialized(
         time_resolution=Resolution.MILLISECOND,
-        retention=None if retention is None else timedelta(milliseconds=retention),
+        retention=None if retention is None else timedelta(milliseconds=min(retention, _LONGEST_MS)),
     )
     grouped = builder.stream("in", value="v").group_by_key().windowed_by(windows_of(params["window"]))
     if params["agg"] == "count":
@@ -207,8 +207,7 @@ def limited_table(builder: StreamsBuilder, params: Mapping[str, Any]) -> KTable:
     if params["source"] == "count":
         return source.group_by("v").count(name="count")
     if params["source"] == "filter":
-        prefix = params["predicate"]["arg"]
-        return source.filter(lambda value: starts_with(value.v, prefix), name="filter")
+        return source.filter(predicate(params["predicate"]), name="filter")
     return source
 
 
@@ -229,6 +228,15 @@ def downstream_of(builder: StreamsBuilder, params: Mapping[str, Any], table: KTa
 def table_of(builder: StreamsBuilder, topic: str) -> KTable:
     """A plain, stored table."""
     return builder.table(topic, Materialized(name=f"{topic}-store"), value="v")
+
+
+def predicate(spec: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """The predicate of a scenario."""
+    if spec["kind"] == "prefix":
+        return lambda value: starts_with(value.v, spec["arg"])
+    if spec["kind"] == "int_gt":
+        return lambda value: cast(value.v, "bigint") > spec["arg"]
+    return lambda value: lit(spec["kind"] == "all")
 
 
 def pair(left: Expr, right: Expr) -> dict[str, Expr]:

@@ -229,3 +229,20 @@ def test_between_versioned_tables_the_times_of_a_left_keys_results_never_go_back
     for key in "xy":
         times = [ts for name, _, ts in out if name == key]
         assert times == sorted(times)
+
+
+@pytest.mark.rule("R155")
+def test_a_left_row_that_is_a_join_itself_counts_with_the_ts_of_what_its_sides_hold() -> None:
+    builder = StreamsBuilder()
+    plain = Materialized.key_value
+    people = builder.table("people", plain("people-store"), key="id", value=("name", "city"))
+    notes = builder.table("notes", plain("notes-store"), value="text")
+    cities = builder.table("cities", plain("cities-store"), value="name")
+    noted = people.left_join(notes, lambda left, right: {"city": left.city, "note": right.text}, name="noted")
+    noted.join(cities, lambda left, right: {"x": right.name}, foreign_key="city", name="join").to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("people", "ann", {"name": "Ann", "city": "de"}, 10)
+    driver.pipe_input("notes", "ann", "moved", 20)
+    driver.pipe_input("notes", "ann", None, 30)
+    driver.pipe_input("cities", "de", "DE", 15)
+    assert told(driver) == [("ann", "DE", 15)]

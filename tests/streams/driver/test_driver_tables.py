@@ -302,3 +302,28 @@ def test_a_stream_finds_the_groups_of_an_aggregate_whatever_their_key_is_called(
         driver.pipe_input("orders", number, "pen", number)
     driver.pipe_input("returns", "pen", "broken", 9)
     assert [record.value["count"] for record in driver.read_output("out") if record.value] == [3]
+
+
+def _counted(history: str) -> TopologyTestDriver:
+    builder = StreamsBuilder()
+    grouped = builder.stream("orders", value="item").group_by_key()
+    counts = grouped.count(materialized=Materialized.versioned(history, name="counts"))
+    returns = builder.stream("returns", value="why")
+    returns.join(counts, lambda left, right: {"count": right["count"]}).to_changelog("out")
+    return TopologyTestDriver(builder.build())
+
+
+@pytest.mark.rule("R138")
+def test_a_stream_finds_the_count_that_was_valid_at_its_time_if_counts_have_a_history() -> None:
+    driver = _counted("100 us")
+    pipe(driver, ("pen", "o1", 10), ("pen", "o2", 20), topic="orders")
+    pipe(driver, ("pen", "broken", 15), ("pen", "lost", 25), topic="returns")
+    assert seen(driver) == [("pen", 1, 15), ("pen", 2, 25)]
+
+
+@pytest.mark.rule("R174")
+def test_a_count_that_its_history_refuses_counts_nothing() -> None:
+    driver = _counted("20 us")
+    pipe(driver, ("pen", "o1", 10), ("ink", "o2", 100), ("pen", "o3", 70), ("pen", "o4", 90), topic="orders")
+    pipe(driver, ("pen", "broken", 95), topic="returns")
+    assert seen(driver) == [("pen", 2, 95)]

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from trace_samples import covering
 
 from streams.testing.trace_engines import Actual, Scenario
-from streams.testing.trace_packed_driver import errors_of, run_packed_on_driver
+from streams.testing.trace_packed_driver import alone, errors_of, run_packed_on_driver
 from streams.testing.trace_packing import Cut, pack
 from streams.testing.trace_spark import PLANNERS, run_all_on_spark, run_on_spark
 from streams.testing.trace_spark_store import run_store_on_spark
@@ -60,7 +60,7 @@ def _scenarios(operation: str) -> list[Scenario]:
 def _sample(operation: str) -> list[Scenario]:
     """The same scenarios in every run: plans with every kind of node, and one that fails."""
     scenarios = _scenarios(operation)
-    failing = errors_of(PLANNERS[operation], _asked(scenarios))
+    failing = errors_of(alone(PLANNERS[operation], _asked(scenarios)))
     branches, _ = pack(PLANNERS[operation], [scenario for scenario in scenarios if scenario["id"] not in failing], {})
     ids = {case.id for branch in covering(branches, _SCENARIOS) for case in branch.cases}
     return [scenario for scenario in scenarios if scenario["id"] in {*ids, _FAILING.get(operation)}]

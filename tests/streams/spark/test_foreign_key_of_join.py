@@ -1,0 +1,50 @@
+"""A foreign-key join whose left table is a join that is not stored: its rows are computed, and so are their times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+from both_engines import Input, on_driver, on_spark, sink_rows
+from pyspark.sql import SparkSession
+
+from streams.expressions import Expr
+from streams.functions import coalesce, concat, substring
+from streams.nodes import Materialized, Topology
+from streams.topology import StreamsBuilder
+
+_SOURCE: Final = {"key": "k", "value": "v", "deleted": "dead"}
+#: "p" points to "x", whose row comes after that which "p" was joined with was deleted, and is older.
+_RECORDS: Final = (
+    Input("c", "p", "x", 10),
+    Input("d", "p", "1", 20),
+    Input("d", "p", None, 30),
+    Input("d", "x", "9", 15),
+)
+
+
+def _topology() -> Topology:
+    builder = StreamsBuilder()
+    left, right = (builder.table(name, Materialized.key_value(f"{name}-store"), name=name, **_SOURCE) for name in "cd")
+    joined = left.left_join(right, _pair, name="joined")
+    pointing = joined.left_join(right, _pair, foreign_key=lambda value: substring(value.v, 1, 1), name="pointing")
+    pointing.to_changelog("out")
+    return builder.build()
+
+
+def _pair(left: Expr, right: Expr) -> dict[str, Expr]:
+    return {"v": concat(left.v, coalesce(right.v, ""))}
+
+
+@pytest.mark.rule("R155")
+@pytest.mark.parametrize(
+    "ends",
+    [pytest.param([4], id="whole", marks=pytest.mark.slow), pytest.param([3, 4], id="cut before the right row")],
+)
+def test_a_computed_left_row_counts_with_the_ts_of_what_its_sides_hold(
+    spark: SparkSession, tmp_path: Path, ends: list[int]
+) -> None:
+    told = sink_rows(spark, on_spark(spark, tmp_path, _topology(), _RECORDS, ends), _topology())
+    assert told == on_driver(_topology(), _RECORDS)
+    assert told["out"][-1] == (("p",), ("x9",), 15_000)

@@ -16,11 +16,12 @@ from typing import Final
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from jobs.conf_folder import CONF
 from jobs.session import build_session
 from streams.spark.sql_views import register_application_sql
 from versioned.errors import ConfigurationError
 
-_LOGGING: Final = Path(__file__).parents[1] / "conf" / "log4j2.properties"
+_LOGGING: Final = CONF / "log4j2.properties"
 _ROWS: Final = 40
 
 

@@ -83,7 +83,7 @@ def describe(
     """Print the plan of an application: every node with its options, windows and buffers."""
     plan = plan_of(load(config, None, sets_of(sets)))
     if svg is not None:
-        plan.picture().save(picture_file(svg))
+        plan.picture().save(picture_file(svg, "--svg"))
     echo_json(told(plan)) if json else typer.echo(plan.describe())
 
 

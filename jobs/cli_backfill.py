@@ -11,6 +11,7 @@ from jobs.cli_shared import AsJson, Config, DryRunFlag, Sets, Work, commands, ec
 from jobs.exit_codes import BAD_DATA
 from jobs.job_plan import plan_of
 from jobs.settings import JobSettings, load
+from jobs.tables import schema_of
 from versioned.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -83,4 +84,4 @@ def _records(spark: SparkSession, work: Path, source: str, kind: str, schema: st
     if schema is None and kind in ("json", "csv"):
         raise ConfigurationError(f"--schema: {kind} has no types of its own. Give the columns as DDL.")
     reader = spark.read.format(kind)
-    return (reader if schema is None else reader.schema(schema)).load(str(work.resolve() / source))
+    return (reader if schema is None else reader.schema(schema_of(spark, schema))).load(str(work.resolve() / source))

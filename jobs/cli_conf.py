@@ -30,7 +30,9 @@ def check(
         echo_json([{"file": file, "ok": fault is None, "error": fault} for file, fault in faults.items()])
     else:
         for file, fault in faults.items():
-            typer.echo(f"{file}: right" if fault is None else f"{file}: {fault}", err=fault is not None)
+            # What is wrong with a file as a whole names the file already.
+            said = "right" if fault is None else fault.removeprefix(f"{file}: ")
+            typer.echo(f"{file}: {said}", err=fault is not None)
     if any(faults.values()):
         raise typer.Exit(WRONG_SETTINGS)
 

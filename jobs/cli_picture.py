@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,19 +27,11 @@ Keys = Annotated[
 Start = Annotated[str | None, typer.Option("--from", help="The first instant to draw.")]
 End = Annotated[str | None, typer.Option("--until", help="The last instant to draw.")]
 MostKeys = Annotated[int, typer.Option("--most-keys", min=1, max=1_000, help="Draw at most so many keys.")]
-
-
-def _out(default: str) -> Any:
-    return typer.Option("--out", "-o", help=f"The file: .svg or .html; {default} if not given.")
+Out = Annotated[Path, typer.Option("--out", "-o", help="The file: .svg or .html.")]
 
 
 @picture.command()
-def plan(
-    config: Config,
-    sets: Sets = None,
-    out: Annotated[Path, _out("plan.svg")] = Path("plan.svg"),
-    json: AsJson = False,
-) -> None:
+def plan(config: Config, sets: Sets = None, out: Out = Path("plan.svg"), json: AsJson = False) -> None:
     """The plan of an application: every node, what it does, and where its rows go."""
     checked = picture_file(out)
     _save(plan_of(load(config, None, sets_of(sets))).picture(), checked, json)
@@ -52,7 +44,7 @@ def timeline(
     start: Start = None,
     end: End = None,
     most_keys: MostKeys = 20,
-    out: Annotated[Path, _out("timeline.html")] = Path("timeline.html"),
+    out: Out = Path("timeline.html"),
     json: AsJson = False,
 ) -> None:
     """The versions of keys over valid time: one lane per key, one bar per version."""
@@ -69,7 +61,7 @@ def lateness(
     sets: Sets = None,
     node: Annotated[str | None, typer.Option("--node", help="Of which node; of all sources without it.")] = None,
     share: Annotated[float, typer.Option("--share", help="Part of the records that the grace is to let in.")] = 0.999,
-    out: Annotated[Path, _out("lateness.svg")] = Path("lateness.svg"),
+    out: Out = Path("lateness.svg"),
     json: AsJson = False,
 ) -> None:
     """How late records came, with the grace that it suggests; batches ran with metrics: {level: debug}."""
@@ -85,7 +77,7 @@ def buffer(
     work: Work = Path(),
     sets: Sets = None,
     batches: Annotated[int, typer.Option("--batches", min=1, help="At most so many, the newest.")] = 1_000,
-    out: Annotated[Path, _out("buffer.svg")] = Path("buffer.svg"),
+    out: Out = Path("buffer.svg"),
     json: AsJson = False,
 ) -> None:
     """How many records and bytes a suppression held after each batch, and its bounds."""
@@ -102,18 +94,18 @@ def _application(config: Path, work: Path, sets: list[str] | None, name: str) ->
     return application(quiet_session(name), settings, plan, work.resolve())
 
 
-def picture_file(out: Path) -> Path:
-    """Where a picture goes: found wrong before it is drawn, which takes Spark a while.
+def picture_file(out: Path, option: str = "--out") -> Path:
+    """Where a picture goes, as an option says: found wrong before it is drawn, which takes Spark a while.
 
     Raises:
         ConfigurationError: neither .svg nor .html, or in a folder that is not there.
     """
     if out.suffix not in (".svg", ".html"):
         raise ConfigurationError(
-            f'--out {out}: a picture is saved as .svg or .html. Change the ending of "{out.name}".'
+            f'{option} {out}: a picture is saved as .svg or .html. Change the ending of "{out.name}".'
         )
     if not out.resolve().parent.is_dir():
-        raise ConfigurationError(f"--out {out}: there is no folder {out.parent}. Make it first.")
+        raise ConfigurationError(f"{option} {out}: there is no folder {out.parent}. Make it first.")
     return out
 
 

@@ -12,13 +12,15 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 from typer.core import TyperGroup
 
+from jobs.conf_folder import CONF
 from jobs.exit_codes import EXPECTED, exit_code, reason
 from versioned.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LOGGING: Final = Path(__file__).parents[1] / "conf" / "log4j2.properties"
+#: A console that shows errors only.
+LOGGING: Final = CONF / "log4j2.properties"
 
 Config = Annotated[Path, typer.Option("--config", "-c", help="The YAML file with the settings.")]
 Work = Annotated[Path, typer.Option("--work", "-w", help="Folder of the input and the tables.")]
@@ -40,7 +42,10 @@ NewEpoch = Annotated[
 
 
 class Commands(TyperGroup):
-    """Commands that end with the project's exit codes when something expected goes wrong."""
+    """Commands in the order of their names, ending with the project's exit codes if something expected goes wrong."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -101,4 +106,4 @@ def quiet_session(name: str) -> SparkSession:
     """A session whose own log shows errors only; the command prints what there is to know."""
     from jobs.session import build_session
 
-    return build_session(name, {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"})
+    return build_session(name, {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"})

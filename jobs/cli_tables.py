@@ -9,7 +9,7 @@ import yaml
 
 from jobs.cli_picture import Target, timeline
 from jobs.cli_shared import AsJson, DryRunFlag, commands, echo_json, pairs_of, quiet_session
-from jobs.tables import described, instant_of, json_rows, keys_frame, opened, place_of, promise
+from jobs.tables import described, instant_of, json_rows, keys_frame, opened, place_of, promise, schema_of
 from versioned.durations import Resolution
 from versioned.spec import VersionedTableSpec
 from versioned.table import VersionedTable
@@ -50,12 +50,13 @@ def create(
         "time_resolution": Resolution[time_resolution.upper()],
         "system_history": system_history,
     }
+    columns = schema_of(spark, schema)
     if dry_run:
-        columns = spark.createDataFrame([], schema).columns
-        spec = VersionedTableSpec.of(values=[name for name in columns if name not in options["keys"]], **options)
+        values = [name for name in columns.names if name not in options["keys"]]
+        spec = VersionedTableSpec.of(values=values, **options)
         _tell({"table": target, **promise(spec), "created": False}, json)
         return
-    made = VersionedTable.create(spark, place_of(target), schema, **options)
+    made = VersionedTable.create(spark, place_of(target), columns, **options)
     _tell({"table": str(made.target), **promise(made.spec), "created": True}, json)
 
 

@@ -5,6 +5,7 @@ A file of settings names its schema in its first line: ``# yaml-language-server:
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -16,8 +17,10 @@ from jobs.maintenance import MaintainSettings
 from jobs.settings import JobSettings
 from jobs.strict import validated
 from jobs.validate_settings import ValidateSettings
+from versioned.errors import ConfigurationError
 
-FOLDER: Final = Path(__file__).parents[1] / "conf" / "schema"
+#: Below the current folder: who has the library installed wants them in a project of their own.
+FOLDER: Final = Path("conf", "schema")
 #: What kinds of settings there are.
 KINDS: Final[dict[str, type[BaseModel]]] = {
     "job": JobSettings,
@@ -47,18 +50,30 @@ def checked(said: dict[str, Any]) -> BaseModel:
 
 
 def write(folder: Path) -> list[Path]:
-    """Write all schemas into a folder.
+    """Write all schemas into a folder, which is made if it is not there.
 
     Returns:
         The files.
+
+    Raises:
+        ConfigurationError: the folder cannot be made or written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    files = []
-    for kind in KINDS:
-        files.append(folder / f"{kind}.schema.json")
-        files[-1].write_text(json.dumps(schema_of(kind), indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    files = [folder / f"{kind}.schema.json" for kind in KINDS]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for kind, file in zip(KINDS, files, strict=True):
+            file.write_text(json.dumps(schema_of(kind), indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"{folder}: {error.strerror}. Name a folder that can be written.") from None
     return files
 
 
+def main(arguments: list[str]) -> None:
+    """Write all schemas into the folder that is named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, nargs="?", default=FOLDER, help=f"default: {FOLDER}")
+    print(*write(parser.parse_args(arguments).folder), sep="\n")
+
+
 if __name__ == "__main__":
-    print(*write(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER), sep="\n")
+    main(sys.argv[1:])

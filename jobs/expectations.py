@@ -6,6 +6,7 @@ an expectation as failed, so every result is looked at (:func:`_error_of`). Thre
 * ``persist=False``: its Spark source would keep every frame in memory for ever.
 * No ``UnexpectedRowsExpectation``: it asks a temporary view of another session and answers about another batch's rows.
   ``expect_rows_to_satisfy`` takes its place.
+* Values are escaped before they are kept (:func:`harmless`), since its pages are not.
 * A context of its own per run: nothing is kept in memory, nothing on disk but the pages that were asked for.
 """
 
@@ -17,6 +18,9 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
+from html import escape
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
 _BANNED: Final = ("expect_query_results_to_match_comparison", "expectation")
 _SOURCE: Final = "versioned"
 _SITE: Final = "validation"
+#: What has no text of its own; all else is shown as text.
+_PLAIN: Final = (Number, date)
 
 
 @dataclass(frozen=True)
@@ -98,8 +104,13 @@ class Judge:
             told = checkpoint.run(batch_parameters={"dataframe": _with_conditions(rows, rules)})
         except Exception as error:  # whatever goes wrong in there says nothing about the rows
             return [Verdict(rule.name, rule.said, False, None, _first_line(error)) for rule in rules]
-        (result,) = told.run_results.values()
-        return _verdicts(result, rules)
+        ((place, result),) = told.run_results.items()
+        verdicts = _verdicts(result, rules)
+        for one in result.results:
+            one.result, one.exception_info = harmless(one.result), harmless(one.exception_info)
+        # The pages are made from what is kept.
+        self._context.validation_results_store.set(place, result)
+        return verdicts
 
     def write_docs(self, folder: Path) -> Path:
         """Write what was found as HTML pages.
@@ -136,6 +147,19 @@ def judge_batch(name: str, rows: DataFrame, rules: Sequence[Invariant]) -> list[
     suite = gx.ExpectationSuite(name=name, expectations=_expectations(rules))
     told = batch.validate(suite, result_format={"result_format": "SUMMARY", "partial_unexpected_count": 0})
     return _verdicts(told, rules)
+
+
+def harmless(found: Any) -> Any:
+    """What Great Expectations found, with its texts escaped: its pages would take a value of a row as HTML.
+
+    >>> harmless({"partial_unexpected_list": ["<b>", 1.5, None]})
+    {'partial_unexpected_list': ['&lt;b&gt;', 1.5, None]}
+    """
+    if isinstance(found, Mapping):
+        return {harmless(name): harmless(part) for name, part in found.items()}
+    if isinstance(found, (list, tuple)):
+        return [harmless(part) for part in found]
+    return found if found is None or isinstance(found, _PLAIN) else escape(str(found))
 
 
 def _context() -> AbstractDataContext:

@@ -7,6 +7,7 @@ which a session loads if it is there; ``broker`` is a Kafka broker, which only t
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import shutil
 import sys
@@ -74,18 +75,31 @@ def fetch(folder: Path, wanted: Wanted) -> list[Path]:
 
 def main(arguments: list[str]) -> int:
     """Fetch what is named; 1 if some package could not be resolved."""
-    folder, *names = arguments
+    said = _asked(arguments)
+    folder: Path = said.folder
     spawn = multiprocessing.get_context("spawn")
-    for name in names or ["delta"]:
+    for name in said.names or ["delta"]:
         for wanted in WANTED[name]:
-            process = spawn.Process(target=fetch, args=(Path(folder), wanted))
+            process = spawn.Process(target=fetch, args=(folder, wanted))
             process.start()
             process.join()
             if process.exitcode:
                 print(f"{wanted.package} could not be fetched.", file=sys.stderr)
                 return 1
-            print(f"{len(list((Path(folder) / wanted.folder).glob('*.jar')))} jars in {Path(folder) / wanted.folder}")
+            print(f"{len(list((folder / wanted.folder).glob('*.jar')))} jars in {folder / wanted.folder}")
     return 0
+
+
+def _asked(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="where to put the jars")
+    # Not by choices: then some versions of argparse refuse to be given none.
+    parser.add_argument("names", nargs="*", metavar="name", help=f"{', '.join(WANTED)} (default: delta)")
+    said = parser.parse_args(arguments)
+    unknown = [name for name in said.names if name not in WANTED]
+    if unknown:
+        parser.error(f"unknown: {', '.join(unknown)}. Allowed: {', '.join(WANTED)}.")
+    return said
 
 
 if __name__ == "__main__":

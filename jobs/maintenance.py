@@ -188,8 +188,6 @@ def _try_to_look_after(spark: SparkSession, settings: MaintainSettings, target: 
     """As :func:`_look_after`; what goes wrong with one table ends neither the pass nor the stream."""
     name = TableRef.parse(target).short_name
     try:
-        if is_missing(spark, TableRef.parse(target)):
-            return Upkeep(name, False)  # It is being made.
         return _look_after(spark, settings, target)
     except RetentionError:
         raise
@@ -201,6 +199,8 @@ def _try_to_look_after(spark: SparkSession, settings: MaintainSettings, target: 
 def _look_after(spark: SparkSession, settings: MaintainSettings, target: str) -> Upkeep:
     started = time.monotonic()
     name, done = TableRef.parse(target).short_name, []
+    if is_missing(spark, TableRef.parse(target)):
+        return Upkeep(name, False)  # It is being made, or its making was cut off.
     try:
         table = VersionedTable.open(spark, target)
     except NotAVersionedTableError:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from jobs.conf_folder import CONF
 from jobs.prepare_flights import prepare
 from jobs.session import local_jars
 
@@ -20,12 +21,11 @@ _PROJECT = Path(__file__).parents[1]
 
 def submit_command(work: Path, config: Path) -> list[str]:
     """The spark-submit command of the job; Delta's jars come from the project's folder if they are there."""
-    conf = _PROJECT / "conf"
     jars = local_jars()
     return [
         str(Path(sys.executable).with_name("spark-submit")),
-        *("--properties-file", str(conf / "spark-defaults.conf")),
-        *("--driver-java-options", f"-Dlog4j2.configurationFile={(conf / 'log4j2.properties').as_uri()}"),
+        *("--properties-file", str(CONF / "spark-defaults.conf")),
+        *("--driver-java-options", f"-Dlog4j2.configurationFile={(CONF / 'log4j2.properties').as_uri()}"),
         *(("--jars", jars) if jars else ()),
         *(str(_PROJECT / "jobs" / "run.py"), "--config", str(config), "--work", str(work)),
     ]
@@ -35,7 +35,7 @@ def main() -> int:
     """Prepare and run; the exit code is the job's."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, required=True, help="folder for the input, the tables and the picture")
-    parser.add_argument("--config", type=Path, default=_PROJECT / "conf" / "quickstart.yaml")
+    parser.add_argument("--config", type=Path, default=CONF / "quickstart.yaml")
     parser.add_argument("--batches", type=int, default=20, help="micro-batches to cut the data into (default 20)")
     parser.add_argument("--until", help="leave out what arrives on this day or later, for example 2013-02-01")
     args = parser.parse_args()

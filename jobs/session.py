@@ -14,11 +14,13 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from jobs.conf_folder import conf_folder
+
 _PROJECT: Final = Path(__file__).parents[1]
 #: Set where the session is not ours to configure: by spark-submit for the Python program that it starts, by Databricks
 #: on every cluster and on serverless compute, and by users of Spark Connect.
 _GIVEN: Final = ("PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE")
-#: What the library cannot do without, for an installed library, which has no ``conf/``.
+#: What the library cannot do without, whatever ``conf/`` says or lacks.
 ESSENTIAL: Final[Mapping[str, str]] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -50,14 +52,14 @@ def project_settings(environment: Mapping[str, str], project: Path = _PROJECT) -
 
     Args:
         environment: The process's environment.
-        project: Where ``conf/`` is; an installed library has none, and gets only what it cannot do without.
+        project: Where the packages are; ``conf/`` lies beside them, or in ``jobs`` of an installed library.
 
     >>> project_settings({"PYSPARK_GATEWAY_PORT": "40001"})
     {}
     """
     if any(name in environment for name in _GIVEN):
         return {}
-    defaults = project / "conf" / "spark-defaults.conf"
+    defaults = conf_folder(project) / "spark-defaults.conf"
     settings = {"spark.master": "local[2]", **ESSENTIAL, **(read_properties(defaults) if defaults.is_file() else {})}
     jars = local_jars()
     return settings | ({"spark.jars": jars} if jars else {"spark.jars.packages": DELTA})

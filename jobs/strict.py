@@ -12,11 +12,22 @@ from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Tag, ValidationError, WithJsonSchema
 
+from jobs.yaml_file import in_words
 from versioned.durations import duration
 from versioned.errors import ConfigurationError
 
 _M = TypeVar("_M", bound=BaseModel)
 _BYTES: Final = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_WANTED: Final = {
+    "string_type": "text",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "tuple_type": "a list",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+}
+_UNQUOTED: Final = frozenset({"a number", "true or false", "a date", "an instant"})
 _SIZE: Final = re.compile(r"(\d+)\s*([a-z]*)")
 
 
@@ -59,9 +70,11 @@ def _to_bytes(value: Any) -> Any:
     >>> _to_bytes("10 MB"), _to_bytes("1 KiB"), _to_bytes(7)
     (10000000, 1024, 7)
     """
-    found = _SIZE.fullmatch(value.strip().lower()) if isinstance(value, str) else None
-    if found is None or found[2] not in _BYTES:
+    if not isinstance(value, str):
         return value
+    found = _SIZE.fullmatch(value.strip().lower())
+    if found is None or found[2] not in _BYTES:
+        raise ValueError('a size is a number of bytes, or text such as "10 MB"')
     return int(found[1]) * _BYTES[found[2]]
 
 
@@ -144,13 +157,13 @@ def at(path: str) -> Iterator[None]:
 
 
 def nearest(word: object, allowed: list[str]) -> str:
-    """A hint at the name that was probably meant, and at all that are allowed.
+    """A hint at the name that was probably meant (None: none was given), and at all that are allowed.
 
     >>> nearest("tigger", ["root", "trigger"])
     '; did you mean "trigger"? Allowed here: root, trigger'
     """
     begun = [name for name in allowed if name.startswith(f"{word}_")]
-    near = begun or difflib.get_close_matches(str(word), allowed, n=1, cutoff=0.5)
+    near = begun or (difflib.get_close_matches(str(word), allowed, n=1, cutoff=0.5) if word is not None else [])
     hint = f'; did you mean "{near[0]}"?' if near else "."
     return f"{hint} Allowed here: {', '.join(dict.fromkeys(allowed))}"
 
@@ -165,8 +178,20 @@ def _told(model: type[BaseModel], detail: Any) -> str:
         said = "is missing" if tag is None else f'"{tag}" is unknown'
         key = detail["ctx"]["discriminator"].strip("'")
         return f"{where}.{key}: {said}{nearest(tag, list(_choices(at, key)))}"
-    said = detail["msg"].removeprefix("Value error, ")
+    said = _wanted(detail)
     return f"{where}: {said}" if where else said
+
+
+def _wanted(detail: Any) -> str:
+    """What should be there; no values, since one of them may be a secret."""
+    if detail["type"] == "missing":
+        return "is missing"
+    wanted = _WANTED.get(detail["type"])
+    if wanted is None:
+        return str(detail["msg"].removeprefix("Value error, "))
+    found = in_words(detail["input"])
+    quotes = "; write it in quotes" if wanted == "text" and found in _UNQUOTED else ""
+    return f"{wanted} should be here, and this is {found}{quotes}"
 
 
 def _located(model: Any, place: tuple[Any, ...]) -> tuple[list[str], Any, Any]:

@@ -7,8 +7,10 @@ import os
 from datetime import datetime
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from jobs.strict import nearest
 from streams.describe import span_us
@@ -41,6 +43,19 @@ def opened(spark: SparkSession, target: str) -> VersionedTable:
     if is_missing(spark, TableRef.parse(place)):
         raise ConfigurationError(f'There is no table {target}. A path has a "/"; anything else is a catalog name.')
     return VersionedTable.open(spark, place)
+
+
+def schema_of(spark: SparkSession, ddl: str) -> StructType:
+    """The columns that ``--schema`` names.
+
+    Raises:
+        ConfigurationError: it is no DDL, in the words of Spark.
+    """
+    try:
+        return spark.createDataFrame([], ddl).schema
+    except PySparkException as error:
+        why = (error.getMessage() or str(error)).strip().splitlines()[0]
+        raise ConfigurationError(f'--schema {ddl}: {why} Write it as in "item STRING, price DOUBLE".') from None
 
 
 def promise(spec: VersionedTableSpec) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,17 @@ _MAX_BYTES: Final = 1 << 20
 _MAX_VALUES: Final = 100_000
 #: What YAML's own constructors raise for ``!!int x``, the 99th of a month and the like.
 _NOT_WHAT_IT_SAYS: Final = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
+_KINDS: Final[dict[type, str]] = {
+    type(None): "nothing",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "text",
+    list: "a list",
+    dict: "a mapping",
+    date: "a date",
+    datetime: "an instant",
+}
 
 
 class _Loader(yaml.SafeLoader):
@@ -56,8 +68,17 @@ def read_yaml(path: Path) -> dict[str, Any]:
             f"{path}: not readable as YAML: a value does not fit its tag or form ({kind})"
         ) from None
     if not isinstance(said, dict):
-        raise ConfigurationError(f"{path}: settings are a mapping of keys, not {type(said).__name__}.")
+        raise ConfigurationError(f"{path}: settings are a mapping of keys, and this is {in_words(said)}.")
     return said
+
+
+def in_words(value: Any) -> str:
+    """What kind of value YAML made of something, without the value.
+
+    >>> in_words(None), in_words(True), in_words([1])
+    ('nothing', 'true or false', 'a list')
+    """
+    return _KINDS.get(type(value), "a value of another kind")
 
 
 def _read(text: str) -> Any:

@@ -11,7 +11,7 @@
 
 # COMMAND ----------
 
-# MAGIC %pip install -q ../dist/delta_versioned-0.1.0-py3-none-any.whl
+# MAGIC %pip install -q --no-deps ../dist/delta_versioned-0.1.0-py3-none-any.whl
 
 # COMMAND ----------
 

@@ -104,7 +104,7 @@ def lanes_of(rows: Iterable[Any], columns: Columns) -> tuple[Lane, ...]:
         told = row.asDict() if hasattr(row, "asDict") else row
         _check(told, columns)
         by_key.setdefault(tuple(str(told[name]) for name in columns.keys), []).append(_span(told, columns))
-    return tuple(Lane(" · ".join(key), _with_gaps(key, spans), key) for key, spans in by_key.items())
+    return tuple(Lane(" · ".join(map(shown, key)), _with_gaps(key, spans), key) for key, spans in by_key.items())
 
 
 def _check(row: Mapping[str, Any], columns: Columns) -> None:

@@ -113,7 +113,8 @@ def _small_print(lanes: Sequence[Lane], hidden: int) -> list[str]:
         *(["fading: still valid"] if any(span.values is not None and span.to_us is None for span in spans) else []),
         "UTC",
     ]
-    return [*told, f"{hidden} more keys are not drawn"] if hidden > 0 else told
+    more = "1 more key is" if hidden == 1 else f"{hidden:,} more keys are"
+    return [*told, f"{more} not drawn"] if hidden > 0 else told
 
 
 def _counted(count: int, word: str) -> str:

@@ -8,6 +8,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -194,6 +195,24 @@ def test_every_file_that_a_page_names_is_there(page: Path) -> None:
     assert [name for name in named if not any(any(home.glob(name.rstrip("/"))) for home in homes)] == []
 
 
+def _on_the_map() -> Iterator[str]:
+    """The patterns of files that the module map names, each with its folder."""
+    rows = re.findall(r"^\| (`[^|]+) \|", _page("architecture.md"), re.MULTILINE)
+    for row in rows:
+        folder = ""
+        for name in re.findall(r"`([^`]+)`", row):
+            folder = name.rpartition("/")[0] if "/" in name else folder
+            yield f"{name}*" if name.endswith("/") else f"{folder}/{name.rpartition('/')[2]}"
+
+
+@pytest.mark.parametrize("package", ["versioned", "suppress", "streams", "jobs"])
+def test_every_module_is_on_the_map_of_the_architecture(package: str) -> None:
+    patterns = list(_on_the_map())
+    files = [str(file.relative_to(PROJECT)) for file in (PROJECT / package).rglob("*.py") if file.name[:2] != "__"]
+    assert files
+    assert [file for file in files if not any(fnmatch(file, pattern) for pattern in patterns)] == []
+
+
 def _cells(section: str) -> list[str]:
     text = re.search(r"<!-- names -->\n(.*?)<!-- end of names -->", section, re.DOTALL)
     assert text is not None
@@ -252,7 +271,10 @@ def test_a_name_or_argument_that_is_not_there_is_found(code: str) -> None:
         _resolved(code)
 
 
-@pytest.mark.parametrize("name", ["merge", "flat_map", "repartition", "cogroup", "process"])
+@pytest.mark.parametrize(
+    "name",
+    ["merge", "flat_map", "flat_map_values", "repartition", "cogroup", "process", "peek", "foreach", "print", "split"],
+)
 def test_what_the_migration_page_says_is_missing_is_missing(name: str) -> None:
     assert not hasattr(streams.KStream, name)
     assert not hasattr(streams.KGroupedStream, name)

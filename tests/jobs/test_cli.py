@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import yaml
 from rich.console import Console
 from typer.testing import CliRunner
 
+from jobs import config_schema, fetch_jars
 from jobs.cli import app
 from jobs.cli_shared import commands, progress
 from jobs.exit_codes import exit_code, reason
@@ -34,6 +35,37 @@ def _run(*arguments: str) -> Any:
 def test_every_file_of_conf_is_right(file: str) -> None:
     ended = _run("conf", "check", str(_CONF / file))
     assert (ended.exit_code, ended.stdout.strip()) == (0, f"{_CONF / file}: right")
+
+
+def test_a_file_that_is_no_mapping_is_told_once_by_its_name(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.yaml"
+    empty.touch()
+    ended = _run("conf", "check", str(empty))
+    assert ended.stderr.strip() == f"{empty}: settings are a mapping of keys, and this is nothing."
+
+
+@pytest.mark.parametrize("program", [fetch_jars.main, config_schema.main], ids=lambda main: main.__module__)
+def test_a_program_that_is_asked_for_help_tells_it_and_does_nothing(
+    program: Callable[[list[str]], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        program(["--help"])
+    assert (ended.value.code, list(tmp_path.iterdir())) == (0, [])
+
+
+@pytest.mark.parametrize(("arguments", "told"), [([], "folder"), ([".jars", "delte"], "Allowed: delta, kafka, broker")])
+def test_jars_that_nobody_knows_are_refused(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        fetch_jars.main(arguments)
+    assert (ended.value.code, told in capsys.readouterr().err) == (2, True)
+
+
+def test_help_lists_the_commands_in_the_order_of_their_names() -> None:
+    group: Any = typer.main.get_command(app)
+    assert group.list_commands(typer.Context(group)) == sorted(group.commands)
 
 
 def test_all_files_are_checked_and_one_fault_gives_code_2(tmp_path: Path) -> None:
@@ -162,7 +194,7 @@ def test_a_dry_run_tells_the_plan_and_the_tables_and_writes_nothing(tmp_path: Pa
         (["doctor", "-c", "no/such.yaml"], "there is no such file"),
         (["describe", "-c", _ALERTS, "--set", "plan.few_events.where=value.cuont < 3"], 'did you mean "count"'),
         (["describe", "-c", _ALERTS, "--set", "plan.final_counts.from=events"], "plan.final_counts.from"),
-        (["describe", "-c", str(_CONF / "maintain.yaml")], "application: Field required"),
+        (["describe", "-c", str(_CONF / "maintain.yaml")], "application: is missing"),
         (["conf", "schema", "jobs"], "Allowed: job, maintain"),
         (["maintain", "-c", str(_CONF / "maintain.yaml"), "--work", "no/such"], "there are no tables"),
         (["maintain", "-c", str(_CONF / "maintain.yaml"), "--set", "retian=9 days"], 'did you mean "retain"'),
@@ -324,6 +356,7 @@ def test_a_plan_is_drawn_into_a_file(name: str, tmp_path: Path) -> None:
     [
         (["picture", "plan", "-c", _ALERTS, "-o", "plan.png"], "Change the ending"),
         (["picture", "plan", "-c", _ALERTS, "-o", "no/such/plan.svg"], "there is no folder no/such"),
+        (["describe", "-c", _ALERTS, "--svg", "no/such/plan.svg"], "--svg no/such/plan.svg: there is no folder"),
         (["picture", "timeline", "a/b", "--from", "noon"], "no instant"),
         (["picture", "timeline", "a/b", "--key", "item"], "--key item"),
         (["suppress", "inspect", "-c", _ALERTS, "final_count"], 'did you mean "final_counts"'),

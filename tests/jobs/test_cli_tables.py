@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,13 @@ def test_a_dry_run_of_create_tells_the_promise_and_makes_nothing(spark: SparkSes
         "system_history": False, "created": False,
     }  # fmt: skip
     assert not Path(target).exists()
+
+
+@pytest.mark.parametrize("schema", ["k STRIN", "k STRING,, v INT", "k"])
+def test_a_schema_that_is_no_ddl_is_wrong_usage(spark: SparkSession, schema: str, tmp_path: Path) -> None:
+    ended = _run("table", "create", f"{tmp_path}/t", "--schema", schema, "--keys", "k", "--history-retention", "1 day")
+    assert ended.exit_code == 2
+    assert f"--schema {schema}: " in ended.stderr
 
 
 def test_describe_tells_what_a_table_promises_and_holds(prices: str) -> None:
@@ -121,6 +129,14 @@ def test_maintenance_looks_after_every_table_below_the_root(prices: str, spark: 
     assert ended.exit_code == 0
     assert (told["prices"]["rows"], told["prices"]["broken"], told["prices"]["done"]) == (4, {}, ["optimized"])
     assert (told["counts"]["versioned"], told["counts"]["done"]) == (False, [])
+
+
+def test_a_table_that_is_being_made_does_not_end_maintenance(prices: str, tmp_path: Path) -> None:
+    shutil.copytree(prices, tmp_path / "tables" / "prices")
+    (tmp_path / "tables" / "begun" / "_delta_log").mkdir(parents=True)
+    ended = _run("maintain", "--config", _MAINTAIN, "--work", str(tmp_path), "--json")
+    told = {said["table"]: said["done"] for said in _lines(ended.stdout)}
+    assert (ended.exit_code, told) == (0, {"begun": [], "prices": ["optimized"]})
 
 
 def test_a_dry_run_of_maintenance_names_the_tables(prices: str) -> None:

@@ -12,8 +12,10 @@ import pytest
 import yaml
 
 from jobs.config_schema import FOLDER, KINDS, schema_of, write
+from versioned.errors import ConfigurationError
 
 _CONF = Path(__file__).parents[2] / "conf"
+_SCHEMAS = _CONF / "schema"
 _FILES = sorted(_CONF.glob("*.yaml"))
 
 
@@ -28,12 +30,26 @@ def test_a_schema_is_one(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_published_schema_is_that_of_the_code(kind: str) -> None:
-    published = json.loads((FOLDER / f"{kind}.schema.json").read_text(encoding="utf-8"))
+    published = json.loads((_SCHEMAS / f"{kind}.schema.json").read_text(encoding="utf-8"))
     assert published == json.loads(json.dumps(schema_of(kind))), "run: python -m jobs.config_schema"
 
 
 def test_all_kinds_are_written(tmp_path: Path) -> None:
     assert [file.name for file in write(tmp_path)] == [f"{kind}.schema.json" for kind in KINDS]
+
+
+def test_schemas_are_written_below_the_current_folder_and_not_beside_the_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(FOLDER)
+    assert len(list((tmp_path / "conf" / "schema").iterdir())) == len(KINDS)
+
+
+def test_a_folder_that_cannot_be_made_is_told_with_its_name(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match=r"file/schema: .*Name a folder that can be written"):
+        write(tmp_path / "file" / "schema")
 
 
 @pytest.mark.parametrize("file", _FILES, ids=[file.name for file in _FILES])

@@ -136,7 +136,7 @@ def test_a_dry_run_names_tables_and_sources(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ({"root": "tables"}, "docs: Field required"),
+        ({"root": "tables"}, "docs: is missing"),
         ({"root": "tables", "docs": "d", "job": "gone.yaml"}, "gone.yaml: there is no such file"),
         ({"root": "tables", "docs": "d"}, "there are no tables below"),
         ({"root": "tables", "docs": "d", "exampels": 1}, 'did you mean "examples"?'),

@@ -61,7 +61,7 @@ def test_durations_are_written_as_people_write_them(written: str, expected: time
         (
             "sources/flights/options",
             {"maxFilesPerTrigger": 1},
-            ("sources.flights.options.maxFilesPerTrigger", "string"),
+            ("sources.flights.options.maxFilesPerTrigger: text should be here", "write it in quotes"),
         ),
         ("max_future_skew", "a day or so", ("max_future_skew", "a day or so")),
         ("metrics", {"levle": "debug"}, ("metrics.levle", '"level"', "prometheus")),
@@ -99,7 +99,7 @@ def test_all_faults_are_told_at_once() -> None:
         ("- a\n- b\n", "list"),
         ("a: [1\n", "YAML"),
         ("", "mapping"),
-        ("just text", "str"),
+        ("just text", "this is text"),
         (b"\xff\xfe\x00", "YAML"),
         ("order: arrival\norder: sequence\n", 'the key "order" comes twice'),
         ("sources: {s: {format: rate}, s: {format: rate}}\n", 'the key "s" comes twice'),

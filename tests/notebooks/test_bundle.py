@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -23,6 +24,9 @@ from jobs.strict import validated
 from jobs.yaml_file import read_yaml
 
 _PROJECT = Path(__file__).parents[2]
+_NOTEBOOKS = sorted((_PROJECT / "notebooks").glob("*.py"))
+#: What the wheel depends on beside Spark and what Spark's Python needs.
+_NOT_IN_RUNTIME = ("great_expectations", "pydantic", "pydantic_settings", "yaml", "typer", "rich")
 _PACKAGES = ("versioned", "suppress", "streams", "jobs")
 
 
@@ -46,22 +50,24 @@ def _tasks() -> Iterator[dict[str, Any]]:
         yield from job["tasks"]
 
 
-def test_the_wheel_holds_every_module_of_the_four_packages_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_holds_every_module_of_the_four_packages_conf_and_nothing_else(wheel: Path) -> None:
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    conf = _PROJECT / "conf"
     wanted = {
         str(file.relative_to(_PROJECT))
         for package in _PACKAGES
         for file in (_PROJECT / package).rglob("*")
         if file.suffix == ".py" or file.name == "py.typed"
     }
-    assert held == wanted
+    assert held == wanted | {f"jobs/conf/{file.relative_to(conf)}" for file in conf.rglob("*") if file.is_file()}
 
 
 def test_the_installed_wheel_runs_without_the_project(wheel: Path, tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path), str(wheel)]
     subprocess.run(pip, check=True)
     code = (
-        "import jobs.cli, jobs.session; print(jobs.__file__); print(jobs.session.project_settings({})); jobs.cli.main()"
+        "import jobs.cli, jobs.session, jobs.cli_shared as shared; print(jobs.__file__); "
+        "print(jobs.session.project_settings({})); print(shared.LOGGING, shared.LOGGING.is_file()); jobs.cli.main()"
     )
     ran = subprocess.run(
         [sys.executable, "-c", code, "--help"],
@@ -71,15 +77,31 @@ def test_the_installed_wheel_runs_without_the_project(wheel: Path, tmp_path: Pat
         text=True,
         check=True,
     )
-    where, settings = ran.stdout.splitlines()[:2]
+    where, settings, logging = ran.stdout.splitlines()[:3]
     assert where == str(tmp_path / "jobs" / "__init__.py")
     assert "DeltaSparkSessionExtension" in settings
+    assert "UseParallelGC" in settings  # out of conf/, which went along
+    assert logging == f"{tmp_path / 'jobs' / 'conf' / 'log4j2.properties'} True"
     assert "maintain" in ran.stdout
 
 
-def test_the_notebooks_install_this_wheel(wheel: Path) -> None:
-    for notebook in (_PROJECT / "notebooks").glob("*.py"):
-        assert f"# MAGIC %pip install -q ../dist/{wheel.name}\n" in notebook.read_text(encoding="utf-8")
+def test_the_notebooks_install_this_wheel_and_no_other_pyspark_than_that_of_the_runtime(wheel: Path) -> None:
+    # Serverless compute ends a session that installs PySpark, and the wheel depends on it.
+    for notebook in _NOTEBOOKS:
+        assert f"# MAGIC %pip install -q --no-deps ../dist/{wheel.name}\n" in notebook.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("notebook", _NOTEBOOKS, ids=[notebook.stem for notebook in _NOTEBOOKS])
+def test_a_notebook_imports_nothing_that_a_runtime_with_spark_lacks(notebook: Path) -> None:
+    imports = [
+        ast.unparse(node)
+        for node in ast.parse(notebook.read_text(encoding="utf-8")).body
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+    ]
+    assert imports
+    missing = [f"sys.modules[{name!r}] = None" for name in _NOT_IN_RUNTIME]
+    code = "; ".join(["import sys", *missing, *imports])
+    subprocess.run([sys.executable, "-c", code], cwd=_PROJECT, check=True)
 
 
 @pytest.mark.parametrize("task", list(_tasks()), ids=lambda task: task["task_key"])
@@ -116,6 +138,19 @@ def test_every_variable_without_a_default_is_explained_and_every_one_is_used() -
     for name, said in _bundle()["variables"].items():
         assert said["description"]
         assert f"${{var.{name}}}" in text
+
+
+def test_a_production_target_says_where_its_only_copy_lies() -> None:
+    # Databricks' command refuses to deploy one without it.
+    targets = _bundle()["targets"].values()
+    roots = [target["workspace"]["root_path"] for target in targets if target["mode"] == "production"]
+    assert roots
+    assert all("${bundle.name}" in root and "${bundle.target}" in root for root in roots)
+
+
+def test_every_cluster_may_read_the_volumes_of_a_catalog() -> None:
+    clusters = [one["new_cluster"] for job in _bundle()["resources"]["jobs"].values() for one in job["job_clusters"]]
+    assert {cluster["data_security_mode"] for cluster in clusters} == {"SINGLE_USER"}
 
 
 def test_one_application_never_has_two_drivers_at_a_time() -> None:

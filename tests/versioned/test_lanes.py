@@ -65,6 +65,11 @@ def test_lanes_come_in_the_order_of_their_first_rows() -> None:
     assert [lane.key for lane in lanes_of(rows, _COLUMNS)] == ["b", "a"]
 
 
+def test_an_empty_text_as_a_key_is_seen() -> None:
+    [lane] = lanes_of([_row(0, None, item="")], _COLUMNS)
+    assert (lane.key, lane.names) == ('""', ("",))
+
+
 def test_a_key_of_several_columns_is_one_lane() -> None:
     rows = [_row(0, None, item="tea", shop=shop) for shop in (1, 2)]
     assert [lane.key for lane in lanes_of(rows, Columns(("item", "shop")))] == ["tea · 1", "tea · 2"]

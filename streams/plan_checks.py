@@ -38,6 +38,7 @@ from versioned.errors import TopologyError
 
 _LOG: Final = logging.getLogger(__name__)
 _LEGAL_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_DAY_US: Final = 86_400_000_000
 
 #: Tables that keep the keys of the table they are made from, and its versions unless they are stored otherwise.
 _VIEWS: Final = (TableFilter, TableMapValues)
@@ -136,6 +137,25 @@ def least_retention_us(windows: Windows) -> int | None:
         return windows.gap_us + windows.grace_us
     # The earliest window that a sliding record changes starts two differences before the latest one.
     return 2 * windows.difference_us + windows.grace_us if isinstance(windows, SlidingWindows) else None
+
+
+def window_retention_us(node: WindowedAggregate) -> int:
+    """How long after stream time passed its end a window is kept, and the mark of one that the wall clock closed.
+
+    A day if the plan does not say (R18), but as long as a window can still change in any case: one that was forgotten
+    would begin anew with a record that is within grace, and be final a second time.
+
+    Args:
+        node: The windowed aggregate.
+
+    Returns:
+        Microseconds.
+    """
+    stored = None if node.materialized is None else node.materialized.retention
+    if stored is not None:
+        return duration_us(stored)
+    least_us = None if node.windows is None else least_retention_us(node.windows)
+    return max(_DAY_US, least_us or 0)
 
 
 def _check_name(name: str) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _OCCUPIED: Final = ("TABLE_OR_VIEW_ALREADY_EXISTS", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION")
 
 
-def make_table(session: SparkSession, target: TableRef, create: str) -> None:
+def make_table(session: SparkSession, target: TableRef, create: str, *, or_take: bool = False) -> None:
     """Run a CREATE TABLE for a table that is missing.
 
     Tests may make it fail before and after, at the points ``before:<table>`` and ``after:<table>``.
@@ -30,12 +30,18 @@ def make_table(session: SparkSession, target: TableRef, create: str) -> None:
         session: The session.
         target: The table.
         create: The statement; it starts with ``CREATE TABLE``.
+        or_take: Whether a table that somebody else made meanwhile will do: of two drivers that start at once, the
+            first write into the table decides which one goes on, and the other is told why not.
     """
     faults.point(f"before:{target.short_name}")
     try:
         session.sql(create)
     except Exception as error:  # the class differs between classic and Connect sessions
-        if not any(name in str(error) for name in _OCCUPIED) or not _is_cut_off(session, target):
+        if not any(name in str(error) for name in _OCCUPIED):
+            raise
+        if or_take and not is_missing(session, target):
+            return
+        if not _is_cut_off(session, target):
             raise
         commit(target, lambda: Append(session.range(0)))
         # Of a path Spark's catalog knows nothing, and "CREATE OR REPLACE" would only create.

@@ -92,8 +92,9 @@ class PutBatch:
         # None of the batch is older than any stored version: there is nothing to be spliced either.
         self._is_ahead = none_is_late and not with_old and self._begins_after_all()
         self._cached: DataFrame | None = None
-        #: The table's version before :meth:`write`.
+        #: The table's version before :meth:`write`, and that of its system history, if it has one, after it.
         self.version_before: int | None = None
+        self.known_version: int | None = None
 
     @property
     def observed(self) -> dict[int, int]:
@@ -185,7 +186,8 @@ class PutBatch:
         said = {"streamTimes": {str(scope): us for scope, us in self.stream_times.items()}, **(details or {})}
         if known is not None and self._spec.system_history:
             # First: with a stream time per key, what was accepted can no longer be told once the main write is there.
-            commit(known_target(self._target), lambda: Append(self._known(*known)), step("known"), said)
+            told = commit(known_target(self._target), lambda: Append(self._known(*known)), step("known"), said)
+            self.known_version = told.version
         # Measured against a table that has the batch already, its records are older than what they became.
         is_done = is_replay and self._has_landed(step("main"))
         spliced = None

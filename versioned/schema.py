@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from pyspark.sql.types import (
@@ -63,6 +64,33 @@ def create_statement(ref: TableRef, columns: StructType, spec: VersionedTableSpe
     said = {**spec.to_properties(), **_constraint(spec), **hidden_from_start(stored, hidden, partitioned_by=(CURRENT,))}
     split = f"PARTITIONED BY ({quote(CURRENT)})"
     return f"CREATE TABLE {ref.sql} ({sql_columns(stored)}) USING DELTA {split} {sql_properties(said)}"
+
+
+def create_plain(
+    ref: TableRef,
+    columns: StructType,
+    hidden: Collection[str] = (),
+    *,
+    partitioned_by: Collection[str] = (),
+    properties: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """The DDL of a table without versions; what keeps columns out of its statistics is in the one statement.
+
+    Args:
+        ref: The table.
+        columns: Names and types; every column may be null, whatever they say.
+        hidden: Columns of which no statistics are kept.
+        partitioned_by: Columns that partition the table.
+        properties: What else the table says of itself.
+
+    >>> create_plain(TableRef.parse("sales.seen"), StructType().add("at", TimestampType(), nullable=False))
+    'CREATE TABLE `sales`.`seen` (`at` timestamp) USING DELTA'
+    """
+    stored = stored_columns(columns.names, {field.name: field.dataType for field in columns.fields}, ())
+    said = {**properties, **hidden_from_start(stored, hidden, partitioned_by)}
+    split = f" PARTITIONED BY ({', '.join(map(quote, partitioned_by))})" if partitioned_by else ""
+    told = f" {sql_properties(said)}" if said else ""
+    return f"CREATE TABLE {ref.sql} ({sql_columns(stored)}) USING DELTA{split}{told}"
 
 
 def stored_columns(names: Iterable[str], types: Mapping[str, DataType], never_null: Collection[str]) -> StructType:

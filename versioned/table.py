@@ -9,7 +9,7 @@ from functools import cached_property, partial
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import AtomicType, DataType, StructType
+from pyspark.sql.types import StructType
 
 from versioned import put_frames, upkeep
 from versioned.backfill import BackfillResult, backfill_frame, only_history
@@ -17,6 +17,7 @@ from versioned.commit import is_missing
 from versioned.drawing import Picture
 from versioned.durations import Duration, Resolution, instant, instant_us
 from versioned.errors import ConfigurationError, SchemaError
+from versioned.hashing import hash_parts
 from versioned.identifiers import TableRef, quote
 from versioned.lookup_frames import (
     How,
@@ -513,7 +514,9 @@ class VersionedTable:
             {"_us": us, "_scope": F.coalesce(scope, F.lit(0)), "_order": order, "_dead": tombstone}
         )
         shaped = shaped.withColumns(cast)
-        tie = F.xxhash64("_us", "_dead", *(part for name in cast for part in _hashed(name, types[name])))
+        tie = F.xxhash64(
+            "_us", "_dead", *(part for name in cast for part in hash_parts(F.col(quote(name)), types[name]))
+        )
         return shaped.select(
             *self._spec.keys,
             "_us",
@@ -545,12 +548,6 @@ def _reason(spec: VersionedTableSpec) -> Column:
     for name in spec.keys:
         reason = reason.when(F.col(quote(name)).isNull(), "NULL_KEY")
     return reason
-
-
-def _hashed(name: str, kind: DataType) -> tuple[Column, ...]:
-    """What of a column goes into the hash of its row: Spark's hash passes over nulls, and takes no maps."""
-    column = F.col(quote(name))
-    return (column, column.isNull()) if isinstance(kind, AtomicType) else (F.to_json(F.struct(column)),)
 
 
 def _rejected_rows(rejected: DataFrame, spec: VersionedTableSpec) -> DataFrame:

@@ -13,14 +13,13 @@ from streams.driver.stream_times import StreamTimes
 from streams.driver.window_state import Outcome, Slot, WindowState
 from streams.expressions import evaluate
 from streams.nodes import Materialized, WindowedAggregate
+from streams.plan_checks import window_retention_us
 from streams.reasons import BEFORE_WINDOWS, LATE, NULL_KEY, NULL_VALUE
 from streams.rows import Row
 from suppress.window_rules import close_wait_us, lateness_us
 from suppress.windows import SessionWindows, SlidingWindows
-from versioned.durations import duration_us
 
 _LOG: Final = logging.getLogger(__name__)
-_DAY_US: Final = 86_400_000_000
 
 
 class WindowedAggregateProcessor(Processor):
@@ -40,7 +39,7 @@ class WindowedAggregateProcessor(Processor):
         self._group_key = node.group_key
         self._aggregator = Aggregator(node.aggregation)
         self._unit_us = stored.time_resolution.value
-        retention_us = _DAY_US if stored.retention is None else duration_us(stored.retention)
+        retention_us = window_retention_us(node)
         self._state = WindowState(node.windows, self._aggregator, self._unit_us, retention_us)
         self._times = StreamTimes(stored.time_scope)
         self._retention_us = retention_us

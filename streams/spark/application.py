@@ -39,7 +39,15 @@ from streams.spark.ledger import Ledger, LedgerState, Times
 from streams.spark.metrics import MetricsLevel, metric_rows, metric_values, totals_after
 from streams.spark.operator import Batch
 from streams.spark.pictures import buffer_of, lateness_of
-from streams.spark.recovery import Survey, begin_epoch, checkpoint_of, survey, turn_of, written_before_crash
+from streams.spark.recovery import (
+    Survey,
+    begin_epoch,
+    checkpoint_of,
+    shut_out_older,
+    survey,
+    turn_of,
+    written_before_crash,
+)
 from streams.spark.rejects import Rejects
 from streams.spark.side_by_side import in_turn
 from streams.spark.sinks import send_to_kafka
@@ -57,7 +65,7 @@ from versioned.replay import CHECKPOINT, FINGERPRINTS, check_origin
 from versioned.statistics import hide
 
 _LOG: Final = logging.getLogger(__name__)
-_RESERVED_TABLES: Final = ("ledger", "rejects")
+_RESERVED_TABLES: Final = ("ledger", "rejects", "_checkpoint")
 
 
 class StreamingApplication:
@@ -229,11 +237,12 @@ class StreamingApplication:
         self._refuse_orphans(self._state)
         # What the last start kept comes first: it may have died before its first ledger row.
         topics = self._topics_in_order(self._ledger.topics() or self._state.topics)
-        add_sources(self._epoch_checkpoint(), len(topics) + 1)
-        self._ledger.keep_topics(topics)
         united = unite(self._spark, {topic: self._sources[topic] for topic in topics})
         nodes = _source_nodes(self.topology)
         self._rules = checked_rules(nodes, self._sources, self._order, self._max_future_us, united.schema)
+        # Only now: a topic that was refused may be taken out again.
+        add_sources(self._spark, self._epoch_checkpoint(), len(topics) + 1)
+        self._ledger.keep_topics(topics)
         writer = (
             united.writeStream.queryName(self.name)
             .option("checkpointLocation", self._epoch_checkpoint())
@@ -258,6 +267,8 @@ class StreamingApplication:
         self._found = survey(self._spark, self._ledger, state, self._tables(), self._checkpoint)
         for wrong in self._found.findings():
             raise wrong.error()
+        if state.epoch > 1 and state.batch_id < 0:
+            shut_out_older(self._spark, state, self._found)
         self._query = self._found.checkpoint.query
         return state
 
@@ -330,8 +341,8 @@ class StreamingApplication:
                 f"batch {batch_id}: it was lost, or belongs to another run. Nothing was written. Restore the "
                 f"checkpoint {self._epoch_checkpoint()}, or start with --new-epoch."
             )
-        # A clock that is set back only makes rows wait.
-        clock_us = max(self._state.clock_us, *(said.clock_us for said in came.values()))
+        # A clock that is set back only makes rows wait. A batch may have no row at all, such as one of an empty file.
+        clock_us = max([self._state.clock_us, *(said.clock_us for said in came.values())])
         state = self._state
         batch = Batch(session, self.name, self._root, state.epoch, batch_id, clock_us, state.stream_times, state.alarms)
         batch.pii_columns = self._pii_columns
@@ -406,7 +417,8 @@ class StreamingApplication:
             node = rule.node
             raw = records_of(rows, node.topic)
             offsets = batch.times_of(f"{node.name}/{OFFSET}")
-            valid = shape(raw, rule, batch.clock_us, self._state.maxima.get(node.name, {}), offsets)
+            maxima = self._state.maxima.get(node.name, {})
+            valid = shape(raw, rule, batch.clock_us, maxima, offsets, batch.number)
             shaped[node.name] = batch.cut(valid) if node.topic in arrived else valid
         surveyed = survey_of({name: frame for name, frame in shaped.items() if self._topic_of(name) in arrived})
         flows = {name: Flow(frame, bounds_of(surveyed.get(name, []))) for name, frame in shaped.items()}
@@ -435,7 +447,8 @@ class StreamingApplication:
         reports = {name: operator.report(batch) for name, operator in self._operators.items()}
         self._counting.complete(batch, reports, {name: arrived.get(self._topic_of(name), 0) for name in flows})
         if self._landed_report is not None:
-            reports = {name: NodeReport.from_json(said) for name, said in self._landed_report.items()}
+            # A node that was added since tells for itself.
+            reports |= {name: NodeReport.from_json(said) for name, said in self._landed_report.items()}
         batch.rejected = {(name, why): n for name, told in reports.items() for why, n in told.rejected.items()}
         maxima = {name: newest_times(self._maxima(name), flow.newest()) for name, flow in flows.items()}
         said_now = {name: report.to_json() for name, report in reports.items()}

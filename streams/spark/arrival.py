@@ -12,9 +12,10 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
+from pyspark.sql.types import DataType
 
 from streams.spark.sources import CLOCK, SOURCE
+from versioned.hashing import hash_parts
 
 _LOW: Final = 0xFFFFFFFF
 _ALL: Final = (1 << 64) - 1
@@ -56,19 +57,5 @@ def fingerprint(count: int, low: int, xor: int) -> str:
     return f"{count}:{low:x}:{xor & _ALL:x}"
 
 
-def is_hashable(kind: DataType) -> bool:
-    """Whether Spark hashes values of a type; it does not hash maps, whose order means nothing.
-
-    >>> from pyspark.sql.types import StringType
-    >>> is_hashable(ArrayType(StringType())), is_hashable(ArrayType(MapType(StringType(), StringType())))
-    (True, False)
-    """
-    if isinstance(kind, StructType):
-        return all(is_hashable(field.dataType) for field in kind.fields)
-    if isinstance(kind, ArrayType):
-        return is_hashable(kind.elementType)
-    return not isinstance(kind, (MapType, VariantType))
-
-
 def _hash(topics: Iterable[tuple[str, DataType]]) -> Column:
-    return F.xxhash64(*(F.col(name) if is_hashable(kind) else F.to_json(name) for name, kind in topics))
+    return F.xxhash64(*(part for name, kind in topics for part in hash_parts(F.col(name), kind)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlparse
@@ -24,10 +25,11 @@ _HEADER_LINES: Final = 2
 _NOTHING_READ: Final = "-"
 
 
-def add_sources(checkpoint: str, sources: int) -> int:
+def add_sources(spark: SparkSession, checkpoint: str, sources: int) -> int:
     """Give every offset file of a checkpoint as many sources as the query now has.
 
     Args:
+        spark: The session; used where the folder is not on a local file system.
         checkpoint: The checkpoint folder; a query without one has nothing to do.
         sources: How many sources the query has, the tick included.
 
@@ -35,14 +37,12 @@ def add_sources(checkpoint: str, sources: int) -> int:
         How many files were changed.
 
     Raises:
-        CheckpointMismatchError: the folder is not on a file system that this process can write.
+        CheckpointMismatchError: sources were added, and the folder is not on a file system that this process can write.
     """
     folder = local_folder(checkpoint)
     if folder is None:
-        raise CheckpointMismatchError(
-            f"Sources were added, and the checkpoint {checkpoint} is not on a local file system: append one line "
-            f'"{_NOTHING_READ}" per new source to each file in its folder "offsets", then start again.'
-        )
+        _refuse_short(checkpoint, read_by_spark(spark, checkpoint), sources)
+        return 0
     files = [file for file in (folder / "offsets").glob("*") if file.name.isdigit()]
     return sum(_extend(file, sources) for file in files)
 
@@ -100,8 +100,13 @@ def read_by_spark(spark: SparkSession, checkpoint: str) -> dict[str, str]:
 
 
 def _read_local(folder: Path) -> dict[str, str]:
-    files = [folder / "metadata", *(folder / "offsets").glob("*"), *(folder / "commits").glob("*")]
-    return {str(file.relative_to(folder)): _text(file.read_bytes()) for file in files if file.is_file()}
+    found: dict[str, str] = {}
+    for file in (folder / "metadata", *(folder / "offsets").glob("*"), *(folder / "commits").glob("*")):
+        # A query that runs meanwhile takes its oldest files away, and gives new ones their names.
+        with suppress(FileNotFoundError):
+            if file.is_file():
+                found[str(file.relative_to(folder))] = _text(file.read_bytes())
+    return found
 
 
 def _text(content: bytes) -> str:
@@ -138,9 +143,27 @@ def _is_json(line: str) -> bool:
     return True
 
 
+def _refuse_short(checkpoint: str, files: Mapping[str, str], sources: int) -> None:
+    short = {
+        name: missing
+        for name, text in files.items()
+        if name.startswith("offsets/") and (missing := _missing(text, sources)) > 0
+    }
+    if short:
+        raise CheckpointMismatchError(
+            f"Sources were added, and the checkpoint {checkpoint} is not on a local file system: append "
+            f'{max(short.values())} lines "{_NOTHING_READ}" to each of its files {sorted(short)}, then start again.'
+        )
+
+
+def _missing(text: str, sources: int) -> int:
+    """How many sources an offset file lacks."""
+    return sources - (len(text.splitlines()) - _HEADER_LINES)
+
+
 def _extend(file: Path, sources: int) -> bool:
-    lines = file.read_text(encoding="utf-8").splitlines()
-    missing = sources - (len(lines) - _HEADER_LINES)
+    text = file.read_text(encoding="utf-8")
+    lines, missing = text.splitlines(), _missing(text, sources)
     if missing <= 0:
         return False
     # Hadoop's checksum of the old content would make the file unreadable.

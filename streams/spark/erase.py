@@ -23,8 +23,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from streams.spark.application import StreamingApplication
+from streams.spark.erase_record import in_record, kinds_of
+from streams.spark.recovery import Survey
 from streams.spark.rejects import RECORD
-from streams.spark.typed_input import KEPT
+from streams.spark.takeover import refuse_running
 from versioned.commit import Landed, Merge, commit, is_missing, newest_own, saying
 from versioned.durations import duration
 from versioned.errors import CheckpointMismatchError, ConfigurationError
@@ -108,13 +110,15 @@ def erase(
         dry_run: Only count the rows that would go.
 
     Raises:
-        ConfigurationError: no table has fields of these names; nothing was removed.
-        CheckpointMismatchError: the application has an unfinished batch, whose replay would bring rows back.
+        ConfigurationError: no table has fields of these names, or the application runs in this session; nothing was
+            removed.
+        CheckpointMismatchError: the application has an unfinished batch, whose replay would bring rows back; or it ran
+            while rows were removed.
 
     >>> erase(app, spark.createDataFrame([("N123",)], "tail STRING")).rows   # doctest: +SKIP
     17
     """
-    _refuse_unfinished(application)
+    found = _refuse_unfinished(application)
     spark, names = application.spark, _names(keys, also or {})
     there = [target for target in application.tables() if not is_missing(spark, target)]
     schemas = {target: read_table(spark, target).schema for target in there}
@@ -127,10 +131,15 @@ def erase(
     wanted = keys.na.drop().distinct().cache()
     at = datetime.now(timezone.utc)
     try:
-        tables = [_Table(spark, target, schema, names, target == rejects) for target, schema in schemas.items()]
-        told = [table.erase(wanted, at, dry_run) for table in tables]
+        kinds = {called: _kinds(schemas.values(), called) for called in names.values()}
+        told = [
+            _Table(spark, target, schema, names, kinds if target == rejects else None).erase(wanted, at, dry_run)
+            for target, schema in schemas.items()
+        ]
     finally:
         wanted.unpersist()
+    if not dry_run:
+        _refuse_moved(application, found, told)
     return ErasureReceipt(application.name, at, tuple(keys.columns), tuple(told), dry_run)
 
 
@@ -164,7 +173,8 @@ def gone_on(at: datetime, retention: timedelta) -> date:
 class _Table:
     """One table, from which rows go.
 
-    ``names`` are the names that each column of the keys has in the tables.
+    ``names`` are the names that each column of the keys has in the tables; ``kinds``, for the rejects only, the types
+    that fields of these names have there.
     """
 
     def __init__(
@@ -173,13 +183,14 @@ class _Table:
         target: TableRef,
         schema: StructType,
         names: Mapping[str, tuple[str, ...]],
-        is_rejects: bool,
+        kinds: Mapping[tuple[str, ...], Iterable[DataType]] | None = None,
     ) -> None:
         self._spark = spark
         self._target = target
         self._schema = schema
         self._names = names
-        self._is_rejects = is_rejects
+        self._kinds = kinds or {}
+        self._is_rejects = kinds is not None
         self._fields = (RECORD,) if self._is_rejects else _places(schema, names)
 
     def erase(self, keys: DataFrame, at: datetime, dry_run: bool) -> ErasedTable:
@@ -212,7 +223,7 @@ class _Table:
 
     def _has(self, value: Column, called: tuple[str, ...]) -> Column:
         if self._is_rejects:
-            return _in_record(F.col(f"t.{quote(RECORD)}"), value, called)
+            return in_record(F.col(f"t.{quote(RECORD)}"), value, called, self._kinds[called])
         found = [
             holds
             for name in called
@@ -231,7 +242,8 @@ class _Table:
         return int(metrics.get("numTargetRowsDeleted", 0))
 
 
-def _refuse_unfinished(application: StreamingApplication) -> None:
+def _refuse_unfinished(application: StreamingApplication) -> Survey:
+    refuse_running(application)
     found = application.survey()
     for wrong in found.findings():
         raise wrong.error()
@@ -241,6 +253,25 @@ def _refuse_unfinished(application: StreamingApplication) -> None:
             f"A batch of {application.name} is unfinished: it is in {ahead}, but not in the ledger. Its replay would "
             "bring rows back. Start the application once, let it end, then erase again."
         )
+    return found
+
+
+def _refuse_moved(application: StreamingApplication, before: Survey, told: Iterable[ErasedTable]) -> None:
+    """A batch holds what its buffers had before it: one that ran meanwhile may have written removed rows again."""
+    now = application.survey()
+    if (now.ledger.batch, now.checkpoint) != (before.ledger.batch, before.checkpoint):
+        removed = {table.table: f"{table.rows} rows, version {table.version}" for table in told if table.rows}
+        raise CheckpointMismatchError(
+            f"{application.name} ran while rows were removed (batch {before.checkpoint.offset} had begun, now "
+            f"{now.checkpoint.offset}): its batches may have written some of them again. Removed so far: {removed}. "
+            "Stop it, then erase again."
+        )
+
+
+def _kinds(schemas: Iterable[StructType], called: Iterable[str]) -> list[DataType]:
+    """The types that fields of these names have in the tables, each once."""
+    found = (kind for schema in schemas for name in called for kind in kinds_of(schema, name))
+    return list({kind.simpleString(): kind for kind in found}.values())
 
 
 def _names(keys: DataFrame, also: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
@@ -286,21 +317,6 @@ def _any(column: Column, called: str, kind: DataType, name: str, value: Column) 
     # Their number is that of the places, whatever the element.
     for number in range(sum(1 for _ in _holds(F.lit(None), called, kind, name, value))):
         yield F.exists(column, one(number))
-
-
-def _in_record(record: Column, value: Column, called: tuple[str, ...]) -> Column:
-    """Whether a rejected record has the value: in its key or value under one of the names, or anywhere as a text.
-
-    A record that was too large was cut, and so is what is looked for.
-    """
-    text = value.cast("string")
-    found: Iterable[Column] = (
-        F.get_json_object(record, f"$.{side}['{name}']") == text for side in ("key", "value") for name in called
-    )
-    kept = F.to_json(F.array(F.substring(text, 1, KEPT)))
-    quoted = F.substring(kept, F.lit(2), F.length(kept) - 2)
-    within = F.concat(F.lit("\\"), F.substring(quoted, F.lit(1), F.length(quoted) - 1), F.lit('\\"'))
-    return reduce(Column.__or__, found) | F.contains(record, quoted) | F.contains(record, within)
 
 
 def _said(spark: SparkSession, target: TableRef) -> Mapping[str, Any]:

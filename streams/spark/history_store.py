@@ -6,6 +6,8 @@ State: the versioned table, named after its store. One batch of puts is at most 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -36,13 +38,17 @@ from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned import put_frames
 from versioned.commit import is_missing
 from versioned.durations import duration
+from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.put import PutBatch, read_table
 from versioned.put_frames import LATEST as PUT_LATEST
 from versioned.put_frames import floor_to_resolution
 from versioned.spec import CURRENT, VersionedTableSpec, known_target
-from versioned.sql_types import sql_type
+from versioned.sql_types import sql_properties, sql_type
 from versioned.table import VersionedTable
+
+#: What of a table's promise the plan says, by the names that the table's spec has for it.
+_PROMISED: Final = ("history_retention_us", "grace_us", "time_scope", "time_resolution", "system_history")
 
 
 class HistoryStore(TableState):
@@ -174,7 +180,10 @@ class HistoryStore(TableState):
             landed = self.puts.write(
                 lambda step: batch.step(self._node, step), batch.details, known, is_replay=batch.is_replay
             )
-            batch.versions[self._node] = batch.landed[self.target(batch.root).short_name] = landed.version
+            target = self.target(batch.root)
+            batch.versions[self._node] = batch.landed[target.short_name] = landed.version
+            if self.puts.known_version is not None:
+                batch.landed[known_target(target).short_name] = self.puts.known_version
 
     def release(self) -> None:
         """Give the cached batch back."""
@@ -211,11 +220,51 @@ class HistoryStore(TableState):
     def _opened(self, batch: Batch, records: DataFrame) -> VersionedTable:
         if self._table is None:
             target = self.target(batch.root)
-            if is_missing(batch.session, target):
+            is_new = is_missing(batch.session, target)
+            if is_new:
                 check_apart(self._node, struct_fields(records, KEY), struct_fields(records, VALUE))
                 _create(batch, target, records, self._materialized)
-            self._table = VersionedTable.open(batch.session, target)
+            opened = VersionedTable.open(batch.session, target)
+            if not is_new:
+                _check_promise(opened, records, self._materialized)
+            self._table = opened
         return self._table
+
+
+def _check_promise(table: VersionedTable, records: DataFrame, materialized: Materialized) -> None:
+    """A plan that was changed must not count on what a table that is there does not promise.
+
+    Raises:
+        ConfigurationError: the table has other columns, or promises something else; says what to do.
+    """
+    assert materialized.history_retention is not None
+    has, names = table.spec, [name for name in struct_fields(records, VALUE) if name != "_present"]
+    wanted = VersionedTableSpec.of(
+        keys=struct_fields(records, KEY),
+        values=names,
+        history_retention=materialized.history_retention,
+        grace=materialized.grace,
+        time_scope=materialized.time_scope,
+        time_resolution=materialized.time_resolution,
+        system_history=materialized.system_history,
+    )
+    if sorted((*has.keys, *has.values)) != sorted((*wanted.keys, *wanted.values)):
+        raise ConfigurationError(
+            f"{table.target} has the columns {[*has.keys, *has.values]}, but the plan now gives "
+            f"{[*wanted.keys, *wanted.values]}. Give the plan the former ones, or the store another name."
+        )
+    told = [
+        f"{name} {getattr(has, name)}, asked for {getattr(wanted, name)}"
+        for name in _PROMISED
+        if getattr(has, name) != getattr(wanted, name)
+    ]
+    if told:
+        lasting = replace(has, history_retention_us=wanted.history_retention_us, grace_us=wanted.grace_us)
+        raise ConfigurationError(
+            f"{table.target} promises something else than the plan now asks for: {'; '.join(told)}. Give the plan the "
+            "former values, or the store another name. To let the table promise another retention and grace: "
+            f"ALTER TABLE {table.target.sql} SET {sql_properties(lasting.to_properties())}"
+        )
 
 
 def _create(batch: Batch, target: TableRef, records: DataFrame, materialized: Materialized) -> None:

@@ -3,7 +3,8 @@
 A record's place among all records of its scope is an array of longs that sorts the way DESIGN section 3 says:
 
 * ``order="arrival"``: (running maximum of ts in its source and scope, tables before streams, declared position,
-  row number in the source and scope); the running maxima are carried across batches.
+  sequence, row number in the source and scope); the running maxima are carried across batches. Row numbers are not:
+  without a sequence the batch's number stands in its place, so that no record of a later batch has the same place.
 * ``order="sequence"``: (the given sequence, tables before streams, declared position, stable hash).
 
 What a row may be is its source's contract (``contract.py``); what can be told of the columns alone is checked at the
@@ -23,13 +24,13 @@ from pyspark.sql.types import DataType, DateType, IntegralType, StringType, Stru
 
 from streams import reasons
 from streams.nodes import GlobalTableSource, StreamSource, TableSource
-from streams.spark.arrival import is_hashable
 from streams.spark.few_tasks import in_few_tasks
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Bounds, lookup_times, null_inside
 from streams.spark.operator import RAW
 from streams.spark.source_checks import rejection
 from streams.spark.sources import MALFORMED, SparkSource
 from streams.spark.typed_input import cast_row_by_row, cut_row, event_time, in_range, size_of, total
+from versioned.hashing import hash_parts
 from versioned.identifiers import quote
 
 Order = Literal["arrival", "sequence"]
@@ -70,7 +71,7 @@ class IntakeRule:
 
 
 def shape(
-    raw: DataFrame, rule: IntakeRule, clock_us: int, maxima: Mapping[int, int], offsets: Mapping[int, int]
+    raw: DataFrame, rule: IntakeRule, clock_us: int, maxima: Mapping[int, int], offsets: Mapping[int, int], number: int
 ) -> DataFrame:
     """Raw rows as records: ``_key _value _us _scope _place``, ``_invalid`` (a reason, null = valid), ``_raw _offset``.
 
@@ -81,6 +82,7 @@ def shape(
             cannot close every window.
         maxima: Running maximum of ts per scope before the batch.
         offsets: Greatest sequence per scope before the batch, of a source in which none comes twice.
+        number: The number of the batch.
     """
     node, source, contract = rule.node, rule.source, rule.source.contract
     raw = _as_named(raw, rule)
@@ -105,15 +107,13 @@ def shape(
     if contract.unique:
         judged = judged.withColumn(INVALID, _duplicate(offsets))
     offset = F.col(_SEQUENCE) if contract.unique else F.lit(None).cast("long")
-    return _placed(judged.withColumn(OFFSET, offset), rule, maxima).drop(_SEQUENCE, _TIE)
+    return _placed(judged.withColumn(OFFSET, offset), rule, maxima, number).drop(_SEQUENCE, _TIE)
 
 
 def stable_hash(frame: DataFrame) -> Column:
     """A hash of the whole row that no engine setting changes; ties of order are broken by it, never by chance."""
-    hashed = (
-        F.col(quote(f.name)) if is_hashable(f.dataType) else F.to_json(quote(f.name)) for f in frame.schema.fields
-    )
-    return F.xxhash64(*hashed)
+    fields = frame.schema.fields
+    return F.xxhash64(*(part for field in fields for part in hash_parts(F.col(quote(field.name)), field.dataType)))
 
 
 class _Columns:
@@ -158,7 +158,7 @@ def _as_named(raw: DataFrame, rule: IntakeRule) -> DataFrame:
     return raw.select(*(F.col(quote(name)).alias(called.get(name.lower(), name)) for name in raw.columns))
 
 
-def _placed(records: DataFrame, rule: IntakeRule, maxima: Mapping[int, int]) -> DataFrame:
+def _placed(records: DataFrame, rule: IntakeRule, maxima: Mapping[int, int], number: int) -> DataFrame:
     kind = 1 if isinstance(rule.node, StreamSource) else 0
     if rule.order == "sequence":
         place = F.array(F.col(_SEQUENCE), F.lit(kind), F.lit(rule.position), F.col(_TIE))
@@ -168,7 +168,8 @@ def _placed(records: DataFrame, rule: IntakeRule, maxima: Mapping[int, int]) -> 
     running = F.max(valid_us).over(ordered.rowsBetween(Window.unboundedPreceding, 0))
     carried = lookup_times(maxima)
     reached = F.coalesce(F.greatest(running, carried), F.lit(-(2**62)))
-    place = F.array(reached, F.lit(kind), F.lit(rule.position), F.row_number().over(ordered))
+    at = F.lit(number) if rule.source.order_column is None else F.coalesce(_SEQUENCE, US, F.lit(0))
+    place = F.array(reached, F.lit(kind), F.lit(rule.position), at, F.row_number().over(ordered))
     return records.withColumn(PLACE, place.cast("array<bigint>"))
 
 

@@ -6,7 +6,7 @@ batch. Over millions of rows that pays; in a batch of a thousand it was a third 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -16,12 +16,17 @@ from streams.spark.side_by_side import side_by_side
 from versioned.commit import detail_of, put_back
 from versioned.identifiers import TableRef
 
-_SETTINGS: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+#: Code for single expressions, but none for whole stages.
+_LESS_CODE: Final = {"spark.sql.codegen.wholeStage": "false"}
+_NO_CODE: Final = _LESS_CODE | {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 #: A batch is small up to so many records: with 1,200 it took 13 s instead of 18, with 14,000 minutes instead of half a
 #: one, since interpreted expressions look up settings again and again,
 FEW_RECORDS: Final = 1_500
 #: and up to so many bytes in all tables of the application, which it may have to read.
 SMALL_TABLES: Final = 64 * 2**20
+#: The first batch of a query mostly meets a new JVM, for which the code of whole stages is the most work: with 4,000
+#: records it took 63 s without instead of 104 s (on a busy machine); later batches took the same with and without.
+FIRST_RECORDS: Final = 20_000
 #: After so many batches the tables are measured again.
 _MEASURED_EVERY: Final = 100
 
@@ -37,7 +42,7 @@ class Interpretation:
         self._tables = tables
         self._bytes = 0
         self._batches = 0
-        #: What the session had before; None until something was changed.
+        #: What the session had before the first batch.
         self._former: dict[str, str | None] | None = None
 
     def choose(self, session: SparkSession, records: int) -> bool:
@@ -50,19 +55,24 @@ class Interpretation:
         Returns:
             Whether the batch is interpreted.
         """
+        if not all(map(session.conf.isModifiable, _NO_CODE)):
+            return False
         if self._batches % _MEASURED_EVERY == 0:
             self._bytes = total_bytes(session, self._tables)
+        wanted = self._wanted(records)
         self._batches += 1
-        is_small = records <= FEW_RECORDS and self._bytes <= SMALL_TABLES
-        if is_small and self._former is None and all(map(session.conf.isModifiable, _SETTINGS)):
-            self._former = {name: session.conf.get(name, None) for name in _SETTINGS}
-            for name, value in _SETTINGS.items():
-                session.conf.set(name, value)
-        elif not is_small and self._former is not None:
-            for name, former in self._former.items():
-                put_back(session, name, former)
-            self._former = None
-        return self._former is not None
+        if self._former is None:
+            self._former = {name: session.conf.get(name, None) for name in _NO_CODE}
+        for name, former in self._former.items():
+            put_back(session, name, wanted.get(name, former))
+        return wanted == _NO_CODE
+
+    def _wanted(self, records: int) -> Mapping[str, str]:
+        if self._bytes > SMALL_TABLES:
+            return {}
+        if records <= FEW_RECORDS:
+            return _NO_CODE
+        return _LESS_CODE if self._batches == 0 and records <= FIRST_RECORDS else {}
 
 
 def total_bytes(session: SparkSession, tables: Sequence[TableRef]) -> int:

@@ -18,9 +18,10 @@ from pyspark.sql import functions as F
 
 from streams.nodes import Node
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport, in_one_scope
-from versioned.commit import EPOCH_BITS, Append, Landed, Step, Write, commit
+from versioned.commit import EPOCH_BITS, Landed, Step, Write, commit
 from versioned.identifiers import TableRef
-from versioned.statistics import hide
+from versioned.making import make_table
+from versioned.schema import create_plain
 
 N = TypeVar("N", bound=Node)
 #: What has a stream time of its own, and its stream time before the batch, where that is not the scope.
@@ -91,14 +92,8 @@ class Batch:
         return landed
 
     def create(self, target: TableRef, empty: DataFrame) -> None:
-        """Make a table with the columns of a frame without rows."""
-        commit(target, lambda: Append(empty))
-        self.hide_pii(target)
-
-    def hide_pii(self, target: TableRef) -> None:
-        """Keep columns with personal data out of the statistics of a table that was just made."""
-        if self.pii_columns:
-            hide(self.session, target, self.pii_columns)
+        """Make a table with the columns of a frame, without statistics of those with personal data."""
+        make_table(self.session, target, create_plain(target, empty.schema, self.pii_columns), or_take=True)
 
     def times_of(self, node: str) -> Mapping[int, int]:
         """Stream time per scope of a node before the batch, microseconds."""

@@ -166,13 +166,26 @@ def begin_epoch(spark: SparkSession, ledger: Ledger, state: LedgerState, found: 
     for wrong in of_checkpoint(LedgerFacts(ledger.application, epoch), read, -1):
         raise wrong.error()
     _tell_unfinished(found)
-    begun = replace(state, epoch=epoch, batch_id=-1, topics=(), checkpoint=None, tables={}, fingerprints=None)
+    # A table that is gone before the epoch has written to it is missed like any other.
+    there = {target.short_name: seen.version for target, seen in found.tables.items() if seen.exists}
+    begun = replace(state, epoch=epoch, batch_id=-1, topics=(), checkpoint=None, tables=there, fingerprints=None)
     ledger.append_epoch(spark, begun)
-    for target, seen in found.tables.items():
-        if seen.exists:
-            told = {} if seen.written is None else seen.written.details
-            fence(spark, target, Step(ledger.application, "", "", epoch, -1), told)
+    shut_out_older(spark, begun, found)
     return begun
+
+
+def shut_out_older(spark: SparkSession, begun: LedgerState, found: Survey) -> None:
+    """Fence every table that the epoch has no commit in yet; whoever began it may have died before the last one.
+
+    Args:
+        spark: The session.
+        begun: The state with which the epoch begins.
+        found: The tables as they are.
+    """
+    owner = Step(found.ledger.application, "", "", begun.epoch, -1)
+    for target, seen in found.tables.items():
+        if seen.exists and (seen.written is None or seen.written.epoch < begun.epoch):
+            fence(spark, target, owner, {} if seen.written is None else seen.written.details)
 
 
 def fence(

@@ -16,9 +16,11 @@ from pyspark.sql import functions as F
 from streams.spark.contract import Action
 from streams.spark.few_tasks import in_few_tasks
 from streams.spark.operator import Batch
-from versioned.commit import Append, commit, is_missing
+from versioned.commit import Append, is_missing
 from versioned.errors import RecordError
 from versioned.identifiers import TableRef
+from versioned.making import make_table
+from versioned.schema import create_plain
 from versioned.statistics import hide
 
 #: The column that holds a record as JSON.
@@ -50,9 +52,9 @@ class Rejects:
     def create(self, session: SparkSession) -> None:
         """Make the table if it is not there."""
         if is_missing(session, self.target):
-            empty = session.createDataFrame([], _SCHEMA)
-            commit(self.target, lambda: Append(empty))
-        if self._hidden:
+            columns = session.createDataFrame([], _SCHEMA).schema
+            make_table(session, self.target, create_plain(self.target, columns, self._hidden), or_take=True)
+        elif self._hidden:
             hide(session, self.target, self._hidden)
 
     def write(self, batch: Batch) -> None:

@@ -71,15 +71,24 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
         return self.node.parents[0].output is Output.TABLE
 
     def _columns(self, frame: DataFrame) -> list[Column | str]:
-        keys, values = struct_fields(frame, KEY), struct_fields(frame, VALUE)
-        both = set(keys) & set(values)
-        if both or "ts" in (*keys, *values):
-            raise SchemaError(
-                f'Sink "{self.node.name}": {sorted(both) or ["ts"]} would stand twice in its rows. '
-                "Rename the value's field with map_values or in the joiner."
-            )
+        values = struct_fields(frame, VALUE)
         fields = [F.col(VALUE).getField(name).alias(name) for name in values if name != "_present"]
         return [f"{KEY}.*", *fields, F.timestamp_micros(US).alias("ts")]
+
+    def _distinct(self, rows: DataFrame) -> DataFrame:
+        """The rows, once their columns are found to have names of their own; those of a table do, whatever their case.
+
+        Raises:
+            SchemaError: fields of the key, of the value and of the sink itself are called the same.
+        """
+        lower = [name.lower() for name in rows.columns]
+        twice = sorted({name for name in rows.columns if lower.count(name.lower()) > 1})
+        if twice:
+            raise SchemaError(
+                f'Sink "{self.node.name}": {twice} would stand twice in its rows, which hold key, value and columns of '
+                "the sink itself side by side. Rename the value's field with map_values or in the joiner."
+            )
+        return rows
 
     def _make_ready(self, batch: Batch, rows: DataFrame) -> None:
         (target,) = self.tables(batch.root)
@@ -116,9 +125,10 @@ class ChangelogSinkOperator(_SinkOperator):
         columns += [F.col(name).alias(shown) for name, shown in told.items() if name in frame.columns]
         if self._is_of_table():
             columns.append(F.col(VALUE).isNull().alias("deleted"))
-        return frame.select(
+        rows = frame.select(
             *columns, F.lit(batch_id).cast("long").alias("_batch_id"), SCOPE, F.col(PLACE).alias("_seq")
         )
+        return self._distinct(rows)
 
 
 class TableSinkOperator(_SinkOperator):
@@ -160,13 +170,8 @@ class TableSinkOperator(_SinkOperator):
         kept = kept.where(F.col(LATEST)) if LATEST in frame.columns else kept
         newest = _newest(kept)
         deleted = F.col(VALUE).isNull().alias("_deleted")
-        return newest.select(
-            *self._columns(frame),
-            F.lit(batch_id).cast("long").alias("_batch_id"),
-            SCOPE,
-            F.col(PLACE).alias("_seq"),
-            deleted,
-        )
+        own = (F.lit(batch_id).cast("long").alias("_batch_id"), SCOPE, F.col(PLACE).alias("_seq"), deleted)
+        return self._distinct(newest.select(*self._columns(frame), *own))
 
 
 def _newest(frame: DataFrame) -> DataFrame:

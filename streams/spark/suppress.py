@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from streams.nodes import Suppress, WindowedAggregate
-from streams.plan_checks import windowed_ancestor
+from streams.plan_checks import window_retention_us, windowed_ancestor
 from streams.spark.flow import (
     CHANGE,
     KEY,
@@ -53,14 +53,12 @@ from suppress.sizes import SizeOf
 from suppress.suppress_rules import buffer_rule
 from suppress.suppressed import UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from versioned.commit import ReplaceWhere, is_missing
-from versioned.durations import duration_us
 from versioned.errors import BufferFullError
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
 
 _NEWEST: Final = "newest"
 _CLOSED: Final = "closed_by_wall_clock"
-_DAY_US: Final = 86_400_000_000
 
 
 class FinalResultsOperator(Operator[Suppress]):
@@ -349,5 +347,4 @@ def rule_of(node: Suppress, default_retention_us: int | None = None) -> BufferRu
 
 
 def _store_retention_us(source: WindowedAggregate | None) -> int:
-    stored = None if source is None or source.materialized is None else source.materialized.retention
-    return _DAY_US if stored is None else min(duration_us(stored), 2**61)
+    return 0 if source is None else min(window_retention_us(source), 2**61)

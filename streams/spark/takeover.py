@@ -119,7 +119,7 @@ def taken_over(application: StreamingApplication, batch_id: int | None = None) -
 
 def _planned(application: StreamingApplication, batch_id: int | None) -> _Plan:
     spark = application.spark
-    _refuse_running(application)
+    refuse_running(application)
     ledger = Ledger(spark, application.table("ledger"), application.name)
     if is_missing(spark, ledger.target):
         raise ConfigurationError(f'"{application.name}" has no ledger in {application.root}: it has never run.')
@@ -136,7 +136,12 @@ def _planned(application: StreamingApplication, batch_id: int | None) -> _Plan:
     return _Plan(ledger, place, base, newest + 1, LedgerState.from_json(*row, told[row]), row, tuple(sorted(told)))
 
 
-def _refuse_running(application: StreamingApplication) -> None:
+def refuse_running(application: StreamingApplication) -> None:
+    """Refuse what needs the tables for itself while the application runs in this session.
+
+    Raises:
+        ConfigurationError: it does.
+    """
     if any(query.name == application.name for query in application.spark.streams.active):
         raise ConfigurationError(f'"{application.name}" runs in this session. Stop it first.')
 

@@ -104,7 +104,7 @@ def total(sizes: Iterable[Column | None]) -> Column | None:
 
 
 def shortened(frame: DataFrame, most: int | None) -> DataFrame:
-    """Rows whose texts and binaries are no longer than it takes to find them too large.
+    """Rows whose texts and binaries, however deep, are no longer than it takes to find them too large.
 
     A batch keeps its input in memory: one value of many megabytes, several times over, would end the driver.
 
@@ -114,14 +114,29 @@ def shortened(frame: DataFrame, most: int | None) -> DataFrame:
     """
     if most is None or len({name.lower() for name in frame.columns}) < len(frame.columns):
         return frame  # Columns that differ only by case cannot be told apart here; they are refused later.
-    long = [field.name for field in frame.schema.fields if isinstance(field.dataType, (StringType, BinaryType))]
+    fields = frame.schema.fields
+    return frame.select(*(_short(F.col(quote(field.name)), field.dataType, most).alias(field.name) for field in fields))
 
-    def short(name: str) -> Column:
-        value = F.col(quote(name))
+
+def _short(value: Column, kind: DataType, most: int) -> Column:
+    if isinstance(kind, (StringType, BinaryType)):
         # As many characters have as many bytes at least, so the row stays too large.
-        return F.when(F.octet_length(value) > most, F.substring(value, 1, most + 1)).otherwise(value).alias(name)
+        return F.when(F.octet_length(value) > most, F.substring(value, 1, most + 1)).otherwise(value)
+    size = size_of(value, kind)
+    if size is None or not isinstance(kind, (StructType, ArrayType, MapType)):
+        return value
+    # Only what is too large is taken apart and put together again.
+    return F.when(size > most, _short_inside(value, kind, most)).otherwise(value)
 
-    return frame.select(*(short(name) if name in long else F.col(quote(name)) for name in frame.columns))
+
+def _short_inside(value: Column, kind: StructType | ArrayType | MapType, most: int) -> Column:
+    if isinstance(kind, StructType):
+        if len({name.lower() for name in kind.names}) < len(kind.names):
+            return value
+        return F.struct(*(_short(value.getField(f.name), f.dataType, most).alias(f.name) for f in kind.fields))
+    if isinstance(kind, ArrayType):
+        return F.transform(value, lambda each: _short(each, kind.elementType, most))
+    return F.transform_values(value, lambda _, each: _short(each, kind.valueType, most))
 
 
 def cut(value: Column, kind: DataType) -> Column:

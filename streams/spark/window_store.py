@@ -18,7 +18,7 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BooleanType, IntegerType, StructField, StructType, TimestampType
 
 from streams.nodes import Materialized, WindowedAggregate
 from streams.reasons import LATE, NULL_KEY
@@ -40,7 +40,7 @@ from streams.spark.flow import (
 from streams.spark.operator import Batch, Operator
 from streams.spark.store import table_name
 from streams.spark.table_state import TableState, latest_at_place
-from streams.spark.window_upkeep import END, MAX_TS, OPEN, START, window_store_properties
+from streams.spark.window_upkeep import END, MAX_TS, OPEN, START, check_windows, window_store_properties
 from suppress.window_rules import close_wait_us
 from suppress.windows import SessionWindows, SlidingWindows, Windows
 from versioned.commit import ReplaceWhere, is_missing
@@ -49,7 +49,7 @@ from versioned.errors import TopologyError
 from versioned.identifiers import TableRef, check_columns, quote
 from versioned.making import make_table
 from versioned.put import read_table
-from versioned.sql_types import sql_type
+from versioned.schema import create_plain
 
 _LOG: Final = logging.getLogger(__name__)
 START_US, END_US = "_start_us", "_end_us"
@@ -278,26 +278,27 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
     def _make_ready(self, batch: Batch) -> None:
         (target,) = self.tables(batch.root)
-        if not self._is_ready and is_missing(batch.session, target):
-            self._create(batch, target)
+        if self._is_ready:
+            return
+        asked = None if self.node.materialized is None else self.node.materialized.retention
+        retention_us = None if asked is None else min(duration_us(asked), 2**61)
+        if is_missing(batch.session, target):
+            self._create(batch, target, retention_us)
+        else:
+            check_windows(batch.session, target, repr(self.windows), retention_us)
         self._is_ready = True
 
-    def _create(self, batch: Batch, target: TableRef) -> None:
+    def _create(self, batch: Batch, target: TableRef, retention_us: int | None) -> None:
         empty = self.records().limit(0)
         keys = struct_fields(empty, KEY)
         check_columns(keys, reserved=(START, END, MAX_TS, *self.parts().names))
-        columns = [f"{quote(f.name)} {sql_type(f.dataType)}" for f in empty.select(f"{KEY}.*").schema.fields]
-        columns += [f"{START} TIMESTAMP", f"{END} TIMESTAMP"]
-        columns += [f"{quote(f.name)} {sql_type(f.dataType)}" for f in self.parts().fields]
-        columns += [f"{MAX_TS} TIMESTAMP", f"{SCOPE} INT", f"{OPEN} BOOLEAN"]
-        asked = self.node.materialized.retention if self.node.materialized is not None else None
-        said = window_store_properties(self.node.name, None if asked is None else min(duration_us(asked), 2**61))
-        make_table(
-            batch.session,
-            target,
-            f"CREATE TABLE {target.sql} ({', '.join(columns)}) USING DELTA PARTITIONED BY ({quote(OPEN)}) {said}",
-        )
-        batch.hide_pii(target)
+        window = [StructField(START, TimestampType()), StructField(END, TimestampType())]
+        own = StructType().add(MAX_TS, TimestampType()).add(SCOPE, IntegerType()).add(OPEN, BooleanType())
+        key_fields = empty.select(f"{KEY}.*").schema.fields
+        columns = StructType([*key_fields, *window, *self.parts().fields, *own.fields])
+        said = window_store_properties(self.node.name, retention_us, repr(self.windows))
+        create = create_plain(target, columns, batch.pii_columns, partitioned_by=(OPEN,), properties=said)
+        make_table(batch.session, target, create, or_take=True)
 
 
 class WindowTable(TableState):

@@ -13,21 +13,48 @@ from pyspark.sql import functions as F
 
 from streams.spark.flow import SCOPE, lookup_times
 from versioned.commit import Landed, Merge, commit, newest_own, same_keys
+from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote, text_literal
 from versioned.put import read_table
+from versioned.sql_types import sql_properties
 
 KIND: Final = "versioned.kind"
 WINDOW_STORE: Final = "window_store"
 _NODE: Final = "versioned.node"
 _RETENTION: Final = "versioned.windowRetentionUs"
+_WINDOWS: Final = "versioned.windows"
 #: Columns of a window store: the window, the newest event time in it, and whether it may still change.
 START, END, MAX_TS, OPEN = "windowStart", "windowEnd", "maxTs", "_open"
 
 
-def window_store_properties(node: str, retention_us: int | None) -> str:
-    """What a window store says of itself, as ``TBLPROPERTIES`` of its creation."""
-    said = {KIND: WINDOW_STORE, _NODE: node} | ({} if retention_us is None else {_RETENTION: str(retention_us)})
-    return f"TBLPROPERTIES ({', '.join(f'{text_literal(k)} = {text_literal(v)}' for k, v in said.items())})"
+def window_store_properties(node: str, retention_us: int | None, windows: str | None = None) -> dict[str, str]:
+    """What a window store says of itself, as table properties of its creation.
+
+    Args:
+        node: The operator.
+        retention_us: How long windows are kept, if it was said.
+        windows: Its windows, with their grace, as text.
+    """
+    said = {_RETENTION: None if retention_us is None else str(retention_us), _WINDOWS: windows}
+    return {KIND: WINDOW_STORE, _NODE: node} | {name: text for name, text in said.items() if text is not None}
+
+
+def check_windows(spark: SparkSession, target: TableRef, windows: str, retention_us: int | None) -> None:
+    """Let a window store that is there follow a plan that was changed: its retention does, its windows cannot.
+
+    Raises:
+        ConfigurationError: the store has other windows, or another grace.
+    """
+    told = properties_of(spark, target)
+    if told.get(_WINDOWS, windows) != windows:
+        raise ConfigurationError(
+            f"{target} holds {told[_WINDOWS]}, but the plan now has {windows}: windows that are final would be opened "
+            "again, or never become final. Give the plan the former windows and grace, or the store another name."
+        )
+    if retention_us is None and _RETENTION in told:
+        spark.sql(f"ALTER TABLE {target.sql} UNSET TBLPROPERTIES ({text_literal(_RETENTION)})")
+    elif retention_us is not None and told.get(_RETENTION) != str(retention_us):
+        spark.sql(f"ALTER TABLE {target.sql} SET {sql_properties({_RETENTION: str(retention_us)})}")
 
 
 def properties_of(spark: SparkSession, target: TableRef) -> Mapping[str, str]:

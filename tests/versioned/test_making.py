@@ -11,7 +11,9 @@ from versioned import faults
 from versioned.commit import history
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
+from versioned.making import make_table
 from versioned.put import read_table
+from versioned.schema import create_plain
 from versioned.spec import known_target
 from versioned.statistics import always_hidden
 from versioned.table import VersionedTable
@@ -112,3 +114,21 @@ def test_a_table_with_rows_is_never_made_again(spark: SparkSession, tmp_path: Pa
     _create(spark, target)
     with pytest.raises(ConfigurationError, match="exists already"):
         _create(spark, target)
+
+
+def test_a_table_without_versions_has_the_columns_that_it_is_made_with(spark: SparkSession, tmp_path: Path) -> None:
+    asked = spark.sql(
+        "SELECT 1L AS n, CAST(2 AS DECIMAL(38, 10)) AS d, 'a' AS t, CAST('a' AS BINARY) AS b, parse_json('1') AS v, "
+        "CAST('2026-01-01' AS TIMESTAMP_NTZ) AS z, array(map('k', named_struct('odd-name', 1))) AS nested, "
+        "named_struct('a`b', array(1)) AS deep, true AS _open"
+    )
+    target = TableRef.parse(f"{tmp_path}/plain")
+    make_table(
+        spark, target, create_plain(target, asked.schema, {"t"}, partitioned_by=("_open",), properties={"x.y": "z"})
+    )
+    assert read_table(spark, target).schema.simpleString() == asked.schema.simpleString()
+    assert all(field.nullable for field in read_table(spark, target).schema.fields)
+    told = _properties(spark, target)
+    assert (told["x.y"], always_hidden(told)) == ("z", frozenset("t"))
+    asked.write.format("delta").mode("append").save(str(target))
+    assert read_table(spark, target).count() == 1

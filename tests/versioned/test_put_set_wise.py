@@ -25,7 +25,7 @@ from versioned.table import VersionedTable
 _RETENTION_US: Final = 25
 _GRACE_US: Final = 15
 _HISTORIES: Final = 60
-_BATCHES: Final = 3
+_BATCHES: Final = 2
 _SCHEMA: Final = "case INT, k STRING, v STRING, us LONG, seq LONG, dead BOOLEAN"
 
 Place = tuple[int, int]

@@ -303,6 +303,18 @@ def test_a_record_for_a_window_that_the_wall_clock_closed_is_late(windows: Windo
 
 
 @pytest.mark.rule("R117")
+def test_a_window_that_the_wall_clock_closed_stays_closed_through_a_grace_of_many_days() -> None:
+    patient = TimeWindows.of("1 hour").grace("10 days")
+    running = finals(Suppressed.until_window_closes(BufferConfig.unbounded(), retention="3 hours"), patient)
+    piped(running, "events", ("ann", "x", 0))
+    running.advance_wall_clock("3 hours")
+    assert [record.value for record in running.read_output("out")] == [Row(count=1, closed_by="wall_clock")]
+    later = (("eve", "x", 72 * HOUR_US), ("eve", "x", 144 * HOUR_US), ("ann", "x", 1), ("eve", "x", 900 * HOUR_US))
+    assert [key for key, *_ in piped(running, "events", *later)] == ["eve", "eve"]
+    assert running.counters("counts")["late"] == 1
+
+
+@pytest.mark.rule("R117")
 def test_a_window_that_stream_time_closed_says_so() -> None:
     running = finals(Suppressed.until_window_closes(BufferConfig.unbounded(), retention="3 hours"))
     running.pipe_input("events", "ann", "x", 0)

@@ -211,3 +211,19 @@ def test_every_record_is_accepted_or_dropped_and_counted_once() -> None:
     accepted = len(piped(running, *records))
     counters = running.counters("agg")
     assert (accepted, counters["late"], counters["skipped"], counters["dropped"]) == (3, 1, 1, 2)
+
+
+@pytest.mark.rule("R12", "R14")
+@pytest.mark.parametrize(
+    "windows",
+    [TimeWindows.of("1 hour").grace("10 days"), SessionWindows.of("1 hour").grace("10 days"),
+     SlidingWindows.of_time_difference_and_grace("1 hour", "10 days")],
+    ids=["tumbling", "session", "sliding"],
+)  # fmt: skip
+def test_a_window_is_kept_as_long_as_it_can_change_where_no_retention_is_stated(windows: Windows) -> None:
+    running = driver(windows)
+    for day in (0, 3, 6):
+        running.pipe_input("in", "a", 1, day * 24 * HOUR_US)
+    running.read_output("out")
+    running.pipe_input("in", "a", 1, 0)
+    assert results(running.read_output("out"))[-1][2] == 2

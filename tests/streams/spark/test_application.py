@@ -16,7 +16,7 @@ from small_app import SCHEMAS, TABLES, application, write_input
 from streams.nodes import ChangelogSink, Node, StreamSource, Topology
 from streams.spark import SparkSource, StreamingApplication
 from versioned import faults
-from versioned.errors import CheckpointMismatchError
+from versioned.errors import CheckpointMismatchError, SchemaError
 
 
 def _rows(spark: SparkSession, folder: Path, out: str) -> dict[str, Counter[str]]:
@@ -123,3 +123,18 @@ def test_a_source_can_be_added_to_a_running_application(spark: SparkSession, tmp
     assert counts[1] == 60
     with pytest.raises(CheckpointMismatchError, match="weather"):
         _grown(spark, tmp_path, ("flights",)).run()
+
+
+def test_a_topic_whose_columns_were_refused_can_be_taken_out_again(spark: SparkSession, tmp_path: Path) -> None:
+    write_input(spark, tmp_path, batches=1)
+    _grown(spark, tmp_path, ("weather",)).run()
+    wrong = StreamSource("flights_in", topic="flights", key=("no_such_column",))
+    nodes = (wrong, ChangelogSink("flights_out", (wrong,)), *_grown(spark, tmp_path, ("weather",)).topology)
+    sources = {
+        topic: SparkSource("parquet", {"path": str(tmp_path / topic)}, SCHEMAS[topic])
+        for topic in ("flights", "weather")
+    }
+    grown = StreamingApplication(spark, "grown", Topology(nodes), str(tmp_path / "out"), sources)
+    with pytest.raises(SchemaError, match="no_such_column"):
+        grown.run()
+    _grown(spark, tmp_path, ("weather",)).run()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from streams.recovery_rules import CheckpointFacts
+from streams.spark import checkpoint
 from streams.spark.checkpoint import add_sources, facts_of
+from versioned.errors import CheckpointMismatchError
 
 _OFFSETS = 'v1\n{"batchTimestampMs": 1}\n{"offset": 3}\n{"logOffset": 0}\n-'
 _COMMIT = 'v1\n{"nextBatchWatermarkMs": 0}'
+_NO_SESSION: Any = None
 _FILES = {"metadata": '{"id": "q"}', "offsets/9": _OFFSETS, "offsets/10": _OFFSETS, "commits/9": _COMMIT}
 
 
@@ -53,5 +57,40 @@ def test_a_file_of_more_sources_than_known_is_whole() -> None:
 def test_sources_are_added_to_every_offset_file(tmp_path: Path) -> None:
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "0").write_text(_OFFSETS, encoding="utf-8")
-    assert add_sources(str(tmp_path), 4) == 1
+    assert add_sources(_NO_SESSION, str(tmp_path), 4) == 1
     assert (tmp_path / "offsets" / "0").read_text(encoding="utf-8").splitlines()[-2:] == ["-", "-"]
+
+
+@pytest.mark.parametrize("files", [{}, _FILES], ids=["before the first batch", "after some"])
+def test_a_checkpoint_on_another_file_system_needs_nothing_while_its_sources_stay(
+    files: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "read_by_spark", lambda spark, place: files)
+    assert add_sources(_NO_SESSION, "s3://bucket/checkpoint", 3) == 0
+
+
+def test_sources_that_are_added_to_a_checkpoint_on_another_file_system_are_refused_with_what_to_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checkpoint, "read_by_spark", lambda spark, place: _FILES)
+    with pytest.raises(CheckpointMismatchError, match=r"append 2 lines \"-\" to each of its files .*offsets/9"):
+        add_sources(_NO_SESSION, "s3://bucket/checkpoint", 5)
+
+
+def test_files_that_a_running_query_takes_away_meanwhile_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in {**_FILES, "offsets/8": _OFFSETS}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    read = Path.read_bytes
+
+    def taken_away(file: Path) -> bytes:
+        if file.name == "8":
+            file.unlink()
+        return read(file)
+
+    monkeypatch.setattr(checkpoint, "is_remote", lambda: False)
+    monkeypatch.setattr(Path, "read_bytes", taken_away)
+    facts = checkpoint.read_checkpoint(_NO_SESSION, str(tmp_path), 3)
+    assert (facts.offset, facts.commit, facts.damage) == (10, 9, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from streams.functions import coalesce, concat
 from streams.nodes import Joined, Materialized, Topology
+from streams.spark import SparkSource, StreamingApplication
 from streams.topology import StreamsBuilder
 
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
@@ -69,3 +71,46 @@ def test_corrections_are_the_drivers_and_the_main_output_is_untouched(spark: Spa
     wanted = _without_places(on_driver(topology, records))
     assert all(rows for sink, rows in wanted.items() if sink.endswith("_corrected"))
     assert _without_places(sink_rows(spark, app, topology)) == wanted
+
+
+@pytest.mark.rule("R154")
+@pytest.mark.parametrize("sequence", [None, pytest.param("seq", marks=pytest.mark.slow)])
+def test_answers_of_different_batches_are_remembered_apart(
+    sequence: str | None, spark: SparkSession, tmp_path: Path
+) -> None:
+    # The second batch's record is late, so that both have the same running maximum, each the first of its batch.
+    batches = (
+        {
+            "prices": [{"seq": 1, "k": "tea", "v": "old", "ts": _at(0)}],
+            "orders": [{"seq": 2, "k": "tea", "ts": _at(50)}],
+        },
+        {"orders": [{"seq": 3, "k": "tea", "ts": _at(40)}]},
+        {"prices": [{"seq": 4, "k": "tea", "v": "new", "ts": _at(30)}]},
+    )
+    builder = StreamsBuilder()
+    prices = builder.table("prices", Materialized.versioned("1 hour"), key="k", value="v")
+    orders = builder.stream("orders", key="k", value="seq", name="orders")
+    joined = orders.join(prices, joined=Joined().with_corrections("1 hour"), name="priced")
+    joined.corrections(name="answers").to_changelog("corrected")
+    sources = {
+        topic: SparkSource(
+            "json", {"path": str(tmp_path / topic)}, "seq LONG, k STRING, v STRING, ts TIMESTAMP", sequence_by=sequence
+        )
+        for topic in ("prices", "orders")
+    }
+    for topic in sources:
+        (tmp_path / topic).mkdir()
+    app = StreamingApplication(spark, "apart", builder.build(), str(tmp_path / "out"), sources)
+    for number, batch in enumerate(batches):
+        for topic, rows in batch.items():
+            (tmp_path / topic / f"{number}.json").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        app.run()
+    told = (
+        spark.read.format("delta").load(str(app.table("corrected"))).selectExpr("new.v AS v", "original_seq").collect()
+    )
+    assert [row["v"] for row in told] == ["new", "new"]
+    assert len({tuple(row["original_seq"]) for row in told}) == 2
+
+
+def _at(second: int) -> str:
+    return f"2026-01-01T00:00:{second:02d}Z"

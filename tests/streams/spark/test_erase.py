@@ -24,7 +24,7 @@ from suppress.suppressed import Suppressed
 from suppress.windows import JoinWindows, TimeWindows
 from versioned import faults
 from versioned.commit import session_settings
-from versioned.errors import ConfigurationError
+from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.statistics import always_hidden
 from versioned.table import VersionedTable
 
@@ -108,6 +108,41 @@ def test_a_name_that_no_table_has_is_refused_and_nothing_goes(
     assert commits(folder / "out") == before
 
 
+def test_an_application_that_runs_is_not_erased_from(spark: SparkSession, tmp_path: Path) -> None:
+    write_batch(tmp_path / "input", 0)
+    app = application(spark, tmp_path / "input", tmp_path / "out")
+    app.run()
+    tea, before = spark.createDataFrame([("tea",)], "item STRING"), commits(tmp_path / "out")
+    query = app.start("1 hour")
+    try:
+        with pytest.raises(ConfigurationError, match="runs in this session"):
+            erase(app, tea)
+    finally:
+        query.stop()
+    assert commits(tmp_path / "out") == before
+
+
+@pytest.mark.slow
+def test_an_erasure_beside_a_driver_elsewhere_says_that_it_has_to_be_repeated(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    write_batch(tmp_path / "input", 0)
+    app = application(spark, tmp_path / "input", tmp_path / "out")
+    app.run()
+    write_batch(tmp_path / "input", 1)
+    tea, elsewhere = (
+        spark.createDataFrame([("tea",)], "item STRING"),
+        application(spark, tmp_path / "input", tmp_path / "out"),
+    )
+    with (
+        faults.armed(then("before:priced_orders", elsewhere.run)),
+        pytest.raises(CheckpointMismatchError, match="ran while rows were removed"),
+    ):
+        erase(app, tea)
+    assert erase(app, tea).rows > 0
+    assert [_of(spark, tmp_path / "out", table, "tea") for table in _TABLES] == [0, 0, 0]
+
+
 #: All that is known of the subject, in every column that has it. Only the first is what it is erased by.
 _SUBJECT = ("mallory@canary.example", "Mallory of the Canary Islands", "wants-her-canary-back")
 _OTHER = ("alice@other.example", "Alice", "wants nothing")
@@ -185,6 +220,17 @@ def test_a_byte_search_of_the_whole_root_finds_nothing_of_a_subject_after_vacuum
     assert hits(root, _SUBJECT) == set()
     assert hits(root, _OTHER[:1]) == tables
     assert examine(app).findings == ()
+
+
+def test_tables_hide_columns_in_the_one_commit_that_makes_them(spark: SparkSession, tmp_path: Path) -> None:
+    _write_everywhere(tmp_path)
+    with faults.armed(then("after:told", crash)), pytest.raises(StreamingQueryException):
+        _everywhere_app(spark, tmp_path).run()
+    made = [log.parent for log in (tmp_path / "root").glob("*/_delta_log") if log.parent.name != "ledger"]
+    assert {"rejects", "people", "people_known", "waiting_waiting", "told"} <= {table.name for table in made}
+    for table in made:
+        (row,) = spark.sql(f"DESCRIBE DETAIL delta.`{table}`").select("properties").collect()
+        assert (set(_HIDDEN) - always_hidden(row[0]), len([*table.glob("_delta_log/*.json")])) == (set(), 1), table.name
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from streams.spark import interpreted
-from streams.spark.interpreted import FEW_RECORDS, Interpretation, total_bytes
+from streams.spark.interpreted import FEW_RECORDS, FIRST_RECORDS, Interpretation, total_bytes
 from versioned.identifiers import TableRef
 
 _WHOLE = "spark.sql.codegen.wholeStage"
@@ -41,6 +41,18 @@ def test_small_batches_are_interpreted_and_the_session_is_as_before_for_large_on
         told.append((is_interpreted, session.conf.get(_WHOLE), session.conf.get("spark.sql.codegen.factoryMode")))
     small, large = (True, "false", "NO_CODEGEN"), (False, "true", "FALLBACK")
     assert told == [small, large, small]
+
+
+@pytest.mark.parametrize(("records", "is_less"), [(FIRST_RECORDS, True), (FIRST_RECORDS + 1, False)])
+def test_a_first_batch_of_some_size_goes_without_the_code_of_whole_stages(
+    session: SparkSession, table: TableRef, records: int, is_less: bool
+) -> None:
+    interpretation = Interpretation([table])
+    told = []
+    for _ in range(2):
+        assert not interpretation.choose(session, records)
+        told.append((session.conf.get(_WHOLE) == "false", session.conf.get("spark.sql.codegen.factoryMode")))
+    assert told == [(is_less, "FALLBACK"), (False, "FALLBACK")]
 
 
 def test_on_large_tables_every_batch_is_compiled(

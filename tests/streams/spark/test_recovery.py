@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import Any
 
 import pytest
 from busy_tables import rows_of
-from crashing import crash_at, then
+from crashing import Crash, crash_at, then
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from two_tables import application, commits, write_batch
+from two_tables import application, commits, topology, write_batch
 
+from streams.nodes import ChangelogSink, Topology
+from streams.spark import checkpoint
 from streams.spark.checkpoint import read_by_spark, read_checkpoint
 from streams.spark.doctor import examine
 from streams.spark.rollback import rollback
@@ -205,6 +208,78 @@ def test_a_new_epoch_takes_a_restored_table_as_it_is(spark: SparkSession, source
     _restore("prices")(spark, copied)
     application(spark, source, copied, new_epoch=True)._agreed_state()
     assert [found.rule for found in examine(application(spark, source, copied)).findings] == ["no-batch"]
+
+
+def test_a_table_that_is_lost_before_a_new_epoch_has_written_to_it_is_missed(
+    spark: SparkSession, source: Path, copied: Path
+) -> None:
+    application(spark, source, copied, new_epoch=True)._agreed_state()
+    shutil.rmtree(copied / "prices")
+    app = application(spark, source, copied)
+    assert [found.rule for found in examine(app).findings] == ["table-gone"]
+    application(spark, source, copied, new_epoch=True)._agreed_state()
+    assert examine(app).is_healthy
+
+
+def test_who_goes_on_after_an_epoch_began_in_part_shuts_older_drivers_out(
+    spark: SparkSession, source: Path, copied: Path
+) -> None:
+    with faults.armed(crash_at("after:ledger/row")), pytest.raises(Crash):
+        application(spark, source, copied, new_epoch=True)._agreed_state()
+    app = application(spark, source, copied)
+    app._agreed_state()
+    assert {state.written.epoch for state in app.survey().tables.values() if state.written is not None} == {2}
+    before = commits(copied)
+    app._agreed_state()
+    assert commits(copied) == before
+
+
+def test_a_system_history_that_is_gone_is_missed(spark: SparkSession, tmp_path: Path) -> None:
+    own, out, plan = tmp_path / "input", tmp_path / "out", topology(system_history=True)
+    write_batch(own, 0)
+    application(spark, own, out, plan).run()
+    assert examine(application(spark, own, out, plan)).findings == ()
+    shutil.rmtree(out / "prices_known")
+    (found,) = examine(application(spark, own, out, plan)).findings
+    assert (found.rule, found.about) == ("table-gone", "prices_known")
+
+
+def test_a_plan_that_counts_on_more_history_than_its_table_promises_is_refused_with_the_way_to_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    own, out = tmp_path / "input", tmp_path / "out"
+    write_batch(own, 0)
+    application(spark, own, out).run()
+    write_batch(own, 1)
+    before, changed = commits(out), application(spark, own, out, topology(hours=2))
+    with pytest.raises(StreamingQueryException, match="promises something else than the plan") as refused:
+        changed.run()
+    assert commits(out) == before
+    remedy = re.search(r"ALTER TABLE .*\)", str(refused.value))
+    assert remedy is not None
+    spark.sql(remedy[0])
+    changed.run()
+    assert _epochs(spark, out) == {(1, 0), (1, 1)}
+
+
+def test_a_checkpoint_need_not_be_on_local_files(
+    spark: SparkSession, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "local_folder", lambda place: None)
+    for _ in range(2):
+        application(spark, source, tmp_path / "out").run()
+    assert _epochs(spark, tmp_path / "out") == {(1, 0), (1, 1)}
+
+
+def test_a_node_that_is_added_while_a_batch_is_unfinished_tells_for_itself(spark: SparkSession, tmp_path: Path) -> None:
+    own, out = tmp_path / "input", tmp_path / "out"
+    write_batch(own, 0)
+    with faults.armed(crash_at("after:priced_orders/main")), pytest.raises(StreamingQueryException):
+        application(spark, own, out).run()
+    plan, told = topology(), list[dict[str, int]]()
+    grown = Topology((*plan, ChangelogSink("all_orders", (plan.node("orders"),))))
+    application(spark, own, out, grown, on_batch=lambda report: told.append(dict(report.emitted))).run()
+    assert told == [{"priced_orders": 2, "all_orders": 2}]
 
 
 def test_a_zombie_of_an_older_epoch_writes_nothing_more(spark: SparkSession, source: Path, tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
+import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -34,6 +37,31 @@ def test_a_delta_table_is_read_as_it_grows(spark: SparkSession, tmp_path: Path) 
     app.run()
     told = _out(spark, app).groupBy("_batch_id").agg(F.sort_array(F.collect_list("v")).alias("v")).orderBy("_batch_id")
     assert [row["v"] for row in told.collect()] == [[0, 10, 20], [30, 40, 50]]
+
+
+def test_a_file_without_rows_ends_no_query(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number, text in enumerate(('{"k": 1, "v": 2, "ts": "2026-01-01T00:00:00Z"}', "", '{"k": 3, "v": 4}')):
+        file = tmp_path / "in" / f"{number}.json"
+        file.write_text(text, encoding="utf-8")
+        os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
+    options = {"path": str(tmp_path / "in"), "maxFilesPerTrigger": "1"}
+    source = SparkSource("json", options, "k LONG, v LONG, ts TIMESTAMP")
+    app = StreamingApplication(spark, "gaps", _copied("k", "v"), str(tmp_path / "out"), {"in": source})
+    app.run()
+    rejected = spark.read.format("delta").load(str(app.table("rejects"))).select("reason").collect()
+    assert ([row["v"] for row in _out(spark, app).collect()], [row[0] for row in rejected]) == ([2], ["NULL_TS"])
+
+
+def test_a_field_that_the_sink_needs_for_itself_is_refused_with_its_name(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.json").write_text('{"k": 1, "v": 2, "ts": "2026-01-01T00:00:00Z"}', encoding="utf-8")
+    builder = StreamsBuilder()
+    builder.stream("in", key="k", value="v").map_values(lambda value: {"_SEQ": value.v}).to_changelog("out")
+    source = SparkSource("json", {"path": str(tmp_path / "in")}, "k LONG, v LONG, ts TIMESTAMP")
+    app = StreamingApplication(spark, "twice", builder.build(), str(tmp_path / "out"), {"in": source})
+    with pytest.raises(StreamingQueryException, match=r"\['_SEQ', '_seq'\] would stand twice"):
+        app.run()
 
 
 def test_a_running_query_takes_each_record_of_a_rate_source_once_across_a_restart(

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from streams.spark.sql_views import register_table_sql
 from streams.spark.window_upkeep import window_store_properties
 from versioned.errors import ConfigurationError
+from versioned.sql_types import sql_properties
 
 
 def _asked(spark: SparkSession, query: str) -> list[Any]:
@@ -18,10 +19,10 @@ def _asked(spark: SparkSession, query: str) -> list[Any]:
 
 
 def test_an_average_is_put_together_from_its_parts(spark: SparkSession, tmp_path: Path) -> None:
-    place = f"{tmp_path}/means"
+    place, said = f"{tmp_path}/means", window_store_properties("means", None)
     spark.sql(
         f"CREATE TABLE delta.`{place}` (k STRING, windowStart TIMESTAMP, windowEnd TIMESTAMP, _sum DOUBLE, "
-        f"_count LONG, maxTs TIMESTAMP, _scope INT, _open BOOLEAN) USING DELTA {window_store_properties('means', None)}"
+        f"_count LONG, maxTs TIMESTAMP, _scope INT, _open BOOLEAN) USING DELTA {sql_properties(said)}"
     )
     window = "timestamp_seconds(0), timestamp_seconds(60)"
     spark.sql(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from both_engines import Input, on_spark
@@ -11,10 +12,14 @@ from random_plans import random_records
 
 from streams.nodes import Materialized, Topology
 from streams.spark import StreamingApplication
-from streams.spark.window_upkeep import purge_windows
+from streams.spark.window_upkeep import check_windows, properties_of, purge_windows, window_store_properties
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
+from versioned.errors import ConfigurationError
+from versioned.identifiers import TableRef
+from versioned.making import make_table
+from versioned.schema import create_plain
 
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
 _GRACE = timedelta(milliseconds=20)
@@ -98,3 +103,21 @@ def test_a_window_store_without_a_retention_keeps_every_final_window(
 ) -> None:
     assert any(not is_open for _, is_open in _windows(spark, app, "tumbling"))
     assert purge_windows(spark, app.table("tumbling")) is None
+
+
+@pytest.mark.rule("R12")
+def test_a_store_follows_a_plan_with_another_retention_and_refuses_other_windows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    target, hourly = TableRef.parse(f"{tmp_path}/hourly"), repr(TimeWindows.of("1 hour"))
+    columns = spark.range(0).schema
+    make_table(spark, target, create_plain(target, columns, properties=window_store_properties("hourly", 5, hourly)))
+    for retention_us in (7, None, 9):
+        check_windows(spark, target, hourly, retention_us)
+        own = {name: said for name, said in properties_of(spark, target).items() if name.startswith("versioned.")}
+        assert own == window_store_properties("hourly", retention_us, hourly)
+    before = list((tmp_path / "hourly" / "_delta_log").iterdir())
+    check_windows(spark, target, hourly, 9)
+    with pytest.raises(ConfigurationError, match="the former windows and grace"):
+        check_windows(spark, target, repr(TimeWindows.of("1 hour").grace("1 day")), 9)
+    assert list((tmp_path / "hourly" / "_delta_log").iterdir()) == before

@@ -20,9 +20,11 @@ SCHEMAS = {
 }
 
 
-def topology() -> Topology:
-    """Orders with the price of their item at their time; late prices go to the rejects."""
-    history = Materialized(history_retention=timedelta(hours=1), late_policy="side_table")
+def topology(hours: int = 1, *, system_history: bool = False) -> Topology:
+    """Orders with the price of their item at their time; prices that are late by so many hours go to the rejects."""
+    history = Materialized(
+        history_retention=timedelta(hours=hours), late_policy="side_table", system_history=system_history
+    )
     prices = TableSource("prices", topic="prices", key=("item",), value=("price",), materialized=history)
     orders = StreamSource("orders", topic="orders", key=("item",), value=("amount",))
     joiner = trace(lambda left, right: {"amount": left.amount, "price": right.price}, "left", "right")
@@ -44,13 +46,15 @@ def write_batch(folder: Path, number: int, amount: int = 1) -> None:
         os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
 
 
-def application(spark: SparkSession, source: Path, out: Path, **options: Any) -> StreamingApplication:
-    """The application over the files of ``source``, one of each topic a batch."""
+def application(
+    spark: SparkSession, source: Path, out: Path, plan: Topology | None = None, **options: Any
+) -> StreamingApplication:
+    """The application over the files of ``source``, one of each topic a batch; with another plan of the same topics."""
     sources = {
         topic: SparkSource("json", {"path": str(source / topic), "maxFilesPerTrigger": "1"}, schema, sequence_by="seq")
         for topic, schema in SCHEMAS.items()
     }
-    return StreamingApplication(spark, "shop", topology(), str(out), sources, order="sequence", **options)
+    return StreamingApplication(spark, "shop", plan or topology(), str(out), sources, order="sequence", **options)
 
 
 def commits(out: Path) -> set[str]:

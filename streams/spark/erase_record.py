@@ -1,0 +1,85 @@
+"""Whether a rejected record, which is kept as JSON, has the value of a subject's key.
+
+A record was put aside because something was wrong with it, so its fields may have any type, stand anywhere and be cut.
+It is looked for as a text anywhere, and as the value of a field of one of the key's names, at any depth, as JSON writes
+values of the types that such fields have in the tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, AtomicType, DataType, MapType, StructType
+
+from streams.spark.typed_input import KEPT
+
+#: Around the value of a field: JSON within a text has its quotes escaped, and an array may hold the value.
+_QUOTE: Final = r'\\*"'
+_BEFORE: Final = r":\s*(?:\[(?:[^\]]*,)?\s*)?\Q"
+_AFTER: Final = r"\E\s*[,}\]]"
+
+
+def in_record(record: Column, value: Column, called: tuple[str, ...], kinds: Iterable[DataType]) -> Column:
+    """Whether a rejected record has the value: in a field with one of the names, or anywhere as a text.
+
+    A record that was too large was cut, and so is what is looked for.
+
+    Args:
+        record: The record as JSON.
+        value: The value of the key.
+        called: The names that its field may have, in any case.
+        kinds: The types that fields of these names have in the tables.
+    """
+    text = value.cast("string")
+    found: Iterable[Column] = (
+        F.get_json_object(record, f"$.{side}['{name}']") == text for side in ("key", "value") for name in called
+    )
+    kept = F.to_json(F.array(F.substring(text, 1, KEPT)))
+    quoted = F.substring(kept, F.lit(2), F.length(kept) - 2)
+    within = F.concat(F.lit("\\"), F.substring(quoted, F.lit(1), F.length(quoted) - 1), F.lit('\\"'))
+    somewhere = F.contains(record, quoted) | F.contains(record, within)
+    of_fields = (_in_field(record, value, name, kind) for name in called for kind in kinds)
+    return reduce(Column.__or__, of_fields, reduce(Column.__or__, found) | somewhere)
+
+
+def kinds_of(kind: DataType, name: str) -> Iterator[DataType]:
+    """The types of single values that fields of a name have in a type.
+
+    >>> from pyspark.sql.types import LongType, StringType
+    >>> inner = StructType().add("id", ArrayType(LongType()))
+    >>> [each.simpleString() for each in kinds_of(StructType().add("ID", StringType()).add("s", inner), "id")]
+    ['string', 'bigint']
+    """
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            if field.name.lower() == name.lower():
+                yield from _single(field.dataType)
+            yield from kinds_of(field.dataType, name)
+    elif isinstance(kind, ArrayType):
+        yield from kinds_of(kind.elementType, name)
+    elif isinstance(kind, MapType):
+        yield from kinds_of(kind.keyType, name)
+        yield from kinds_of(kind.valueType, name)
+
+
+def _single(kind: DataType) -> Iterator[DataType]:
+    if isinstance(kind, ArrayType):
+        yield from _single(kind.elementType)
+    elif isinstance(kind, AtomicType):
+        yield kind
+
+
+def _in_field(record: Column, value: Column, name: str, kind: DataType) -> Column:
+    """Whether a field of that name has the value, as JSON writes one of this type."""
+    typed = value.try_cast(kind)
+    whole = F.to_json(F.array(typed))
+    written = F.substring(whole, F.lit(2), F.length(whole) - 2)
+    literally = F.replace(written, F.lit(r"\E"), F.lit(r"\E\\E\Q"))
+    field = rf"(?i:{_QUOTE}{re.escape(name)}{_QUOTE}){_BEFORE}"
+    found = F.regexp_like(record, F.concat(F.lit(field), literally, F.lit(_AFTER)))
+    return typed.isNotNull() & F.coalesce(found, F.lit(False))

@@ -1,0 +1,49 @@
+"""Which rejected records, kept as JSON, have the value of a subject's key."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, DecimalType, LongType, StringType, TimestampType
+
+from streams.spark.erase_record import in_record
+
+#: Of each case: what is looked for, the record, and whether it is of the subject. Fields may be called "id" or "buyer".
+_CASES: Final = {
+    "a number in the key": ("17", '{"key":{"id":17},"value":{}}', True),
+    "a number deep in the value": ("17", '{"value":{"order":{"buyer":17,"n":1}}}', True),
+    "a number that ends the value": ("17", '{"value":{"n":1,"buyer":17}}', True),
+    "under a name in other letters": ("17", '{"value":{"ID":17}}', True),
+    "written with leading zeros": ("017", '{"key":{"id":17}}', True),
+    "a decimal with the zeros of its type": ("17.5", '{"value":{"id":17.50}}', True),
+    "the first of an array": ("17", '{"value":{"id":[17,4]}}', True),
+    "the last of an array": ("17", '{"value":{"id":[4,17]}}', True),
+    "in a record that is itself a text": ("17", '{"value":"{\\"id\\":17}"}', True),
+    "an instant": ("2026-01-01T00:00:00Z", '{"value":{"id":"2026-01-01T00:00:00.000Z"}}', True),
+    "bytes": ("tea", '{"value":{"id":"dGVh"}}', True),
+    "a text of another field": ("17", '{"value":{"note":"17"}}', True),
+    "a text with marks of patterns": ("a.\\E(b", '{"key":{"id":"a.\\\\E(b"}}', True),
+    "a longer number": ("17", '{"key":{"id":170}}', False),
+    "a number that ends alike": ("17", '{"key":{"id":117}}', False),
+    "a fraction": ("17", '{"key":{"id":17.5}}', False),
+    "a number of another field": ("17", '{"value":{"amount":17}}', False),
+    "a field whose name ends alike": ("17", '{"value":{"paid":17}}', False),
+    "an element after the array": ("17", '{"value":{"id":[4],"amount":17}}', False),
+    "a text in other letters": ("tea", '{"key":{"id":"TEA"}}', False),
+    "a text that a pattern would take": ("a.c", '{"key":{"id":"abc"}}', False),
+    "a record that was dropped to nothing": ("17", None, False),
+}
+_KINDS: Final = (LongType(), StringType(), DecimalType(10, 2), TimestampType(), BinaryType())
+
+
+def test_a_value_is_found_in_whatever_form_a_field_of_the_name_has_it_and_nowhere_else(spark: SparkSession) -> None:
+    rows = [(name, wanted, record) for name, (wanted, record, _) in _CASES.items()]
+    frame = spark.createDataFrame(rows, "name STRING, wanted STRING, record STRING")
+    found = in_record(F.col("record"), F.col("wanted"), ("id", "buyer"), _KINDS)
+    told = {
+        row["name"]: row["found"]
+        for row in frame.select("name", F.coalesce(found, F.lit(False)).alias("found")).collect()
+    }
+    assert told == {name: is_of for name, (_, _, is_of) in _CASES.items()}

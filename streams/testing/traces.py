@@ -10,6 +10,7 @@ import argparse
 import json
 import logging
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,10 +33,8 @@ def run(scenarios: Sequence[Scenario], engine: str) -> dict[str, Actual]:
     Raises:
         ConfigurationError: the engine does not run an operation.
     """
-    by_operation: dict[str, list[Scenario]] = {}
-    for scenario in scenarios:
-        question = {name: part for name, part in scenario.items() if name not in _ANSWERS}
-        by_operation.setdefault(scenario["op"], []).append(question)
+    questions_only = [{name: part for name, part in each.items() if name not in _ANSWERS} for each in scenarios]
+    by_operation = _by_operation(questions_only)
     runners = {operation: runner_of(engine, operation) for operation in by_operation}
     outcomes: dict[str, Actual] = {}
     for operation, questions in by_operation.items():
@@ -91,23 +90,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
     scenarios = [scenario for path in options.files for scenario in json.loads(path.read_text(encoding="utf-8"))]
     if options.engine == "spark":
         _cut_on_spark(options.batches, options.seed)
+    by_operation = _by_operation(scenarios)
     try:
-        with _quiet():
-            outcomes = run(scenarios, options.engine)
+        for operation in by_operation:
+            runner_of(options.engine, operation)
     except ConfigurationError as refusal:
         sys.stderr.write(f"{refusal}\n")
         return 2
-    if options.out:
-        options.out.write_text(json.dumps(outcomes, indent=1), encoding="utf-8")
-    failures = differences(scenarios, outcomes)
+    outcomes: dict[str, Actual] = {}
+    failed = 0
+    for operation, some in by_operation.items():
+        started = time.monotonic()
+        with _quiet():
+            told = run(some, options.engine)
+        outcomes.update(told)
+        # After each operation: on Spark all of them take a while, and what was found must outlive an interruption.
+        if options.out:
+            options.out.write_text(json.dumps(outcomes, indent=1), encoding="utf-8")
+        failures = differences(some, told)
+        failed += len(failures)
+        _tell(options.engine, told, failures)
+        seconds = time.monotonic() - started
+        sys.stderr.write(f"{operation}: {len(some)} scenarios, {len(failures)} failed, {seconds:.0f} s\n")
+    sys.stdout.write(f"{len(outcomes) - failed} passed, {failed} failed\n")
+    return 1 if failed else 0
+
+
+def _tell(engine: str, outcomes: Mapping[str, Actual], failures: Mapping[str, str]) -> None:
     for name, difference in failures.items():
         sys.stdout.write(f"{name}: {difference}\n")
     for name, count in unseen(outcomes).items():
-        sys.stdout.write(
-            f"The {options.engine} engine does not tell {name} step by step: not compared in {count} scenarios.\n"
-        )
-    sys.stdout.write(f"{len(outcomes) - len(failures)} passed, {len(failures)} failed\n")
-    return 1 if failures else 0
+        sys.stdout.write(f"The {engine} engine does not tell {name} step by step: not compared in {count} scenarios.\n")
+    sys.stdout.flush()
+
+
+def _by_operation(scenarios: Sequence[Scenario]) -> dict[str, list[Scenario]]:
+    found: dict[str, list[Scenario]] = {}
+    for scenario in scenarios:
+        found.setdefault(scenario["op"], []).append(scenario)
+    return found
 
 
 def _cut_on_spark(batches: int, seed: int) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from streams.testing import traces
 from streams.testing.traces import first_difference, main, run_scenario
 
 TRACES = Path(__file__).parents[2] / "traces"
@@ -39,6 +41,23 @@ def test_the_command_line_writes_the_outcomes_and_counts_them(
     out = tmp_path / "out.json"
     assert main([str(TRACES / "stream_stream_join.json"), "--engine", "driver", "--out", str(out)]) == 0
     assert capsys.readouterr().out == "58 passed, 0 failed\n"
+    assert len(json.loads(out.read_text())) == 58
+
+
+def test_each_operation_is_told_and_kept_as_it_ends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_one(scenarios: Sequence[dict[str, Any]], _: str) -> dict[str, Any]:
+        if scenarios[0]["op"] == "windowed_aggregate":
+            raise KeyboardInterrupt
+        return {scenario["id"]: scenario["expected"] for scenario in scenarios}
+
+    monkeypatch.setattr(traces, "run", run_one)
+    out = tmp_path / "out.json"
+    files = [str(TRACES / f"{name}.json") for name in ("stream_stream_join", "windowed_aggregate")]
+    with pytest.raises(KeyboardInterrupt):
+        main([*files, "--out", str(out)])
+    assert capsys.readouterr().err == "stream_stream_join: 58 scenarios, 0 failed, 0 s\n"
     assert len(json.loads(out.read_text())) == 58
 
 

@@ -34,8 +34,15 @@ _PLAIN_FILES = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
-#: One session runs thousands of queries; Spark would remember a thousand of their plans.
-_FORGETFUL = {"spark.sql.ui.retainedExecutions": "20", "spark.ui.retainedJobs": "50", "spark.ui.retainedStages": "50"}
+#: One session runs thousands of queries on hundreds of tables; Spark would remember a thousand of their plans, and Delta
+#: each table for an hour with plans and sessions behind it: gigabytes, which the collector reads again and again.
+_FORGETFUL = {
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.databricks.delta.log.cacheSize": "40",
+    "spark.databricks.delta.log.cacheRetentionMinutes": "3",
+}
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.session import build_session
+from streams.testing.sessions import FORGETFUL
 
 # Spark's Python workers need the packages of this interpreter, not of the first python3 on the path.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -34,23 +35,14 @@ _PLAIN_FILES = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
-#: One session runs thousands of queries on hundreds of tables; Spark would remember a thousand of their plans, and Delta
-#: each table for an hour with plans and sessions behind it: gigabytes, which the collector reads again and again.
-_FORGETFUL = {
-    "spark.sql.ui.retainedExecutions": "20",
-    "spark.ui.retainedJobs": "50",
-    "spark.ui.retainedStages": "50",
-    "spark.databricks.delta.log.cacheSize": "40",
-    "spark.databricks.delta.log.cacheRetentionMinutes": "3",
-}
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session; its warehouse lies in pytest's temporary folder."""
     warehouse = str(tmp_path_factory.mktemp("warehouse"))
-    own = {"spark.sql.warehouse.dir": warehouse, "spark.driver.memory": "6g"}
-    session = build_session("tests", {**own, **_INTERPRETED, **_CHEAP_PROCESSES, **_PLAIN_FILES, **_FORGETFUL})
+    own = {"spark.sql.warehouse.dir": warehouse}
+    session = build_session("tests", {**own, **_INTERPRETED, **_CHEAP_PROCESSES, **_PLAIN_FILES, **FORGETFUL})
     session.sparkContext.setLogLevel("ERROR")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     yield session

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 from pyspark import inheritable_thread_target
@@ -11,6 +12,19 @@ from pyspark.sql import SparkSession
 
 #: More would only share two cores.
 AT_ONCE: Final = 3
+#: Settings of a session that runs thousands of queries on hundreds of tables. Spark would remember a thousand of their
+#: plans, and Delta each table for an hour with plans and sessions behind it: gigabytes, which the collector reads again
+#: and again.
+FORGETFUL: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "spark.driver.memory": "6g",
+        "spark.sql.ui.retainedExecutions": "20",
+        "spark.ui.retainedJobs": "50",
+        "spark.ui.retainedStages": "50",
+        "spark.databricks.delta.log.cacheSize": "40",
+        "spark.databricks.delta.log.cacheRetentionMinutes": "3",
+    }
+)
 T = TypeVar("T")
 
 

@@ -123,6 +123,7 @@ def test_what_reads_a_table_is_written_before_it_and_the_ledger_last(whole: _Run
     assert out_of_order(whole.script.heard, whole.app.topology) == []
 
 
+@pytest.mark.slow
 def test_tables_whose_making_was_cut_off_are_made_again(spark: SparkSession, whole: _Run) -> None:
     # A log without a commit is what a kill leaves while a table is made.
     for table in (*whole.app.tables(), whole.app.table("ledger")):

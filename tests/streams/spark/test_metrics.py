@@ -320,6 +320,7 @@ def _small_topology() -> Topology:
     return builder.build()
 
 
+@pytest.mark.slow
 def test_a_replay_after_a_crash_tells_the_numbers_of_the_first_run(spark: SparkSession, tmp_path: Path) -> None:
     """The batch dies once its tables have landed: what is computed anew from them would be something else."""
     topology, told = _small_topology(), list[BatchReport]()

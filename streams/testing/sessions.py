@@ -13,11 +13,12 @@ from pyspark.sql import SparkSession
 #: More would only share two cores.
 AT_ONCE: Final = 3
 #: Settings of a session that runs thousands of queries on hundreds of tables. Spark would remember a thousand of their
-#: plans, and Delta each table for an hour with plans and sessions behind it: gigabytes, which the collector reads again
-#: and again.
+#: plans, Delta each table for an hour with plans and sessions behind it, and each broadcast, sort and aggregation would
+#: take a page of 64 MB for its few rows: gigabytes, which the collector reads again and again.
 FORGETFUL: Final[Mapping[str, str]] = MappingProxyType(
     {
         "spark.driver.memory": "6g",
+        "spark.buffer.pageSize": "1m",
         "spark.sql.ui.retainedExecutions": "20",
         "spark.ui.retainedJobs": "50",
         "spark.ui.retainedStages": "50",

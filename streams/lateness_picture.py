@@ -15,7 +15,7 @@ from typing import Final
 
 from streams.describe import span_us
 from streams.lateness import BOUNDS_US, Histogram, SuggestedGrace, suggested_grace
-from versioned.drawing import Picture, headline
+from versioned.drawing import Picture, headline, quantity
 from versioned.svg import RULE, SOFT_INK, compact, line, rect, text
 
 _WIDTH: Final = 1000
@@ -96,7 +96,7 @@ def lateness_histogram(histogram: Histogram, share: float = 0.999, title: str = 
     bounds_us = _bounds(tuple(counted))
     grace_us = suggested.grace // timedelta(microseconds=1)
     classes = _Classes(bounds_us, tuple(counted.get(us, 0) for us in bounds_us), grace_us)
-    said = [f"{suggested.records:,} record{'' if suggested.records == 1 else 's'}", "both scales logarithmic"]
+    said = [quantity(suggested.records, "record"), "both scales logarithmic"]
     parts = [*headline(title, said), *_scale(classes), *_columns(classes), *_mark(classes, suggested)]
     columns = ("at most so late", "records", "share within")
     return Picture(title, _WIDTH, _TOP + _PLOT + _BOTTOM, tuple(parts), columns=columns, rows=_table(counted))

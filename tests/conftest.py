@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.session import build_session
+from streams.spark.interpreted import NO_CODE
 from streams.testing.sessions import FORGETFUL
 
 # Spark's Python workers need the packages of this interpreter, not of the first python3 on the path.
@@ -22,8 +23,6 @@ for _folder in ("streams/spark", "jobs"):
     sys.path.append(str(Path(__file__).parent / _folder))
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), sys.path[-1])))
 
-#: Compiling thousands of plans for a few rows each takes longer than running them; the spark-submit tests compile.
-_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 #: Hadoop starts a process for each permission that it sets on a local file; that is not to copy the page table.
 _CHEAP_PROCESSES = {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC -Djdk.lang.Process.launchMechanism=VFORK"}
 #: Files without a checksum beside each: half as many files, and a fifth of the processes.
@@ -42,7 +41,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session; its warehouse lies in pytest's temporary folder."""
     warehouse = str(tmp_path_factory.mktemp("warehouse"))
     own = {"spark.sql.warehouse.dir": warehouse}
-    session = build_session("tests", {**own, **_INTERPRETED, **_CHEAP_PROCESSES, **_PLAIN_FILES, **FORGETFUL})
+    # Compiling thousands of plans for a few rows each takes longer than running them; the spark-submit tests compile.
+    session = build_session("tests", {**own, **NO_CODE, **_CHEAP_PROCESSES, **_PLAIN_FILES, **FORGETFUL})
     session.sparkContext.setLogLevel("ERROR")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     yield session

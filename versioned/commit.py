@@ -255,6 +255,12 @@ def detail_of(session: SparkSession, target: TableRef) -> Row | None:
         raise
 
 
+def properties_of(session: SparkSession, target: TableRef) -> Mapping[str, str]:
+    """The properties of a table that is there."""
+    told: dict[str, str] = session.sql(f"DESCRIBE DETAIL {target.sql}").select("properties").collect()[0][0]
+    return told
+
+
 @contextmanager
 def session_settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Settings for the length of one write, put back as they were."""

@@ -110,3 +110,12 @@ def headline(title: str, said: Sequence[str] = ()) -> tuple[str, ...]:
     """The title of a picture, and a line of small print below it."""
     small = [text(24, 48, " · ".join(said), fill=SOFT_INK)] if said else []
     return (text(24, 30, title, size=15, font_weight="600"), *small)
+
+
+def quantity(count: int, word: str) -> str:
+    """A number of things in words.
+
+    >>> quantity(1, "key"), quantity(1_200, "key")
+    ('1 key', '1,200 keys')
+    """
+    return f"{count:,} {word}{'' if count == 1 else 's'}"

@@ -1,28 +1,34 @@
-"""What of a row goes into a hash of it, so that rows that differ have other hashes."""
+"""Hashes of rows: rows that differ have other ones, wherever their nulls stand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType, DataType, StructType, VariantType
 
+from versioned.identifiers import named_twice
 
-def hash_parts(value: Column, kind: DataType) -> Iterator[Column]:
-    """What of a value goes into a hash of its row, so that other values give another one.
+
+def row_hash(values: Iterable[tuple[Column, DataType]], *before: str) -> Column:
+    """The hash of a row, a long.
 
     Spark's hash passes over nulls: (1, null) and (null, 1) would have the same. So it is told where there is one. Of
     maps and variants, which it does not take, and of arrays it is told the JSON.
 
     Args:
-        value: The value.
-        kind: Its type.
+        values: The row's values with their types.
+        before: Columns of single values that come first, as they are.
     """
-    if isinstance(kind, StructType) and len({name.lower() for name in kind.names}) == len(kind.names):
+    return F.xxhash64(*before, *(part for value, kind in values for part in _parts(value, kind)))
+
+
+def _parts(value: Column, kind: DataType) -> Iterator[Column]:
+    if isinstance(kind, StructType) and not named_twice(kind.names):
         yield value.isNull()
         for field in kind.fields:
-            yield from hash_parts(value.getField(field.name), field.dataType)
+            yield from _parts(value.getField(field.name), field.dataType)
     elif isinstance(kind, AtomicType) and not isinstance(kind, VariantType):
         yield from (value, value.isNull())
     else:

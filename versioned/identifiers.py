@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -57,6 +58,17 @@ def check_columns(names: Iterable[str], *, reserved: Iterable[str] = ()) -> None
         if name.lower() in taken:
             raise ConfigurationError(f'Columns "{taken[name.lower()]}" and "{name}" differ only by case. Rename one.')
         taken[name.lower()] = name
+
+
+def named_twice(names: Iterable[str]) -> list[str]:
+    """Names that are equal but for case, which a table's columns may not be, in order.
+
+    >>> named_twice(["id", "at", "ID"])
+    ['ID', 'id']
+    """
+    told = list(names)
+    counted = Counter(name.lower() for name in told)
+    return sorted(name for name in told if counted[name.lower()] > 1)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from versioned.drawing import Picture, headline
+from versioned.drawing import Picture, headline, quantity
 from versioned.errors import ConfigurationError
 from versioned.lane_parts import FADE, KEY_SIZE, LANE, MARGIN, TOP, Sheet, fades, ground, lane_parts
 from versioned.lanes import Columns, Lane, Span, lanes_of
@@ -107,18 +107,14 @@ def _small_print(lanes: Sequence[Lane], hidden: int) -> list[str]:
         return ["no versions"]
     spans = [span for lane in lanes for span in lane.spans]
     told = [
-        _counted(len(lanes), "key"),
-        _counted(versions, "version"),
+        quantity(len(lanes), "key"),
+        quantity(versions, "version"),
         *(["dashed: no value"] if any(span.values is None for span in spans) else []),
         *(["fading: still valid"] if any(span.values is not None and span.to_us is None for span in spans) else []),
         "UTC",
     ]
-    more = "1 more key is" if hidden == 1 else f"{hidden:,} more keys are"
-    return [*told, f"{more} not drawn"] if hidden > 0 else told
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
+    are = "is" if hidden == 1 else "are"
+    return [*told, f"{quantity(hidden, 'more key')} {are} not drawn"] if hidden > 0 else told
 
 
 def _cells(span: Span) -> tuple[str, str, str]:

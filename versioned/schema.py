@@ -61,9 +61,8 @@ def create_statement(ref: TableRef, columns: StructType, spec: VersionedTableSpe
     never_null = {*spec.keys, spec.valid_from, DELETED, CURRENT}
     names = (*spec.keys, spec.valid_from, spec.valid_to, *spec.values, DELETED, CURRENT)
     stored = stored_columns(names, types, never_null)
-    said = {**spec.to_properties(), **_constraint(spec), **hidden_from_start(stored, hidden, partitioned_by=(CURRENT,))}
-    split = f"PARTITIONED BY ({quote(CURRENT)})"
-    return f"CREATE TABLE {ref.sql} ({sql_columns(stored)}) USING DELTA {split} {sql_properties(said)}"
+    said = {**spec.to_properties(), **_constraint(spec)}
+    return create_table(ref, stored, hidden, partitioned_by=(CURRENT,), properties=said)
 
 
 def create_plain(
@@ -74,23 +73,39 @@ def create_plain(
     partitioned_by: Collection[str] = (),
     properties: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """The DDL of a table without versions; what keeps columns out of its statistics is in the one statement.
-
-    Args:
-        ref: The table.
-        columns: Names and types; every column may be null, whatever they say.
-        hidden: Columns of which no statistics are kept.
-        partitioned_by: Columns that partition the table.
-        properties: What else the table says of itself.
+    """As :func:`create_table`, for the columns of a frame: any of them may be null, whatever the frame says.
 
     >>> create_plain(TableRef.parse("sales.seen"), StructType().add("at", TimestampType(), nullable=False))
     'CREATE TABLE `sales`.`seen` (`at` timestamp) USING DELTA'
     """
-    stored = stored_columns(columns.names, {field.name: field.dataType for field in columns.fields}, ())
-    said = {**properties, **hidden_from_start(stored, hidden, partitioned_by)}
+    stored = StructType([StructField(field.name, field.dataType) for field in columns.fields])
+    return create_table(ref, stored, hidden, partitioned_by=partitioned_by, properties=properties)
+
+
+def create_table(
+    ref: TableRef,
+    columns: StructType,
+    hidden: Collection[str] = (),
+    *,
+    partitioned_by: Collection[str] = (),
+    properties: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """The DDL of a table; what keeps columns out of its statistics is in the one statement.
+
+    Args:
+        ref: The table.
+        columns: Names, types, and whether they may be null.
+        hidden: Columns of which no statistics are kept.
+        partitioned_by: Columns that partition the table.
+        properties: What else the table says of itself.
+
+    >>> create_table(TableRef.parse("sales.seen"), StructType().add("at", TimestampType(), nullable=False))
+    'CREATE TABLE `sales`.`seen` (`at` timestamp NOT NULL) USING DELTA'
+    """
+    said = {**properties, **hidden_from_start(columns, hidden, partitioned_by)}
     split = f" PARTITIONED BY ({', '.join(map(quote, partitioned_by))})" if partitioned_by else ""
     told = f" {sql_properties(said)}" if said else ""
-    return f"CREATE TABLE {ref.sql} ({sql_columns(stored)}) USING DELTA{split}{told}"
+    return f"CREATE TABLE {ref.sql} ({sql_columns(columns)}) USING DELTA{split}{told}"
 
 
 def stored_columns(names: Iterable[str], types: Mapping[str, DataType], never_null: Collection[str]) -> StructType:

@@ -15,8 +15,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DateType, NumericType, StringType, StructType, TimestampNTZType, TimestampType
 
 from versioned.commit import history
-from versioned.identifiers import TableRef, quote, text_literal
+from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
+from versioned.sql_types import sql_properties
 
 #: The table property that tells which columns have no statistics: name -> whether from the first row on.
 HIDDEN: Final = "versioned.piiColumns"
@@ -88,8 +89,7 @@ def hide(session: SparkSession, target: TableRef, hidden: Collection[str]) -> bo
     said = dict.fromkeys(hidden, is_new) | before
     schema = read_table(session, target).schema
     properties = statistics_properties(schema, said, detail["partitionColumns"]) | {HIDDEN: json.dumps(said)}
-    pairs = ", ".join(f"{text_literal(name)} = {text_literal(value)}" for name, value in properties.items())
-    session.sql(f"ALTER TABLE {target.sql} SET TBLPROPERTIES ({pairs})")
+    session.sql(f"ALTER TABLE {target.sql} SET {sql_properties(properties)}")
     return True
 
 

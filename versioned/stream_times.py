@@ -16,7 +16,7 @@ from typing import Any, Final
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from versioned.commit import history, own_details, restored_version, saying
+from versioned.commit import history, own_details, properties_of, restored_version, saying
 from versioned.identifiers import TableRef, quote, text_literal
 from versioned.put import read_table
 from versioned.spec import VersionedTableSpec
@@ -34,7 +34,7 @@ def stream_times_of(spark: SparkSession, target: TableRef, spec: VersionedTableS
     told = _told(spark, target)
     if told:
         return told
-    kept = kept_times(_properties(spark, target))
+    kept = kept_times(properties_of(spark, target))
     if len(kept) > 1:
         return kept
     start = F.unix_micros(F.max(quote(spec.valid_from)))
@@ -60,7 +60,7 @@ def keep_times(spark: SparkSession, target: TableRef, times: Mapping[int, int]) 
     Returns:
         Whether the property was written.
     """
-    if not set(times) - {0} or kept_times(_properties(spark, target)) == times:
+    if not set(times) - {0} or kept_times(properties_of(spark, target)) == times:
         return False
     said = {str(scope): us for scope, us in sorted(times.items())}
     with saying(spark, {_DETAIL: said}):
@@ -100,8 +100,3 @@ def _told(spark: SparkSession, target: TableRef) -> Times:
             scopes = {scope for times in told for scope in times}
             return {int(scope): max(times[scope] for times in told if scope in times) for scope in scopes}
     return {}
-
-
-def _properties(spark: SparkSession, target: TableRef) -> Mapping[str, str]:
-    told: dict[str, str] = spark.sql(f"DESCRIBE DETAIL {target.sql}").select("properties").collect()[0][0]
-    return told

@@ -22,10 +22,9 @@ from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.making import make_table
 from versioned.put import read_table
-from versioned.schema import stored_columns
+from versioned.schema import create_table, stored_columns
 from versioned.spec import DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
-from versioned.sql_types import sql_columns, sql_properties
-from versioned.statistics import hidden_from_start, hide
+from versioned.statistics import hide
 
 #: Table property: whose system history a table is.
 KNOWN_OF: Final = "versioned.knownOf"
@@ -62,8 +61,7 @@ def create_known(
     types |= own | {KNOWN_BATCH: LongType()}
     names = (*spec.keys, spec.valid_from, *spec.values, DELETED, SYSTEM_FROM, KNOWN_BATCH)
     stored = stored_columns(names, types, never_null)
-    said = sql_properties({KNOWN_OF: target.short_name, **hidden_from_start(stored, hidden)})
-    make_table(spark, known, f"CREATE TABLE {known.sql} ({sql_columns(stored)}) USING DELTA {said}")
+    make_table(spark, known, create_table(known, stored, hidden, properties={KNOWN_OF: target.short_name}))
 
 
 def known_rows(puts: DataFrame, spec: VersionedTableSpec, known_at: Column) -> DataFrame:

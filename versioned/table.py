@@ -13,11 +13,11 @@ from pyspark.sql.types import StructType
 
 from versioned import put_frames, upkeep
 from versioned.backfill import BackfillResult, backfill_frame, only_history
-from versioned.commit import is_missing
+from versioned.commit import is_missing, properties_of
 from versioned.drawing import Picture
 from versioned.durations import Duration, Resolution, instant, instant_us
 from versioned.errors import ConfigurationError, SchemaError
-from versioned.hashing import hash_parts
+from versioned.hashing import row_hash
 from versioned.identifiers import TableRef, quote
 from versioned.lookup_frames import (
     How,
@@ -180,8 +180,7 @@ class VersionedTable:
             SchemaError: its columns are not the ones its spec promises.
         """
         ref = TableRef.parse(target)
-        detail = spark.sql(f"DESCRIBE DETAIL {ref.sql}").select("properties").collect()[0]
-        spec = VersionedTableSpec.from_properties(detail["properties"], str(ref))
+        spec = VersionedTableSpec.from_properties(properties_of(spark, ref), str(ref))
         check_schema(read_table(spark, ref).schema, spec, ref)
         return cls(spark, ref, spec)
 
@@ -514,9 +513,7 @@ class VersionedTable:
             {"_us": us, "_scope": F.coalesce(scope, F.lit(0)), "_order": order, "_dead": tombstone}
         )
         shaped = shaped.withColumns(cast)
-        tie = F.xxhash64(
-            "_us", "_dead", *(part for name in cast for part in hash_parts(F.col(quote(name)), types[name]))
-        )
+        tie = row_hash(((F.col(quote(name)), types[name]) for name in cast), "_us", "_dead")
         return shaped.select(
             *self._spec.keys,
             "_us",

@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from versioned.commit import Landed, Merge, commit, history, is_conflict, newest_own, same_keys, saying
+from versioned.commit import Landed, Merge, commit, history, is_conflict, newest_own, properties_of, same_keys, saying
 from versioned.durations import Duration, duration
 from versioned.errors import CommitError, ConfigurationError, RetentionError
 from versioned.identifiers import TableRef, quote
@@ -146,9 +146,9 @@ def _optimize(spark: SparkSession, target: TableRef, details: Mapping[str, objec
 
 def least_file_retention(spark: SparkSession, target: TableRef) -> timedelta:
     """How long replaced files must stay: seven days, or what the table's own properties promise if that is longer."""
-    detail = spark.sql(f"DESCRIBE DETAIL {target.sql}").select("properties").collect()[0]
+    properties = properties_of(spark, target)
     try:
-        promised = duration(detail["properties"].get(_FILE_RETENTION, "0 days"))
+        promised = duration(properties.get(_FILE_RETENTION, "0 days"))
     except ConfigurationError:
         # Months have no fixed length; VACUUM itself judges them.
         promised = LEAST_FILE_RETENTION

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from streams.spark.sources import CLOCK, SOURCE
-from versioned.hashing import hash_parts
+from versioned.hashing import row_hash
 
 _LOW: Final = 0xFFFFFFFF
 _ALL: Final = (1 << 64) - 1
@@ -58,4 +58,4 @@ def fingerprint(count: int, low: int, xor: int) -> str:
 
 
 def _hash(topics: Iterable[tuple[str, DataType]]) -> Column:
-    return F.xxhash64(*(part for name, kind in topics for part in hash_parts(F.col(name), kind)))
+    return row_hash((F.col(name), kind) for name, kind in topics)

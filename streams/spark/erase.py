@@ -27,7 +27,7 @@ from streams.spark.erase_record import in_record, kinds_of
 from streams.spark.recovery import Survey
 from streams.spark.rejects import RECORD
 from streams.spark.takeover import refuse_running
-from versioned.commit import Landed, Merge, commit, is_missing, newest_own, saying
+from versioned.commit import Landed, Merge, commit, is_missing, newest_own, properties_of, saying
 from versioned.durations import duration
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, quote
@@ -206,7 +206,7 @@ class _Table:
             return told
         said = _said(self._spark, self._target)
         landed = commit(self._target, lambda: Merge(keys, same, lambda merge: merge.whenMatchedDelete()), None, said)
-        properties = self._spark.sql(f"DESCRIBE DETAIL {self._target.sql}").select("properties").collect()[0][0]
+        properties = properties_of(self._spark, self._target)
         if properties.get(_DELETION_VECTORS) == "true":
             # Rows that a deletion vector hides are in their files still.
             with saying(self._spark, said):

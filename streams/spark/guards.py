@@ -19,7 +19,8 @@ from streams.spark.invariants import Facts, Invariant, invariants_of, unique, wi
 from streams.spark.operator import Batch
 from streams.spark.row_rules import broken
 from streams.spark.stored_kinds import StoredTable, stored_table
-from streams.spark.window_upkeep import OPEN, properties_of
+from streams.spark.window_upkeep import OPEN
+from versioned.commit import properties_of
 from versioned.errors import InvariantError
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -37,7 +37,6 @@ from streams.spark.repeated_tombstones import without_repeated_tombstones
 from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned import put_frames
 from versioned.commit import is_missing
-from versioned.durations import duration
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.put import PutBatch, read_table
@@ -237,17 +236,8 @@ def _check_promise(table: VersionedTable, records: DataFrame, materialized: Mate
     Raises:
         ConfigurationError: the table has other columns, or promises something else; says what to do.
     """
-    assert materialized.history_retention is not None
     has, names = table.spec, [name for name in struct_fields(records, VALUE) if name != "_present"]
-    wanted = VersionedTableSpec.of(
-        keys=struct_fields(records, KEY),
-        values=names,
-        history_retention=materialized.history_retention,
-        grace=materialized.grace,
-        time_scope=materialized.time_scope,
-        time_resolution=materialized.time_resolution,
-        system_history=materialized.system_history,
-    )
+    wanted = VersionedTableSpec.of(keys=struct_fields(records, KEY), values=names, **_promise(materialized))
     if sorted((*has.keys, *has.values)) != sorted((*wanted.keys, *wanted.values)):
         raise ConfigurationError(
             f"{table.target} has the columns {[*has.keys, *has.values]}, but the plan now gives "
@@ -271,16 +261,17 @@ def _create(batch: Batch, target: TableRef, records: DataFrame, materialized: Ma
     keys = struct_fields(records, KEY)
     flat = records.select(f"{KEY}.*", f"{VALUE}.*").drop("_present")
     columns = ", ".join(f"{quote(field.name)} {sql_type(field.dataType)}" for field in flat.schema.fields)
+    promise = _promise(materialized)
+    VersionedTable.create(batch.session, target, columns, keys=keys, pii_columns=batch.pii_columns, **promise)
+
+
+def _promise(materialized: Materialized) -> dict[str, Any]:
+    """What a plan wants its versioned table to promise."""
     assert materialized.history_retention is not None
-    VersionedTable.create(
-        batch.session,
-        target,
-        columns,
-        keys=keys,
-        history_retention=duration(materialized.history_retention),
-        grace=materialized.grace,
-        time_scope=materialized.time_scope,
-        time_resolution=materialized.time_resolution,
-        system_history=materialized.system_history,
-        pii_columns=batch.pii_columns,
-    )
+    return {
+        "history_retention": materialized.history_retention,
+        "grace": materialized.grace,
+        "time_scope": materialized.time_scope,
+        "time_resolution": materialized.time_resolution,
+        "system_history": materialized.system_history,
+    }

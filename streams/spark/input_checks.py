@@ -28,7 +28,7 @@ from streams.spark.intake import IntakeRule, Order, SourceNode, kind_of
 from streams.spark.sources import MALFORMED, SparkSource
 from streams.spark.typed_input import UNITS, is_castable
 from versioned.errors import SchemaError
-from versioned.identifiers import check_columns
+from versioned.identifiers import check_columns, named_twice
 from versioned.spec import DELETED
 
 _LOG: Final = logging.getLogger(__name__)
@@ -111,8 +111,7 @@ def _passes(rule: IntakeRule, name: str) -> bool:
 
 
 def _differ(topic: str, names: list[str]) -> None:
-    lower = [name.lower() for name in names]
-    twice = sorted(name for name in names if lower.count(name.lower()) > 1)
+    twice = named_twice(names)
     if twice:
         raise SchemaError(f'Topic "{topic}" has columns that differ only by case: {twice}. Rename one.')
 

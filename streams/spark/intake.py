@@ -30,7 +30,7 @@ from streams.spark.operator import RAW
 from streams.spark.source_checks import rejection
 from streams.spark.sources import MALFORMED, SparkSource
 from streams.spark.typed_input import cast_row_by_row, cut_row, event_time, in_range, size_of, total
-from versioned.hashing import hash_parts
+from versioned.hashing import row_hash
 from versioned.identifiers import quote
 
 Order = Literal["arrival", "sequence"]
@@ -112,8 +112,7 @@ def shape(
 
 def stable_hash(frame: DataFrame) -> Column:
     """A hash of the whole row that no engine setting changes; ties of order are broken by it, never by chance."""
-    fields = frame.schema.fields
-    return F.xxhash64(*(part for field in fields for part in hash_parts(F.col(quote(field.name)), field.dataType)))
+    return row_hash((F.col(quote(field.name)), field.dataType) for field in frame.schema.fields)
 
 
 class _Columns:

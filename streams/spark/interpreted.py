@@ -16,9 +16,9 @@ from streams.spark.side_by_side import side_by_side
 from versioned.commit import detail_of, put_back
 from versioned.identifiers import TableRef
 
-#: Code for single expressions, but none for whole stages.
-_LESS_CODE: Final = {"spark.sql.codegen.wholeStage": "false"}
-_NO_CODE: Final = _LESS_CODE | {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+#: Settings of a session: code for single expressions, but none for whole stages; and none at all.
+LESS_CODE: Final[Mapping[str, str]] = {"spark.sql.codegen.wholeStage": "false"}
+NO_CODE: Final[Mapping[str, str]] = {**LESS_CODE, "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 #: A batch is small up to so many records: with 1,200 it took 13 s instead of 18, with 14,000 minutes instead of half a
 #: one, since interpreted expressions look up settings again and again,
 FEW_RECORDS: Final = 1_500
@@ -42,8 +42,9 @@ class Interpretation:
         self._tables = tables
         self._bytes = 0
         self._batches = 0
-        #: What the session had before the first batch.
-        self._former: dict[str, str | None] | None = None
+        #: What the session had before, of the settings that were changed.
+        self._former: dict[str, str | None] = {}
+        self._in_force: Mapping[str, str] = {}
 
     def choose(self, session: SparkSession, records: int) -> bool:
         """Set the batch's own session.
@@ -55,24 +56,23 @@ class Interpretation:
         Returns:
             Whether the batch is interpreted.
         """
-        if not all(map(session.conf.isModifiable, _NO_CODE)):
-            return False
         if self._batches % _MEASURED_EVERY == 0:
             self._bytes = total_bytes(session, self._tables)
         wanted = self._wanted(records)
         self._batches += 1
-        if self._former is None:
-            self._former = {name: session.conf.get(name, None) for name in _NO_CODE}
-        for name, former in self._former.items():
-            put_back(session, name, wanted.get(name, former))
-        return wanted == _NO_CODE
+        if wanted != self._in_force and all(map(session.conf.isModifiable, NO_CODE)):
+            self._former = self._former or {name: session.conf.get(name, None) for name in NO_CODE}
+            for name, former in self._former.items():
+                put_back(session, name, wanted.get(name, former))
+            self._in_force = wanted
+        return self._in_force == NO_CODE
 
     def _wanted(self, records: int) -> Mapping[str, str]:
         if self._bytes > SMALL_TABLES:
             return {}
         if records <= FEW_RECORDS:
-            return _NO_CODE
-        return _LESS_CODE if self._batches == 0 and records <= FIRST_RECORDS else {}
+            return NO_CODE
+        return LESS_CODE if self._batches == 0 and records <= FIRST_RECORDS else {}
 
 
 def total_bytes(session: SparkSession, tables: Sequence[TableRef]) -> int:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from versioned.commit import Append, Step, commit, is_missing
+from versioned.commit import Append, Step, commit, is_missing, properties_of
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, text_literal
 from versioned.put import read_table
@@ -103,8 +103,7 @@ class Ledger:
 
     def topics(self) -> tuple[str, ...]:
         """The order of sources that the application was last started with; empty before its first start."""
-        detail = self._spark.sql(f"DESCRIBE DETAIL {self.target.sql}").select("properties").collect()[0]
-        return kept_topics(detail["properties"], self.application)
+        return kept_topics(properties_of(self._spark, self.target), self.application)
 
     def keep_topics(self, topics: tuple[str, ...]) -> None:
         """Remember the order of sources before the query starts: its checkpoint has it from then on."""

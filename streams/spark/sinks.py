@@ -32,7 +32,7 @@ from streams.spark.operator import Batch, Operator
 from streams.spark.table_table_join import count_ignored
 from versioned.commit import Append, Merge, is_missing
 from versioned.errors import ConfigurationError, SchemaError
-from versioned.identifiers import TableRef, quote
+from versioned.identifiers import TableRef, named_twice, quote
 
 if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
@@ -81,8 +81,7 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
         Raises:
             SchemaError: fields of the key, of the value and of the sink itself are called the same.
         """
-        lower = [name.lower() for name in rows.columns]
-        twice = sorted({name for name in rows.columns if lower.count(name.lower()) > 1})
+        twice = list(dict.fromkeys(named_twice(rows.columns)))
         if twice:
             raise SchemaError(
                 f'Sink "{self.node.name}": {twice} would stand twice in its rows, which hold key, value and columns of '

@@ -17,7 +17,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from streams.spark.stored_kinds import StoredTable, stored_table
-from streams.spark.window_upkeep import OPEN, properties_of
+from streams.spark.window_upkeep import OPEN
+from versioned.commit import properties_of
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
 from versioned.sql import SqlNames, register_sql, select, source

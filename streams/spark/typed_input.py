@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
-from versioned.identifiers import quote
+from versioned.identifiers import named_twice, quote
 
 #: Microseconds of a unit of time.
 UNITS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -112,7 +112,7 @@ def shortened(frame: DataFrame, most: int | None) -> DataFrame:
         frame: Rows of a source.
         most: How many bytes a row may have; None = any.
     """
-    if most is None or len({name.lower() for name in frame.columns}) < len(frame.columns):
+    if most is None or named_twice(frame.columns):
         return frame  # Columns that differ only by case cannot be told apart here; they are refused later.
     fields = frame.schema.fields
     return frame.select(*(_short(F.col(quote(field.name)), field.dataType, most).alias(field.name) for field in fields))
@@ -131,7 +131,7 @@ def _short(value: Column, kind: DataType, most: int) -> Column:
 
 def _short_inside(value: Column, kind: StructType | ArrayType | MapType, most: int) -> Column:
     if isinstance(kind, StructType):
-        if len({name.lower() for name in kind.names}) < len(kind.names):
+        if named_twice(kind.names):
             return value
         return F.struct(*(_short(value.getField(f.name), f.dataType, most).alias(f.name) for f in kind.fields))
     if isinstance(kind, ArrayType):

@@ -43,7 +43,7 @@ from streams.spark.table_state import TableState, latest_at_place
 from streams.spark.window_upkeep import END, MAX_TS, OPEN, START, check_windows, window_store_properties
 from suppress.window_rules import close_wait_us
 from suppress.windows import SessionWindows, SlidingWindows, Windows
-from versioned.commit import ReplaceWhere, is_missing
+from versioned.commit import ReplaceWhere, detail_of
 from versioned.durations import duration_us
 from versioned.errors import TopologyError
 from versioned.identifiers import TableRef, check_columns, quote
@@ -282,10 +282,11 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
             return
         asked = None if self.node.materialized is None else self.node.materialized.retention
         retention_us = None if asked is None else min(duration_us(asked), 2**61)
-        if is_missing(batch.session, target):
+        detail = detail_of(batch.session, target)
+        if detail is None:
             self._create(batch, target, retention_us)
         else:
-            check_windows(batch.session, target, repr(self.windows), retention_us)
+            check_windows(batch.session, target, detail["properties"], repr(self.windows), retention_us)
         self._is_ready = True
 
     def _create(self, batch: Batch, target: TableRef, retention_us: int | None) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from streams.spark.flow import SCOPE, lookup_times
-from versioned.commit import Landed, Merge, commit, newest_own, same_keys
+from versioned.commit import Landed, Merge, commit, newest_own, properties_of, same_keys
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote, text_literal
 from versioned.put import read_table
@@ -39,13 +39,21 @@ def window_store_properties(node: str, retention_us: int | None, windows: str | 
     return {KIND: WINDOW_STORE, _NODE: node} | {name: text for name, text in said.items() if text is not None}
 
 
-def check_windows(spark: SparkSession, target: TableRef, windows: str, retention_us: int | None) -> None:
+def check_windows(
+    spark: SparkSession, target: TableRef, told: Mapping[str, str], windows: str, retention_us: int | None
+) -> None:
     """Let a window store that is there follow a plan that was changed: its retention does, its windows cannot.
+
+    Args:
+        spark: The session.
+        target: The store.
+        told: Its properties.
+        windows: The windows of the plan, with their grace, as text.
+        retention_us: How long the plan keeps windows, if it says so.
 
     Raises:
         ConfigurationError: the store has other windows, or another grace.
     """
-    told = properties_of(spark, target)
     if told.get(_WINDOWS, windows) != windows:
         raise ConfigurationError(
             f"{target} holds {told[_WINDOWS]}, but the plan now has {windows}: windows that are final would be opened "
@@ -55,12 +63,6 @@ def check_windows(spark: SparkSession, target: TableRef, windows: str, retention
         spark.sql(f"ALTER TABLE {target.sql} UNSET TBLPROPERTIES ({text_literal(_RETENTION)})")
     elif retention_us is not None and told.get(_RETENTION) != str(retention_us):
         spark.sql(f"ALTER TABLE {target.sql} SET {sql_properties({_RETENTION: str(retention_us)})}")
-
-
-def properties_of(spark: SparkSession, target: TableRef) -> Mapping[str, str]:
-    """The properties of a table."""
-    told: dict[str, str] = spark.sql(f"DESCRIBE DETAIL {target.sql}").select("properties").collect()[0][0]
-    return told
 
 
 def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:

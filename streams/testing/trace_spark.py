@@ -24,6 +24,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from streams.spark.engine import operators_of
+from streams.spark.interpreted import LESS_CODE
 from streams.testing.sessions import FORGETFUL, in_sessions
 from streams.testing.trace_engines import register
 from streams.testing.trace_packed_driver import alone, errors_of
@@ -42,8 +43,6 @@ BRANCHES: Final = 12
 #: What a failing step raises; other errors are failures of the engine.
 _EXPECTED_ERRORS: Final = ("BufferFullError", "RecordError")
 PLANNERS: Final = {**TABLE_PLANNERS, **WINDOW_PLANNERS}
-#: Plans of hundreds of nodes over a few thousand records: compiling whole stages takes longer than running them.
-_LESS_CODE: Final = {"spark.sql.codegen.wholeStage": "false"}
 
 Session = Callable[[], SparkSession]
 #: One application of a few scenarios; gives their outcomes by id.
@@ -111,7 +110,8 @@ def local_session() -> SparkSession:
     builder = SparkSession.builder.appName("traces").master("local[2]")
     builder = builder.config("spark.pyspark.python", sys.executable)
     builder = builder.config("spark.jars", ",".join(str(jar) for jar in sorted(jars.glob("*.jar"))))
-    for name, value in {**FORGETFUL, **_LESS_CODE}.items():
+    # Plans of hundreds of nodes over a few thousand records: compiling whole stages takes longer than running them.
+    for name, value in {**FORGETFUL, **LESS_CODE}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")

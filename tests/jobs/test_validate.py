@@ -29,7 +29,7 @@ from streams.spark.guards import BatchGuard, counts
 from streams.spark.invariants import Facts, invariants_of, with_facts
 from streams.spark.operator import Batch
 from streams.spark.stored_kinds import StoredTable, stored_table
-from streams.spark.window_upkeep import properties_of
+from versioned.commit import properties_of
 from versioned.durations import instant_us
 from versioned.errors import InvariantError
 from versioned.identifiers import TableRef

@@ -12,10 +12,11 @@ from random_plans import random_records
 
 from streams.nodes import Materialized, Topology
 from streams.spark import StreamingApplication
-from streams.spark.window_upkeep import check_windows, properties_of, purge_windows, window_store_properties
+from streams.spark.window_upkeep import check_windows, purge_windows, window_store_properties
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
+from versioned.commit import properties_of
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.making import make_table
@@ -113,11 +114,12 @@ def test_a_store_follows_a_plan_with_another_retention_and_refuses_other_windows
     columns = spark.range(0).schema
     make_table(spark, target, create_plain(target, columns, properties=window_store_properties("hourly", 5, hourly)))
     for retention_us in (7, None, 9):
-        check_windows(spark, target, hourly, retention_us)
+        check_windows(spark, target, properties_of(spark, target), hourly, retention_us)
         own = {name: said for name, said in properties_of(spark, target).items() if name.startswith("versioned.")}
         assert own == window_store_properties("hourly", retention_us, hourly)
     before = list((tmp_path / "hourly" / "_delta_log").iterdir())
-    check_windows(spark, target, hourly, 9)
+    told = properties_of(spark, target)
+    check_windows(spark, target, told, hourly, 9)
     with pytest.raises(ConfigurationError, match="the former windows and grace"):
-        check_windows(spark, target, repr(TimeWindows.of("1 hour").grace("1 day")), 9)
+        check_windows(spark, target, told, repr(TimeWindows.of("1 hour").grace("1 day")), 9)
     assert list((tmp_path / "hourly" / "_delta_log").iterdir()) == before

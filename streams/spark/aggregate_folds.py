@@ -11,7 +11,7 @@ from streams.driver.aggregators import Aggregator
 from streams.driver.table_aggregate import TableAggregator
 from streams.nodes import Aggregation
 from streams.rows import Row
-from streams.spark.aggregate_types import BAG, USER_CODE
+from streams.spark.aggregate_types import BAG, HORIZON_US, REFUSED, USER_CODE
 from streams.spark.flow import KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import PlainRow, Told
 
@@ -60,12 +60,13 @@ class AddingFold:
         us = None if known is None else known[US]
         for event in events:
             before = None if us is None else aggregator.result(state)
-            state = aggregator.add(aggregator.initial() if us is None else state, key, _row(event[VALUE]))
-            us = event[US] if us is None else max(us, event[US])
-            after = aggregator.result(state)
-            yield ("out", _change(group, event, before, after, us))
-            if after is None:
-                us = None
+            added = aggregator.add(aggregator.initial() if us is None else state, key, _row(event[VALUE]))
+            at = event[US] if us is None else max(us, event[US])
+            after = aggregator.result(added)
+            told = _change(group, event, before, after, at)
+            yield ("out", told)
+            if not told[REFUSED]:
+                state, us = added, None if after is None else at
 
 
 @dataclass(frozen=True)
@@ -85,15 +86,16 @@ class ReplacingFold:
         us = None if known is None else known[US]
         for event in events:
             before = None if us is None else aggregator.result(state)
-            state = aggregator.initial() if us is None else state
+            changed = aggregator.initial() if us is None else state
             for value, sign in ((event["_minus"], -1), (event["_plus"], 1)):
                 if value is not None:
-                    state = aggregator.change(state, key, Row(value), sign)
-            us = event[US] if us is None else max(us, event[US])
-            after = aggregator.result(state)
-            yield ("out", {**_change(group, event, before, after, us), **self.codec.kept(state)})
-            if after is None:
-                us = None
+                    changed = aggregator.change(changed, key, Row(value), sign)
+            at = event[US] if us is None else max(us, event[US])
+            after = aggregator.result(changed)
+            told = _change(group, event, before, after, at)
+            yield ("out", {**told, **self.codec.kept(changed)})
+            if not told[REFUSED]:
+                state, us = changed, None if after is None else at
 
 
 def _change(group: PlainRow, event: PlainRow, before: Row | None, after: Row | None, us: int) -> PlainRow:
@@ -105,6 +107,8 @@ def _change(group: PlainRow, event: PlainRow, before: Row | None, after: Row | N
         US: us,
         SCOPE: event[SCOPE],
         PLACE: event[PLACE],
+        # A result that the versioned store refuses leaves the aggregate as it is.
+        REFUSED: event[HORIZON_US] is not None and us < event[HORIZON_US],
     }
 
 

@@ -14,15 +14,40 @@ from pyspark.sql.types import StructType
 from streams.nodes import StreamAggregate, TableAggregate
 from streams.reasons import NULL_KEY, NULL_VALUE
 from streams.spark.aggregate_folds import AddingFold, ReplacingFold, StateCodec
-from streams.spark.aggregate_types import BAG, NUMBER, SUM, USER_CODE, bag_type, is_scalar, operand, result_type
+from streams.spark.aggregate_types import (
+    BAG,
+    HORIZON_US,
+    NUMBER,
+    REFUSED,
+    SUM,
+    USER_CODE,
+    bag_type,
+    is_scalar,
+    operand,
+    result_type,
+)
 from streams.spark.columns import to_column, with_key
-from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow, has_null_key, struct_fields
+from streams.spark.flow import (
+    CHANGE,
+    KEY,
+    LATEST,
+    OLD,
+    PLACE,
+    SCOPE,
+    US,
+    VALUE,
+    Flow,
+    has_null_key,
+    lookup_times,
+    struct_fields,
+)
 from streams.spark.kernel import OUT, fold_groups, told_rows
 from streams.spark.operator import Batch
 from streams.spark.plain_store import PlainStore
 from streams.spark.store import StoringOperator, store_of, table_name
 from streams.spark.table_state import TableState
 from streams.spark.table_table_join import count_ignored
+from versioned.durations import duration_us
 from versioned.identifiers import TableRef
 
 _PLUS, _MINUS = "_plus", "_minus"
@@ -48,11 +73,15 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         self._input = flow
         events = self._of_changes(flow.frame) if self._of_table else self._of_records(batch, flow)
         kind = result_type(self.node.name, self.node.aggregation, self._values(flow.frame))
+        events = events.withColumn(HORIZON_US, self._horizon(batch))
         results = self._folded(batch, events, kind) if self.is_sequential else self._running(batch, events, kind)
         kept = batch.cut(results) if not flow.is_empty else results
         told = Flow(kept, {} if flow.is_empty else None)
-        changes = self._state.put(batch, told).map(lambda frame: frame.select(*CHANGE))
-        return self.stored(batch, changes)
+        if self.store is None:
+            return self._state.put(batch, told).map(lambda frame: frame.select(*CHANGE))
+        # What the versioned store refuses leaves the aggregate as it is; the store itself counts it.
+        self._state.put(batch, told.map(lambda frame: frame.where(~F.col(REFUSED))))
+        return self.stored(batch, told.map(lambda frame: frame.select(*CHANGE)))
 
     def tally(self) -> DataFrame | None:
         if self._input is None or self._input.is_empty or not self._of_table:
@@ -68,6 +97,25 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         """Whether groups are folded one record after the other."""
         kind = self.node.aggregation.kind
         return kind in USER_CODE or (self._of_table and kind in ("min", "max"))
+
+    def _horizon(self, batch: Batch) -> Column:
+        """The ts before which the versioned store, if there is one, refuses a result at its place; else null.
+
+        Its stream time goes with the events': no result is older than its event, and what it has of older events
+        moved stream time before.
+        """
+        stored = self.node.materialized
+        if self.store is None or stored is None or stored.history_retention is None or stored.time_scope == "key":
+            return F.lit(None).cast("long")
+        unit, times = stored.time_resolution.value, batch.times_of(self.node.name)
+        grace_us = min(duration_us(stored.history_retention if stored.grace is None else stored.grace), 2**61)
+        is_one = stored.time_scope == "store"
+        before = Window.partitionBy(F.lit(0) if is_one else SCOPE).orderBy(PLACE)
+        floored = F.col(US) - F.pmod(US, F.lit(unit))
+        newest = F.max(floored).over(before.rowsBetween(Window.unboundedPreceding, -1))
+        oldest = F.greatest(F.lit(times.get(0)).cast("long") if is_one else lookup_times(times), newest) - grace_us
+        # The store floors what it is given: a result is refused if it lies before the next full unit.
+        return oldest + F.pmod(-oldest, F.lit(unit))
 
     def _values(self, frame: DataFrame) -> DataFrame:
         """The rows that are aggregated, for their types."""
@@ -125,7 +173,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
             parts[SUM] = F.coalesce(plus, zero) - F.coalesce(minus, zero)
         if aggregation.kind in ("min", "max"):
             parts[SUM] = plus
-        new = events.select(KEY, US, SCOPE, PLACE, *(column.alias(name) for name, column in parts.items()))
+        new = events.select(KEY, US, SCOPE, PLACE, HORIZON_US, *(column.alias(name) for name, column in parts.items()))
         stored = self._state.before(batch, struct_fields(events, KEY), kind.names)
         both = new.withColumn("_new", F.lit(True))
         if stored is not None:
@@ -133,15 +181,17 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
             both = both.unionByName(self._as_parts(touched), allowMissingColumns=True)
         by_group = Window.partitionBy(KEY).orderBy(F.col(PLACE).asc_nulls_first(), SCOPE)
         until_now = by_group.rowsBetween(Window.unboundedPreceding, 0)
+        both = both.withColumn(US, F.max(US).over(until_now))
+        both = both.withColumn(REFUSED, F.coalesce(F.col(US) < F.col(HORIZON_US), F.lit(False)))
         merge = {"min": F.min, "max": F.max}.get(aggregation.kind, F.sum)
-        merged = {NUMBER: F.sum(NUMBER).over(until_now), US: F.max(US).over(until_now)}
+        merged = {NUMBER: F.sum(_unless_refused(NUMBER)).over(until_now)}
         if SUM in parts:
-            merged[SUM] = merge(SUM).over(until_now)
+            merged[SUM] = merge(_unless_refused(SUM)).over(until_now)
         running = both.withColumns(merged)
         result = F.struct(self._result().cast(kind[0].dataType).alias(output))
         told = running.withColumn(VALUE, result).withColumn(OLD, F.lag(VALUE).over(by_group))
         told = told.where(F.col("_new")).withColumn(LATEST, F.lit(True))
-        return told.select(*CHANGE, *_kept_beside(self.node))
+        return told.select(*CHANGE, *_kept_beside(self.node), REFUSED)
 
     def _as_parts(self, stored: DataFrame) -> DataFrame:
         """Stored groups in the shape of contributions."""
@@ -172,6 +222,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
             SCOPE,
             PLACE,
             *(F.lit(None).cast(bag_type(kind[0].dataType)).alias(name) for name in _kept_beside(self.node)),
+            F.lit(False).alias(REFUSED),
         ).schema
         fold = ReplacingFold(self.node.name, codec) if self._of_table else AddingFold(codec)
         inputs = events if self._of_table else events.withColumnRenamed(_PLUS, VALUE).drop(_MINUS)
@@ -179,6 +230,10 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         touched = None if stored is None else stored.join(events.select(KEY).distinct(), KEY, "left_semi")
         told = fold_groups(inputs, touched, [KEY], fold, out, touched.schema if touched is not None else out)
         return told_rows(told, "out", OUT)
+
+
+def _unless_refused(name: str) -> Column:
+    return F.when(~F.col(REFUSED), F.col(name))
 
 
 def _part(group: Column, plus: Column, minus: Column | str, step: int) -> Column:

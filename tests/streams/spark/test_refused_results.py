@@ -1,0 +1,71 @@
+"""What becomes of an aggregate whose own versioned store refuses a result: as on the driver."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+from both_engines import Input, Told, on_driver, on_spark, sink_rows
+from pyspark.sql import SparkSession
+
+from streams.expressions import Expr
+from streams.functions import length, substring
+from streams.nodes import Materialized, Topology
+from streams.rows import Row
+from streams.topology import StreamsBuilder
+
+_SOURCE: Final = {"key": "k", "value": "v", "deleted": "dead"}
+#: Of group "a" the record at 150 is refused, since group "b" is at 200; the next result of "a" is without it.
+_RECORDS: Final = (
+    Input("a", "x", "a1", 100),
+    Input("a", "y", "b1", 200),
+    Input("a", "z", "a0", 150),
+    Input("a", "q", "a333", 190),
+)
+_AGGREGATES: Final = ("count", "sum", "min", "reduce", "of_stream", "of_stream_reduced")
+
+
+def _topology() -> Topology:
+    builder = StreamsBuilder()
+    grouped = builder.table("a", Materialized.key_value("a-store"), name="a_table", **_SOURCE).group_by(_first)
+    stream = builder.stream("a", name="a_stream", **_SOURCE).group_by(_first)
+    tables = {
+        "count": grouped.count(materialized=_short("count"), name="count"),
+        "sum": grouped.sum(lambda value: length(value.v), materialized=_short("sum"), name="sum"),
+        "min": grouped.min(lambda value: value.v, materialized=_short("min"), name="min"),
+        "reduce": grouped.reduce(_plus, _minus, materialized=_short("reduce"), name="reduce"),
+        "of_stream": stream.count(materialized=_short("of_stream"), name="of_stream"),
+        "of_stream_reduced": stream.reduce(_plus, materialized=_short("reduced"), name="of_stream_reduced"),
+    }
+    for name, table in tables.items():
+        table.to_changelog(f"{name}_out")
+    return builder.build()
+
+
+def _short(name: str) -> Materialized:
+    return Materialized.versioned("20 milliseconds", name=f"{name}-store")
+
+
+def _first(value: Expr) -> Expr:
+    return substring(value.v, 1, 1)
+
+
+def _plus(total: Row, part: Row) -> dict[str, str]:
+    return {"v": f"{total.v}+{part.v}"}
+
+
+def _minus(total: Row, part: Row) -> dict[str, str]:
+    return {"v": f"{total.v}-{part.v}"}
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
+    app = on_spark(spark, tmp_path_factory.mktemp("results"), _topology(), _RECORDS, [len(_RECORDS)])
+    return sink_rows(spark, app, _topology())
+
+
+@pytest.mark.rule("R174")
+@pytest.mark.parametrize("name", _AGGREGATES)
+def test_a_refused_result_leaves_the_aggregate_as_it_is(told: dict[str, Told], name: str) -> None:
+    assert told[f"{name}_out"] == on_driver(_topology(), _RECORDS)[f"{name}_out"]
+    assert [key for key, _, _ in told[f"{name}_out"]] == [("a",), ("b",), ("a",)]

@@ -106,9 +106,9 @@ def local_session() -> SparkSession:
     os.environ.setdefault("SPARK_CONF_DIR", str(_PROJECT / "conf"))
     # Python workers need not start in this folder; those of a mere checkout find its packages by path only.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_PROJECT), os.environ.get("PYTHONPATH"))))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     jars = Path(os.environ.get("VERSIONED_JARS", _PROJECT / ".jars"))
     builder = SparkSession.builder.appName("traces").master("local[2]")
-    builder = builder.config("spark.pyspark.python", sys.executable)
     builder = builder.config("spark.jars", ",".join(str(jar) for jar in sorted(jars.glob("*.jar"))))
     # Plans of hundreds of nodes over a few thousand records: compiling whole stages takes longer than running them.
     for name, value in {**FORGETFUL, **LESS_CODE}.items():

@@ -7,6 +7,9 @@ slow tests all scenarios run, whole and cut at random.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +25,8 @@ from streams.testing.trace_spark import PLANNERS, run_all_on_spark, run_on_spark
 from streams.testing.trace_spark_store import run_store_on_spark
 from streams.testing.traces import differences
 
-_TRACES: Final = Path(__file__).parents[2] / "traces"
+_PROJECT: Final = Path(__file__).parents[3]
+_TRACES: Final = _PROJECT / "tests" / "traces"
 _STORE: Final = "versioned_store"
 _WHOLE: Final = Cut()
 _CUTS: Final = (Cut(3, seed=889), Cut(4, seed=914))
@@ -116,6 +120,18 @@ def test_a_sample_of_the_traces_gives_what_they_say(
 def test_every_trace_gives_what_it_says_however_it_is_cut(spark: SparkSession, operation: str, cut: Cut) -> None:
     scenarios = _scenarios(operation)
     _check(scenarios, _run(spark, operation, scenarios, cut))
+
+
+@pytest.mark.slow
+def test_the_command_needs_no_python_but_its_own(tmp_path: Path) -> None:
+    # A buffer's rules run in Python.
+    (tmp_path / "some.json").write_text(json.dumps(_scenarios("suppress_time_limit")[:2]))
+    others = {name: said for name, said in os.environ.items() if name != "PYSPARK_PYTHON"}
+    command = [sys.executable, "-m", "streams.testing.traces", str(tmp_path / "some.json"), "--engine", "spark"]
+    ended = subprocess.run(
+        command, env=others | {"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=300, cwd=_PROJECT
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr[-3_000:]
 
 
 @pytest.mark.parametrize("operation", PLANNERS)

@@ -14,7 +14,6 @@ judged     records + ``_refused``, ``_stream_us`` (stream time after the record)
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -195,11 +194,26 @@ def _splices(judged: DataFrame, known: DataFrame, spec: VersionedTableSpec) -> D
 def next_current(current: DataFrame, accepted: DataFrame, spec: VersionedTableSpec, *, few: bool = False) -> DataFrame:
     """The current rows after the batch together with the rows that close in it, in the shape *versions*.
 
-    Records older than the stored current row of their key are left out: they are spliced into closed history by
-    :func:`closed_splices`. One window by key over the current rows and the batch; of a batch of few records (as for
-    :func:`judge`) only over the keys that it touches, and all other current rows go from scan to write as they are.
+    The stored rows are read once: each ends where the first record of its key begins, the others go from scan to write
+    as they are. The records follow one another by themselves. Those older than the stored current row of their key are
+    left out: they are spliced into closed history by :func:`closed_splices`.
+
+    Args:
+        current: The stored current versions.
+        accepted: The accepted records, with ``_stored_us``; without it, all are known to be no older than what is
+            stored.
+        spec: The table.
+        few: Whether the instants of the batch may be sent to every task; then the stored rows are not shuffled.
     """
-    return _with_untouched(current, accepted, spec, few, _next_of_current)
+    keys = list(spec.keys)
+    is_new = F.col("_stored_us").isNull() | (F.col("_us") >= F.col("_stored_us"))
+    records = accepted.where(is_new) if "_stored_us" in accepted.columns else accepted
+    ends = records.groupBy(*keys).agg(F.min("_us").alias("_end_us"))
+    kept = current.join(F.broadcast(ends) if few else ends, keys, "left").where(_is_kept("_end_us"))
+    added = records.withColumn("_next_us", _next_us(spec)).where(_is_kept("_next_us"))
+    return kept.select(*keys, "_us", F.col("_end_us").alias("_to_us"), "_value").unionByName(
+        added.select(*keys, "_us", F.col("_next_us").alias("_to_us"), "_value")
+    )
 
 
 def next_versions(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec, *, few: bool = False) -> DataFrame:
@@ -211,51 +225,33 @@ def next_versions(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSp
         stored: The stored current versions, and the closed ones that end after the oldest record.
         accepted: The accepted records.
         spec: The table.
-        few: As for :func:`judge`.
+        few: Whether the keys of the batch may be sent to every task; then only their versions are shuffled.
     """
-    return _with_untouched(stored, accepted, spec, few, _next_of_all)
-
-
-def _with_untouched(
-    stored: DataFrame,
-    accepted: DataFrame,
-    spec: VersionedTableSpec,
-    few: bool,
-    following: Callable[[DataFrame, DataFrame, VersionedTableSpec], DataFrame],
-) -> DataFrame:
+    keys = list(spec.keys)
     if not few:
-        return following(stored, accepted, spec)
-    keys = _keys(accepted, spec, few)
-    untouched = stored.join(keys, list(spec.keys), "left_anti").select(*spec.keys, "_us", "_to_us", "_value")
-    touched = stored.join(keys, list(spec.keys), "left_semi")
-    return following(touched, accepted, spec).unionByName(untouched)
+        return _spliced(stored, accepted, spec)
+    touched = F.broadcast(accepted.select(*keys))
+    untouched = stored.join(touched, keys, "left_anti").select(*keys, "_us", "_to_us", "_value")
+    return _spliced(stored.join(touched, keys, "left_semi"), accepted, spec).unionByName(untouched)
 
 
-def _next_of_current(current: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    whole = Window.partitionBy(*spec.keys)
-    return (
-        _with_next(current, accepted, spec)
-        .withColumn("_stored_us", F.max(F.when(F.col("_stored"), F.col("_us"))).over(whole))
-        .where(F.col("_stored_us").isNull() | (F.col("_us") >= F.col("_stored_us")))
-        .where(_is_kept())
-        .select(*spec.keys, "_us", F.col("_next_us").alias("_to_us"), "_value")
-    )
-
-
-def _next_of_all(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+def _spliced(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     # A stored version never grows: what followed it may have been purged.
-    kept = _with_next(stored, accepted, spec).where(_is_kept())
+    kept = _with_next(stored, accepted, spec).where(_is_kept("_next_us"))
     return kept.select(*spec.keys, "_us", F.least("_to_us", "_next_us").alias("_to_us"), "_value")
 
 
 def _with_next(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    by_time = Window.partitionBy(*spec.keys).orderBy("_us", F.col("_place").asc_nulls_first())
-    return _stored_and_batch(stored, accepted, spec).withColumn("_next_us", F.lead("_us").over(by_time))
+    return _stored_and_batch(stored, accepted, spec).withColumn("_next_us", _next_us(spec))
 
 
-def _is_kept() -> Column:
+def _next_us(spec: VersionedTableSpec) -> Column:
+    return F.lead("_us").over(Window.partitionBy(*spec.keys).orderBy("_us", F.col("_place").asc_nulls_first()))
+
+
+def _is_kept(following: str) -> Column:
     # Of several puts at one instant the last by place replaces the others (R183).
-    return F.col("_next_us").isNull() | (F.col("_next_us") != F.col("_us"))
+    return F.col(following).isNull() | (F.col(following) != F.col("_us"))
 
 
 def closed_splices(closed: DataFrame, late: DataFrame, spec: VersionedTableSpec) -> DataFrame:
@@ -271,7 +267,7 @@ def closed_splices(closed: DataFrame, late: DataFrame, spec: VersionedTableSpec)
     touched = closed.join(ends.select(*keys), keys, "left_semi")
     return (
         _with_next(touched, late.select(*keys, "_us", "_value", "_place"), spec)
-        .where(_is_kept())
+        .where(_is_kept("_next_us"))
         .join(ends, keys)
         .withColumn("_end_us", F.coalesce("_next_us", "_current_us"))
         .where(~F.col("_stored") | (F.col("_end_us") != F.col("_to_us")))

@@ -31,45 +31,55 @@ _WITH_BOUNDS: Final = (NumericType, StringType, DateType, TimestampType, Timesta
 
 
 def statistics_properties(
-    schema: StructType, hidden: Collection[str], partitioned_by: Collection[str] = ()
+    schema: StructType,
+    hidden: Collection[str],
+    partitioned_by: Collection[str] = (),
+    indexed: Collection[str] | None = None,
 ) -> dict[str, str]:
-    """The table properties that keep columns out of the statistics; none if none are to be hidden.
+    """The table properties that keep columns out of the statistics; none if all are to have them.
 
     Args:
         schema: The table's columns.
         hidden: Names of columns, and of fields in them, whatever their case; what they hold is hidden too.
         partitioned_by: Columns that partition the table.
+        indexed: The columns that have statistics, if not hidden; None = the first ones, as Delta does.
 
     >>> from pyspark.sql.types import LongType
-    >>> columns = StructType().add("name", StringType()).add("n", LongType())
+    >>> columns = StructType().add("name", StringType()).add("n", LongType()).add("of", LongType())
     >>> statistics_properties(columns, ["name"])
-    {'delta.dataSkippingStatsColumns': '`n`'}
+    {'delta.dataSkippingStatsColumns': '`n`,`of`'}
+    >>> statistics_properties(columns, ["name"], indexed=["name", "of"])
+    {'delta.dataSkippingStatsColumns': '`of`'}
     """
-    if not hidden:
+    if not hidden and indexed is None:
         return {}
     lower = {name.lower() for name in hidden}
-    told = [path for path, top in _paths(schema, lower) if top not in partitioned_by][:_MOST]
-    return {_COLUMNS: ",".join(told)} if told else {_NUMBER: "0"}
+    wanted = schema.names if indexed is None else indexed
+    paths = [path for path, top in _paths(schema, lower) if top in wanted and top not in partitioned_by]
+    return {_COLUMNS: ",".join(paths[:_MOST])} if paths else {_NUMBER: "0"}
 
 
-def hidden_from_start(
-    schema: StructType, hidden: Collection[str], partitioned_by: Collection[str] = ()
+def statistics_from_start(
+    schema: StructType,
+    hidden: Collection[str],
+    partitioned_by: Collection[str] = (),
+    indexed: Collection[str] | None = None,
 ) -> dict[str, str]:
-    """The table properties with which a table is made that never has statistics of some columns; none if none.
+    """The table properties with which a table is made: of which columns it has statistics, and of which it never has.
 
     Args:
         schema: The table's columns.
         hidden: As of :func:`statistics_properties`.
         partitioned_by: Columns that partition the table.
+        indexed: As of :func:`statistics_properties`.
 
     >>> from pyspark.sql.types import LongType
-    >>> hidden_from_start(StructType().add("name", StringType()).add("n", LongType()), ["name"])
+    >>> statistics_from_start(StructType().add("name", StringType()).add("n", LongType()), ["name"])
     {'delta.dataSkippingStatsColumns': '`n`', 'versioned.piiColumns': '{"name": true}'}
     """
-    if not hidden:
-        return {}
+    told = statistics_properties(schema, hidden, partitioned_by, indexed)
     said = dict.fromkeys(sorted(hidden), True)
-    return statistics_properties(schema, hidden, partitioned_by) | {HIDDEN: json.dumps(said)}
+    return told | ({HIDDEN: json.dumps(said)} if hidden else {})
 
 
 def hide(session: SparkSession, target: TableRef, hidden: Collection[str]) -> bool:
@@ -87,8 +97,8 @@ def hide(session: SparkSession, target: TableRef, hidden: Collection[str]) -> bo
     is_new = len(history(session, target, _COMMITS_OF_NEW + 1)) <= _COMMITS_OF_NEW
     is_new = is_new and read_table(session, target).isEmpty()
     said = dict.fromkeys(hidden, is_new) | before
-    schema = read_table(session, target).schema
-    properties = statistics_properties(schema, said, detail["partitionColumns"]) | {HIDDEN: json.dumps(said)}
+    schema, had = read_table(session, target).schema, _indexed(detail["properties"])
+    properties = statistics_properties(schema, said, detail["partitionColumns"], had) | {HIDDEN: json.dumps(said)}
     session.sql(f"ALTER TABLE {target.sql} SET {sql_properties(properties)}")
     return True
 
@@ -101,6 +111,13 @@ def always_hidden(properties: Mapping[str, str]) -> frozenset[str]:
 def _kept(properties: Mapping[str, str]) -> dict[str, bool]:
     said: dict[str, bool] = json.loads(properties.get(HIDDEN, "{}"))
     return said
+
+
+def _indexed(properties: Mapping[str, str]) -> set[str] | None:
+    """The columns that have statistics by a table's properties; None = as many as Delta takes."""
+    told = properties.get(_COLUMNS)
+    # The first name of each path; a name with a comma or a dot in it loses its statistics, no more.
+    return None if told is None else {path.split(".")[0].strip("`") for path in told.split(",")}
 
 
 def _paths(kind: StructType, hidden: set[str], above: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:

@@ -113,7 +113,8 @@ class HistoryStore(TableState):
             latest = struct_keys(put_frames.versions(rows, spec), spec.keys).select(KEY, VALUE, US)
             records = batch.cut(without_repeated_tombstones(records, latest, spec, times))
         self._batch = batch
-        self._puts = PutBatch(target, spec, flat_keys(records), times, self._bounds(flow, spec))
+        count = None if flow.bounds is None else flow.count
+        self._puts = PutBatch(target, spec, flat_keys(records), times, self._bounds(flow, spec), count)
         return Flow(self._changes, flow.bounds)
 
     def rows(self) -> DataFrame:

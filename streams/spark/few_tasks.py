@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 _AT_MOST: Final = "spark.sql.shuffle.partitions"
 
@@ -16,8 +16,13 @@ def in_few_tasks(frame: DataFrame) -> DataFrame:
     of a plan with many nodes spends its time on reading them; the steps that follow have no more tasks than a shuffle
     gives anyway.
     """
-    tasks = _tasks(frame.sparkSession.conf.get(_AT_MOST))
+    tasks = most_partitions(frame.sparkSession)
     return frame if tasks is None else frame.coalesce(tasks)
+
+
+def most_partitions(session: SparkSession) -> int | None:
+    """How many partitions a shuffle gives at most, if that is told."""
+    return _tasks(session.conf.get(_AT_MOST))
 
 
 def _tasks(told: str | None) -> int | None:

@@ -11,7 +11,7 @@ from streams.spark import interpreted
 from streams.spark.interpreted import FEW_RECORDS, FIRST_RECORDS, Interpretation, total_bytes
 from versioned.identifiers import TableRef
 
-_WHOLE = "spark.sql.codegen.wholeStage"
+_WHOLE, _ADAPTIVE = "spark.sql.codegen.wholeStage", "spark.sql.adaptive.enabled"
 
 
 @pytest.fixture
@@ -53,6 +53,20 @@ def test_a_first_batch_of_some_size_goes_without_the_code_of_whole_stages(
         assert not interpretation.choose(session, records)
         told.append((session.conf.get(_WHOLE) == "false", session.conf.get("spark.sql.codegen.factoryMode")))
     assert told == [(is_less, "FALLBACK"), (False, "FALLBACK")]
+
+
+@pytest.mark.parametrize(("partitions", "adaptive"), [(8, "false"), (9, "true")])
+def test_small_batches_are_planned_once_where_a_shuffle_has_few_partitions(
+    session: SparkSession, table: TableRef, partitions: int, adaptive: str
+) -> None:
+    session.conf.set("spark.sql.shuffle.partitions", partitions)
+    session.conf.set(_ADAPTIVE, "true")
+    interpretation = Interpretation([table])
+    told = []
+    for records in (FEW_RECORDS, FIRST_RECORDS + 1):
+        interpretation.choose(session, records)
+        told.append(session.conf.get(_ADAPTIVE))
+    assert told == [adaptive, "true"]
 
 
 def test_on_large_tables_every_batch_is_compiled(

@@ -169,7 +169,8 @@ def _join_valid(
     condition = (start <= instant) & (end.isNull() | (instant < end))
     if horizon is not None:
         is_old = F.coalesce(instant < horizon, F.lit(False))
-        condition = F.when(is_old, F.col(f"t.{quote(CURRENT)}")).otherwise(condition)
+        # A current row has no end: one column fewer to move than ``_current``.
+        condition = F.when(is_old, end.isNull()).otherwise(condition)
     for name in spec.keys:
         condition = (F.col(f"a.{quote(name)}") == F.col(f"t.{quote(name)}")) & condition
     told = [F.col(f"t.{quote(name)}") for name in _told(spec)]

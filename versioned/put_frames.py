@@ -14,6 +14,7 @@ judged     records + ``_refused``, ``_stream_us`` (stream time after the record)
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -85,15 +86,30 @@ def refuse_late(records: DataFrame, observed: DataFrame, current: DataFrame, spe
     else:
         timed = records.join(F.broadcast(observed), "_scope", "left")
         scope = ["_scope"]
-    order = Window.partitionBy(*scope).orderBy("_place").rowsBetween(*_BEFORE)
-    first = F.lit(spec.first_stream_time_us).cast("long")
-    before_us = F.greatest(F.col("_observed_us"), first, F.max("_us").over(order))
     return (
-        timed.withColumn("_before_us", before_us)
+        timed.withColumn("_before_us", stream_time_before(F.col("_observed_us"), scope, spec))
         .withColumn("_refused", F.coalesce(F.col("_us") < F.col("_before_us") - _grace(spec), F.lit(False)))
         .withColumn("_stream_us", F.greatest("_before_us", "_us"))
         .drop("_before_us", "_observed_us")
     )
+
+
+def stream_time_before(observed_us: Column, scope: Iterable[str | Column], spec: VersionedTableSpec) -> Column:
+    """Stream time before each record at its place, of rows with ``_us`` and ``_place``.
+
+    Args:
+        observed_us: Stream time before the batch.
+        scope: What has a stream time of its own.
+        spec: The table.
+    """
+    order = Window.partitionBy(*scope).orderBy("_place").rowsBetween(*_BEFORE)
+    return F.greatest(observed_us, F.lit(spec.first_stream_time_us).cast("long"), F.max("_us").over(order))
+
+
+def horizon_at(stream_us: Column, spec: VersionedTableSpec) -> Column:
+    """The first instant that is not refused at a stream time; instants and stream time need not be floored."""
+    oldest = floor_to_resolution(stream_us, spec) - _grace(spec)
+    return oldest + F.pmod(-oldest, F.lit(spec.time_resolution.value))
 
 
 def accept_all(records: DataFrame) -> DataFrame:
@@ -119,7 +135,7 @@ def judge(
     both = timed.withColumn("_stored", F.lit(False))
     if current is not None:
         stored = current.select(*keys, "_us", *(["_value"] if with_old else []), F.lit(True).alias("_stored"))
-        touched = stored.join(_keys(timed, spec, few), keys, "left_semi")
+        touched = stored.join(_sent(timed.select(*keys), few), keys, "left_semi")
         both = both.unionByName(touched, allowMissingColumns=True)
     # Refused records change nothing: they take part without an instant.
     us = F.when(~F.coalesce("_refused", F.lit(False)), F.col("_us"))
@@ -209,7 +225,7 @@ def next_current(current: DataFrame, accepted: DataFrame, spec: VersionedTableSp
     is_new = F.col("_stored_us").isNull() | (F.col("_us") >= F.col("_stored_us"))
     records = accepted.where(is_new) if "_stored_us" in accepted.columns else accepted
     ends = records.groupBy(*keys).agg(F.min("_us").alias("_end_us"))
-    kept = current.join(F.broadcast(ends) if few else ends, keys, "left").where(_is_kept("_end_us"))
+    kept = current.join(_sent(ends, few), keys, "left").where(_is_kept("_end_us"))
     added = records.withColumn("_next_us", _next_us(spec)).where(_is_kept("_next_us"))
     return kept.select(*keys, "_us", F.col("_end_us").alias("_to_us"), "_value").unionByName(
         added.select(*keys, "_us", F.col("_next_us").alias("_to_us"), "_value")
@@ -227,10 +243,10 @@ def next_versions(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSp
         spec: The table.
         few: Whether the keys of the batch may be sent to every task; then only their versions are shuffled.
     """
-    keys = list(spec.keys)
     if not few:
         return _spliced(stored, accepted, spec)
-    touched = F.broadcast(accepted.select(*keys))
+    keys = list(spec.keys)
+    touched = _sent(accepted.select(*keys), few)
     untouched = stored.join(touched, keys, "left_anti").select(*keys, "_us", "_to_us", "_value")
     return _spliced(stored.join(touched, keys, "left_semi"), accepted, spec).unionByName(untouched)
 
@@ -275,9 +291,9 @@ def closed_splices(closed: DataFrame, late: DataFrame, spec: VersionedTableSpec)
     )
 
 
-def _keys(batch: DataFrame, spec: VersionedTableSpec, few: bool) -> DataFrame:
-    keys = batch.select(*spec.keys)
-    return F.broadcast(keys) if few else keys
+def _sent(of_batch: DataFrame, few: bool) -> DataFrame:
+    """What is joined with the stored rows: of few records it is sent to every task."""
+    return F.broadcast(of_batch) if few else of_batch
 
 
 def _stored_and_batch(stored: DataFrame, batch: DataFrame, spec: VersionedTableSpec) -> DataFrame:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from streams.nodes import Materialized
@@ -136,6 +136,21 @@ class HistoryStore(TableState):
 
     def stream_times(self) -> dict[int, int]:
         return self.puts.stream_times
+
+    def horizon(self, batch: Batch, records: DataFrame) -> Column:
+        """The ts before which a put at a record's place is refused; null while none is, or if each key has its own.
+
+        Args:
+            batch: The batch.
+            records: They move stream time as the puts will: ``_key _us _scope _place``.
+        """
+        spec = VersionedTableSpec.of(keys=struct_fields(records, KEY), values=(), **_promise(self._materialized))
+        if spec.time_scope == "key":
+            return F.lit(None).cast("long")
+        times = batch.times_of(self._node)
+        is_one = spec.time_scope == "store"
+        observed, scope = (F.lit(times.get(0)), F.lit(0)) if is_one else (lookup_times(times), F.col(SCOPE))
+        return put_frames.horizon_at(put_frames.stream_time_before(observed.cast("long"), [scope], spec), spec)
 
     def last_times(self, batch: Batch, keys: list[str]) -> DataFrame | None:
         """``_key`` and ``_last_us`` of every key before the batch; None if there is no table yet."""

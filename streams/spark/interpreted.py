@@ -65,8 +65,8 @@ class Interpretation:
         """
         if self._batches % _MEASURED_EVERY == 0:
             self._bytes = total_bytes(session, self._tables)
-        wanted = self._wanted(records)
-        if wanted and (most_partitions(session) or _FEW_PARTITIONS + 1) <= _FEW_PARTITIONS:
+        wanted, partitions = self._wanted(records), most_partitions(session)
+        if wanted and partitions is not None and partitions <= _FEW_PARTITIONS:
             wanted = {**wanted, **PLANNED_ONCE}
         self._batches += 1
         if wanted != self._in_force and all(map(session.conf.isModifiable, _ALL)):

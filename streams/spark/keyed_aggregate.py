@@ -27,27 +27,14 @@ from streams.spark.aggregate_types import (
     result_type,
 )
 from streams.spark.columns import to_column, with_key
-from streams.spark.flow import (
-    CHANGE,
-    KEY,
-    LATEST,
-    OLD,
-    PLACE,
-    SCOPE,
-    US,
-    VALUE,
-    Flow,
-    has_null_key,
-    lookup_times,
-    struct_fields,
-)
+from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow, has_null_key, struct_fields
+from streams.spark.history_store import HistoryStore
 from streams.spark.kernel import OUT, fold_groups, told_rows
 from streams.spark.operator import Batch
 from streams.spark.plain_store import PlainStore
 from streams.spark.store import StoringOperator, store_of, table_name
 from streams.spark.table_state import TableState
 from streams.spark.table_table_join import count_ignored
-from versioned.durations import duration_us
 from versioned.identifiers import TableRef
 
 _PLUS, _MINUS = "_plus", "_minus"
@@ -73,7 +60,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         self._input = flow
         events = self._of_changes(flow.frame) if self._of_table else self._of_records(batch, flow)
         kind = result_type(self.node.name, self.node.aggregation, self._values(flow.frame))
-        events = events.withColumn(HORIZON_US, self._horizon(batch))
+        events = events.withColumn(HORIZON_US, self._horizon(batch, events))
         results = self._folded(batch, events, kind) if self.is_sequential else self._running(batch, events, kind)
         kept = batch.cut(results) if not flow.is_empty else results
         told = Flow(kept, {} if flow.is_empty else None)
@@ -98,24 +85,15 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         kind = self.node.aggregation.kind
         return kind in USER_CODE or (self._of_table and kind in ("min", "max"))
 
-    def _horizon(self, batch: Batch) -> Column:
+    def _horizon(self, batch: Batch, events: DataFrame) -> Column:
         """The ts before which the versioned store, if there is one, refuses a result at its place; else null.
 
         Its stream time goes with the events': no result is older than its event, and what it has of older events
         moved stream time before.
         """
-        stored = self.node.materialized
-        if self.store is None or stored is None or stored.history_retention is None or stored.time_scope == "key":
+        if not isinstance(self.store, HistoryStore):
             return F.lit(None).cast("long")
-        unit, times = stored.time_resolution.value, batch.times_of(self.node.name)
-        grace_us = min(duration_us(stored.history_retention if stored.grace is None else stored.grace), 2**61)
-        is_one = stored.time_scope == "store"
-        before = Window.partitionBy(F.lit(0) if is_one else SCOPE).orderBy(PLACE)
-        floored = F.col(US) - F.pmod(US, F.lit(unit))
-        newest = F.max(floored).over(before.rowsBetween(Window.unboundedPreceding, -1))
-        oldest = F.greatest(F.lit(times.get(0)).cast("long") if is_one else lookup_times(times), newest) - grace_us
-        # The store floors what it is given: a result is refused if it lies before the next full unit.
-        return oldest + F.pmod(-oldest, F.lit(unit))
+        return self.store.horizon(batch, events)
 
     def _values(self, frame: DataFrame) -> DataFrame:
         """The rows that are aggregated, for their types."""
@@ -181,13 +159,18 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
             both = both.unionByName(self._as_parts(touched), allowMissingColumns=True)
         by_group = Window.partitionBy(KEY).orderBy(F.col(PLACE).asc_nulls_first(), SCOPE)
         until_now = by_group.rowsBetween(Window.unboundedPreceding, 0)
-        both = both.withColumn(US, F.max(US).over(until_now))
-        both = both.withColumn(REFUSED, F.coalesce(F.col(US) < F.col(HORIZON_US), F.lit(False)))
+        newest = F.max(US).over(until_now)
+        # What refuses nothing is merged in one pass over the groups: no sum waits for its result's time.
+        may_refuse = isinstance(self.store, HistoryStore)
+        if may_refuse:
+            is_late = F.coalesce(newest < F.col(HORIZON_US), F.lit(False))
+            both = both.withColumns({US: newest, REFUSED: is_late})
+        taken = _unless_refused if may_refuse else F.col
         merge = {"min": F.min, "max": F.max}.get(aggregation.kind, F.sum)
-        merged = {NUMBER: F.sum(_unless_refused(NUMBER)).over(until_now)}
+        merged = {NUMBER: F.sum(taken(NUMBER)).over(until_now)}
         if SUM in parts:
-            merged[SUM] = merge(_unless_refused(SUM)).over(until_now)
-        running = both.withColumns(merged)
+            merged[SUM] = merge(taken(SUM)).over(until_now)
+        running = both.withColumns(merged if may_refuse else {**merged, US: newest, REFUSED: F.lit(False)})
         result = F.struct(self._result().cast(kind[0].dataType).alias(output))
         told = running.withColumn(VALUE, result).withColumn(OLD, F.lag(VALUE).over(by_group))
         told = told.where(F.col("_new")).withColumn(LATEST, F.lit(True))

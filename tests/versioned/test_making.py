@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from versioned import faults
-from versioned.commit import history
+from versioned.commit import history, properties_of
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.making import make_table
@@ -41,11 +41,6 @@ def _create_until(spark: SparkSession, target: TableRef, point: str) -> None:
         _create(spark, target)
 
 
-def _properties(spark: SparkSession, target: TableRef) -> dict[str, str]:
-    told: dict[str, str] = spark.sql(f"DESCRIBE DETAIL {target.sql}").select("properties").collect()[0][0]
-    return told
-
-
 def _is_guarded(spark: SparkSession, target: TableRef) -> bool:
     """Whether a row is refused that ends as it begins."""
     ends_at_once = spark.sql(
@@ -69,7 +64,7 @@ def test_a_table_that_a_kill_cut_off_right_after_its_making_is_guarded_and_hides
 ) -> None:
     target, known = _targets(tmp_path)
     _create_until(spark, target, "after:people")
-    assert [always_hidden(_properties(spark, each)) for each in (target, known)] == [_HIDDEN, _HIDDEN]
+    assert [always_hidden(properties_of(spark, each)) for each in (target, known)] == [_HIDDEN, _HIDDEN]
     assert VersionedTable.open(spark, target).verify().is_sound
     assert _is_guarded(spark, target)
 
@@ -80,7 +75,7 @@ def test_a_table_whose_system_history_alone_was_made_is_made_by_the_next_try(
     target, known = _targets(tmp_path)
     _create_until(spark, target, "after:people_known")
     assert _create(spark, target).spec.system_history
-    assert [always_hidden(_properties(spark, each)) for each in (target, known)] == [_HIDDEN, _HIDDEN]
+    assert [always_hidden(properties_of(spark, each)) for each in (target, known)] == [_HIDDEN, _HIDDEN]
 
 
 def test_a_table_over_a_log_without_a_commit_is_guarded_and_hides_its_columns(
@@ -90,7 +85,7 @@ def test_a_table_over_a_log_without_a_commit_is_guarded_and_hides_its_columns(
     for each in (target, known):
         (Path(str(each)) / "_delta_log").mkdir(parents=True)
     _create(spark, target)
-    assert [always_hidden(_properties(spark, each)) for each in (target, known)] == [_HIDDEN, _HIDDEN]
+    assert [always_hidden(properties_of(spark, each)) for each in (target, known)] == [_HIDDEN, _HIDDEN]
     assert _is_guarded(spark, target)
 
 
@@ -128,7 +123,7 @@ def test_a_table_without_versions_has_the_columns_that_it_is_made_with(spark: Sp
     )
     assert read_table(spark, target).schema.simpleString() == asked.schema.simpleString()
     assert all(field.nullable for field in read_table(spark, target).schema.fields)
-    told = _properties(spark, target)
+    told = properties_of(spark, target)
     assert (told["x.y"], always_hidden(told)) == ("z", frozenset("t"))
     asked.write.format("delta").mode("append").save(str(target))
     assert read_table(spark, target).count() == 1

@@ -102,7 +102,7 @@ def findings(ledger: LedgerFacts, checkpoint: CheckpointFacts, tables: Iterable[
     ['checkpoint-lost']
     """
     known = list(tables)
-    found = [*_of_ledger(ledger), *(each for table in known for each in _of_table(ledger, table))]
+    found = [*_of_ledger(ledger), *(each for table in known for each in of_table(ledger, table))]
     newest = max([ledger.batch, *(t.batch for t in known if t.batch and _is_ours(ledger, t))])
     return [*found, *of_checkpoint(ledger, checkpoint, newest[1] if newest[0] == ledger.epoch else ledger.batch_id)]
 
@@ -166,7 +166,9 @@ def _of_ledger(ledger: LedgerFacts) -> Iterator[Finding]:
         yield Finding("ledger-restored", "ledger", f"{said} it was restored.", f"{remedy}: {rollback}")
 
 
-def _of_table(ledger: LedgerFacts, table: TableFacts) -> Iterator[Finding]:
+def of_table(ledger: LedgerFacts, table: TableFacts) -> Iterator[Finding]:
+    """Everything that is wrong with one table."""
+
     def found(rule: str, words: str, remedy: str) -> Finding:
         return Finding(rule, table.name, f"The table {table.name} {words}", remedy)
 

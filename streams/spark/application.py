@@ -43,9 +43,9 @@ from streams.spark.recovery import (
     Survey,
     begin_epoch,
     checkpoint_of,
+    refuse_damage,
     shut_out_older,
     survey,
-    turn_of,
     written_before_crash,
 )
 from streams.spark.rejects import Rejects
@@ -235,6 +235,7 @@ class StreamingApplication:
             if not is_missing(self._spark, target):
                 hide(self._spark, target, self._pii_columns)
         self._refuse_orphans(self._state)
+        self._refuse_broken(self._state)
         # What the last start kept comes first: it may have died before its first ledger row.
         topics = self._topics_in_order(self._ledger.topics() or self._state.topics)
         united = unite(self._spark, {topic: self._sources[topic] for topic in topics})
@@ -341,10 +342,13 @@ class StreamingApplication:
                 f"batch {batch_id}: it was lost, or belongs to another run. Nothing was written. Restore the "
                 f"checkpoint {self._epoch_checkpoint()}, or start with --new-epoch."
             )
-        # A clock that is set back only makes rows wait. A batch may have no row at all, such as one of an empty file.
-        clock_us = max([self._state.clock_us, *(said.clock_us for said in came.values())])
         state = self._state
-        batch = Batch(session, self.name, self._root, state.epoch, batch_id, clock_us, state.stream_times, state.alarms)
+        # A batch may have no row at all, such as one of an empty file.
+        wall_us = max((said.clock_us for said in came.values()), default=state.clock_us)
+        # A clock that is set back only makes rows wait.
+        clock_us = max(state.clock_us, wall_us)
+        batch = self._batch_behind(state, session, batch_id, clock_us)
+        batch.wall_us = wall_us
         batch.pii_columns = self._pii_columns
         landed = self._landed_before_crash(batch)
         batch.is_replay = landed is not None
@@ -356,6 +360,10 @@ class StreamingApplication:
         check_origin(f'Batch {batch_id} of "{self.name}"', landed or {}, batch.details)
         self._landed_report = landed.get("report") if landed else None
         return batch
+
+    def _batch_behind(self, state: LedgerState, session: SparkSession, batch_id: int, clock_us: int) -> Batch:
+        epoch, times = state.epoch, state.stream_times
+        return Batch(session, self.name, self._root, epoch, batch_id, clock_us, times, state.alarms)
 
     def _keep_checkpoint(self) -> None:
         """Let the ledger know its checkpoint although it has no row yet: a batch with nothing to do leaves no other."""
@@ -373,9 +381,7 @@ class StreamingApplication:
         assert self._state is not None
         if batch.batch_id == self._state.batch_id:
             return  # The ledger has this batch: everything landed before the restart.
-        refused = turn_of(batch.session, self._ledger, self._state, self._query_id())
-        if refused is not None:
-            raise refused.error()
+        refuse_damage(batch.session, self._ledger, self._state, self._query_id(), self._tables(), self._found)
         self._interpretation.choose(batch.session, sum(arrived.values()))
         look_at(self._sources, partial(records_of, rows), arrived, batch.batch_id)
         flows = self._intake(batch, rows, arrived)
@@ -418,7 +424,7 @@ class StreamingApplication:
             raw = records_of(rows, node.topic)
             offsets = batch.times_of(f"{node.name}/{OFFSET}")
             maxima = self._state.maxima.get(node.name, {})
-            valid = shape(raw, rule, batch.clock_us, maxima, offsets, batch.number)
+            valid = shape(raw, rule, batch.wall_us, maxima, offsets, batch.number)
             shaped[node.name] = batch.cut(valid) if node.topic in arrived else valid
         surveyed = survey_of({name: frame for name, frame in shaped.items() if self._topic_of(name) in arrived})
         flows = {name: Flow(frame, bounds_of(surveyed.get(name, []))) for name, frame in shaped.items()}
@@ -481,6 +487,13 @@ class StreamingApplication:
                     f'The suppression "{name}" is gone from the plan, but its buffer holds {held} rows. Put it back '
                     f'and empty it with drain("{name}") first, or delete the table to give them up.'
                 )
+
+    def _refuse_broken(self, state: LedgerState) -> None:
+        """With guards that fail nothing builds on broken rows, also when the query is just started again."""
+        assert self._found is not None
+        if state.batch_id >= 0:  # A new epoch takes the tables as they are.
+            newest = self._batch_behind(state, self._spark, state.batch_id, state.clock_us)
+            self._guard.look_again(newest, sorted(state.tables.keys() - self._found.ahead()))
 
     def _maxima(self, node: str) -> Mapping[int, int]:
         assert self._state is not None

@@ -63,7 +63,8 @@ def explain(
         lines += [f"    commits {line}" for line in work.commits]
         lines.append(f"    Spark jobs of its own: {work.jobs}")
     lines.append(
-        "every batch: one job per topic survey, one that counts for all operators, rejects if any, the ledger row"
+        "every batch: one look at the newest commits of each table, one job per topic survey, one that counts for all "
+        "operators, rejects if any, the ledger row"
     )
     lines.append(
         f"up to {FEW_RECORDS:,} records on tables of up to {SMALL_TABLES >> 20} MiB together: interpreted, not compiled"

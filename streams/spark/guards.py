@@ -7,7 +7,7 @@ and the batch's own rows of sinks and rejects. Closed history is for ``versioned
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Final, Literal
 
@@ -65,18 +65,35 @@ class BatchGuard:
         """
         if self._policy == "none":
             return {}
-        counted = [self._counted(batch, name, reports) for name in written if name in self._targets]
-        frames = [frame for frame in counted if frame is not None]
-        found = {row["rule"]: row["n"] for row in reduce(DataFrame.unionByName, frames).collect()} if frames else {}
-        wrong = {rule: n for rule, n in found.items() if n and not rule.endswith(".rows")}
+        wrong = self._broken(batch, written, reports)
         if wrong:
             self._tell(batch, wrong)
         return wrong
 
+    def look_again(self, batch: Batch, written: Iterable[str]) -> None:
+        """Before anything builds on the tables: what :meth:`look` has found stays refused until it is mended.
+
+        Args:
+            batch: The newest batch that is done.
+            written: The tables that no later batch has written to.
+
+        Raises:
+            InvariantError: some rows break an invariant, and the policy is ``fail``.
+        """
+        if self._policy == "fail" and (wrong := self._broken(batch, written, {})):
+            self._tell(batch, wrong)
+
+    def _broken(self, batch: Batch, written: Iterable[str], reports: Mapping[str, NodeReport]) -> dict[str, int]:
+        counted = [self._counted(batch, name, reports) for name in written if name in self._targets]
+        frames = [frame for frame in counted if frame is not None]
+        found = {row["rule"]: row["n"] for row in reduce(DataFrame.unionByName, frames).collect()} if frames else {}
+        return {rule: n for rule, n in found.items() if n and not rule.endswith(".rows")}
+
     def _tell(self, batch: Batch, wrong: Mapping[str, int]) -> None:
         said = (
             f"Batch {batch.batch_id} left {sum(wrong.values())} rows that break an invariant: {dict(wrong)}. Somebody "
-            "else wrote to the tables, or this is a bug: look with versioned validate before going on."
+            "else wrote to the tables, or this is a bug: look with versioned validate before going on. Take the tables "
+            "back with versioned rollback, or let one run go on with them as they are, with guards: warn."
         )
         if self._policy == "fail":
             raise InvariantError(said)
@@ -136,8 +153,8 @@ def _changed(rows: DataFrame, table: StoredTable, batch: Batch) -> DataFrame:
 
 def _times(table: StoredTable, node: str, reports: Mapping[str, NodeReport], batch: Batch) -> Mapping[int, int]:
     """Stream time per scope of the node that owns a table, after the batch."""
-    report = reports.get(node)
-    if report is None:
-        return {}
-    held = report.marks.get(f"{node}:reorder") or report.marks.get(node) if table.kind == "waiting" else None
+    report, reorder = reports.get(node, NodeReport()), f"{node}:reorder"
+    if table.kind != "waiting":
+        return report.stream_times or batch.times_of(node)
+    held = report.marks.get(reorder) or report.marks.get(node) or batch.times_of(reorder)
     return held or report.stream_times or batch.times_of(node)

@@ -71,15 +71,15 @@ class IntakeRule:
 
 
 def shape(
-    raw: DataFrame, rule: IntakeRule, clock_us: int, maxima: Mapping[int, int], offsets: Mapping[int, int], number: int
+    raw: DataFrame, rule: IntakeRule, wall_us: int, maxima: Mapping[int, int], offsets: Mapping[int, int], number: int
 ) -> DataFrame:
     """Raw rows as records: ``_key _value _us _scope _place``, ``_invalid`` (a reason, null = valid), ``_raw _offset``.
 
     Args:
         raw: The topic's rows, with the columns that the node names.
         rule: The node, its source and the order.
-        clock_us: The batch clock: a record further ahead than the allowed skew is invalid, so that one bad clock
-            cannot close every window.
+        wall_us: What the machine's clock says: a record further ahead than the allowed skew is invalid, so that one
+            bad clock cannot close every window. Not the batch clock, which stays ahead if this one ever was.
         maxima: Running maximum of ts per scope before the batch.
         offsets: Greatest sequence per scope before the batch, of a source in which none comes twice.
         number: The number of the batch.
@@ -103,7 +103,7 @@ def shape(
         # Within the condition, so that only rows which need it are made into text.
         F.when(broken.isNotNull(), cut_row(raw.schema, node.key)).alias(RAW),
     )
-    judged = records.withColumn(INVALID, _invalid(records, rule, clock_us))
+    judged = records.withColumn(INVALID, _invalid(records, rule, wall_us))
     if contract.unique:
         judged = judged.withColumn(INVALID, _duplicate(offsets))
     offset = F.col(_SEQUENCE) if contract.unique else F.lit(None).cast("long")
@@ -194,8 +194,8 @@ def _broken(columns: _Columns, rule: IntakeRule, values: tuple[str, ...], us: Co
     return reason.when(has_time & ~F.coalesce(in_range(us), F.lit(False)), reasons.TS_RANGE)
 
 
-def _invalid(records: DataFrame, rule: IntakeRule, clock_us: int) -> Column:
-    too_far = F.col(US) > F.lit(clock_us + rule.max_future_us)
+def _invalid(records: DataFrame, rule: IntakeRule, wall_us: int) -> Column:
+    too_far = F.col(US) > F.lit(wall_us + rule.max_future_us)
     reason = F.when(F.col(INVALID).isNotNull(), F.col(INVALID))
     reason = reason.when(F.col(US).isNull(), reasons.NULL_TS).when(too_far, reasons.FUTURE_TS)
     if isinstance(rule.node, StreamSource):

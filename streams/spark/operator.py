@@ -49,6 +49,8 @@ class Batch:
     is_replay: bool = False
     #: What is put aside: by which node, and the rows.
     rejects: list[tuple[str, DataFrame]] = field(default_factory=list)
+    #: What the machine's own clock said, microseconds: unlike the batch clock it may go back.
+    wall_us: int = 0
     details: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
     #: The version of each table that :meth:`commit` wrote.

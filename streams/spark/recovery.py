@@ -19,13 +19,14 @@ from streams.recovery_rules import (
     TableFacts,
     findings,
     of_checkpoint,
+    of_table,
     turn,
 )
 from streams.spark.checkpoint import read_checkpoint
 from streams.spark.engine import Operators
 from streams.spark.ledger import Ledger, LedgerState, kept_checkpoint, kept_topics
 from streams.spark.side_by_side import side_by_side
-from versioned.commit import Append, Step, commit
+from versioned.commit import Append, Step, commit, is_missing
 from versioned.identifiers import TableRef
 from versioned.put import read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS
@@ -71,6 +72,10 @@ class Survey:
                 # A node's own table comes first of those that it has.
                 by_node.setdefault(said.node, state.version)
         return by_table, by_node
+
+    def ahead(self) -> set[str]:
+        """The tables that have something of a batch that is not in the ledger."""
+        return {table.name for table in self.facts() if table.batch is not None and table.batch > self.ledger.batch}
 
     def newest_epoch(self) -> int:
         """The newest epoch that any commit tells of."""
@@ -135,6 +140,35 @@ def written_before_crash(topology: Topology, operators: Operators, root: TableRe
     return over
 
 
+def refuse_damage(
+    session: SparkSession,
+    ledger: Ledger,
+    state: LedgerState,
+    query: str,
+    tables: Sequence[TableRef],
+    found: Survey | None,
+) -> None:
+    """Before a batch: nobody else may have written one meanwhile, and no table may have been taken back.
+
+    Args:
+        session: The session.
+        ledger: The application's ledger: one look at its newest commits.
+        state: What this driver's newest batch left.
+        query: Id of this driver's checkpoint.
+        tables: The application's tables: one look at the newest commits of each that was written.
+        found: What the start found; the tables are not looked at again before a batch has ended.
+
+    Raises:
+        FencedError: another driver has taken over.
+        CheckpointMismatchError: the ledger or a table was restored, replaced or deleted.
+    """
+    wrong = turn_of(session, ledger, state, query)
+    if wrong is None and (found is None or found.ledger.batch != (state.epoch, state.batch_id)):
+        wrong = _damage_since(session, ledger, state, tables)
+    if wrong is not None:
+        raise wrong.error()
+
+
 def turn_of(session: SparkSession, ledger: Ledger, state: LedgerState, query: str) -> Finding | None:
     """What speaks against this driver's writing the next batch: one look at the ledger's newest commits."""
     found = newest(session, ledger.target, ledger.application)
@@ -143,6 +177,29 @@ def turn_of(session: SparkSession, ledger: Ledger, state: LedgerState, query: st
         return turn(facts, None, (None, query), found.restored and state.batch_id >= 0)
     said = found.written
     return turn(facts, (said.epoch, said.batch_id), (said.details.get(CHECKPOINT), query), found.restored)
+
+
+def _damage_since(
+    session: SparkSession, ledger: Ledger, state: LedgerState, tables: Sequence[TableRef]
+) -> Finding | None:
+    facts: dict[str, TableFacts] = {}
+
+    def looked(target: TableRef) -> None:
+        facts[target.short_name] = _facts(target, _seen(session, target), state.tables)
+
+    side_by_side([partial(looked, target) for target in tables if target.short_name in state.tables], session)
+    own = LedgerFacts(ledger.application, state.epoch, state.batch_id)
+    return next((found for name in sorted(facts) for found in of_table(own, facts[name])), None)
+
+
+def _seen(session: SparkSession, target: TableRef) -> TableState:
+    try:
+        return newest(session, target)
+    except Exception:  # the class differs between classic and Connect sessions
+        # Asked only now: of a table that is there it would be one job more.
+        if is_missing(session, target):
+            return TableState(exists=False)
+        raise
 
 
 def begin_epoch(spark: SparkSession, ledger: Ledger, state: LedgerState, found: Survey, checkpoint: str) -> LedgerState:
@@ -210,7 +267,7 @@ def fence(
 
 
 def _tell_unfinished(found: Survey) -> None:
-    ahead = [t.name for t in found.facts() if t.batch is not None and t.batch > found.ledger.batch]
+    ahead = sorted(found.ahead())
     if ahead:
         _LOG.warning("A batch of the epoch before landed in part, in %s; a new epoch applies its input again.", ahead)
 

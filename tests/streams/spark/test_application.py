@@ -13,10 +13,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from small_app import SCHEMAS, TABLES, application, write_input
 
-from streams.nodes import ChangelogSink, Node, StreamSource, Topology
+from streams.nodes import ChangelogSink, Materialized, Node, StreamSource, TableSource, Topology
 from streams.spark import SparkSource, StreamingApplication
 from versioned import faults
-from versioned.errors import CheckpointMismatchError, SchemaError
+from versioned.errors import CheckpointMismatchError, ConfigurationError, SchemaError
 
 
 def _rows(spark: SparkSession, folder: Path, out: str) -> dict[str, Counter[str]]:
@@ -123,6 +123,15 @@ def test_a_source_can_be_added_to_a_running_application(spark: SparkSession, tmp
     assert counts[1] == 60
     with pytest.raises(CheckpointMismatchError, match="weather"):
         _grown(spark, tmp_path, ("flights",)).run()
+
+
+@pytest.mark.parametrize("name", ["ledger", "rejects", "_checkpoint", "held"])
+def test_a_table_name_that_is_taken_is_refused(name: str, spark: SparkSession, tmp_path: Path) -> None:
+    weather = TableSource("weather", topic="weather", key=("origin",), materialized=Materialized(name="held"))
+    plan = Topology((weather, ChangelogSink(name, (weather,))))
+    sources = {"weather": SparkSource("parquet", {"path": str(tmp_path / "weather")}, SCHEMAS["weather"])}
+    with pytest.raises(ConfigurationError, match=f'"{name}" is reserved or used twice'):
+        StreamingApplication(spark, "taken", plan, str(tmp_path / "out"), sources)
 
 
 def test_a_topic_whose_columns_were_refused_can_be_taken_out_again(spark: SparkSession, tmp_path: Path) -> None:

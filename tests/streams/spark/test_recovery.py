@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,14 @@ from pyspark.sql import SparkSession
 from two_tables import application, commits, topology, write_batch
 
 from streams.nodes import ChangelogSink, Topology
+from streams.spark import application as running
 from streams.spark import checkpoint
+from streams.spark.arrival import arrived
 from streams.spark.checkpoint import read_by_spark, read_checkpoint
 from streams.spark.doctor import examine
 from streams.spark.rollback import rollback
 from versioned import faults
-from versioned.errors import CheckpointMismatchError, ConfigurationError
+from versioned.errors import CheckpointMismatchError, ConfigurationError, InvariantError
 
 Break = Callable[[SparkSession, Path], object]
 
@@ -300,6 +303,26 @@ def test_a_zombie_of_an_older_epoch_writes_nothing_more(spark: SparkSession, sou
     assert commits(out) == seen[0]
 
 
+@pytest.mark.parametrize("fault", ["restored table", "deleted table"])
+def test_damage_between_two_batches_of_a_query_is_refused_before_the_next_write(
+    fault: str, spark: SparkSession, source: Path, tmp_path: Path
+) -> None:
+    damage, out = _FAULTS[fault][0], tmp_path / "out"
+    seen: list[set[str]] = []
+
+    def hurt() -> None:
+        damage(spark, out)
+        seen.append(commits(out))
+
+    with (
+        faults.armed(then("end:batch", hurt)),
+        pytest.raises(StreamingQueryException, match=r"The table \w+ (was restored|is gone).* To go on: "),
+    ):
+        application(spark, source, out).run()
+    assert _epochs(spark, out) == {(1, 0)}
+    assert commits(out) == seen[0]
+
+
 def test_a_zombie_in_the_middle_of_its_batch_is_fenced_at_its_next_write(
     spark: SparkSession, source: Path, tmp_path: Path
 ) -> None:
@@ -344,6 +367,38 @@ def test_a_batch_that_landed_is_not_replayed_with_other_input(
     with pytest.raises(StreamingQueryException, match=r'"orders" had 2 records .*, now 2 records'):
         application(spark, own, out).run()
     assert commits(out) == before
+
+
+def test_broken_rows_are_refused_at_every_start_until_a_run_takes_them_as_they_are(
+    spark: SparkSession, source: Path, copied: Path
+) -> None:
+    prices = f"delta.`{copied / 'prices'}`"
+    spark.sql(f"INSERT INTO {prices} SELECT * FROM {prices} WHERE validTo IS NULL LIMIT 1")
+    before = commits(copied)
+    for _ in range(2):
+        with pytest.raises(InvariantError, match=r"prices\.several_current.* guards: warn"):
+            application(spark, source, copied, guards="fail").run()
+    assert commits(copied) == before
+    application(spark, source, copied, guards="warn").run()
+    assert _epochs(spark, copied) == {(1, 0), (1, 1)}
+
+
+def test_a_clock_that_was_far_ahead_once_lets_nothing_in_from_the_future_later(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, out, ahead_us = tmp_path / "input", tmp_path / "out", 4_102_444_800_000_000
+    write_batch(own, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            running, "arrived", lambda rows: {n: replace(a, clock_us=ahead_us) for n, a in arrived(rows).items()}
+        )
+        application(spark, own, out).run()
+    write_batch(own, 1, year=2099)
+    application(spark, own, out).run()
+    rejected = spark.read.format("delta").load(str(out / "rejects")).select("reason").collect()
+    assert [row["reason"] for row in rejected] == ["FUTURE_TS"] * 4
+    clocks = spark.read.format("delta").load(str(out / "ledger")).selectExpr("unix_micros(clock)").distinct().collect()
+    assert [row[0] for row in clocks] == [ahead_us]
 
 
 @pytest.mark.slow

@@ -32,11 +32,11 @@ def topology(hours: int = 1, *, system_history: bool = False) -> Topology:
     return Topology((prices, orders, joined, ChangelogSink("priced_orders", (joined,))))
 
 
-def write_batch(folder: Path, number: int, amount: int = 1) -> None:
-    """One file per topic: an order and a price for each of two items."""
+def write_batch(folder: Path, number: int, amount: int = 1, year: int = 2026) -> None:
+    """One file per topic: an order and a price for each of two items, in the hour of that number of the year."""
     rows: dict[str, list[dict[str, Any]]] = {"orders": [], "prices": []}
     for place, item in enumerate(("tea", "rice")):
-        seq, ts = number * 10 + place * 2, f"2026-01-01T{number:02d}:0{place}:00Z"
+        seq, ts = number * 10 + place * 2, f"{year}-01-01T{number:02d}:0{place}:00Z"
         rows["prices"].append({"seq": seq, "item": item, "price": float(number), "ts": ts})
         rows["orders"].append({"seq": seq + 1, "item": item, "amount": amount, "ts": ts})
     for topic, said in rows.items():

@@ -67,6 +67,30 @@ def newest(session: SparkSession, target: TableRef, application: str | None = No
     return state
 
 
+def is_newest(session: SparkSession, target: TableRef, version: int) -> bool:
+    """Whether nothing was committed to a table behind this version; no Spark job, so it may be asked in each batch.
+
+    By Delta's protocol version n is the file of that number in the table's log. Of a table that only a catalog knows,
+    whose log may lie elsewhere, nothing is told so.
+
+    Returns:
+        False also if that cannot be told: then :func:`newest` tells more.
+    """
+    if target.path is None:
+        return False
+    own, next_one = (f"{target.path}/_delta_log/{number:020}.json" for number in (version, version + 1))
+    return _is_file(session, own) is True and _is_file(session, next_one) is False
+
+
+def _is_file(session: SparkSession, path: str) -> bool | None:
+    """None if that cannot be told."""
+    try:
+        # Spark looks for a file when it is asked for its columns.
+        return bool(session.read.format("text").load(path).columns)
+    except Exception as error:  # the class differs between classic and Connect sessions
+        return False if "PATH_NOT_FOUND" in str(error) else None
+
+
 def state_of(
     commits: Iterable[Row | Mapping[str, Any]],
     application: str | None = None,

@@ -63,7 +63,7 @@ def explain(
         lines += [f"    commits {line}" for line in work.commits]
         lines.append(f"    Spark jobs of its own: {work.jobs}")
     lines.append(
-        "every batch: one look at the newest commits of each table, one job per topic survey, one that counts for all "
+        "every batch: one look at the ledger's newest commits, one job per topic survey, one that counts for all "
         "operators, rejects if any, the ledger row"
     )
     lines.append(

@@ -30,7 +30,7 @@ from versioned.commit import Append, Step, commit, is_missing
 from versioned.identifiers import TableRef
 from versioned.put import read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS
-from versioned.written import TableState, look, newest, steps_of
+from versioned.written import TableState, is_newest, look, newest, steps_of
 
 _LOG: Final = logging.getLogger(__name__)
 _FORGETS: Final = "delta.setTransactionRetentionDuration"
@@ -155,7 +155,7 @@ def refuse_damage(
         ledger: The application's ledger: one look at its newest commits.
         state: What this driver's newest batch left.
         query: Id of this driver's checkpoint.
-        tables: The application's tables: one look at the newest commits of each that was written.
+        tables: The application's tables: where one has a commit that is not this driver's, a look at its newest.
         found: What the start found; the tables are not looked at again before a batch has ended.
 
     Raises:
@@ -185,7 +185,8 @@ def _damage_since(
     facts: dict[str, TableFacts] = {}
 
     def looked(target: TableRef) -> None:
-        facts[target.short_name] = _facts(target, _seen(session, target), state.tables)
+        if not is_newest(session, target, state.tables[target.short_name]):
+            facts[target.short_name] = _facts(target, _seen(session, target), state.tables)
 
     side_by_side([partial(looked, target) for target in tables if target.short_name in state.tables], session)
     own = LedgerFacts(ledger.application, state.epoch, state.batch_id)
@@ -193,13 +194,7 @@ def _damage_since(
 
 
 def _seen(session: SparkSession, target: TableRef) -> TableState:
-    try:
-        return newest(session, target)
-    except Exception:  # the class differs between classic and Connect sessions
-        # Asked only now: of a table that is there it would be one job more.
-        if is_missing(session, target):
-            return TableState(exists=False)
-        raise
+    return TableState(exists=False) if is_missing(session, target) else newest(session, target)
 
 
 def begin_epoch(spark: SparkSession, ledger: Ledger, state: LedgerState, found: Survey, checkpoint: str) -> LedgerState:

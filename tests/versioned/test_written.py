@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from versioned.commit import Step
 from versioned.errors import ConfigurationError
-from versioned.written import Written, state_of, written_by
+from versioned.identifiers import TableRef
+from versioned.written import Written, is_newest, state_of, written_by
 
 
 def _commit(version: int, operation: str | None = "WRITE", txn: str | None = None, batch: int = 0) -> dict[str, Any]:
@@ -48,6 +52,22 @@ _BATCH = _commit(6, txn="app/store/main")
 )
 def test_a_restore_counts_if_it_takes_the_newest_batch_back(newest_first: list[dict[str, Any]], restored: bool) -> None:
     assert state_of(newest_first).restored is restored
+
+
+def test_a_version_is_the_newest_until_another_is_committed_or_the_table_is_gone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    target, told = TableRef.parse(str(tmp_path / "t")), list[tuple[bool, bool]]()
+    for version in range(2):
+        spark.range(version).write.format("delta").mode("append").save(str(target))
+        told.append((is_newest(spark, target, version - 1), is_newest(spark, target, version)))
+    assert told == [(False, True), (False, True)]
+    shutil.rmtree(tmp_path / "t")
+    assert not is_newest(spark, target, 1)
+
+
+def test_of_a_table_that_only_a_catalog_knows_nothing_is_told(spark: SparkSession) -> None:
+    assert not is_newest(spark, TableRef.parse("some_catalog.some_schema.t"), 0)
 
 
 def test_batches_of_other_applications_are_passed_over_if_asked() -> None:

@@ -7,6 +7,7 @@ data. It runs by itself, and by ``spark-submit jobs/cli.py ...`` with the settin
 from __future__ import annotations
 
 from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,6 +51,28 @@ app.command()(validate)
 app.command()(erase)
 app.add_typer(suppress, name="suppress")
 app.add_typer(picture, name="picture")
+
+
+def _tell_versions(wanted: bool) -> None:
+    if wanted:
+        typer.echo(", ".join(f"{name} {_version(name)}" for name in ("delta-versioned", "pyspark", "delta-spark")))
+        raise typer.Exit
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # a checkout, or a cluster that has it without pip
+        return "unknown"
+
+
+@app.callback()
+def versioned(
+    versions: Annotated[
+        bool, typer.Option("--version", callback=_tell_versions, is_eager=True, help="Tell versions and end.")
+    ] = False,
+) -> None:
+    """Versioned tables and suppression for Spark on Delta Lake."""
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,12 @@ def test_jars_that_nobody_knows_are_refused(
     with pytest.raises(SystemExit) as ended:
         fetch_jars.main(arguments)
     assert (ended.value.code, told in capsys.readouterr().err) == (2, True)
+
+
+def test_versions_are_told_for_a_report_of_an_error() -> None:
+    ended = _run("--version")
+    assert ended.exit_code == 0
+    assert re.fullmatch(r"delta-versioned \d[\w.]*, pyspark 4\.[\w.]*, delta-spark 4\.[\w.]*", ended.stdout.strip())
 
 
 def test_help_lists_the_commands_in_the_order_of_their_names() -> None:

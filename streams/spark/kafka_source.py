@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructType, TimestampType
 
-from streams.spark.sources import MALFORMED, SparkSource
+from streams.spark.sources import MALFORMED, WHOLE_TEXTS, SparkSource
 from versioned.errors import SchemaError
 
 KeyFormat = Literal["json", "text"]
@@ -100,7 +100,9 @@ def _json(column: str, ddl: str) -> Column:
     schema = f"{ddl}, {_CORRUPT} STRING"
     text = F.col(column).cast("string")
     # Of an array Spark would take the first object, and of anything else nothing.
-    return F.from_json(F.when(text.rlike(_OBJECT), text), schema, {"columnNameOfCorruptRecord": _CORRUPT})
+    return F.from_json(
+        F.when(text.rlike(_OBJECT), text), schema, {"columnNameOfCorruptRecord": _CORRUPT, **WHOLE_TEXTS}
+    )
 
 
 def _key(frame: DataFrame, ddl: str, key_format: KeyFormat) -> Column:

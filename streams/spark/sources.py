@@ -25,6 +25,9 @@ TICK: Final = "_tick"
 #: Column of a source's transform: the text of a record that could not be decoded; null = it could. Such a record is
 #: put aside as ``BAD_TYPE``, whatever its other columns hold.
 MALFORMED: Final = "_malformed"
+#: Spark's reader of JSON makes nulls of a line with a longer text than this allows. How large a record may be is for
+#: its source's contract to say, with a reason and a count.
+WHOLE_TEXTS: Final = {"maxStringLen": str(2**31 - 1)}
 #: Options of Spark's Kafka source that say what is read, in lower case; one of them is there.
 _KAFKA_TOPICS: Final = ("subscribe", "subscribepattern", "assign")
 
@@ -76,7 +79,8 @@ class SparkSource:
 
     def read(self, spark: SparkSession) -> DataFrame:
         """The streaming DataFrame of this source."""
-        reader = spark.readStream.format(self.format).options(**self.options)
+        defaults = WHOLE_TEXTS if self.format.lower() == "json" else {}
+        reader = spark.readStream.format(self.format).options(**{**defaults, **self.options})
         if self.schema is not None:
             reader = reader.schema(self.schema)
         frame = reader.load()

@@ -1,4 +1,4 @@
-"""Values of every type that Delta stores come out as they went in, also where late records splice them."""
+"""Values of every type that Delta stores come out as they went in, also where a late record comes before them."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def test_values_of_every_type_come_out_as_they_went_in(spark: SparkSession, tmp_
         spark, f"{tmp_path}/all_types", f"k STRING, {columns}", keys="k", history_retention="1 day"
     )
     values = [F.expr(said).cast(kind).alias(name) for name, (kind, said) in zip(_NAMES, _VALUES.items(), strict=True)]
-    put = [
-        spark.range(first, first + 1, 1, 1).selectExpr("INT(id) AS n").select(
+    late_last = [
+        spark.range(number, number + 1, 1, 1).selectExpr("INT(id) AS n").select(
             F.lit("a").alias("k"), F.timestamp_seconds("n").alias("ts"), *values
         )
-        for first in (1, 3, 2)
+        for number in (2, 1)
     ]  # fmt: skip
-    for records in put:
+    for records in late_last:
         assert table.put(records).counts.accepted == 1
     text = F.to_json(F.struct(*_NAMES)).alias("text")
-    wanted = [row["text"] for records in (put[0], put[2], put[1]) for row in records.select(text).collect()]
+    wanted = [row["text"] for records in reversed(late_last) for row in records.select(text).collect()]
     stored = table.rows().orderBy("validFrom").select(text).collect()
     assert [row["text"] for row in stored] == wanted
     assert len(set(wanted)) == len(wanted)

@@ -303,7 +303,7 @@ def test_a_zombie_of_an_older_epoch_writes_nothing_more(spark: SparkSession, sou
     assert commits(out) == seen[0]
 
 
-@pytest.mark.parametrize("fault", ["restored table", "deleted table"])
+@pytest.mark.parametrize("fault", ["restored table", pytest.param("deleted table", marks=pytest.mark.slow)])
 def test_damage_between_two_batches_of_a_query_is_refused_before_the_next_write(
     fault: str, spark: SparkSession, source: Path, tmp_path: Path
 ) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from jobs.settings import JobSettings
 from jobs.strict import nearest
@@ -19,6 +18,7 @@ from streams.plan_checks import windowed_ancestor
 from streams.spark.engine import operators_of
 from streams.spark.suppress import SuppressOperator
 from suppress.buffer_rules import BufferRule
+from versioned import spark_functions as F
 from versioned.commit import is_missing
 from versioned.durations import duration_us, instant, instant_us
 from versioned.errors import ConfigurationError

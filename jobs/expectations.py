@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from streams.spark.invariants import Invariant
 from streams.spark.row_rules import SATISFY
 from streams.spark.sql_conditions import sql_condition
+from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+
+from versioned import spark_functions as F
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

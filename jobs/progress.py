@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from streams.spark import BatchReport, StreamingApplication
+from versioned import spark_functions as F
 from versioned.put import read_table
 
 HEADER = f"{'batch':>5}  {'records':>8}  {'late':>6}  {'rejected':>8}  {'emitted':>8}  {'seconds':>7}"

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from jobs.expectations import Verdict, judge_batch
 from jobs.quality_settings import QualitySettings
@@ -16,6 +15,7 @@ from streams.spark.invariants import Invariant
 from streams.spark.row_rules import broken
 from streams.spark.source_checks import SourceChecks
 from streams.spark.sources import SparkSource
+from versioned import spark_functions as F
 from versioned.errors import DataQualityError, ExpectationError
 
 _LOG: Final = logging.getLogger(__name__)

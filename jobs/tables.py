@@ -9,11 +9,11 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from jobs.strict import nearest
 from streams.describe import span_us
+from versioned import spark_functions as F
 from versioned.commit import is_missing
 from versioned.durations import instant
 from versioned.errors import ConfigurationError

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from jobs.exit_codes import BAD_DATA, DONE, EXPECTED, FAILED, exit_code, reason
 from jobs.expectations import Judge, Verdict
@@ -27,6 +26,7 @@ from jobs.strict import validated
 from jobs.validate_settings import ValidateSettings
 from streams.spark.invariants import Facts, invariants_of, with_facts
 from streams.spark.stored_kinds import StoredTable, stored_table
+from versioned import spark_functions as F
 from versioned.commit import history, is_missing
 from versioned.identifiers import TableRef
 from versioned.table import VersionedTable

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from versioned import put_frames
+from versioned import spark_functions as F
 from versioned.identifiers import TableRef
 from versioned.put import PutBatch
 from versioned.spec import VersionedTableSpec

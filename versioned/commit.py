@@ -2,7 +2,7 @@
 
 Delta skips a write whose transaction id it has seen, and says so nowhere. So each write carries a transaction id of
 its own (application, node *and step*, with epoch and batch id as version) and its identity as ``userMetadata``; after
-each write the table's history is searched for exactly that commit. Settings needed by one write are put on the
+each write the table's log is searched for exactly that commit. Settings needed by one write are put on the
 session of its DataFrame and taken off again, so they never leak to another write.
 """
 
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from versioned import faults
 from versioned.errors import CommitError, ConfigurationError, FencedError
 from versioned.identifiers import TableRef, quote
+from versioned.log_files import commit_info
 from versioned.merge_sql import SqlMerge
 from versioned.replay import check_origin
 
@@ -85,6 +86,10 @@ class _SharedSetting:
                     put_back(session, self._name, former)
 
 
+#: The version at which this process saw a table last; merely where to look first.
+_SEEN: Final[dict[TableRef, int]] = {}
+#: How many commits behind that are looked at before the history is asked.
+_LOOKED_AHEAD: Final = 3
 _UNCHECKED: Final = _SharedSetting(_CONSTRAINT_CHECK, "false")
 #: A task writes all partitions of a table side by side; with one writer it would sort its rows by partition first.
 _SIDE_BY_SIDE: Final = _SharedSetting(_WRITERS, "4")
@@ -187,7 +192,7 @@ def commit(
     name = f"{step.node}/{step.step}" if step else str(target.short_name)
     faults.point(f"before:{name}")
     session = _write_with_retry(target, build, step, details or {})
-    landed = newest_own(session, target, step)
+    landed = _next_own(session, target, step) or newest_own(session, target, step)
     if landed is None:
         raise FencedError(
             f"The write {name} to {target} did not land: a newer epoch or another driver owns the table. "
@@ -195,8 +200,31 @@ def commit(
         )
     if step is not None:
         check_origin(f"{name} of batch {step.batch_id} in {target}", landed.details, details or {})
+    remember(target, landed.version)
     faults.point(f"after:{name}")
     return landed
+
+
+def remember(target: TableRef, version: int) -> None:
+    """Where this process saw a table last; its next commit is looked for behind it first."""
+    _SEEN[target] = version
+
+
+def _next_own(session: SparkSession, target: TableRef, step: Step | None) -> Landed | None:
+    """The step's commit, if it is one of the next behind what was seen last; the history takes thrice as long.
+
+    None says nothing: the table may have been replaced, or written by many others since.
+    """
+    if step is None or target not in _SEEN:
+        return None
+    for version in range(_SEEN[target] + 1, _SEEN[target] + 1 + _LOOKED_AHEAD):
+        info = commit_info(session, target, version)
+        if info is None:
+            return None
+        said = own_details(info)
+        if said is not None and _is_of(said, step):
+            return Landed(version, said.get("details", {}))
+    return None
 
 
 def newest_own(session: SparkSession, target: TableRef, step: Step | None) -> Landed | None:

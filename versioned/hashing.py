@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType, DataType, StructType, VariantType
 
+from versioned import spark_functions as F
 from versioned.identifiers import named_twice
 
 

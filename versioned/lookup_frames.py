@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
+from versioned import spark_functions as F
 from versioned.errors import SchemaError
 from versioned.identifiers import quote
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec

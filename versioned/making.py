@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from versioned import faults
-from versioned.commit import Append, commit, is_missing
+from versioned.commit import Append, commit, is_missing, remember
 from versioned.identifiers import TableRef
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ def make_table(session: SparkSession, target: TableRef, create: str, *, or_take:
         commit(target, lambda: Append(session.range(0)))
         # Of a path Spark's catalog knows nothing, and "CREATE OR REPLACE" would only create.
         session.sql(create.replace("CREATE TABLE", "REPLACE TABLE", 1))
+    else:
+        remember(target, 0)
     faults.point(f"after:{target.short_name}")
 
 

@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import DataFrame, Row, Window
-from pyspark.sql import functions as F
 
 from versioned import put_frames
+from versioned import spark_functions as F
 from versioned.commit import Append, Landed, Merge, ReplaceWhere, Step, commit, same_keys
 from versioned.identifiers import TableRef, quote
 from versioned.spec import CURRENT, DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target

@@ -18,8 +18,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
 
+from versioned import spark_functions as F
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 
 #: put_result of a record that is now the latest of its key (KIP-914, "put").

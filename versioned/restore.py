@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
+from versioned import spark_functions as F
 from versioned.errors import RetentionError
 from versioned.identifiers import TableRef, quote
 

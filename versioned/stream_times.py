@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pyspark.sql import Row, SparkSession
-from pyspark.sql import functions as F
 
+from versioned import spark_functions as F
 from versioned.commit import history, own_details, properties_of, restored_version, saying
 from versioned.identifiers import TableRef, quote, text_literal
 from versioned.put import read_table

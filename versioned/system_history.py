@@ -13,9 +13,9 @@ from datetime import datetime, timezone
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StructType, TimestampType
 
+from versioned import spark_functions as F
 from versioned.commit import is_missing
 from versioned.durations import instant_us
 from versioned.errors import ConfigurationError

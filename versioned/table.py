@@ -8,10 +8,10 @@ from datetime import datetime
 from functools import cached_property, partial
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from versioned import put_frames, upkeep
+from versioned import spark_functions as F
 from versioned.backfill import BackfillResult, backfill_frame, only_history
 from versioned.commit import is_missing, properties_of
 from versioned.drawing import Picture

@@ -10,8 +10,8 @@ from datetime import timedelta
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
 
+from versioned import spark_functions as F
 from versioned.commit import Landed, Merge, commit, history, is_conflict, newest_own, properties_of, same_keys, saying
 from versioned.durations import Duration, duration
 from versioned.errors import CommitError, ConfigurationError, RetentionError

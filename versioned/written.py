@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from versioned.commit import detail_of, history, own_details, restored_version
+from versioned.commit import detail_of, history, own_details, remember, restored_version
 from versioned.identifiers import TableRef
+from versioned.log_files import has_version
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -41,6 +42,7 @@ class TableState:
     restored: bool = False
     blank: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
+    size_bytes: int = 0
 
 
 def look(session: SparkSession, target: TableRef, application: str | None = None) -> TableState:
@@ -54,41 +56,28 @@ def look(session: SparkSession, target: TableRef, application: str | None = None
     detail = detail_of(session, target)
     if detail is None:
         return TableState(exists=False)
-    return replace(newest(session, target, application), properties=detail["properties"])
+    found = newest(session, target, application)
+    return replace(found, properties=detail["properties"], size_bytes=detail["sizeInBytes"] or 0)
 
 
 def newest(session: SparkSession, target: TableRef, application: str | None = None) -> TableState:
-    """As :func:`look`, for a table that is there, without its properties."""
+    """As :func:`look`, for a table that is there, without its properties and size."""
     for limit in _LIMITS:
         rows = history(session, target, limit)
         state = state_of(rows, application)
         if state.written is not None or len(rows) < limit:
             break
+    remember(target, state.version)
     return state
 
 
 def is_newest(session: SparkSession, target: TableRef, version: int) -> bool:
     """Whether nothing was committed to a table behind this version; no Spark job, so it may be asked in each batch.
 
-    By Delta's protocol version n is the file of that number in the table's log. Of a table that only a catalog knows,
-    whose log may lie elsewhere, nothing is told so.
-
     Returns:
         False also if that cannot be told: then :func:`newest` tells more.
     """
-    if target.path is None:
-        return False
-    own, next_one = (f"{target.path}/_delta_log/{number:020}.json" for number in (version, version + 1))
-    return _is_file(session, own) is True and _is_file(session, next_one) is False
-
-
-def _is_file(session: SparkSession, path: str) -> bool | None:
-    """None if that cannot be told."""
-    try:
-        # Spark looks for a file when it is asked for its columns.
-        return bool(session.read.format("text").load(path).columns)
-    except Exception as error:  # the class differs between classic and Connect sessions
-        return False if "PATH_NOT_FOUND" in str(error) else None
+    return has_version(session, target, version) is True and has_version(session, target, version + 1) is False
 
 
 def state_of(

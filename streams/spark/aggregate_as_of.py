@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from streams.nodes import Node, TableAggregate, TableFilter, TableMapValues
 from streams.plan_checks import materialized_of
@@ -14,6 +13,7 @@ from streams.spark.application import StreamingApplication
 from streams.spark.columns import to_column, with_key
 from streams.spark.flow import KEY, VALUE
 from streams.spark.store import table_name
+from versioned import spark_functions as F
 from versioned.errors import TopologyError
 from versioned.table import VersionedTable
 

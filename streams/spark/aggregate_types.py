@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DoubleType, LongType, StructField, StructType
 
 from streams.nodes import Aggregation
 from streams.spark.columns import to_column
 from streams.spark.flow import KEY, VALUE
+from versioned import spark_functions as F
 from versioned.errors import TopologyError
 
 #: Names of what is kept beside the result: the sum and the number of values, or each value with its number.

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
@@ -55,6 +54,7 @@ from streams.spark.source_checks import look_at
 from streams.spark.sources import SparkSource, records_of, unite
 from streams.spark.suppress import SuppressOperator
 from versioned import faults
+from versioned import spark_functions as F
 from versioned.commit import is_missing
 from versioned.drawing import Picture
 from versioned.durations import Duration, duration_us
@@ -149,6 +149,7 @@ class StreamingApplication:
         self._query: str | None = None
         self._is_kept = False
         self._interpretation = Interpretation(self._tables())
+        self._there: set[TableRef] = set()
         self._landed_report: dict[str, Any] | None = None
         self._drains: tuple[str, ...] = ()
         self._schemas: dict[str, StructType] = {}
@@ -228,12 +229,13 @@ class StreamingApplication:
         """
         self._ledger.create()
         self._state = self._agreed_state()
+        assert self._found is not None
         # Each query has a session of its own.
-        self._interpretation = Interpretation(self._tables())
+        self._interpretation = Interpretation(self._tables(), self._found.size_bytes())
+        self._there = self._found.there()
         self._rejects.create(self._spark)
-        for target in self._tables() if self._pii_columns else ():
-            if not is_missing(self._spark, target):
-                hide(self._spark, target, self._pii_columns)
+        for target in self._there if self._pii_columns else ():
+            hide(self._spark, target, self._pii_columns)
         self._refuse_orphans(self._state)
         self._refuse_broken(self._state)
         # What the last start kept comes first: it may have died before its first ledger row.
@@ -348,7 +350,7 @@ class StreamingApplication:
         # A clock that is set back only makes rows wait.
         clock_us = max(state.clock_us, wall_us)
         batch = self._batch_behind(state, session, batch_id, clock_us)
-        batch.wall_us = wall_us
+        batch.wall_us, batch.there = wall_us, self._there
         batch.pii_columns = self._pii_columns
         landed = self._landed_before_crash(batch)
         batch.is_replay = landed is not None

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from streams.spark.sources import CLOCK, SOURCE
+from versioned import spark_functions as F
 from versioned.hashing import row_hash
 
 _LOW: Final = 0xFFFFFFFF

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import Row as SparkRow
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from streams.expressions import Expr, operation
 from streams.rows import Row
 from streams.spark.flow import KEY, VALUE
+from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
 
 

@@ -12,7 +12,6 @@ from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from streams.expressions import Expr, evaluate
 from streams.nodes import JoinKind, TableTableJoin
@@ -23,6 +22,7 @@ from streams.spark.operator import Batch
 from streams.spark.store import StoringOperator, store_of
 from streams.spark.table_state import TableState
 from streams.spark.table_table_join import JoinedView, Pairing
+from versioned import spark_functions as F
 from versioned.history_join_rules import HistoryJoin, Side
 
 _SIDE = "_side"

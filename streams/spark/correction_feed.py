@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
 
 from streams.nodes import CorrectionFeed, StreamTableJoin
 from streams.spark.flow import FOUND, KEY, PLACE, SCOPE, US, VALUE, Flow, struct_fields
 from streams.spark.operator import Batch, Operator
 from streams.spark.stream_table_join import StreamTableJoinOperator
 from streams.spark.table_state import TableState
-from versioned.commit import Merge, is_missing
+from versioned import spark_functions as F
+from versioned.commit import Merge
 from versioned.durations import duration_us
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
@@ -165,7 +165,7 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
 
     def _make_ready(self, batch: Batch, answers: DataFrame) -> None:
         (target,) = self.tables(batch.root)
-        if not self._is_ready and is_missing(batch.session, target):
+        if not self._is_ready and batch.is_missing(target):
             empty = self._as_rows(answers.limit(0).withColumn(_REVISION, F.lit(0)))
             batch.create(target, empty)
         self._is_ready = True

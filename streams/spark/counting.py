@@ -16,7 +16,6 @@ from functools import reduce
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from streams.nodes import (
     ChangelogSink,
@@ -40,6 +39,7 @@ from streams.spark.flow import Flow, NodeReport
 from streams.spark.metrics import NEWEST, MetricsLevel, lateness
 from streams.spark.operator import Batch, Operator
 from streams.spark.suppress import FinalResultsOperator
+from versioned import spark_functions as F
 from versioned.put import newest_times
 
 #: What they accept flows on, record by record.

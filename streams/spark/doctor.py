@@ -10,12 +10,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pyspark.sql import functions as F
-
 from streams.recovery_rules import Finding
 from streams.spark.application import StreamingApplication
 from streams.spark.recovery import Survey
 from streams.spark.takeover import TAKEOVER
+from versioned import spark_functions as F
 from versioned.commit import is_missing
 from versioned.put import read_table
 

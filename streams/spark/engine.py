@@ -7,7 +7,6 @@ from functools import reduce
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from streams.nodes import (
     ChangelogSink,
@@ -65,6 +64,7 @@ from streams.spark.table_views import TableViewOperator
 from streams.spark.time_windows import TimeWindowsOperator
 from streams.spark.window_store import WindowStoreOperator
 from suppress.windows import TimeWindows, UnlimitedWindows
+from versioned import spark_functions as F
 from versioned.errors import TopologyError
 
 Operators = dict[str, Operator[Any]]

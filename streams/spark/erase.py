@@ -19,7 +19,6 @@ from functools import reduce
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from streams.spark.application import StreamingApplication
@@ -27,6 +26,7 @@ from streams.spark.erase_record import in_record, kinds_of
 from streams.spark.recovery import Survey
 from streams.spark.rejects import RECORD
 from streams.spark.takeover import refuse_running
+from versioned import spark_functions as F
 from versioned.commit import Landed, Merge, commit, is_missing, newest_own, properties_of, saying
 from versioned.durations import duration
 from versioned.errors import CheckpointMismatchError, ConfigurationError

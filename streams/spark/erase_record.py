@@ -13,10 +13,10 @@ from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, AtomicType, DataType, MapType, StructType
 
 from streams.spark.typed_input import KEPT
+from versioned import spark_functions as F
 
 #: Around the value of a field: JSON within a text has its quotes escaped, and an array may hold the value.
 _QUOTE: Final = r'\\*"'

@@ -22,8 +22,9 @@ from functools import cached_property
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
+
+from versioned import spark_functions as F
 
 KEY, VALUE, OLD, LATEST = "_key", "_value", "_old", "_is_latest"
 US, SCOPE, PLACE, REASON = "_us", "_scope", "_place", "_reason"

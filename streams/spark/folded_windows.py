@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from streams.driver.aggregators import Aggregator
@@ -26,6 +25,7 @@ from streams.spark.operator import Batch
 from streams.spark.window_store import END_US, START_US, Survey, WindowStoreOperator
 from suppress.window_rules import Window
 from suppress.windows import SlidingWindows, UnlimitedWindows, Windows
+from versioned import spark_functions as F
 
 _STREAM_US = "_stream_us"
 _REFUSED = "_refused"

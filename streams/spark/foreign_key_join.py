@@ -8,7 +8,6 @@ collected.
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
 
 from streams.expressions import Expr
 from streams.nodes import ForeignKeyJoin
@@ -21,6 +20,7 @@ from streams.spark.plain_store import LAST_US, PlainStore
 from streams.spark.store import Store, StoringOperator, store_of, table_name
 from streams.spark.table_state import TableState
 from streams.spark.table_table_join import count_ignored
+from versioned import spark_functions as F
 
 #: Where a left row points to now and before, its value before, and the places between which it held.
 _TO, _TO_BEFORE, _BEFORE, _FROM, _UNTIL = "_to", "_to_before", "_before", "_from", "_until"

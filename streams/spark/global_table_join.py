@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from streams.nodes import StreamGlobalTableJoin
 from streams.reasons import NO_MATCH, NULL_KEY, NULL_VALUE
@@ -12,6 +11,7 @@ from streams.spark.flow import FOUND, KEY, PLACE, REASON, SCOPE, US, VALUE, Flow
 from streams.spark.operator import Batch, Operator
 from streams.spark.stream_table_join import look_ups
 from streams.spark.table_state import TableState
+from versioned import spark_functions as F
 
 _OWN_KEY = "_own_key"
 

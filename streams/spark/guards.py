@@ -12,7 +12,6 @@ from functools import reduce
 from typing import Final, Literal
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from streams.spark.flow import NodeReport
 from streams.spark.invariants import Facts, Invariant, invariants_of, unique, with_facts
@@ -20,6 +19,7 @@ from streams.spark.operator import Batch
 from streams.spark.row_rules import broken
 from streams.spark.stored_kinds import StoredTable, stored_table
 from streams.spark.window_upkeep import OPEN
+from versioned import spark_functions as F
 from versioned.commit import properties_of
 from versioned.errors import InvariantError
 from versioned.identifiers import TableRef, quote

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
 
 from streams.nodes import Materialized
 from streams.reasons import LATE
@@ -36,7 +35,7 @@ from streams.spark.plain_store import LAST_US
 from streams.spark.repeated_tombstones import without_repeated_tombstones
 from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned import put_frames
-from versioned.commit import is_missing
+from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.put import PutBatch, read_table
@@ -155,7 +154,7 @@ class HistoryStore(TableState):
     def last_times(self, batch: Batch, keys: list[str]) -> DataFrame | None:
         """``_key`` and ``_last_us`` of every key before the batch; None if there is no table yet."""
         target = self.target(batch.root)
-        if is_missing(batch.session, target):
+        if batch.is_missing(target):
             return None
         rows = read_table(batch.session, target).where(F.col(CURRENT))
         start = F.unix_micros(VersionedTable.open(batch.session, target).spec.valid_from)
@@ -235,7 +234,7 @@ class HistoryStore(TableState):
     def _opened(self, batch: Batch, records: DataFrame) -> VersionedTable:
         if self._table is None:
             target = self.target(batch.root)
-            is_new = is_missing(batch.session, target)
+            is_new = batch.is_missing(target)
             if is_new:
                 check_apart(self._node, struct_fields(records, KEY), struct_fields(records, VALUE))
                 _create(batch, target, records, self._materialized)
@@ -279,6 +278,7 @@ def _create(batch: Batch, target: TableRef, records: DataFrame, materialized: Ma
     columns = ", ".join(f"{quote(field.name)} {sql_type(field.dataType)}" for field in flat.schema.fields)
     promise = _promise(materialized)
     VersionedTable.create(batch.session, target, columns, keys=keys, pii_columns=batch.pii_columns, **promise)
+    batch.there.add(target)
 
 
 def _promise(materialized: Materialized) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
 
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, lookup_times, struct_fields
 from streams.spark.operator import Batch
-from versioned.commit import ReplaceWhere, is_missing
+from versioned import spark_functions as F
+from versioned.commit import ReplaceWhere
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
 
@@ -133,7 +133,7 @@ class Hold:
 
     def _make_ready(self, batch: Batch, frame: DataFrame) -> None:
         target = self.target(batch.root)
-        if not self._is_ready and is_missing(batch.session, target):
+        if not self._is_ready and batch.is_missing(target):
             empty = self._as_rows(frame.limit(0).withColumn(_BATCH, F.lit(0).cast("long")))
             batch.create(target, empty)
         self._is_ready = True

@@ -19,7 +19,6 @@ from functools import reduce
 from typing import Final, Literal
 
 from pyspark.sql import Column, DataFrame, Row, Window
-from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, IntegralType, StringType, StructType, TimestampType
 
 from streams import reasons
@@ -30,6 +29,7 @@ from streams.spark.operator import RAW
 from streams.spark.source_checks import rejection
 from streams.spark.sources import MALFORMED, SparkSource
 from streams.spark.typed_input import cast_row_by_row, cut_row, event_time, in_range, size_of, total
+from versioned import spark_functions as F
 from versioned.hashing import row_hash
 from versioned.identifiers import quote
 

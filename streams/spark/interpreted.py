@@ -43,11 +43,12 @@ class Interpretation:
 
     Args:
         tables: The application's tables.
+        size_bytes: How large they are together before the first batch; measured then if not given.
     """
 
-    def __init__(self, tables: Sequence[TableRef]) -> None:
+    def __init__(self, tables: Sequence[TableRef], size_bytes: int | None = None) -> None:
         self._tables = tables
-        self._bytes = 0
+        self._bytes = size_bytes
         self._batches = 0
         #: What the session had before, of the settings that were changed.
         self._former: dict[str, str | None] = {}
@@ -63,7 +64,7 @@ class Interpretation:
         Returns:
             Whether the batch is interpreted.
         """
-        if self._batches % _MEASURED_EVERY == 0:
+        if self._bytes is None or (self._batches > 0 and self._batches % _MEASURED_EVERY == 0):
             self._bytes = total_bytes(session, self._tables)
         wanted, partitions = self._wanted(records), most_partitions(session)
         if wanted and partitions is not None and partitions <= _FEW_PARTITIONS:
@@ -77,6 +78,7 @@ class Interpretation:
         return NO_CODE.items() <= self._in_force.items()
 
     def _wanted(self, records: int) -> Mapping[str, str]:
+        assert self._bytes is not None
         if self._bytes > SMALL_TABLES:
             return {}
         if records <= FEW_RECORDS:

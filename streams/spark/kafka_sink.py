@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
 
 from streams.spark.flow import SCOPE
 from versioned import faults
+from versioned import spark_functions as F
 from versioned.errors import DeliveryError
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table

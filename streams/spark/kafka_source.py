@@ -12,10 +12,10 @@ from functools import partial
 from typing import Final, Literal
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructType, TimestampType
 
 from streams.spark.sources import MALFORMED, WHOLE_TEXTS, SparkSource
+from versioned import spark_functions as F
 from versioned.errors import SchemaError
 
 KeyFormat = Literal["json", "text"]

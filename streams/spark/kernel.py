@@ -14,10 +14,10 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructField, StructType
 
 from streams.spark.flow import PLACE, SCOPE
+from versioned import spark_functions as F
 
 #: The columns of what a fold tells: what it is (``out``, ``state`` or ``count``), and the row or the number.
 TOLD: Final = "_told"

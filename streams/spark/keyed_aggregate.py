@@ -8,7 +8,6 @@ window by group; ``min`` and ``max`` of streams likewise. User code, and ``min``
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from streams.nodes import StreamAggregate, TableAggregate
@@ -35,6 +34,7 @@ from streams.spark.plain_store import PlainStore
 from streams.spark.store import StoringOperator, store_of, table_name
 from streams.spark.table_state import TableState
 from streams.spark.table_table_join import count_ignored
+from versioned import spark_functions as F
 from versioned.identifiers import TableRef
 
 _PLUS, _MINUS = "_plus", "_minus"

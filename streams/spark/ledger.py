@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
+from versioned import spark_functions as F
 from versioned.commit import Append, Step, commit, is_missing, properties_of
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, text_literal
 from versioned.put import read_table
+from versioned.replay import CHECKPOINT
 
 _COLUMNS: Final = {
     "application": "STRING",
@@ -94,6 +95,8 @@ class Ledger:
         self._spark = spark
         self.target = target
         self.application = application
+        #: The row that this driver wrote last: epoch, batch and checkpoint, and the table's version with it.
+        self.newest_own: tuple[tuple[int, int, str | None], int] | None = None
 
     def create(self) -> None:
         """Make the table if it is not there."""
@@ -146,7 +149,8 @@ class Ledger:
         self, session: SparkSession, row: Mapping[str, Any], step: Step, details: Mapping[str, Any] | None = None
     ) -> None:
         """Write the batch's row: the batch is done once it is there."""
-        commit(self.target, lambda: Append(ledger_frame(session, row)), step, details)
+        landed = commit(self.target, lambda: Append(ledger_frame(session, row)), step, details)
+        self.newest_own = (step.epoch, step.batch_id, (details or {}).get(CHECKPOINT)), landed.version
 
     def append_epoch(self, session: SparkSession, state: LedgerState, counts: Mapping[str, int] | None = None) -> None:
         """Write the row with which an epoch begins: no batch of its own yet, all state of the one before.

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Row
-from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from versioned import spark_functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (

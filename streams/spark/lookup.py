@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
 
 from streams.reasons import EXPIRED, NO_MATCH, TOMBSTONE
 from streams.spark.flow import FOUND, PLACE, REASON, SCOPE, US, VALUE, lookup_times
+from versioned import spark_functions as F
 from versioned.identifiers import quote
 from versioned.put import PutBatch
 from versioned.spec import VersionedTableSpec

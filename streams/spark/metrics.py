@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
 
 from streams.lateness import BOUNDS_US
 from streams.metrics import MetricValue, NodeMetrics
@@ -20,6 +19,7 @@ from streams.spark.operator import BEFORE_US, GROUP
 from streams.spark.store import table_name
 from streams.spark.suppress import rule_of
 from suppress.windows import SessionWindows
+from versioned import spark_functions as F
 
 MetricsLevel = Literal["info", "debug"]
 #: Per node: counts so far, and what its gauges are made of.

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from streams.nodes import Node
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport, in_one_scope
-from versioned.commit import EPOCH_BITS, Landed, Step, Write, commit
+from versioned import spark_functions as F
+from versioned.commit import EPOCH_BITS, Landed, Step, Write, commit, is_missing
 from versioned.identifiers import TableRef
 from versioned.making import make_table
 from versioned.schema import create_plain
@@ -61,6 +61,8 @@ class Batch:
     offsets: dict[str, dict[int, int]] = field(default_factory=dict)
     #: Columns of which tables keep no statistics.
     pii_columns: frozenset[str] = frozenset()
+    #: Tables known to be there: those that the driver found when it started, and those it made since.
+    there: set[TableRef] = field(default_factory=set)
     _origins: list[DataFrame] = field(default_factory=list)
 
     @property
@@ -96,6 +98,11 @@ class Batch:
     def create(self, target: TableRef, empty: DataFrame) -> None:
         """Make a table with the columns of a frame, without statistics of those with personal data."""
         make_table(self.session, target, create_plain(target, empty.schema, self.pii_columns), or_take=True)
+        self.there.add(target)
+
+    def is_missing(self, target: TableRef) -> bool:
+        """Whether there is no such table yet; of one that is known to be there nothing is asked."""
+        return target not in self.there and is_missing(self.session, target)
 
     def times_of(self, node: str) -> Mapping[int, int]:
         """Stream time per scope of a node before the batch, microseconds."""

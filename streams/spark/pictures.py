@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from streams.buffer_picture import buffer_sizes
 from streams.lateness import added
@@ -13,6 +12,7 @@ from streams.lateness_picture import lateness_histogram
 from streams.ledger_readings import buffer_readings, lateness_classes
 from streams.nodes import GlobalTableSource, StreamSource, Suppress, TableSource, Topology
 from suppress.buffer_rules import BufferRule
+from versioned import spark_functions as F
 from versioned.drawing import Picture
 from versioned.errors import ConfigurationError
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
 
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.operator import Batch
 from streams.spark.table_state import TableState, check_apart, latest_at_place
-from versioned.commit import Merge, is_missing
+from versioned import spark_functions as F
+from versioned.commit import Merge
 from versioned.identifiers import TableRef, check_columns, quote
 from versioned.put import read_table
 from versioned.spec import DELETED
@@ -88,7 +88,7 @@ class PlainStore(TableState):
             ``_key``, ``_value``, ``_us`` and what is stored beside the value.
         """
         target = self.target(batch.root)
-        if not self._is_ready and is_missing(batch.session, target):
+        if not self._is_ready and batch.is_missing(target):
             return None
         value = F.struct(*map(quote, values))
         if self._keeps_tombstones:
@@ -120,7 +120,7 @@ class PlainStore(TableState):
 
     def _make_ready(self, batch: Batch) -> None:
         target = self.target(batch.root)
-        if not self._is_ready and is_missing(batch.session, target):
+        if not self._is_ready and batch.is_missing(target):
             check_apart(self._node, self.key_type.names, self.value_type.names)
             check_columns((*self.key_type.names, *self.value_type.names, _TS))
             empty = self._stored(self._frame).limit(0)

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from streams.nodes import Topology
 from streams.recovery_rules import (
@@ -26,7 +25,8 @@ from streams.spark.checkpoint import read_checkpoint
 from streams.spark.engine import Operators
 from streams.spark.ledger import Ledger, LedgerState, kept_checkpoint, kept_topics
 from streams.spark.side_by_side import side_by_side
-from versioned.commit import Append, Step, commit, is_missing
+from versioned import spark_functions as F
+from versioned.commit import Append, Step, commit
 from versioned.identifiers import TableRef
 from versioned.put import read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS
@@ -72,6 +72,14 @@ class Survey:
                 # A node's own table comes first of those that it has.
                 by_node.setdefault(said.node, state.version)
         return by_table, by_node
+
+    def there(self) -> set[TableRef]:
+        """The tables that exist."""
+        return {target for target, state in self.tables.items() if state.exists}
+
+    def size_bytes(self) -> int:
+        """How large the newest versions of all tables are together."""
+        return sum(state.size_bytes for state in self.tables.values())
 
     def ahead(self) -> set[str]:
         """The tables that have something of a batch that is not in the ledger."""
@@ -170,7 +178,11 @@ def refuse_damage(
 
 
 def turn_of(session: SparkSession, ledger: Ledger, state: LedgerState, query: str) -> Finding | None:
-    """What speaks against this driver's writing the next batch: one look at the ledger's newest commits."""
+    """What speaks against this driver's writing the next batch: a look at the ledger's newest commits."""
+    if ledger.newest_own is not None:
+        row, version = ledger.newest_own
+        if row == (state.epoch, state.batch_id, query) and is_newest(session, ledger.target, version):
+            return None
     found = newest(session, ledger.target, ledger.application)
     facts = LedgerFacts(ledger.application, state.epoch, state.batch_id)
     if found.written is None:
@@ -186,15 +198,11 @@ def _damage_since(
 
     def looked(target: TableRef) -> None:
         if not is_newest(session, target, state.tables[target.short_name]):
-            facts[target.short_name] = _facts(target, _seen(session, target), state.tables)
+            facts[target.short_name] = _facts(target, look(session, target), state.tables)
 
     side_by_side([partial(looked, target) for target in tables if target.short_name in state.tables], session)
     own = LedgerFacts(ledger.application, state.epoch, state.batch_id)
     return next((found for name in sorted(facts) for found in of_table(own, facts[name])), None)
-
-
-def _seen(session: SparkSession, target: TableRef) -> TableState:
-    return TableState(exists=False) if is_missing(session, target) else newest(session, target)
 
 
 def begin_epoch(spark: SparkSession, ledger: Ledger, state: LedgerState, found: Survey, checkpoint: str) -> LedgerState:
@@ -219,8 +227,8 @@ def begin_epoch(spark: SparkSession, ledger: Ledger, state: LedgerState, found: 
         raise wrong.error()
     _tell_unfinished(found)
     # A table that is gone before the epoch has written to it is missed like any other.
-    there = {target.short_name: seen.version for target, seen in found.tables.items() if seen.exists}
-    begun = replace(state, epoch=epoch, batch_id=-1, topics=(), checkpoint=None, tables=there, fingerprints=None)
+    versions = {target.short_name: seen.version for target, seen in found.tables.items() if seen.exists}
+    begun = replace(state, epoch=epoch, batch_id=-1, topics=(), checkpoint=None, tables=versions, fingerprints=None)
     ledger.append_epoch(spark, begun)
     shut_out_older(spark, begun, found)
     return begun

@@ -11,11 +11,11 @@ from functools import reduce
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from streams.spark.contract import Action
 from streams.spark.few_tasks import in_few_tasks
 from streams.spark.operator import Batch
+from versioned import spark_functions as F
 from versioned.commit import Append, is_missing
 from versioned.errors import RecordError
 from versioned.identifiers import TableRef

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import OUT, PlainRow, Told, fold_groups, told_rows
+from versioned import spark_functions as F
 from versioned.spec import VersionedTableSpec
 from versioned.store_rules import VersionedStore
 

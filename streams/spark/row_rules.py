@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from pyspark.sql import Column, Window
-from pyspark.sql import functions as F
 
 from streams.spark.sql_conditions import sql_condition
+from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
 from versioned.identifiers import quote
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
 
 from streams.nodes import ChangelogSink, Output, TableSink
 from streams.spark.flow import (
@@ -30,7 +29,8 @@ from streams.spark.flow import (
 from streams.spark.kafka_sink import KafkaSink
 from streams.spark.operator import Batch, Operator
 from streams.spark.table_table_join import count_ignored
-from versioned.commit import Append, Merge, is_missing
+from versioned import spark_functions as F
+from versioned.commit import Append, Merge
 from versioned.errors import ConfigurationError, SchemaError
 from versioned.identifiers import TableRef, named_twice, quote
 
@@ -91,7 +91,7 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
 
     def _make_ready(self, batch: Batch, rows: DataFrame) -> None:
         (target,) = self.tables(batch.root)
-        if not self._is_ready and is_missing(batch.session, target):
+        if not self._is_ready and batch.is_missing(target):
             empty = rows.drop("_deleted", "_rank").limit(0)
             batch.create(target, empty)
         self._is_ready = True

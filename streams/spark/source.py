@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from streams.nodes import Node, StreamSource
 from streams.spark.flow import Flow
 from streams.spark.intake import INVALID, OFFSET
 from streams.spark.operator import RAW, Batch, Operator
+from versioned import spark_functions as F
 
 
 class StreamSourceOperator(Operator[StreamSource]):

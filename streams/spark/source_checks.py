@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+
+from versioned import spark_functions as F
 
 if TYPE_CHECKING:
     from streams.spark.sources import SparkSource

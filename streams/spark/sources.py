@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from streams.spark.contract import InputContract
 from streams.spark.source_checks import SourceChecks
 from streams.spark.typed_input import shortened
+from versioned import spark_functions as F
 
 SOURCE: Final = "_source"
 CLOCK: Final = "_clock"

@@ -11,8 +11,8 @@ import re
 from typing import Final
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 
+from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
 
 _LONGEST: Final = 4_000

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from streams.nodes import SelectKey, StreamFilter, StreamMapValues, ToStream
 from streams.spark.columns import to_column, with_key
 from streams.spark.flow import KEY, LATEST, OLD, VALUE, Flow
 from streams.spark.operator import Batch, Operator
+from versioned import spark_functions as F
 
 
 class StreamFilterOperator(Operator[StreamFilter]):

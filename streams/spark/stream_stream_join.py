@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from streams.driver.join_buffer import Held, JoinBuffer, Marks, Side
 from streams.driver.stream_stream_join import PADDED_SIDES
@@ -24,7 +23,8 @@ from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport, h
 from streams.spark.kernel import COUNT, OUT, STATE, WHAT, PlainRow, Told, fold_groups, told_counts, told_rows
 from streams.spark.operator import Batch, Operator
 from suppress.windows import JoinWindows
-from versioned.commit import ReplaceWhere, is_missing
+from versioned import spark_functions as F
+from versioned.commit import ReplaceWhere
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
 
@@ -231,7 +231,7 @@ class StreamStreamJoinOperator(Operator[StreamStreamJoin]):
     def _make_ready(self, batch: Batch) -> None:
         assert self._events is not None
         target = self.tables(batch.root)[0]
-        if not self._is_ready and is_missing(batch.session, target):
+        if not self._is_ready and batch.is_missing(target):
             flags = {_MATCHED: F.lit(False), _PADDED: F.lit(False), _ARRIVAL: F.lit(0)}
             empty = self._as_rows(self._events.limit(0).withColumns(flags))
             batch.create(target, empty)

@@ -10,7 +10,6 @@ import logging
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
 
 from streams.driver.stream_table_join import LOOK_UPS
 from streams.nodes import StreamTableJoin
@@ -33,6 +32,7 @@ from streams.spark.flow import (
 from streams.spark.hold import Hold
 from streams.spark.operator import Batch, Operator
 from streams.spark.table_state import TableState
+from versioned import spark_functions as F
 from versioned.durations import duration_us
 from versioned.errors import RecordError
 from versioned.identifiers import TableRef

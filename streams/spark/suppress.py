@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from streams.nodes import Suppress, WindowedAggregate
@@ -52,7 +51,8 @@ from suppress.buffer_rules import BufferRule
 from suppress.sizes import SizeOf
 from suppress.suppress_rules import buffer_rule
 from suppress.suppressed import UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
-from versioned.commit import ReplaceWhere, is_missing
+from versioned import spark_functions as F
+from versioned.commit import ReplaceWhere
 from versioned.errors import BufferFullError
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
@@ -173,7 +173,7 @@ class SuppressOperator(Operator[Suppress]):
             ``_key``, ``_start_us``, ``_end_us``; None if there is nothing yet.
         """
         buffer, *_, marks = self.tables(batch.root)
-        if is_missing(batch.session, buffer):
+        if batch.is_missing(buffer):
             return None
         columns = [
             F.struct(*map(quote, keys)).alias(KEY),
@@ -182,7 +182,7 @@ class SuppressOperator(Operator[Suppress]):
         ]
         waited = F.unix_micros("arrivedAt") + F.lit(self.rule.retention_us) <= F.lit(batch.clock_us)
         due = read_table(batch.session, buffer).where(waited & F.col("value").isNotNull()).select(*columns)
-        if is_missing(batch.session, marks):
+        if batch.is_missing(marks):
             return due
         return due.unionByName(read_table(batch.session, marks).select(*columns)).distinct()
 
@@ -315,12 +315,12 @@ class SuppressOperator(Operator[Suppress]):
     def _make_ready(self, batch: Batch) -> None:
         assert self._input is not None
         target = self.tables(batch.root)[0]
-        if not self._is_ready and is_missing(batch.session, target):
+        if not self._is_ready and batch.is_missing(target):
             frame = self._input.frame.limit(0)
             longs = {name: F.lit(0).cast("long") for name in (BUFFER_US, FIRST_US, ARRIVED_US, SIZE)}
             empty = self._as_rows(frame.withColumns({PRIOR: F.col(OLD), **longs}))
             batch.create(target, empty)
-        if self.closes_idle and not self._is_ready and is_missing(batch.session, self.tables(batch.root)[-1]):
+        if self.closes_idle and not self._is_ready and batch.is_missing(self.tables(batch.root)[-1]):
             keys = self._input.frame.limit(0).select(f"{KEY}.*")
             batch.create(self.tables(batch.root)[-1], keys)
         self._is_ready = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from streams.nodes import GlobalTableSource, Materialized, TableSource, ToTable
 from streams.reasons import NULL_KEY
@@ -14,6 +13,7 @@ from streams.spark.operator import BEFORE_US, GROUP, Batch
 from streams.spark.source import valid_records
 from streams.spark.store import Store, StoringOperator, store_of
 from streams.spark.table_state import TableState
+from versioned import spark_functions as F
 from versioned.durations import duration_us
 from versioned.errors import TopologyError
 from versioned.identifiers import TableRef

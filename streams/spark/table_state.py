@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from streams.reasons import NO_MATCH, TOMBSTONE
 from streams.spark.flow import FOUND, FOUND_US, KEY, PLACE, REASON, SCOPE, US, VALUE
+from versioned import spark_functions as F
 from versioned.errors import SchemaError, TopologyError
 
 #: A function of a row: key and value to another value (null = the row is not in the view).

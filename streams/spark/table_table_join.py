@@ -8,7 +8,6 @@ from __future__ import annotations
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from streams.nodes import JoinKind, TableTableJoin
 from streams.spark.columns import to_column
@@ -16,6 +15,7 @@ from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, US, VA
 from streams.spark.operator import Batch
 from streams.spark.store import StoringOperator, store_of
 from streams.spark.table_state import TableState
+from versioned import spark_functions as F
 
 
 class Pairing:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from streams.nodes import TableFilter, TableMapValues
 from streams.spark.columns import to_column
@@ -12,6 +11,7 @@ from streams.spark.history_store import HistoryStore
 from streams.spark.operator import Batch
 from streams.spark.store import StoringOperator, store_of
 from streams.spark.table_state import TableState, ViewState
+from versioned import spark_functions as F
 
 
 class TableViewOperator(StoringOperator[TableFilter | TableMapValues]):

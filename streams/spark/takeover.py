@@ -22,7 +22,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from streams.recovery_rules import BatchOf
 from streams.rollback_rules import CommitFacts, Restoration, restoration, row_of
@@ -32,6 +31,7 @@ from streams.spark.ledger import Ledger, LedgerState
 from streams.spark.recovery import checkpoint_of, fence
 from streams.spark.side_by_side import side_by_side
 from versioned import faults
+from versioned import spark_functions as F
 from versioned.commit import Merge, Step, commit, history, is_missing, own_details
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef

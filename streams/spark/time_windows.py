@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Row, Window
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from streams.nodes import WindowedAggregate
@@ -18,6 +17,7 @@ from streams.spark.operator import Batch
 from streams.spark.window_store import CLOSE_US, END_US, START_US, Survey, WindowStoreOperator
 from suppress.window_rules import FOREVER_US, close_wait_us
 from suppress.windows import TimeWindows, UnlimitedWindows
+from versioned import spark_functions as F
 
 
 @dataclass(frozen=True)

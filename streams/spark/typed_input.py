@@ -7,7 +7,6 @@ from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     AtomicType,
@@ -26,6 +25,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from versioned import spark_functions as F
 from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
 from versioned.identifiers import named_twice, quote
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, IntegerType, StructField, StructType, TimestampType
 
 from streams.nodes import Materialized, WindowedAggregate
@@ -43,7 +42,8 @@ from streams.spark.table_state import TableState, latest_at_place
 from streams.spark.window_upkeep import END, MAX_TS, OPEN, START, check_windows, window_store_properties
 from suppress.window_rules import close_wait_us
 from suppress.windows import SessionWindows, SlidingWindows, Windows
-from versioned.commit import ReplaceWhere, detail_of
+from versioned import spark_functions as F
+from versioned.commit import ReplaceWhere, properties_of
 from versioned.durations import duration_us
 from versioned.errors import TopologyError
 from versioned.identifiers import TableRef, check_columns, quote
@@ -282,11 +282,11 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
             return
         asked = None if self.node.materialized is None else self.node.materialized.retention
         retention_us = None if asked is None else min(duration_us(asked), 2**61)
-        detail = detail_of(batch.session, target)
-        if detail is None:
+        if batch.is_missing(target):
             self._create(batch, target, retention_us)
         else:
-            check_windows(batch.session, target, detail["properties"], repr(self.windows), retention_us)
+            said = properties_of(batch.session, target)
+            check_windows(batch.session, target, said, repr(self.windows), retention_us)
         self._is_ready = True
 
     def _create(self, batch: Batch, target: TableRef, retention_us: int | None) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from streams.spark.flow import SCOPE, lookup_times
+from versioned import spark_functions as F
 from versioned.commit import Landed, Merge, commit, newest_own, properties_of, same_keys
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote, text_literal

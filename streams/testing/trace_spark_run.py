@@ -12,7 +12,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
 
 from streams.driver.driver import TopologyTestDriver
 from streams.key_fields import key_fields
@@ -24,6 +23,7 @@ from streams.testing.trace_packed_driver import PackedDriver
 from streams.testing.trace_packing import CASE, DELETED, KEY, VALUE, Branch, Case, Cut, together
 from streams.testing.trace_run import Actual
 from suppress.windows import SlidingWindows, TimeWindows
+from versioned import spark_functions as F
 
 _STEP: Final = "step"
 _WINDOW: Final = ("windowStart", "windowEnd")

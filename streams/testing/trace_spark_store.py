@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from streams.testing.trace_packing import Cut
 from streams.testing.trace_run import Actual, Scenario
 from streams.testing.trace_scaling import LATEST_MS, common_unit
+from versioned import spark_functions as F
 from versioned.durations import Resolution
 from versioned.lookup_frames import as_of_frame, between_frame, current_frame
 from versioned.table import VersionedTable

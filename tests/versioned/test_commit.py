@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from versioned import faults
 from versioned.commit import Append, Merge, ReplaceWhere, Step, Write, commit, history, is_missing, newest_own
@@ -97,6 +98,39 @@ def test_the_own_commit_is_found_below_maintenance(spark: SparkSession, target: 
     found = newest_own(spark, target, _step(1))
     assert found is not None
     assert found.version == landed.version < history(spark, target, 1)[0]["version"]
+
+
+@pytest.fixture
+def histories(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many commits were asked for whenever a table's history was."""
+    asked: list[int] = []
+
+    def told(session: SparkSession, target: TableRef, limit: int) -> list[Row]:
+        asked.append(limit)
+        return history(session, target, limit)
+
+    monkeypatch.setattr("versioned.commit.history", told)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("others", "asked"),
+    [pytest.param(0, [], id="none"), pytest.param(2, [], id="few"), pytest.param(3, [3], id="more")],
+)
+def test_the_history_is_asked_only_where_many_others_wrote_meanwhile(
+    spark: SparkSession, target: TableRef, histories: list[int], others: int, asked: list[int]
+) -> None:
+    for _ in range(others):
+        _frame(spark, 7).write.format("delta").mode("append").save(str(target))
+    landed = commit(target, lambda: Append(_frame(spark, 2)), _step(1), {"rows": 1})
+    assert (landed.version, landed.details, histories) == (others + 1, {"rows": 1}, asked)
+
+
+def test_in_a_table_that_replaced_another_the_own_commit_is_found(spark: SparkSession, target: TableRef) -> None:
+    commit(target, lambda: Append(_frame(spark, 2)), _step(1))
+    shutil.rmtree(str(target))
+    for batch in (2, 3):
+        assert commit(target, lambda: Append(_frame(spark, 3)), _step(batch)).version == batch - 2
 
 
 def test_a_crash_between_two_steps_is_completed_by_the_replay(spark: SparkSession, target: TableRef) -> None:

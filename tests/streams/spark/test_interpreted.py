@@ -88,5 +88,15 @@ def test_tables_are_measured_again_as_they_grow(
     assert [interpretation.choose(session, 1) for _ in range(2)] == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("size", "is_small"), [(interpreted.SMALL_TABLES, True), (interpreted.SMALL_TABLES + 1, False)]
+)
+def test_a_size_that_is_known_is_not_measured_before_the_first_batch(
+    session: SparkSession, table: TableRef, monkeypatch: pytest.MonkeyPatch, size: int, is_small: bool
+) -> None:
+    monkeypatch.delattr(interpreted, "total_bytes")
+    assert Interpretation([table], size).choose(session, 1) is is_small
+
+
 def test_tables_that_are_not_there_yet_have_no_size(session: SparkSession, tmp_path: Path) -> None:
     assert total_bytes(session, [TableRef.parse(str(tmp_path / "none"))]) == 0

@@ -1,0 +1,54 @@
+"""Looking into Delta's log itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from versioned.identifiers import TableRef
+from versioned.log_files import commit_info, has_version
+
+_IN_A_CATALOG = TableRef.parse("some_catalog.some_schema.t")
+
+
+@pytest.fixture
+def target(spark: SparkSession, tmp_path: Path) -> TableRef:
+    """A table with one version."""
+    ref = TableRef.parse(str(tmp_path / "t"))
+    spark.range(1).write.format("delta").option("userMetadata", 'of "mine"').save(str(ref))
+    return ref
+
+
+def test_the_log_has_a_version_once_it_is_committed(spark: SparkSession, target: TableRef) -> None:
+    assert [has_version(spark, target, version) for version in (0, 1)] == [True, False]
+    assert has_version(spark, _IN_A_CATALOG, 0) is None
+
+
+def test_a_commit_tells_what_was_done_and_what_the_writer_said(spark: SparkSession, target: TableRef) -> None:
+    told = commit_info(spark, target, 0)
+    assert told is not None
+    assert (told["operation"], told["userMetadata"]) == ("WRITE", 'of "mine"')
+
+
+def test_a_commit_whose_writer_said_nothing_tells_so(spark: SparkSession, target: TableRef) -> None:
+    spark.range(1).write.format("delta").mode("append").save(str(target))
+    told = commit_info(spark, target, 1)
+    assert told is not None
+    assert told["userMetadata"] is None
+
+
+def test_of_a_version_that_is_not_there_or_not_to_be_found_nothing_is_told(
+    spark: SparkSession, target: TableRef
+) -> None:
+    assert [commit_info(spark, target, 1), commit_info(spark, _IN_A_CATALOG, 0)] == [None, None]
+
+
+def test_an_empty_or_broken_log_file_tells_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    log = tmp_path / "t" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / f"{0:020}.json").write_text("")
+    (log / f"{1:020}.json").write_text('{"commitInfo": {\n')
+    (log / f"{2:020}.json").write_text('{"commitInfo":{\n')
+    assert [commit_info(spark, TableRef.parse(str(tmp_path / "t")), version) for version in range(3)] == [None] * 3

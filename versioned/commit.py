@@ -211,19 +211,21 @@ def remember(target: TableRef, version: int) -> None:
 
 
 def _next_own(session: SparkSession, target: TableRef, step: Step | None) -> Landed | None:
-    """The step's commit, if it is one of the next behind what was seen last; the history takes thrice as long.
+    """The step's newest commit among the next behind what was seen last; the history takes thrice as long.
 
     None says nothing: the table may have been replaced, or written by many others since.
     """
     if step is None or target not in _SEEN:
         return None
-    for version in range(_SEEN[target] + 1, _SEEN[target] + 1 + _LOOKED_AHEAD):
+    found: Landed | None = None
+    for version in range(_SEEN[target] + 1, _SEEN[target] + 2 + _LOOKED_AHEAD):
         info = commit_info(session, target, version)
         if info is None:
-            return None
+            return found
+        # Not the first that says so: what else runs in the session of a MERGE carries its metadata too.
         said = own_details(info)
         if said is not None and _is_of(said, step):
-            return Landed(version, said.get("details", {}))
+            found = Landed(version, said.get("details", {}))
     return None
 
 

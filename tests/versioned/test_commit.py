@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -124,6 +125,13 @@ def test_the_history_is_asked_only_where_many_others_wrote_meanwhile(
         _frame(spark, 7).write.format("delta").mode("append").save(str(target))
     landed = commit(target, lambda: Append(_frame(spark, 2)), _step(1), {"rows": 1})
     assert (landed.version, landed.details, histories) == (others + 1, {"rows": 1}, asked)
+
+
+def test_what_others_commit_with_the_same_words_is_not_taken_for_the_own(spark: SparkSession, target: TableRef) -> None:
+    # As OPTIMIZE does that runs in the session of a MERGE.
+    words = json.dumps({"versioned": {"txn": "app/node/main", "epoch": 1, "batch": 1}, "details": {}})
+    _frame(spark, 7).write.format("delta").mode("append").option("userMetadata", words).save(str(target))
+    assert commit(target, lambda: Append(_frame(spark, 2)), _step(1)).version == 2
 
 
 def test_in_a_table_that_replaced_another_the_own_commit_is_found(spark: SparkSession, target: TableRef) -> None:

@@ -51,7 +51,7 @@ def on_spark(
     ends: Sequence[int],
     value_type: str = "STRING",
 ) -> StreamingApplication:
-    """Run the records through the Spark engine, one micro-batch up to each of ``ends``."""
+    """Run the records through the Spark engine, one micro-batch up to each of ``ends``, each in a query of its own."""
     app = application(spark, folder, topology, value_type)
     for first, end in zip([0, *ends], ends, strict=False):
         write_records(spark, folder, topology, records[first:end], first, value_type)
@@ -59,13 +59,32 @@ def on_spark(
     return app
 
 
+def in_one_query(
+    spark: SparkSession, folder: Path, topology: Topology, records: Sequence[Input], ends: Sequence[int]
+) -> StreamingApplication:
+    """As :func:`on_spark`, with all batches in one query: each reads one file of each topic."""
+    for first, end in zip([0, *ends], ends, strict=False):
+        write_records(spark, folder, topology, records[first:end], first)
+    app = application(spark, folder, topology, files_per_batch=1)
+    app.run()
+    return app
+
+
 def application(
-    spark: SparkSession, folder: Path, topology: Topology, value_type: str = "STRING", **options: Any
+    spark: SparkSession,
+    folder: Path,
+    topology: Topology,
+    value_type: str = "STRING",
+    files_per_batch: int | None = None,
+    **options: Any,
 ) -> StreamingApplication:
     """The application over the files of ``folder``, one folder per topic."""
     schema = _SCHEMA.format(value_type)
+    at_once = {} if files_per_batch is None else {"maxFilesPerTrigger": str(files_per_batch)}
     sources = {
-        topic: SparkSource("parquet", {"path": str(folder / topic)}, schema, partition_by="part", sequence_by="seq")
+        topic: SparkSource(
+            "parquet", {"path": str(folder / topic), **at_once}, schema, partition_by="part", sequence_by="seq"
+        )
         for topic in _topics(topology)
     }
     for topic in sources:

@@ -8,15 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from both_engines import on_driver, on_spark, sink_rows
+from both_engines import in_one_query, on_driver, on_spark, sink_rows
 from pyspark.sql import SparkSession
 from random_plans import random_records, random_topology
 
+from streams.spark import StreamingApplication
 from streams.testing.sessions import in_sessions
 
 _RECORDS = 60
 #: Plans in one application: they share sources, tables and the fixed costs of a batch.
 _PLANS_AT_ONCE = 10
+#: More would take `make test` beyond its half hour.
 _PLANS_IN_CI = 6
 #: How many more plans `make test-all` runs; 300 by ``RANDOM_PLANS=300 pytest -m slow tests/streams/spark``.
 _MANY = int(os.environ.get("RANDOM_PLANS", "30"))
@@ -25,34 +27,40 @@ _FIRST = int(os.environ.get("RANDOM_PLANS_FROM", "100"))
 _Differences = dict[str, tuple[object, object]]
 
 
-def _all_differences(spark: SparkSession, folder: Path, seeds: range, batches: int) -> _Differences:
+def _all_differences(
+    spark: SparkSession, folder: Path, seeds: range, batches: int, run_on: Callable[..., StreamingApplication]
+) -> _Differences:
     """The sinks that are not the same, of several applications at the same time."""
     parts = [list(seeds[first : first + _PLANS_AT_ONCE]) for first in range(0, len(seeds), _PLANS_AT_ONCE)]
 
     def run(part: list[int]) -> Callable[[SparkSession], _Differences]:
-        return lambda session: _differences(session, folder / str(part[0]), part, batches)
+        return lambda session: _differences(session, folder / str(part[0]), part, batches, run_on)
 
     found = in_sessions(spark, [run(part) for part in parts])
     return {sink: told for differences in found for sink, told in differences.items()}
 
 
-def _differences(spark: SparkSession, folder: Path, seeds: list[int], batches: int) -> _Differences:
+def _differences(
+    spark: SparkSession, folder: Path, seeds: list[int], batches: int, run_on: Callable[..., StreamingApplication]
+) -> _Differences:
     topology = random_topology(seeds)
     records = random_records(seeds[0], _RECORDS)
     chance = random.Random(seeds[0])
     ends = [*sorted(chance.randint(1, _RECORDS - 1) for _ in range(batches - 1)), _RECORDS]
     wanted = on_driver(topology, records)
-    got = sink_rows(spark, on_spark(spark, folder, topology, records, ends), topology)
+    app = run_on(spark, folder, topology, records, ends)
+    assert app.metrics().select("batch_id").distinct().count() == batches
+    got = sink_rows(spark, app, topology)
     return {sink: (got[sink], rows) for sink, rows in wanted.items() if got[sink] != rows}
 
 
 @pytest.mark.rule("R127", "R132", "R167", "R168", "R169")
 def test_random_plans_give_the_same_on_both_engines(spark: SparkSession, tmp_path: Path) -> None:
-    assert _all_differences(spark, tmp_path, range(_PLANS_IN_CI), batches=2) == {}
+    assert _all_differences(spark, tmp_path, range(_PLANS_IN_CI), 2, in_one_query) == {}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(_FIRST, _FIRST + _MANY, 3 * _PLANS_AT_ONCE))
 def test_many_random_plans_give_the_same_on_both_engines(spark: SparkSession, tmp_path: Path, first: int) -> None:
     seeds = range(first, min(first + 3 * _PLANS_AT_ONCE, _FIRST + _MANY))
-    assert _all_differences(spark, tmp_path, seeds, batches=3) == {}
+    assert _all_differences(spark, tmp_path, seeds, 3, on_spark) == {}

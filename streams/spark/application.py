@@ -234,8 +234,9 @@ class StreamingApplication:
         self._interpretation = Interpretation(self._tables(), self._found.size_bytes())
         self._there = self._found.there()
         self._rejects.create(self._spark)
-        for target in self._there if self._pii_columns else ():
-            hide(self._spark, target, self._pii_columns)
+        for target in self._tables() if self._pii_columns else ():
+            if target in self._there:
+                hide(self._spark, target, self._pii_columns)
         self._refuse_orphans(self._state)
         self._refuse_broken(self._state)
         # What the last start kept comes first: it may have died before its first ledger row.

@@ -12,6 +12,7 @@ import json
 import random
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -182,7 +183,8 @@ def commit(
         details: JSON-able facts that travel in the commit's ``userMetadata``.
 
     Returns:
-        The commit: its Delta version and the details it carries (of the first landing, if this is a replay).
+        The commit: its Delta version and the details it carries (of the first landing, if this is a replay). Where a
+        write outside a batch changes nothing, Delta makes no commit: then the library's newest one before it.
 
     Raises:
         FencedError: another driver or a newer epoch has written under this identity.
@@ -191,8 +193,12 @@ def commit(
     """
     name = f"{step.node}/{step.step}" if step else str(target.short_name)
     faults.point(f"before:{name}")
-    session = _write_with_retry(target, build, step, details or {})
-    landed = _next_own(session, target, step) or newest_own(session, target, step)
+    identity = _identity(step)
+    session = _write_with_retry(target, build, step, _metadata(identity, details or {}))
+    landed = _next_own(session, target, identity) or _newest_of(session, target, identity)
+    if landed is None and step is None:
+        # Delta makes no commit of a write that changes nothing: then the state is that of the commit before.
+        landed = newest_own(session, target, None)
     if landed is None:
         raise FencedError(
             f"The write {name} to {target} did not land: a newer epoch or another driver owns the table. "
@@ -210,12 +216,12 @@ def remember(target: TableRef, version: int) -> None:
     _SEEN[target] = version
 
 
-def _next_own(session: SparkSession, target: TableRef, step: Step | None) -> Landed | None:
-    """The step's newest commit among the next behind what was seen last; the history takes thrice as long.
+def _next_own(session: SparkSession, target: TableRef, identity: Mapping[str, Any]) -> Landed | None:
+    """The write's newest commit among the next behind what was seen last; the history takes thrice as long.
 
     None says nothing: the table may have been replaced, or written by many others since.
     """
-    if step is None or target not in _SEEN:
+    if target not in _SEEN:
         return None
     found: Landed | None = None
     for version in range(_SEEN[target] + 1, _SEEN[target] + 2 + _LOOKED_AHEAD):
@@ -224,13 +230,18 @@ def _next_own(session: SparkSession, target: TableRef, step: Step | None) -> Lan
             return found
         # Not the first that says so: what else runs in the session of a MERGE carries its metadata too.
         said = own_details(info)
-        if said is not None and _is_of(said, step):
+        if said is not None and said["versioned"] == identity:
             found = Landed(version, said.get("details", {}))
     return None
 
 
 def newest_own(session: SparkSession, target: TableRef, step: Step | None) -> Landed | None:
-    """The commit that this very step left in the table's history, or None.
+    """The commit that this very step left in the table's history, or None; without a step that of any write."""
+    return _newest_of(session, target, None if step is None else _identity(step))
+
+
+def _newest_of(session: SparkSession, target: TableRef, identity: Mapping[str, Any] | None) -> Landed | None:
+    """The newest commit of this library with an identity, or with any.
 
     Searches back in growing windows, since maintenance commits may lie on top.
     """
@@ -238,7 +249,7 @@ def newest_own(session: SparkSession, target: TableRef, step: Step | None) -> La
         rows = history(session, target, limit)
         for row in rows:
             said = own_details(row)
-            if said is not None and (step is None or _is_of(said, step)):
+            if said is not None and identity in (None, said["versioned"]):
                 return Landed(int(row["version"]), said.get("details", {}))
         if len(rows) < limit:
             return None
@@ -315,17 +326,15 @@ def put_back(session: SparkSession, name: str, former: str | None) -> None:
 @contextmanager
 def saying(session: SparkSession, details: Mapping[str, Any]) -> Iterator[None]:
     """Let the commits of maintenance commands (OPTIMIZE, VACUUM) carry facts, as all commits of this library do."""
-    with session_settings(session, {_METADATA: _metadata(None, details)}):
+    with session_settings(session, {_METADATA: _metadata({}, details)}):
         yield
 
 
-def _write_with_retry(
-    target: TableRef, build: Callable[[], Write], step: Step | None, details: Mapping[str, Any]
-) -> SparkSession:
+def _write_with_retry(target: TableRef, build: Callable[[], Write], step: Step | None, metadata: str) -> SparkSession:
     for attempt in range(1, _MAX_TRIES + 1):
         write = build()
         try:
-            _execute(target, write, step, _metadata(step, details))
+            _execute(target, write, step, metadata)
             return write.frame.sparkSession
         except Exception as error:
             if _names(error, (_FENCED,)):
@@ -389,18 +398,15 @@ def _merge_settings(step: Step | None, metadata: str) -> dict[str, str]:
     return {_METADATA: metadata, _TXN_APP: step.txn_app_id, _TXN_VERSION: str(step.txn_version)}
 
 
-def _metadata(step: Step | None, details: Mapping[str, Any]) -> str:
-    identity = {} if step is None else {"txn": step.txn_app_id, "epoch": step.epoch, "batch": step.batch_id}
-    return json.dumps({"versioned": identity, "details": dict(details)}, sort_keys=True)
+def _identity(step: Step | None) -> dict[str, Any]:
+    """How a write is told from all others in a table's log; one outside a batch gets a name that no other has."""
+    if step is None:
+        return {"write": uuid.uuid4().hex}
+    return {"txn": step.txn_app_id, "epoch": step.epoch, "batch": step.batch_id}
 
 
-def _is_of(said: Mapping[str, Any], step: Step) -> bool:
-    identity = said["versioned"]
-    return (identity.get("txn"), identity.get("epoch"), identity.get("batch")) == (
-        step.txn_app_id,
-        step.epoch,
-        step.batch_id,
-    )
+def _metadata(identity: Mapping[str, Any], details: Mapping[str, Any]) -> str:
+    return json.dumps({"versioned": dict(identity), "details": dict(details)}, sort_keys=True)
 
 
 def is_conflict(error: BaseException) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import DataFrame, Row, Window
@@ -19,6 +18,7 @@ from versioned import put_frames
 from versioned import spark_functions as F
 from versioned.commit import Append, Landed, Merge, ReplaceWhere, Step, commit, same_keys
 from versioned.identifiers import TableRef, quote
+from versioned.once import Once
 from versioned.spec import CURRENT, DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
 from versioned.written import newest
 
@@ -91,7 +91,7 @@ class PutBatch:
         self._timed = put_frames.accept_all(records) if none_is_late else self._with_stream_time(records)
         # None of the batch is older than any stored version: there is nothing to be spliced either.
         self._is_ahead = none_is_late and not with_old and self._begins_after_all()
-        self._cached: DataFrame | None = None
+        self._judged, self._survey = Once(self._judge), Once(self._look)
         #: The table's version before :meth:`write`, and that of its system history, if it has one, after it.
         self.version_before: int | None = None
         self.known_version: int | None = None
@@ -104,14 +104,18 @@ class PutBatch:
     @property
     def judged(self) -> DataFrame:
         """The batch in the shape *judged*."""
-        if self._cached is None:
-            judged = put_frames.judge(self._timed, self.current(), self._spec, few=self._few, with_old=self._with_old)
-            self._cached = judged.persist()
-        return self._cached
+        return self._judged()
 
-    @cached_property
+    @property
     def survey(self) -> _Survey:
         """Counts and bounds of the batch: one Spark job."""
+        return self._survey()
+
+    def _judge(self) -> DataFrame:
+        judged = put_frames.judge(self._timed, self.current(), self._spec, few=self._few, with_old=self._with_old)
+        return judged.persist()
+
+    def _look(self) -> _Survey:
         late = ~F.col("_refused") & ~F.col("_is_latest")
         spliced = ~F.col("_refused") & (F.col("_us") < F.col("_stored_us"))
         judged = self._judged_by_itself() if self._is_ahead else self.judged
@@ -200,8 +204,8 @@ class PutBatch:
 
     def release(self) -> None:
         """Give the cached batch back."""
-        if self._cached is not None:
-            self._cached.unpersist()
+        if self._judged.is_known:
+            self._judged().unpersist()
 
     def current(self) -> DataFrame:
         """The stored current versions, read lazily."""

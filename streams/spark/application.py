@@ -16,16 +16,16 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StructType
 
 from streams.lateness import SuggestedGrace, suggested_grace
 from streams.nodes import GlobalTableSource, StreamSource, TableSource, Topology
+from streams.spark.applying import EmptyFlows, apply_all
 from streams.spark.arrival import Arrived, arrived
 from streams.spark.batch_report import BatchReport, batch_report
 from streams.spark.checkpoint import add_sources, read_checkpoint
 from streams.spark.contract import Action, action_at
 from streams.spark.counting import Counting
-from streams.spark.engine import Operators, branched, operators_of, tally
+from streams.spark.engine import Operators, operators_of, tally
 from streams.spark.explain import explain
 from streams.spark.few_tasks import in_few_tasks
 from streams.spark.flow import Flow, NodeReport
@@ -48,7 +48,7 @@ from streams.spark.recovery import (
     written_before_crash,
 )
 from streams.spark.rejects import Rejects
-from streams.spark.side_by_side import in_turn
+from streams.spark.side_by_side import in_turn, side_by_side
 from streams.spark.sinks import send_to_kafka
 from streams.spark.source_checks import look_at
 from streams.spark.sources import SparkSource, records_of, unite
@@ -152,7 +152,7 @@ class StreamingApplication:
         self._there: set[TableRef] = set()
         self._landed_report: dict[str, Any] | None = None
         self._drains: tuple[str, ...] = ()
-        self._schemas: dict[str, StructType] = {}
+        self._empty = EmptyFlows()
         owned = {name: operator.tables(self._root) for name, operator in self._operators.items()}
         self._guard = BatchGuard(owned, self._rejects.target, guards)
         self._rules: list[IntakeRule] = []
@@ -233,20 +233,21 @@ class StreamingApplication:
         # Each query has a session of its own.
         self._interpretation = Interpretation(self._tables(), self._found.size_bytes())
         self._there = self._found.there()
-        self._rejects.create(self._spark)
+        self._rejects.create(self._spark, is_there=self._rejects.target in self._there)
         for target in self._tables() if self._pii_columns else ():
             if target in self._there:
                 hide(self._spark, target, self._pii_columns)
         self._refuse_orphans(self._state)
         self._refuse_broken(self._state)
         # What the last start kept comes first: it may have died before its first ledger row.
-        topics = self._topics_in_order(self._ledger.topics() or self._state.topics)
+        topics = self._topics_in_order(self._found.topics or self._state.topics)
         united = unite(self._spark, {topic: self._sources[topic] for topic in topics})
         nodes = _source_nodes(self.topology)
         self._rules = checked_rules(nodes, self._sources, self._order, self._max_future_us, united.schema)
         # Only now: a topic that was refused may be taken out again.
         add_sources(self._spark, self._epoch_checkpoint(), len(topics) + 1)
-        self._ledger.keep_topics(topics)
+        if topics != self._found.topics:
+            self._ledger.keep_topics(topics)
         writer = (
             united.writeStream.queryName(self.name)
             .option("checkpointLocation", self._epoch_checkpoint())
@@ -384,19 +385,10 @@ class StreamingApplication:
         assert self._state is not None
         if batch.batch_id == self._state.batch_id:
             return  # The ledger has this batch: everything landed before the restart.
-        refuse_damage(batch.session, self._ledger, self._state, self._query_id(), self._tables(), self._found)
         self._interpretation.choose(batch.session, sum(arrived.values()))
-        look_at(self._sources, partial(records_of, rows), arrived, batch.batch_id)
-        flows = self._intake(batch, rows, arrived)
-        outputs: dict[str, Flow] = {}
-        reached: dict[str, list[Flow]] = {}
+        flows = self._begin(batch, rows, arrived)
         try:
-            for name, operator in self._operators.items():
-                inputs = [flows[name]] if name in flows else branched(self.topology, operator.node, outputs)
-                reached[name] = inputs
-                made = operator.apply(batch, inputs)
-                if made is not None:
-                    outputs[name] = self._light(name, batch.session, made)
+            reached = apply_all(self.topology, self._operators, batch, flows, self._empty)
             reports = self._reports(batch, flows, arrived, reached)
             self._write(batch)
             seconds = time.monotonic() - started
@@ -406,17 +398,21 @@ class StreamingApplication:
             for operator in self._operators.values():
                 operator.release()
 
-    def _light(self, name: str, session: SparkSession, flow: Flow) -> Flow:
-        """A flow whose frame has no long plan: of one that is known to be empty only the type matters."""
-        if not flow.is_empty:
-            return flow
+    def _begin(self, batch: Batch, rows: DataFrame, arrived: Mapping[str, int]) -> dict[str, Flow]:
+        """The records of every source node, unless the checks of a source or the tables speak against this batch."""
+        assert self._state is not None
+        flows: dict[str, Flow] = {}
+        refuse = partial(
+            refuse_damage, batch.session, self._ledger, self._state, self._query_id(), self._tables(), self._found
+        )
 
-        def nothing() -> DataFrame:
-            if name not in self._schemas:
-                self._schemas[name] = flow.frame.schema
-            return session.createDataFrame([], self._schemas[name])
+        def take() -> None:
+            look_at(self._sources, partial(records_of, rows), arrived, batch.batch_id)
+            flows.update(self._intake(batch, rows, arrived))
 
-        return Flow(nothing, flow.bounds)
+        # Each mostly waits for Spark. Of two errors that of the tables is told.
+        side_by_side([refuse, take], batch.session)
+        return flows
 
     def _intake(self, batch: Batch, rows: DataFrame, arrived: Mapping[str, int]) -> dict[str, Flow]:
         """The records of every source node, computed once, with their bounds: one job for all of them."""
@@ -434,7 +430,7 @@ class StreamingApplication:
         batch.offsets = {f"{name}/{OFFSET}": offsets_of(surveyed.get(name, [])) for name in shaped}
         # Of a topic that came there may be invalid records although no valid one is known: their frame stays.
         return {
-            name: flow if self._topic_of(name) in arrived else self._light(f"{name}/records", batch.session, flow)
+            name: flow if self._topic_of(name) in arrived else self._empty.light(f"{name}/records", batch.session, flow)
             for name, flow in flows.items()
         }
 

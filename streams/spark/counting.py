@@ -5,7 +5,7 @@ those that a join of versioned tables *ignores* since they are out of order; an 
 accept what they ignore.
 
 Nothing here runs a job of its own: what a source, a mapper or a table takes is what its children get, and the other
-inputs are read in the job that counts for all operators, as are the records put aside. So every number is known before
+inputs are read where all operators' counts are, as are the records put aside. So every number is known before
 the first write, travels in each commit, and a replay after a crash tells the same.
 """
 

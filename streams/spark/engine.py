@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 
 from streams.nodes import (
     ChangelogSink,
@@ -46,6 +46,7 @@ from streams.spark.foreign_key_join import ForeignKeyJoinOperator
 from streams.spark.global_table_join import StreamGlobalTableJoinOperator
 from streams.spark.keyed_aggregate import KeyedAggregateOperator
 from streams.spark.operator import Operator
+from streams.spark.side_by_side import side_by_side
 from streams.spark.sinks import ChangelogSinkOperator, TableSinkOperator
 from streams.spark.source import StreamSourceOperator
 from streams.spark.stateless import (
@@ -68,6 +69,8 @@ from versioned import spark_functions as F
 from versioned.errors import TopologyError
 
 Operators = dict[str, Operator[Any]]
+#: So many frames of counts are read in two jobs.
+_MANY_FRAMES: Final = 8
 
 
 _SIMPLE: Final[dict[type[Node], type[Operator[Any]]]] = {
@@ -124,7 +127,7 @@ def _on_branch(number: int) -> Callable[[DataFrame], DataFrame]:
 
 
 def tally(operators: Operators, more: Iterable[tuple[str, DataFrame | None]] = ()) -> None:
-    """Read the counts of all operators, and more of some, in one job; what ends in ``_max`` is no sum."""
+    """Read the counts of all operators, and more of some, in one job or two; what ends in ``_max`` is no sum."""
     told = [*((name, operator.tally()) for name, operator in operators.items()), *more]
     frames = [
         frame.select(F.lit(name).alias("node"), "what", F.col("n").cast("long").alias("n"))
@@ -132,15 +135,28 @@ def tally(operators: Operators, more: Iterable[tuple[str, DataFrame | None]] = (
         if frame is not None
     ]
     counts: dict[str, dict[str, int]] = {name: {} for name in operators}
-    if frames:
-        is_max = F.col("what").endswith("_max")
-        number = F.when(is_max, F.max("n")).otherwise(F.sum(F.when(~is_max, F.col("n"))))
-        together = in_few_tasks(reduce(DataFrame.unionByName, frames))
-        summed = together.groupBy("node", "what").agg(number.alias("n"))
-        for row in summed.collect():
-            counts[row["node"]][row["what"]] = row["n"] or 0
+    for row in _counted(frames):
+        of_node, what, n = counts[row["node"]], row["what"], row["n"] or 0
+        known = of_node.get(what)
+        of_node[what] = n if known is None else max(known, n) if what.endswith("_max") else known + n
     for name, operator in operators.items():
         operator.tallied = counts[name]
+
+
+def _counted(frames: list[DataFrame]) -> list[Row]:
+    """The counts of frames by node and name; of many frames in two parts, since one thread plans one query."""
+    rows: list[Row] = []
+
+    def read(part: list[DataFrame]) -> None:
+        is_max = F.col("what").endswith("_max")
+        number = F.when(is_max, F.max("n")).otherwise(F.sum(F.when(~is_max, F.col("n"))))
+        together = in_few_tasks(reduce(DataFrame.unionByName, part))
+        rows.extend(together.groupBy("node", "what").agg(number.alias("n")).collect())
+
+    parts = [frames] if len(frames) < _MANY_FRAMES else [frames[::2], frames[1::2]]
+    if frames:
+        side_by_side([partial(read, part) for part in parts], frames[0].sparkSession)
+    return rows
 
 
 def _operator(topology: Topology, node: Node, parents: list[Operator[Any]]) -> Operator[Any]:

@@ -35,7 +35,7 @@ class Work:
     """What one operator does in a batch that has input for it.
 
     ``reads`` are lines of "table: columns where predicate", ``commits`` lines of "table: how"; ``jobs`` counts the
-    Spark jobs of its own beside the commits and beside the one that counts for all operators together.
+    Spark jobs of its own beside the commits and beside those that count for all operators together.
     """
 
     reads: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ def explain(
         lines += [f"    commits {line}" for line in work.commits]
         lines.append(f"    Spark jobs of its own: {work.jobs}")
     lines.append(
-        "every batch: one look at the ledger's newest commits, one job per topic survey, one that counts for all "
+        "every batch: one look at the ledger's newest commits, one job per topic survey, one or two that count for all "
         "operators, rejects if any, the ledger row"
     )
     lines.append(

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import DataType, StructType
 
 from versioned import spark_functions as F
+from versioned.once import Once
 
 KEY, VALUE, OLD, LATEST = "_key", "_value", "_old", "_is_latest"
 US, SCOPE, PLACE, REASON = "_us", "_scope", "_place", "_reason"
@@ -52,13 +52,14 @@ class Flow:
     """
 
     def __init__(self, frame: DataFrame | Callable[[], DataFrame], bounds: Mapping[int, Bounds] | None = None) -> None:
-        self._make = frame
+        # The operators below may ask at the same time.
+        self._frame = Once(frame if callable(frame) else lambda: frame)
         self.bounds = bounds
 
-    @cached_property
+    @property
     def frame(self) -> DataFrame:
         """The records."""
-        return self._make() if callable(self._make) else self._make
+        return self._frame()
 
     @property
     def is_empty(self) -> bool:

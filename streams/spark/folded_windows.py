@@ -26,6 +26,7 @@ from streams.spark.window_store import END_US, START_US, Survey, WindowStoreOper
 from suppress.window_rules import Window
 from suppress.windows import SlidingWindows, UnlimitedWindows, Windows
 from versioned import spark_functions as F
+from versioned.once import Once
 
 _STREAM_US = "_stream_us"
 _REFUSED = "_refused"
@@ -113,8 +114,7 @@ class FoldedWindowsOperator(WindowStoreOperator):
 
     def __init__(self, node: WindowedAggregate) -> None:
         super().__init__(node)
-        self._told: DataFrame | None = None
-        self._is_empty = True
+        self._told: Once[DataFrame] | None = None
 
     def parts(self) -> StructType:
         records, aggregation = self.records(), self.node.aggregation
@@ -138,7 +138,7 @@ class FoldedWindowsOperator(WindowStoreOperator):
         return touched.unionByName(untouched)
 
     def _take(self, records: DataFrame, flow: Flow) -> None:
-        self._told, self._is_empty = None, flow.is_empty
+        self._told = Once(self._fold if flow.is_empty else lambda: self.batch.cut(self._fold()))
         if isinstance(self.windows, SlidingWindows):
             records = records.where(F.col(VALUE).isNotNull())
         timed = records.withColumn(_STREAM_US, self.stream_time(records))
@@ -152,9 +152,8 @@ class FoldedWindowsOperator(WindowStoreOperator):
 
     @property
     def _folded(self) -> DataFrame:
-        if self._told is None:
-            self._told = self._fold() if self._is_empty else self.batch.cut(self._fold())
-        return self._told
+        assert self._told is not None
+        return self._told()
 
     def _fold(self) -> DataFrame:
         records, aggregation = self.records(), self.node.aggregation

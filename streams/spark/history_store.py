@@ -38,6 +38,7 @@ from versioned import put_frames
 from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
+from versioned.once import Once
 from versioned.put import PutBatch, read_table
 from versioned.put_frames import LATEST as PUT_LATEST
 from versioned.put_frames import floor_to_resolution
@@ -66,7 +67,7 @@ class HistoryStore(TableState):
         self._drops_repeats = drops_repeats
         self._table: VersionedTable | None = None
         self._puts: PutBatch | None = None
-        self._told: DataFrame | None = None
+        self._outcomes: Once[DataFrame] | None = None
         self._batch: Batch | None = None
         self._is_empty = True
 
@@ -113,7 +114,10 @@ class HistoryStore(TableState):
             records = batch.cut(without_repeated_tombstones(records, latest, spec, times))
         self._batch = batch
         count = None if flow.bounds is None else flow.count
-        self._puts = PutBatch(target, spec, flat_keys(records), times, self._bounds(flow, spec), count)
+        puts = PutBatch(target, spec, flat_keys(records), times, self._bounds(flow, spec), count)
+        self._puts = puts
+        # Computed once, since every consumer of the changes reads it.
+        self._outcomes = Once(lambda: batch.cut(puts.outcomes().where(~F.col("_refused"))))
         return Flow(self._changes, flow.bounds)
 
     def rows(self) -> DataFrame:
@@ -124,7 +128,7 @@ class HistoryStore(TableState):
         return struct_keys(versions, self.spec.keys).select(KEY, VALUE, US)
 
     def spans(self) -> DataFrame:
-        accepted = self._outcomes()
+        accepted = self._accepted_puts()
         unit = self.spec.time_resolution.value
         until = F.when(F.col("put_result") != PUT_LATEST, F.col("put_result") * unit)
         so_far = Window.partitionBy(SCOPE).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
@@ -203,14 +207,12 @@ class HistoryStore(TableState):
         """Give the cached batch back."""
         if self._puts is not None:
             self._puts.release()
-        self._told = None
+        self._outcomes = None
 
-    def _outcomes(self) -> DataFrame:
-        """What became of each accepted put; cached, since every consumer of the changes reads it."""
-        assert self._batch is not None
-        if self._told is None:
-            self._told = self._batch.cut(self.puts.outcomes().where(~F.col("_refused")))
-        return self._told
+    def _accepted_puts(self) -> DataFrame:
+        """What became of each accepted put."""
+        assert self._outcomes is not None
+        return self._outcomes()
 
     def _bounds(self, flow: Flow, spec: VersionedTableSpec) -> Mapping[int, tuple[int, int]] | None:
         if flow.bounds is None or spec.time_scope != "partition":
@@ -226,7 +228,7 @@ class HistoryStore(TableState):
         return struct_keys(accepted, self.spec.keys).select(KEY, VALUE, US, SCOPE, PLACE)
 
     def _changes(self) -> DataFrame:
-        accepted = self._outcomes()
+        accepted = self._accepted_puts()
         old = F.col(OLD).getField("value").alias(OLD)
         flat = accepted.select(*self.spec.keys, VALUE, old, LATEST, US, SCOPE, PLACE)
         return struct_keys(flat, self.spec.keys).select(*CHANGE)

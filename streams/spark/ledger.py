@@ -13,7 +13,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from versioned import spark_functions as F
-from versioned.commit import Append, Step, commit, is_missing, properties_of
+from versioned.commit import Append, Step, commit, is_missing
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, text_literal
 from versioned.put import read_table
@@ -104,14 +104,9 @@ class Ledger:
             empty = self._spark.createDataFrame([], _SCHEMA)
             commit(self.target, lambda: Append(empty))
 
-    def topics(self) -> tuple[str, ...]:
-        """The order of sources that the application was last started with; empty before its first start."""
-        return kept_topics(properties_of(self._spark, self.target), self.application)
-
     def keep_topics(self, topics: tuple[str, ...]) -> None:
         """Remember the order of sources before the query starts: its checkpoint has it from then on."""
-        if topics != self.topics():
-            self._keep(_TOPICS, json.dumps(topics))
+        self._keep(_TOPICS, json.dumps(topics))
 
     def keep_checkpoint(self, epoch: int, query: str) -> None:
         """Remember which checkpoint counts the batches of an epoch, before its first row tells it."""

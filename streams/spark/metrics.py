@@ -35,7 +35,7 @@ NEWEST: Final = "newest"
 
 
 def lateness(records: DataFrame, times: Mapping[int, int]) -> DataFrame:
-    """How late the records of a node are, as counts (``what``, ``n``), for the job that counts for all operators.
+    """How late the records of a node are, as counts (``what``, ``n``), to be read with those of all operators.
 
     Args:
         records: What reaches the node's rule, see ``Operator.measured``.

@@ -1,9 +1,10 @@
 """What every operator of the Spark engine does in a batch, and what it may use.
 
-In each batch the runner calls, for all operators in plan order, ``apply`` (build the output, lazily), then ``report``
-(counts; may run jobs, still nothing written), then ``write`` (one commit per step), then ``release``. An operator is
-written when all those below it in the plan are: a table only after everything that reads its state before the batch
-(DESIGN 6, rule 1). Those that do not wait for each other write at the same time.
+In each batch the runner calls, for all operators, ``apply`` (build the output, lazily), then ``report`` (counts; may
+run jobs, still nothing written), then ``write`` (one commit per step), then ``release``. An operator is applied when
+all its parents are, and written when all those below it in the plan are: a table only after everything that reads its
+state before the batch (DESIGN 6, rule 1). Those that do not wait for each other are applied, and written, at the same
+time; so what several children may ask a parent for is worked out ``Once``.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ class Operator(ABC, Generic[N]):
         """Build the node's output from its parents' outputs; None for sinks."""
 
     def tally(self) -> DataFrame | None:
-        """Counts as rows (``what`` string, ``n`` long), or None; those of all operators are read in one job."""
+        """Counts as rows (``what`` string, ``n`` long), or None; those of all operators are read together."""
         return None
 
     def measured(self) -> DataFrame | None:

@@ -44,6 +44,8 @@ class Survey:
     checkpoint: CheckpointFacts
     tables: Mapping[TableRef, TableState]
     recorded: Mapping[str, int]
+    #: The order of sources that the application was last started with; empty before its first start.
+    topics: tuple[str, ...] = ()
 
     def findings(self) -> list[Finding]:
         """Everything that does not fit together."""
@@ -123,9 +125,9 @@ def survey(
     newest_commit = None if own.written is None else (own.written.epoch, own.written.batch_id)
     query = state.checkpoint or kept_checkpoint(own.properties, ledger.application, state.epoch)
     facts = LedgerFacts(ledger.application, state.epoch, state.batch_id, query, newest_commit, own.blank)
-    sources = len(kept_topics(own.properties, ledger.application) or state.topics) + 1
-    read = read_checkpoint(spark, checkpoint_of(checkpoint, state.epoch), sources)
-    return Survey(facts, read, {target: found[target] for target in tables}, state.tables)
+    topics = kept_topics(own.properties, ledger.application)
+    read = read_checkpoint(spark, checkpoint_of(checkpoint, state.epoch), len(topics or state.topics) + 1)
+    return Survey(facts, read, {target: found[target] for target in tables}, state.tables, topics)
 
 
 def written_before_crash(topology: Topology, operators: Operators, root: TableRef, landed: Collection[str]) -> set[str]:

@@ -16,7 +16,7 @@ from streams.spark.contract import Action
 from streams.spark.few_tasks import in_few_tasks
 from streams.spark.operator import Batch
 from versioned import spark_functions as F
-from versioned.commit import Append, is_missing
+from versioned.commit import Append
 from versioned.errors import RecordError
 from versioned.identifiers import TableRef
 from versioned.making import make_table
@@ -49,9 +49,9 @@ class Rejects:
         self._action = action
         self._hidden = (RECORD, *pii_columns) if pii_columns else ()
 
-    def create(self, session: SparkSession) -> None:
-        """Make the table if it is not there."""
-        if is_missing(session, self.target):
+    def create(self, session: SparkSession, *, is_there: bool) -> None:
+        """Make the table if it is not there; without statistics of personal data in any case."""
+        if not is_there:
             columns = session.createDataFrame([], _SCHEMA).schema
             make_table(session, self.target, create_plain(self.target, columns, self._hidden), or_take=True)
         elif self._hidden:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from functools import cached_property
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -27,15 +26,22 @@ _VERSION: Final = "_version"
 class TableState(ABC):
     """A table, stored or computed. Frames of rows are ``_key``, ``_value``, ``_us``."""
 
-    @cached_property
-    def key_type(self) -> StructType:
-        """The type of a key. Types never change, so the plan that tells them is made once."""
-        return _struct(self.typed(), KEY)
+    _key_type: StructType | None = None
+    _value_type: StructType | None = None
 
-    @cached_property
+    @property
+    def key_type(self) -> StructType:
+        """The type of a key. Types never change, so the plan that tells them is made once, or by two threads twice."""
+        if self._key_type is None:
+            self._key_type = _struct(self.typed(), KEY)
+        return self._key_type
+
+    @property
     def value_type(self) -> StructType:
         """The type of a value."""
-        return _struct(self.typed(), VALUE)
+        if self._value_type is None:
+            self._value_type = _struct(self.typed(), VALUE)
+        return self._value_type
 
     @property
     def is_dated_by_changes(self) -> bool:

@@ -48,6 +48,7 @@ from versioned.durations import duration_us
 from versioned.errors import TopologyError
 from versioned.identifiers import TableRef, check_columns, quote
 from versioned.making import make_table
+from versioned.once import Once
 from versioned.put import read_table
 from versioned.schema import create_plain
 
@@ -90,7 +91,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         self._batch: Batch | None = None
         self._records: DataFrame | None = None
         self._valid: DataFrame | None = None
-        self._survey: Survey | None = None
+        self._survey: Once[Survey] | None = None
         self._is_ready = False
 
     def tables(self, root: TableRef) -> list[TableRef]:
@@ -98,7 +99,8 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
         (flow,) = inputs
-        self._batch, self._survey = batch, None
+        self._batch = batch
+        self._survey = Once(self._nothing_came if flow.is_empty else self._look)
         keyed = self._keyed(flow.frame)
         valid = keyed.where(~has_null_key(keyed))
         if not flow.is_empty:
@@ -106,17 +108,14 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
             self._reject(batch, valid)
         self._valid = None if flow.is_empty else valid
         self._take(valid, flow)
-        if flow.is_empty:
-            self._survey = Survey(stream_times=self.times_before())
         self._make_ready(batch)
         return Flow(self.changes, {}) if flow.is_empty else Flow(lambda: batch.cut(self.changes()))
 
     @property
     def survey(self) -> Survey:
         """Counts and stream times of the batch: one job."""
-        if self._survey is None:
-            self._survey = self._look()
-        return self._survey
+        assert self._survey is not None
+        return self._survey()
 
     @property
     def stream_times(self) -> dict[int, int]:
@@ -183,6 +182,9 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
     @abstractmethod
     def _take(self, records: DataFrame, flow: Flow) -> None:
         """Take the batch's valid records: ``_key _value _us _scope _place``."""
+
+    def _nothing_came(self) -> Survey:
+        return Survey(stream_times=self.times_before())
 
     @abstractmethod
     def _look(self) -> Survey:

@@ -88,7 +88,7 @@ def _run(spark: SparkSession, work: Path, batches: int, until: str | None, kills
 
 
 _RUNS = [
-    pytest.param((3, "2013-01-15", [(1, 4.0)]), id="two weeks, killed"),
+    pytest.param((2, "2013-01-15", [(1, 4.0)]), id="two weeks, killed"),
     pytest.param((20, None, []), id="the whole year", marks=pytest.mark.slow),
 ]
 

@@ -7,13 +7,25 @@ import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from versioned import commit as commit_module
 from versioned import faults
-from versioned.commit import Append, Merge, ReplaceWhere, Step, Write, commit, history, is_missing, newest_own
+from versioned.commit import (
+    Append,
+    Merge,
+    ReplaceWhere,
+    Step,
+    Write,
+    commit,
+    history,
+    is_missing,
+    newest_own,
+    same_keys,
+)
 from versioned.errors import FencedError
 from versioned.identifiers import TableRef
 from versioned.put import read_table
@@ -125,6 +137,31 @@ def test_the_history_is_asked_only_where_many_others_wrote_meanwhile(
         _frame(spark, 7).write.format("delta").mode("append").save(str(target))
     landed = commit(target, lambda: Append(_frame(spark, 2)), _step(1), {"rows": 1})
     assert (landed.version, landed.details, histories) == (others + 1, {"rows": 1}, asked)
+
+
+def test_a_write_outside_a_batch_is_not_taken_for_another_one(
+    spark: SparkSession, target: TableRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, others = commit_module._write_with_retry, [{"who": "other"}]
+
+    def and_another_behind(*asked: Any) -> SparkSession:
+        session = write(*asked)
+        if others:
+            commit(target, lambda: Append(_frame(spark, 8)), None, others.pop())
+        return session
+
+    monkeypatch.setattr(commit_module, "_write_with_retry", and_another_behind)
+    landed = commit(target, lambda: Append(_frame(spark, 2)), None, {"who": "own"})
+    assert (landed.version, landed.details) == (1, {"who": "own"})
+
+
+def test_a_write_outside_a_batch_that_changes_nothing_tells_of_the_one_before(
+    spark: SparkSession, target: TableRef
+) -> None:
+    before = commit(target, lambda: Append(_frame(spark, 2)), None, {"who": "own"})
+    gone = _frame(spark, 99)
+    nothing = commit(target, lambda: Merge(gone, same_keys(["id"]), lambda merge: merge.whenMatchedDelete()))
+    assert (nothing, history(spark, target, 1)[0]["version"]) == (before, before.version)
 
 
 def test_what_others_commit_with_the_same_words_is_not_taken_for_the_own(spark: SparkSession, target: TableRef) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 from streams.nodes import ChangelogSink, Topology
 from streams.rows import Row
 from streams.spark import SparkSource, StreamingApplication
+from streams.spark.side_by_side import side_by_side
 from streams.testing import TopologyTestDriver
 
 #: A sink's rows, in order: key, value, microseconds.
@@ -118,7 +120,13 @@ def _topics(topology: Topology) -> list[str]:
 
 def sink_rows(spark: SparkSession, app: StreamingApplication, topology: Topology) -> dict[str, Told]:
     """What the changelog sinks of the Spark engine got, in order."""
-    return {sink: _rows(spark, app, sink, _key_names(topology, sink)) for sink in sinks(topology)}
+    told: dict[str, Told] = {}
+
+    def read(sink: str) -> None:
+        told[sink] = _rows(spark, app, sink, _key_names(topology, sink))
+
+    side_by_side([partial(read, sink) for sink in sinks(topology)], spark)
+    return told
 
 
 def sinks(topology: Topology) -> list[str]:

@@ -121,8 +121,8 @@ def step_commits(out: Path) -> list[StepCommit]:
         actions = {
             name: said for line in log.read_text("utf-8").splitlines() for name, said in json.loads(line).items()
         }
-        told = json.loads(actions["commitInfo"].get("userMetadata") or "{}").get("versioned")
-        if told:
+        told = json.loads(actions["commitInfo"].get("userMetadata") or "{}").get("versioned", {})
+        if "txn" in told:
             txn = actions.get("txn")
             known = None if txn is None else (txn["appId"], txn["version"])
             found.append(StepCommit(log.parts[-3], told["txn"], told["epoch"], told["batch"], known))

@@ -133,11 +133,12 @@ def test_tables_whose_making_was_cut_off_are_made_again(spark: SparkSession, who
     assert differences(got, wanted) == Differences()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("protocol", "point", "found"),
     [
         (without_transactions, Point(1, "after:joined/main"), "duplicated"),
-        pytest.param(ledger_first, Point(1, "after:ledger/row"), "lost", marks=pytest.mark.slow),
+        (ledger_first, Point(1, "after:ledger/row"), "lost"),
     ],
     ids=["without transaction ids", "with the ledger first"],
 )

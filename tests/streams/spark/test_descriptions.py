@@ -37,3 +37,17 @@ def test_a_batch_behind_another_asks_for_the_description_of_no_table(described: 
 def test_a_start_asks_once_what_an_output_table_is_and_what_was_done_to_it(described: list[list[str]]) -> None:
     own = [each for each in described[3] if each.endswith("priced_orders")]
     assert own == ["DESCRIBE DETAIL priced_orders", "DESCRIBE HISTORY priced_orders"]
+
+
+@pytest.mark.parametrize(
+    ("table", "asked"),
+    [
+        # Whether it is there; what it is, and what was done to it; and by the first batch, who wrote it last.
+        ("ledger", ["DETAIL", "DETAIL", "HISTORY", "HISTORY"]),
+        ("rejects", ["DETAIL", "HISTORY"]),
+    ],
+)
+def test_a_start_asks_no_more_than_it_must_about_its_own_tables(
+    described: list[list[str]], table: str, asked: list[str]
+) -> None:
+    assert [each.split()[1] for each in described[3] if each.endswith(f" {table}")] == asked

@@ -121,8 +121,11 @@ _FAULTS: dict[str, tuple[Break, str, type[Exception]]] = {
     "forgetful table": (_forgetful, "table-forgets", ConfigurationError),
 }
 
+#: Others break the same rules.
+_ALIKE = dict.fromkeys(("checkpoint of another query", "empty offsets"), pytest.mark.slow)
 
-@pytest.mark.parametrize("fault", _FAULTS)
+
+@pytest.mark.parametrize("fault", [pytest.param(name, marks=_ALIKE.get(name, ())) for name in _FAULTS])
 def test_damage_is_found_by_the_doctor_and_refused_before_any_write(
     fault: str, spark: SparkSession, source: Path, copied: Path
 ) -> None:

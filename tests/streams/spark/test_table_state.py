@@ -1,11 +1,39 @@
-"""What a stored table refuses."""
+"""What a stored table refuses, and its types, which operators of several branches may ask for at the same time."""
 
 from __future__ import annotations
 
-import pytest
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
-from streams.spark.table_state import check_apart
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from streams.spark.flow import KEY, VALUE
+from streams.spark.table_state import TableState, check_apart
 from versioned.errors import SchemaError
+
+
+class _Table(TableState):
+    """A table that waits for another to be asked as well before it tells its types."""
+
+    def __init__(self, frame: DataFrame, both: threading.Barrier) -> None:
+        self._frame, self._both = frame, both
+
+    def rows(self) -> DataFrame:
+        self._both.wait(30)  # Breaks if the other cannot be asked meanwhile.
+        return self._frame
+
+    def find_latest(self, asked: DataFrame) -> DataFrame:
+        return asked
+
+
+def test_a_table_that_waits_for_another_does_not_keep_it_from_telling_its_types(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([], f"{KEY} STRUCT<k: STRING>, {VALUE} STRUCT<v: LONG>")
+    both = threading.Barrier(2)
+    tables = [_Table(frame, both) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        told = list(pool.map(lambda table: table.key_type.names, tables))
+    assert told == [["k"], ["k"]]
 
 
 def test_a_field_of_both_key_and_value_is_refused_with_the_node_and_the_remedy() -> None:

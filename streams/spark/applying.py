@@ -1,0 +1,74 @@
+"""Applying the operators of a plan to a batch: each as soon as what feeds it is there.
+
+Applying is mostly planning queries: Spark does that in the thread that asks, so that of two cores one waited. Branches
+of a plan that do not wait for each other are planned side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from streams.nodes import Topology
+from streams.spark.engine import Operators, branched
+from streams.spark.flow import Flow
+from streams.spark.operator import Batch
+from streams.spark.side_by_side import in_turn
+
+
+class EmptyFlows:
+    """Flows that are known to be empty lose their plans: of those only the type matters, which never changes."""
+
+    def __init__(self) -> None:
+        self._schemas: dict[str, StructType] = {}
+
+    def light(self, name: str, session: SparkSession, flow: Flow) -> Flow:
+        """A flow whose frame has no long plan.
+
+        Args:
+            name: Whose flow it is; all of one name have the same columns.
+            session: The batch's session.
+            flow: It goes on as it is unless it is known to be empty.
+        """
+        if not flow.is_empty:
+            return flow
+
+        def nothing() -> DataFrame:
+            if name not in self._schemas:
+                self._schemas[name] = flow.frame.schema
+            return session.createDataFrame([], self._schemas[name])
+
+        return Flow(nothing, flow.bounds)
+
+
+def apply_all(
+    topology: Topology, operators: Operators, batch: Batch, sources: Mapping[str, Flow], empty: EmptyFlows
+) -> dict[str, list[Flow]]:
+    """Apply every operator to a batch, several at the same time; none before its parents.
+
+    Args:
+        topology: The plan.
+        operators: Its operators by name.
+        batch: The batch.
+        sources: What comes to the source nodes.
+        empty: Knows the types of flows that hold nothing.
+
+    Returns:
+        What reached each node.
+    """
+    outputs: dict[str, Flow] = {}
+    reached: dict[str, list[Flow]] = {}
+
+    def apply(name: str) -> None:
+        operator = operators[name]
+        reached[name] = [sources[name]] if name in sources else branched(topology, operator.node, outputs)
+        made = operator.apply(batch, reached[name])
+        if made is not None:
+            outputs[name] = empty.light(name, batch.session, made)
+
+    parents = {name: {parent.name for parent in operator.node.parents} for name, operator in operators.items()}
+    in_turn({name: partial(apply, name) for name in operators}, parents, batch.session)
+    return reached

@@ -72,6 +72,16 @@ def in_one_query(
     return app
 
 
+def in_two_queries(
+    spark: SparkSession, folder: Path, topology: Topology, records: Sequence[Input], ends: Sequence[int]
+) -> StreamingApplication:
+    """As :func:`in_one_query`, with a restart before the last batch."""
+    app = in_one_query(spark, folder, topology, records, ends[:-1])
+    write_records(spark, folder, topology, records[ends[-2] : ends[-1]], ends[-2])
+    app.run()
+    return app
+
+
 def application(
     spark: SparkSession,
     folder: Path,

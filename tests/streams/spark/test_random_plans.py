@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from both_engines import in_one_query, on_driver, on_spark, sink_rows
+from both_engines import in_one_query, in_two_queries, on_driver, sink_rows
 from pyspark.sql import SparkSession
 from random_plans import random_records, random_topology
 
@@ -63,4 +63,4 @@ def test_random_plans_give_the_same_on_both_engines(spark: SparkSession, tmp_pat
 @pytest.mark.parametrize("first", range(_FIRST, _FIRST + _MANY, 3 * _PLANS_AT_ONCE))
 def test_many_random_plans_give_the_same_on_both_engines(spark: SparkSession, tmp_path: Path, first: int) -> None:
     seeds = range(first, min(first + 3 * _PLANS_AT_ONCE, _FIRST + _MANY))
-    assert _all_differences(spark, tmp_path, seeds, 3, on_spark) == {}
+    assert _all_differences(spark, tmp_path, seeds, 3, in_two_queries) == {}

@@ -235,7 +235,7 @@ class StreamingApplication:
         self._there = self._found.there()
         self._rejects.create(self._spark, is_there=self._rejects.target in self._there)
         for target in self._tables() if self._pii_columns else ():
-            if target in self._there:
+            if target in self._there and target != self._rejects.target:
                 hide(self._spark, target, self._pii_columns)
         self._refuse_orphans(self._state)
         self._refuse_broken(self._state)
@@ -246,8 +246,7 @@ class StreamingApplication:
         self._rules = checked_rules(nodes, self._sources, self._order, self._max_future_us, united.schema)
         # Only now: a topic that was refused may be taken out again.
         add_sources(self._spark, self._epoch_checkpoint(), len(topics) + 1)
-        if topics != self._found.topics:
-            self._ledger.keep_topics(topics)
+        self._ledger.keep_topics(topics, self._found.topics)
         writer = (
             united.writeStream.queryName(self.name)
             .option("checkpointLocation", self._epoch_checkpoint())
@@ -266,8 +265,9 @@ class StreamingApplication:
         """The state to go on from, once ledger, checkpoint and tables are found to belong together."""
         state = self._ledger.last()
         if self._new_epoch:
-            state = begin_epoch(self._spark, self._ledger, state, self.survey(), self._checkpoint)
-            self._ledger.keep_topics(tuple(sorted(self._sources)))
+            before = self.survey()
+            state = begin_epoch(self._spark, self._ledger, state, before, self._checkpoint)
+            self._ledger.keep_topics(tuple(sorted(self._sources)), before.topics)
             self._new_epoch = False
         self._found = survey(self._spark, self._ledger, state, self._tables(), self._checkpoint)
         for wrong in self._found.findings():

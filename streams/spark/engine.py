@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial, reduce
+from itertools import chain
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, Row
@@ -129,33 +130,32 @@ def _on_branch(number: int) -> Callable[[DataFrame], DataFrame]:
 def tally(operators: Operators, more: Iterable[tuple[str, DataFrame | None]] = ()) -> None:
     """Read the counts of all operators, and more of some, in one job or two; what ends in ``_max`` is no sum."""
     told = [*((name, operator.tally()) for name, operator in operators.items()), *more]
-    frames = [
-        frame.select(F.lit(name).alias("node"), "what", F.col("n").cast("long").alias("n"))
-        for name, frame in told
-        if frame is not None
-    ]
+    frames: dict[str, list[DataFrame]] = {}
+    for name, frame in told:
+        if frame is not None:
+            counted = frame.select(F.lit(name).alias("node"), "what", F.col("n").cast("long").alias("n"))
+            frames.setdefault(name, []).append(counted)
     counts: dict[str, dict[str, int]] = {name: {} for name in operators}
-    for row in _counted(frames):
-        of_node, what, n = counts[row["node"]], row["what"], row["n"] or 0
-        known = of_node.get(what)
-        of_node[what] = n if known is None else max(known, n) if what.endswith("_max") else known + n
+    for row in _summed(list(frames.values())):
+        counts[row["node"]][row["what"]] = row["n"] or 0
     for name, operator in operators.items():
         operator.tallied = counts[name]
 
 
-def _counted(frames: list[DataFrame]) -> list[Row]:
-    """The counts of frames by node and name; of many frames in two parts, since one thread plans one query."""
+def _summed(nodes: list[list[DataFrame]]) -> list[Row]:
+    """The counts of each node's frames by name; of many frames in two jobs, since one thread plans one query."""
     rows: list[Row] = []
 
-    def read(part: list[DataFrame]) -> None:
+    def read(part: list[list[DataFrame]]) -> None:
         is_max = F.col("what").endswith("_max")
         number = F.when(is_max, F.max("n")).otherwise(F.sum(F.when(~is_max, F.col("n"))))
-        together = in_few_tasks(reduce(DataFrame.unionByName, part))
+        together = in_few_tasks(reduce(DataFrame.unionByName, chain.from_iterable(part)))
         rows.extend(together.groupBy("node", "what").agg(number.alias("n")).collect())
 
-    parts = [frames] if len(frames) < _MANY_FRAMES else [frames[::2], frames[1::2]]
-    if frames:
-        side_by_side([partial(read, part) for part in parts], frames[0].sparkSession)
+    # A node's frames stay together, so that its counts are added up in one place.
+    parts = [nodes[::2], nodes[1::2]] if sum(map(len, nodes)) >= _MANY_FRAMES else [nodes]
+    if nodes:
+        side_by_side([partial(read, part) for part in parts if part], nodes[0][0].sparkSession)
     return rows
 
 

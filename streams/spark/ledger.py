@@ -104,9 +104,13 @@ class Ledger:
             empty = self._spark.createDataFrame([], _SCHEMA)
             commit(self.target, lambda: Append(empty))
 
-    def keep_topics(self, topics: tuple[str, ...]) -> None:
-        """Remember the order of sources before the query starts: its checkpoint has it from then on."""
-        self._keep(_TOPICS, json.dumps(topics))
+    def keep_topics(self, topics: tuple[str, ...], known: tuple[str, ...]) -> None:
+        """Remember the order of sources before the query starts, unless it is that which the ledger is known to have.
+
+        The query's checkpoint has it from then on.
+        """
+        if topics != known:
+            self._keep(_TOPICS, json.dumps(topics))
 
     def keep_checkpoint(self, epoch: int, query: str) -> None:
         """Remember which checkpoint counts the batches of an epoch, before its first row tells it."""

@@ -25,6 +25,7 @@ from streams.spark.checkpoint import read_by_spark, read_checkpoint
 from streams.spark.doctor import examine
 from streams.spark.rollback import rollback
 from versioned import faults
+from versioned.commit import history
 from versioned.errors import CheckpointMismatchError, ConfigurationError, InvariantError
 
 Break = Callable[[SparkSession, Path], object]
@@ -214,6 +215,15 @@ def test_a_new_epoch_takes_a_restored_table_as_it_is(spark: SparkSession, source
     _restore("prices")(spark, copied)
     application(spark, source, copied, new_epoch=True)._agreed_state()
     assert [found.rule for found in examine(application(spark, source, copied)).findings] == ["no-batch"]
+
+
+def test_a_new_epoch_over_the_same_sources_does_not_note_their_order_again(
+    spark: SparkSession, source: Path, copied: Path
+) -> None:
+    app = application(spark, source, copied, new_epoch=True)
+    app._agreed_state()
+    done = [row["operation"] for row in history(spark, app.table("ledger"), 100)]
+    assert done.count("SET TBLPROPERTIES") == 1
 
 
 def test_a_table_that_is_lost_before_a_new_epoch_has_written_to_it_is_missed(

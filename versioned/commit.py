@@ -40,6 +40,10 @@ _CONFLICTS: Final = (
     "MetadataChangedException",
 )
 _FENCED: Final = "ConcurrentTransactionException"
+#: For the rows that it removes, a replaceWhere asks the session for a transaction id, whatever its options say. A MERGE
+#: beside it, in another thread, may have put half of its own there: then nothing was committed, and it is tried again.
+#: Of a whole one the commit carries a second id, which in this table nobody asks for.
+_HALF_AN_ID: Final = "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS"
 #: Why nothing can be told of a path at which there is no table.
 _MISSING: Final = (
     "DELTA_MISSING_DELTA_TABLE",
@@ -341,7 +345,7 @@ def _write_with_retry(target: TableRef, build: Callable[[], Write], step: Step |
                 raise FencedError(
                     f"Another driver wrote to {target} under the same identity at the same time. Stop one of the two."
                 ) from error
-            if not _names(error, _CONFLICTS):
+            if not _names(error, (*_CONFLICTS, _HALF_AN_ID)):
                 raise
             if attempt == _MAX_TRIES:
                 raise CommitError(

@@ -25,19 +25,20 @@ from streams.spark.batch_report import BatchReport, batch_report
 from streams.spark.checkpoint import add_sources, read_checkpoint
 from streams.spark.contract import Action, action_at
 from streams.spark.counting import Counting
-from streams.spark.engine import Operators, operators_of, tally
+from streams.spark.engine import Operators, operators_of, tables_read, tally
 from streams.spark.explain import explain
 from streams.spark.few_tasks import in_few_tasks
 from streams.spark.flow import Flow, NodeReport
 from streams.spark.guards import BatchGuard, GuardPolicy
 from streams.spark.input_checks import checked_rules
-from streams.spark.intake import OFFSET, IntakeRule, Order, bounds_of, offsets_of, shape, survey_of
+from streams.spark.intake import OFFSET, IntakeRule, bounds_of, maxima_before, offsets_of, shape, survey_of
 from streams.spark.interpreted import Interpretation
 from streams.spark.kafka_sink import KafkaSink
 from streams.spark.ledger import Ledger, LedgerState, Times
 from streams.spark.metrics import MetricsLevel, metric_rows, metric_values, totals_after
 from streams.spark.operator import Batch
 from streams.spark.pictures import buffer_of, lateness_of
+from streams.spark.places import Order, placed
 from streams.spark.recovery import (
     Survey,
     begin_epoch,
@@ -148,7 +149,7 @@ class StreamingApplication:
         self._found: Survey | None = None
         self._query: str | None = None
         self._is_kept = False
-        self._interpretation = Interpretation(self._tables())
+        self._interpretation = Interpretation(tables_read(self._operators, self._root))
         self._there: set[TableRef] = set()
         self._landed_report: dict[str, Any] | None = None
         self._drains: tuple[str, ...] = ()
@@ -231,7 +232,8 @@ class StreamingApplication:
         self._state = self._agreed_state()
         assert self._found is not None
         # Each query has a session of its own.
-        self._interpretation = Interpretation(self._tables(), self._found.size_bytes())
+        read = tables_read(self._operators, self._root)
+        self._interpretation = Interpretation(read, self._found.size_bytes(read))
         self._there = self._found.there()
         self._rejects.create(self._spark, is_there=self._rejects.target in self._there)
         for target in self._tables() if self._pii_columns else ():
@@ -414,19 +416,20 @@ class StreamingApplication:
         side_by_side([refuse, take], batch.session)
         return flows
 
-    def _intake(self, batch: Batch, rows: DataFrame, arrived: Mapping[str, int]) -> dict[str, Flow]:
+    def _intake(self, batch: Batch, input_rows: DataFrame, arrived: Mapping[str, int]) -> dict[str, Flow]:
         """The records of every source node, computed once, with their bounds: one job for all of them."""
-        assert self._state is not None
         shaped: dict[str, DataFrame] = {}
         for rule in self._rules:
-            node = rule.node
-            raw = records_of(rows, node.topic)
-            offsets = batch.times_of(f"{node.name}/{OFFSET}")
-            maxima = self._state.maxima.get(node.name, {})
-            valid = shape(raw, rule, batch.wall_us, maxima, offsets, batch.number)
-            shaped[node.name] = batch.cut(valid) if node.topic in arrived else valid
+            name, topic = rule.node.name, rule.node.topic
+            offsets = batch.times_of(f"{name}/{OFFSET}")
+            records = shape(records_of(input_rows, topic), rule, batch.wall_us, offsets, arrived.get(topic, 0))
+            shaped[name] = batch.cut(records) if topic in arrived else records
         surveyed = survey_of({name: frame for name, frame in shaped.items() if self._topic_of(name) in arrived})
-        flows = {name: Flow(frame, bounds_of(surveyed.get(name, []))) for name, frame in shaped.items()}
+        flows: dict[str, Flow] = {}
+        for rule in self._rules:
+            name, rows, maxima = rule.node.name, surveyed.get(rule.node.name, []), self._maxima(rule.node.name)
+            records = placed(shaped[name], rule.places, rows, maxima, batch.number)
+            flows[name] = Flow(records, bounds_of(rows), maxima_before(rows, self._order, maxima))
         batch.offsets = {f"{name}/{OFFSET}": offsets_of(surveyed.get(name, [])) for name in shaped}
         # Of a topic that came there may be invalid records although no valid one is known: their frame stays.
         return {

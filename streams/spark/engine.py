@@ -68,6 +68,7 @@ from streams.spark.window_store import WindowStoreOperator
 from suppress.windows import TimeWindows, UnlimitedWindows
 from versioned import spark_functions as F
 from versioned.errors import TopologyError
+from versioned.identifiers import TableRef
 
 Operators = dict[str, Operator[Any]]
 #: So many frames of counts are read in two jobs.
@@ -108,6 +109,12 @@ def operators_of(topology: Topology, record_retention_us: int | None = None) -> 
     return made
 
 
+def tables_read(operators: Operators, root: TableRef) -> list[TableRef]:
+    """The tables that a batch may have to read; a changelog is only added to."""
+    read = (operator for operator in operators.values() if not isinstance(operator, ChangelogSinkOperator))
+    return [table for operator in read for table in operator.tables(root)]
+
+
 def branched(topology: Topology, node: Node, outputs: Mapping[str, Flow]) -> list[Flow]:
     """What reaches a node from its parents.
 
@@ -118,7 +125,7 @@ def branched(topology: Topology, node: Node, outputs: Mapping[str, Flow]) -> lis
     for index, parent in enumerate(node.parents):
         flow = outputs[parent.name]
         edges = [(child.name, i) for child in topology for i, p in enumerate(child.parents) if p is parent]
-        inputs.append(flow if len(edges) == 1 else flow.map(_on_branch(edges.index((node.name, index)))))
+        inputs.append(flow if len(edges) == 1 else flow.map_each(_on_branch(edges.index((node.name, index)))))
     return inputs
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -44,17 +45,30 @@ class Bounds:
     newest_us: int
     count: int
 
+    def and_those(self, others: Bounds) -> Bounds:
+        """Of these records and others together."""
+        oldest_us, newest_us = min(self.oldest_us, others.oldest_us), max(self.newest_us, others.newest_us)
+        return Bounds(oldest_us, newest_us, self.count + others.count)
+
 
 class Flow:
     """A frame, built when first asked for, with what is known about it without running a job.
 
     ``bounds`` per scope is None where it is not known; an empty mapping means that the flow is known to be empty.
+    ``maxima_before`` is set where each place begins with the newest time so far, in its scope, of this flow's own
+    records, all of which have a key: it is that newest time before the batch.
     """
 
-    def __init__(self, frame: DataFrame | Callable[[], DataFrame], bounds: Mapping[int, Bounds] | None = None) -> None:
+    def __init__(
+        self,
+        frame: DataFrame | Callable[[], DataFrame],
+        bounds: Mapping[int, Bounds] | None = None,
+        maxima_before: Mapping[int, int] | None = None,
+    ) -> None:
         # The operators below may ask at the same time.
         self._frame = Once(frame if callable(frame) else lambda: frame)
         self.bounds = bounds
+        self.maxima_before = maxima_before
 
     @property
     def frame(self) -> DataFrame:
@@ -84,13 +98,15 @@ class Flow:
         """As :meth:`map`, by a change that brings all records into the scope 0."""
         if not self.bounds:
             return self.map(change)
-        every = self.bounds.values()
-        merged = Bounds(min(b.oldest_us for b in every), max(b.newest_us for b in every), self.count)
-        return Flow(lambda: change(self.frame), {0: merged})
+        return Flow(lambda: change(self.frame), {0: reduce(Bounds.and_those, self.bounds.values())})
 
     def map(self, change: Callable[[DataFrame], DataFrame]) -> Flow:
-        """Another frame made of this one, with records of the same times."""
+        """Another frame made of this one, with records of the same times, or fewer."""
         return Flow(lambda: change(self.frame), self.bounds)
+
+    def map_each(self, change: Callable[[DataFrame], DataFrame]) -> Flow:
+        """As :meth:`map`, by a change that keeps every valid record, under its key and behind the same others."""
+        return Flow(lambda: change(self.frame), self.bounds, self.maxima_before)
 
 
 @dataclass

@@ -141,7 +141,9 @@ class FoldedWindowsOperator(WindowStoreOperator):
         self._told = Once(self._fold if flow.is_empty else lambda: self.batch.cut(self._fold()))
         if isinstance(self.windows, SlidingWindows):
             records = records.where(F.col(VALUE).isNotNull())
-        timed = records.withColumn(_STREAM_US, self.stream_time(records))
+            # The others move no stream time here.
+            flow = Flow(records, flow.bounds)
+        timed = records.withColumn(_STREAM_US, self.stream_time(flow))
         self._records = timed if flow.is_empty else self.batch.cut(timed)
 
     def _reject(self, batch: Batch, keyed: DataFrame) -> None:

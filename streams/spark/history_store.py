@@ -25,6 +25,7 @@ from streams.spark.flow import (
     Flow,
     NodeReport,
     flat_keys,
+    in_one_scope,
     lookup_times,
     struct_fields,
     struct_keys,
@@ -107,7 +108,7 @@ class HistoryStore(TableState):
         records = flow.frame.select(KEY, VALUE, US, SCOPE, PLACE)
         records = records.withColumn(US, floor_to_resolution(F.col(US), spec))
         if spec.time_scope != "partition":
-            records = records.withColumn(SCOPE, F.lit(0))
+            records = in_one_scope(records)
         if self._drops_repeats and not flow.is_empty:
             rows = read_table(batch.session, target).where(F.col(CURRENT))
             latest = struct_keys(put_frames.versions(rows, spec), spec.keys).select(KEY, VALUE, US)

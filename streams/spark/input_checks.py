@@ -24,7 +24,8 @@ from pyspark.sql.types import (
 )
 
 from streams.nodes import StreamSource
-from streams.spark.intake import IntakeRule, Order, SourceNode, kind_of
+from streams.spark.intake import IntakeRule, SourceNode, kind_of
+from streams.spark.places import Order
 from streams.spark.sources import MALFORMED, SparkSource
 from streams.spark.typed_input import UNITS, is_castable
 from versioned.errors import SchemaError

@@ -1,11 +1,4 @@
-"""From raw rows of a topic to ordered records: validity, scope, place.
-
-A record's place among all records of its scope is an array of longs that sorts the way DESIGN section 3 says:
-
-* ``order="arrival"``: (running maximum of ts in its source and scope, tables before streams, declared position,
-  sequence, row number in the source and scope); the running maxima are carried across batches. Row numbers are not:
-  without a sequence the batch's number stands in its place, so that no record of a later batch has the same place.
-* ``order="sequence"``: (the given sequence, tables before streams, declared position, stable hash).
+"""From raw rows of a topic to ordered records: validity, scope, place (``places.py``).
 
 What a row may be is its source's contract (``contract.py``); what can be told of the columns alone is checked at the
 start (``input_checks.py``), so here only single rows are wrong.
@@ -16,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import Final, Literal
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql.types import DataType, DateType, IntegralType, StringType, StructType, TimestampType
@@ -24,8 +17,9 @@ from pyspark.sql.types import DataType, DateType, IntegralType, StringType, Stru
 from streams import reasons
 from streams.nodes import GlobalTableSource, StreamSource, TableSource
 from streams.spark.few_tasks import in_few_tasks
-from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Bounds, lookup_times, null_inside
+from streams.spark.flow import KEY, SCOPE, US, VALUE, Bounds, has_null_key, lookup_times, null_inside
 from streams.spark.operator import RAW
+from streams.spark.places import PIECE, SEQUENCE, TIE, Order, Ordering, pieces_of, put_in_order
 from streams.spark.source_checks import rejection
 from streams.spark.sources import MALFORMED, SparkSource
 from streams.spark.typed_input import cast_row_by_row, cut_row, event_time, in_range, size_of, total
@@ -33,13 +27,11 @@ from versioned import spark_functions as F
 from versioned.hashing import row_hash
 from versioned.identifiers import quote
 
-Order = Literal["arrival", "sequence"]
 SourceNode = StreamSource | TableSource | GlobalTableSource
 #: Why a record is invalid; null = it is valid.
 INVALID: Final = "_invalid"
 #: The sequence of a record whose source says that none comes twice; else null.
 OFFSET: Final = "_offset"
-_TIE, _SEQUENCE = "_tie", "_sequence"
 
 
 @dataclass(frozen=True)
@@ -52,6 +44,12 @@ class IntakeRule:
     order: Order
     max_future_us: int
     types: StructType | None = None
+
+    @property
+    def places(self) -> Ordering:
+        """What the places of its records have in common."""
+        kind = 1 if isinstance(self.node, StreamSource) else 0
+        return Ordering(self.order, kind, self.position, self.source.order_column is not None)
 
     @property
     def reads(self) -> dict[str, str | None]:
@@ -70,19 +68,18 @@ class IntakeRule:
         return self.node.value or tuple(name for name in offered if name.lower() not in aside)
 
 
-def shape(
-    raw: DataFrame, rule: IntakeRule, wall_us: int, maxima: Mapping[int, int], offsets: Mapping[int, int], number: int
-) -> DataFrame:
-    """Raw rows as records: ``_key _value _us _scope _place``, ``_invalid`` (a reason, null = valid), ``_raw _offset``.
+def shape(raw: DataFrame, rule: IntakeRule, wall_us: int, offsets: Mapping[int, int], count: int) -> DataFrame:
+    """Raw rows as records: ``_key _value _us _scope``, ``_invalid`` (a reason, null = valid), ``_raw _offset``.
+
+    Beside these there is what their places are made of, see :func:`streams.spark.places.placed`.
 
     Args:
         raw: The topic's rows, with the columns that the node names.
         rule: The node, its source and the order.
         wall_us: What the machine's clock says: a record further ahead than the allowed skew is invalid, so that one
             bad clock cannot close every window. Not the batch clock, which stays ahead if this one ever was.
-        maxima: Running maximum of ts per scope before the batch.
         offsets: Greatest sequence per scope before the batch, of a source in which none comes twice.
-        number: The number of the batch.
+        count: How many rows there are.
     """
     node, source, contract = rule.node, rule.source, rule.source.contract
     raw = _as_named(raw, rule)
@@ -97,8 +94,8 @@ def shape(
         F.when(~large, _value(columns, values, node.deleted)).alias(VALUE),
         F.when(in_range(us), us).alias(US),
         _scope(columns, source.scope_column).alias(SCOPE),
-        _as_long(columns, source.order_column).alias(_SEQUENCE),
-        stable_hash(raw).alias(_TIE),
+        _as_long(columns, source.order_column).alias(SEQUENCE),
+        stable_hash(raw).alias(TIE),
         broken.alias(INVALID),
         # Within the condition, so that only rows which need it are made into text.
         F.when(broken.isNotNull(), cut_row(raw.schema, node.key)).alias(RAW),
@@ -106,8 +103,10 @@ def shape(
     judged = records.withColumn(INVALID, _invalid(records, rule, wall_us))
     if contract.unique:
         judged = judged.withColumn(INVALID, _duplicate(offsets))
-    offset = F.col(_SEQUENCE) if contract.unique else F.lit(None).cast("long")
-    return _placed(judged.withColumn(OFFSET, offset), rule, maxima, number).drop(_SEQUENCE, _TIE)
+    offset = F.col(SEQUENCE) if contract.unique else F.lit(None).cast("long")
+    is_near = F.col(US) <= F.lit(wall_us + rule.max_future_us)
+    pieces = None if source.scope_column is not None else pieces_of(records.where(is_near), rule.places, count)
+    return put_in_order(judged.withColumn(OFFSET, offset), rule.places, F.col(INVALID).isNull(), pieces)
 
 
 def stable_hash(frame: DataFrame) -> Column:
@@ -157,21 +156,6 @@ def _as_named(raw: DataFrame, rule: IntakeRule) -> DataFrame:
     return raw.select(*(F.col(quote(name)).alias(called.get(name.lower(), name)) for name in raw.columns))
 
 
-def _placed(records: DataFrame, rule: IntakeRule, maxima: Mapping[int, int], number: int) -> DataFrame:
-    kind = 1 if isinstance(rule.node, StreamSource) else 0
-    if rule.order == "sequence":
-        place = F.array(F.col(_SEQUENCE), F.lit(kind), F.lit(rule.position), F.col(_TIE))
-        return records.withColumn(PLACE, place.cast("array<bigint>"))
-    ordered = Window.partitionBy(SCOPE).orderBy(F.coalesce(_SEQUENCE, US), _TIE)
-    valid_us = F.when(F.col(INVALID).isNull(), F.col(US))
-    running = F.max(valid_us).over(ordered.rowsBetween(Window.unboundedPreceding, 0))
-    carried = lookup_times(maxima)
-    reached = F.coalesce(F.greatest(running, carried), F.lit(-(2**62)))
-    at = F.lit(number) if rule.source.order_column is None else F.coalesce(_SEQUENCE, US, F.lit(0))
-    place = F.array(reached, F.lit(kind), F.lit(rule.position), at, F.row_number().over(ordered))
-    return records.withColumn(PLACE, place.cast("array<bigint>"))
-
-
 def _value(columns: _Columns, names: tuple[str, ...], deleted: str | None) -> Column:
     present = F.struct(F.lit(True).alias("_present"))
     value = F.struct(*(columns.value(name).alias(name) for name in names)) if names else present
@@ -204,9 +188,9 @@ def _invalid(records: DataFrame, rule: IntakeRule, wall_us: int) -> Column:
 
 
 def _duplicate(offsets: Mapping[int, int]) -> Column:
-    same = Window.partitionBy(SCOPE, _SEQUENCE).orderBy(_TIE)
-    came_before = F.coalesce(F.col(_SEQUENCE) <= lookup_times(offsets), F.lit(False))
-    again = F.col(_SEQUENCE).isNotNull() & (came_before | (F.row_number().over(same) > 1))
+    same = Window.partitionBy(SCOPE, SEQUENCE).orderBy(TIE)
+    came_before = F.coalesce(F.col(SEQUENCE) <= lookup_times(offsets), F.lit(False))
+    again = F.col(SEQUENCE).isNotNull() & (came_before | (F.row_number().over(same) > 1))
     return F.when(again, reasons.DUPLICATE).otherwise(F.col(INVALID))
 
 
@@ -219,18 +203,23 @@ def _as_long(columns: _Columns, name: str | None) -> Column:
 
 
 def survey_of(shaped: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
-    """Per source node and scope: its number of valid records, their oldest and newest time, the greatest sequence."""
+    """Per source node, scope and piece: how many records, how many valid ones, their times, the greatest sequence."""
     found: dict[str, list[Row]] = {}
     if not shaped:
         return found  # A mere tick of the clock.
-    parts = [frame.select(F.lit(name).alias("node"), SCOPE, US, OFFSET, INVALID) for name, frame in shaped.items()]
+    parts = [
+        frame.select(F.lit(name).alias("node"), SCOPE, PIECE, US, OFFSET, INVALID, has_null_key(frame).alias("no_key"))
+        for name, frame in shaped.items()
+    ]
     together = in_few_tasks(reduce(DataFrame.unionByName, parts))
     is_valid = F.col(INVALID).isNull()
-    surveyed = together.groupBy("node", SCOPE).agg(
+    surveyed = together.groupBy("node", SCOPE, PIECE).agg(
+        F.count("*").alias("rows"),
         F.count_if(is_valid).alias("n"),
         F.min(F.when(is_valid, F.col(US))).alias("oldest"),
         F.max(F.when(is_valid, F.col(US))).alias("newest"),
         F.max(OFFSET).alias("offset"),
+        F.count_if(is_valid & F.col("no_key")).alias("no_key"),
     )
     for row in surveyed.collect():
         found.setdefault(row["node"], []).append(row)
@@ -239,9 +228,23 @@ def survey_of(shaped: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
 
 def bounds_of(rows: list[Row]) -> dict[int, Bounds]:
     """What is known of the valid records of a source node, by scope."""
-    return {row[SCOPE]: Bounds(row["oldest"], row["newest"], row["n"]) for row in rows if row["n"]}
+    known: dict[int, Bounds] = {}
+    for row in rows:
+        if row["n"]:
+            own, scope = Bounds(row["oldest"], row["newest"], row["n"]), row[SCOPE]
+            known[scope] = known[scope].and_those(own) if scope in known else own
+    return known
+
+
+def maxima_before(rows: list[Row], order: Order, maxima: Mapping[int, int]) -> Mapping[int, int] | None:
+    """What ``Flow.maxima_before`` says of a source node's valid records: its maxima before the batch, or nothing."""
+    return maxima if order == "arrival" and not any(row["no_key"] for row in rows) else None
 
 
 def offsets_of(rows: list[Row]) -> dict[int, int]:
     """The greatest sequence per scope, of invalid records too, where the source says that none comes twice."""
-    return {row[SCOPE]: row["offset"] for row in rows if row["offset"] is not None}
+    greatest: dict[int, int] = {}
+    for row in rows:
+        if row["offset"] is not None:
+            greatest[row[SCOPE]] = max(row["offset"], greatest.get(row[SCOPE], row["offset"]))
+    return greatest

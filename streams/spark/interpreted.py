@@ -28,13 +28,14 @@ _FEW_PARTITIONS: Final = 8
 #: A batch is small up to so many records: with 1,200 it took 13 s instead of 18, with 14,000 minutes instead of half a
 #: one, since interpreted expressions look up settings again and again,
 FEW_RECORDS: Final = 1_500
-#: and up to so many bytes in all tables of the application, which it may have to read.
-SMALL_TABLES: Final = 64 * 2**20
+#: and up to so many bytes in the tables of the application that it may have to read.
+SMALL_TABLES: Final = 16 * 2**20
 #: The first batch of a query mostly meets a new JVM, for which the code of whole stages is the most work: with 4,000
 #: records it took 63 s without instead of 104 s (on a busy machine); later batches took the same with and without.
 FIRST_RECORDS: Final = 20_000
-#: After so many batches the tables are measured again.
+#: After so many batches, or records, the tables are measured again.
 _MEASURED_EVERY: Final = 100
+_MEASURED_AFTER: Final = 100_000
 _ALL: Final = (*NO_CODE, *PLANNED_ONCE)
 
 
@@ -42,7 +43,7 @@ class Interpretation:
     """Chooses for each batch of a query whether its session compiles.
 
     Args:
-        tables: The application's tables.
+        tables: The tables that a batch may have to read.
         size_bytes: How large they are together before the first batch; measured then if not given.
     """
 
@@ -50,6 +51,8 @@ class Interpretation:
         self._tables = tables
         self._bytes = size_bytes
         self._batches = 0
+        #: Batches and records since the tables were measured.
+        self._since = (0, 0)
         #: What the session had before, of the settings that were changed.
         self._former: dict[str, str | None] = {}
         self._in_force: Mapping[str, str] = {}
@@ -64,8 +67,12 @@ class Interpretation:
         Returns:
             Whether the batch is interpreted.
         """
-        if self._bytes is None or (self._batches > 0 and self._batches % _MEASURED_EVERY == 0):
+        batches, taken = self._since
+        is_old = batches >= _MEASURED_EVERY or taken >= _MEASURED_AFTER
+        if self._bytes is None or (is_old and records <= FIRST_RECORDS):
             self._bytes = total_bytes(session, self._tables)
+            batches = taken = 0
+        self._since = (batches + 1, taken + records)
         wanted, partitions = self._wanted(records), most_partitions(session)
         if wanted and partitions is not None and partitions <= _FEW_PARTITIONS:
             wanted = {**wanted, **PLANNED_ONCE}

@@ -79,9 +79,9 @@ class Survey:
         """The tables that exist."""
         return {target for target, state in self.tables.items() if state.exists}
 
-    def size_bytes(self) -> int:
-        """How large the newest versions of all tables are together."""
-        return sum(state.size_bytes for state in self.tables.values())
+    def size_bytes(self, tables: Collection[TableRef]) -> int:
+        """How large the newest versions of some of the tables are together."""
+        return sum(self.tables[target].size_bytes for target in tables)
 
     def ahead(self) -> set[str]:
         """The tables that have something of a batch that is not in the ledger."""

@@ -29,4 +29,5 @@ class StreamSourceOperator(Operator[StreamSource]):
 def valid_records(batch: Batch, node: Node, flow: Flow) -> Flow:
     """Split a source's records: the valid ones are returned, the invalid ones are rejected with their reason."""
     batch.reject(node.name, flow.frame.where(F.col(INVALID).isNotNull()), F.col(INVALID))
-    return flow.map(lambda frame: frame.where(F.col(INVALID).isNull()).drop(INVALID, RAW, OFFSET))
+    # Places tell of the valid records alone.
+    return flow.map_each(lambda frame: frame.where(F.col(INVALID).isNull()).drop(INVALID, RAW, OFFSET))

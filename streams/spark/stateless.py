@@ -26,7 +26,7 @@ class StreamMapValuesOperator(Operator[StreamMapValues]):
     """Replaces each value."""
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
-        return inputs[0].map(self._mapped)
+        return inputs[0].map_each(self._mapped)
 
     def _mapped(self, frame: DataFrame) -> DataFrame:
         assert self.node.mapper is not None
@@ -37,12 +37,12 @@ class SelectKeyOperator(Operator[SelectKey]):
     """Puts each record under a new key; a null key passes. From here on there is one stream-time scope."""
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
-        keeps = self.node.mapper is None or self.keeps_scopes
-        return inputs[0].map(self._rekeyed) if keeps else inputs[0].in_one_scope(self._rekeyed)
+        if self.node.mapper is None:
+            return inputs[0]
+        return inputs[0].map(self._rekeyed) if self.keeps_scopes else inputs[0].in_one_scope(self._rekeyed)
 
     def _rekeyed(self, frame: DataFrame) -> DataFrame:
-        if self.node.mapper is None:
-            return frame
+        assert self.node.mapper is not None
         keyed = with_key(frame, "_new_key", self.node.mapper).drop(KEY).withColumnRenamed("_new_key", KEY)
         return self.rescoped(keyed)
 

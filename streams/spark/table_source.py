@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 
 from streams.nodes import GlobalTableSource, Materialized, TableSource, ToTable
 from streams.reasons import NULL_KEY
-from streams.spark.flow import PLACE, SCOPE, US, Flow, NodeReport, has_null_key
+from streams.spark.flow import PLACE, SCOPE, US, Flow, NodeReport, has_null_key, in_one_scope
 from streams.spark.history_store import HistoryStore
 from streams.spark.hold import Hold
 from streams.spark.operator import BEFORE_US, GROUP, Batch
@@ -81,7 +81,7 @@ class TableOperator(StoringOperator[TableSource | ToTable | GlobalTableSource]):
     def _in_order(self, batch: Batch, hold: Hold, records: Flow) -> Flow:
         """Records wait until they can be put in order of time (R169)."""
         if self._time_scope == "store":
-            records = records.map(lambda frame: frame.withColumn(SCOPE, F.lit(0)))
+            records = records.map(in_one_scope)
         return hold.take(batch, records)
 
     def _records(self, batch: Batch, flow: Flow) -> Flow:

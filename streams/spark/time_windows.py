@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql.types import StructType
 
-from streams.nodes import WindowedAggregate
+from streams.nodes import StreamSource, WindowedAggregate
 from streams.reasons import BEFORE_WINDOWS
 from streams.spark.columns import to_column
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
@@ -84,7 +84,7 @@ class TimeWindowsOperator(WindowStoreOperator):
     def _take(self, records: DataFrame, flow: Flow) -> None:
         self._records = records
         assigned = self._without_idle(self._assign(records, flow))
-        self._assigned = assigned if flow.is_empty else self.batch.cut(assigned)
+        self._assigned = assigned if flow.is_empty or self._is_near(flow) else self.batch.cut(assigned)
         # Once per window, which is no matter: their times and places are read.
         self._records = self._assigned.select(*records.columns)
 
@@ -99,17 +99,17 @@ class TimeWindowsOperator(WindowStoreOperator):
             ends = {START_US: F.lit(windows.start_us).cast("long"), END_US: F.lit(FOREVER_US).cast("long")}
             return records.where(F.col(US) >= windows.start_us).withColumns({**ends, "_late": F.lit(False)})
         assert isinstance(windows, TimeWindows)
-        timed = records.withColumn("_stream_us", self._needed_stream_time(windows, flow, records))
-        size, advance = windows.size_us, windows.advance_us
-        last = F.col(US) - F.pmod(F.col(US), F.lit(advance))
-        first = last - ((size - 1) // advance) * advance
-        candidates = F.sequence(first, last, F.lit(advance)) if advance < size else F.array(last)
-        # The epoch is a wall: a record at or after it is in no window that starts before it (as in Kafka).
-        holds = (F.col(START_US) + size > F.col(US)) & ((F.col(START_US) >= 0) | (F.col(US) < 0))
-        rows = timed.withColumn(START_US, F.explode(candidates)).where(holds)
-        rows = rows.withColumn(END_US, F.col(START_US) + size)
+        timed = records.withColumn("_stream_us", self._needed_stream_time(windows, flow))
+        rows = _in_windows(timed, windows).withColumn(END_US, F.col(START_US) + windows.size_us)
         late = F.coalesce(F.col(END_US) + windows.grace_us <= F.col("_stream_us"), F.lit(False))
         return rows.withColumn("_late", late).drop("_stream_us")
+
+    def _is_near(self, flow: Flow) -> bool:
+        """Whether windows are a sum away from the source's records, which are computed once already."""
+        windows = self.windows
+        one_each = isinstance(windows, TimeWindows) and windows.advance_us == windows.size_us
+        by_itself = isinstance(self.node.parents[0], StreamSource) and self.closed_by_clock is None
+        return one_each and by_itself and self.has_seen_all(flow)
 
     def _without_idle(self, assigned: DataFrame) -> DataFrame:
         """Records for windows that the wall clock has closed are late for them."""
@@ -119,7 +119,7 @@ class TimeWindowsOperator(WindowStoreOperator):
         marked = assigned.join(closed.select(KEY, START_US, F.lit(True).alias("_idle")), [KEY, START_US], "left")
         return marked.withColumn("_late", F.col("_late") | F.coalesce("_idle", F.lit(False))).drop("_idle")
 
-    def _needed_stream_time(self, windows: TimeWindows, flow: Flow, records: DataFrame) -> Column:
+    def _needed_stream_time(self, windows: TimeWindows, flow: Flow) -> Column:
         """Stream time after each record; null when nothing in the batch can be late (spares the sort)."""
         oldest = flow.oldest_us
         newest = max([*self.times_before().values(), *flow.newest().values()], default=0)
@@ -128,7 +128,7 @@ class TimeWindowsOperator(WindowStoreOperator):
         first_end = None if oldest is None or since is None else oldest - since + windows.advance_us
         if first_end is not None and first_end - self.unit_us + windows.grace_us >= newest:
             return F.lit(None).cast("long")
-        return self.stream_time(records)
+        return self.stream_time(flow)
 
     def _rows(self) -> DataFrame:
         assert self._assigned is not None
@@ -187,6 +187,18 @@ class TimeWindowsOperator(WindowStoreOperator):
         if value is None:
             return F.lit(1).cast("long")
         return to_column(value, {"key": F.col(KEY), "value": F.col(VALUE)}).isNotNull().cast("long")
+
+
+def _in_windows(records: DataFrame, windows: TimeWindows) -> DataFrame:
+    """One row per record and window that holds it, with the window's start."""
+    size, advance = windows.size_us, windows.advance_us
+    last = F.col(US) - F.pmod(F.col(US), F.lit(advance))
+    if advance == size:
+        return records.withColumn(START_US, last)
+    first = last - ((size - 1) // advance) * advance
+    # The epoch is a wall: a record at or after it is in no window that starts before it (as in Kafka).
+    holds = (F.col(START_US) + size > F.col(US)) & ((F.col(START_US) >= 0) | (F.col(US) < 0))
+    return records.withColumn(START_US, F.explode(F.sequence(first, last, F.lit(advance)))).where(holds)
 
 
 def _total(rows: list[Row], name: str) -> int:

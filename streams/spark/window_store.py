@@ -33,6 +33,7 @@ from streams.spark.flow import (
     Flow,
     NodeReport,
     has_null_key,
+    in_one_scope,
     lookup_times,
     struct_fields,
 )
@@ -153,8 +154,11 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
     def finals(self) -> DataFrame:
         """The windows that become final in this batch, as a flow; placed at the record that closes them."""
-        due = self.not_final_yet(self.next_state()).where(F.col(CLOSE_US) <= lookup_times(self.stream_times))
-        return self._as_flow(self._placed_at_close(due))
+        times = self.stream_times
+        # The newest of all scopes says so of the windows alone, before anything is added up in them.
+        may_be = F.col(CLOSE_US) <= F.lit(max(times.values(), default=_NEVER))
+        due = self.not_final_yet(self.next_state()).where(may_be & (F.col(CLOSE_US) <= lookup_times(times)))
+        return self._as_flow(self._placed_at_close(self.batch.cut(due)))
 
     def not_final_yet(self, state: DataFrame) -> DataFrame:
         """Those windows that were not final before this batch, with ``_close_us``: the stream time that ends each."""
@@ -231,18 +235,35 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         """Every stored window, closed ones too, before the batch."""
         return self.stored(read_table(self.batch.session, self.tables(self.batch.root)[0]))
 
-    def stream_time(self, frame: DataFrame) -> Column:
-        """Stream time after each record."""
-        so_far = Window.partitionBy(SCOPE).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
-        return F.greatest(lookup_times(self.times_before()), F.max(US).over(so_far))
+    def stream_time(self, flow: Flow) -> Column:
+        """Stream time after each record of a flow; without putting them in order where their places tell it."""
+        if self.has_seen_all(flow):
+            reached = self._in_unit(F.get(PLACE, F.lit(0)))
+        else:
+            so_far = Window.partitionBy(SCOPE).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
+            reached = F.max(US).over(so_far)
+        return F.greatest(lookup_times(self.times_before()), reached)
+
+    def has_seen_all(self, flow: Flow) -> bool:
+        """Whether every record that the flow's places tell of came to this node, before this batch too."""
+        if flow.maxima_before is None or self.node.group_key is not None:
+            return False
+        seen = self.times_before()
+        return all(
+            seen.get(0 if self._one_scope else scope, _NEVER) >= us - us % self.unit_us
+            for scope, us in flow.maxima_before.items()
+            if flow.bounds is None or scope in flow.bounds
+        )
+
+    def _in_unit(self, us: Column) -> Column:
+        return us if self.unit_us == 1 else us - F.pmod(us, F.lit(self.unit_us))
 
     def _keyed(self, frame: DataFrame) -> DataFrame:
         if self.node.group_key is not None:
             frame = with_key(frame, "_group", self.node.group_key).drop(KEY).withColumnRenamed("_group", KEY)
             frame = self.rescoped(frame)
-        us = F.col(US) if self.unit_us == 1 else F.floor(F.col(US) / F.lit(self.unit_us)).cast("long") * self.unit_us
-        scope = F.lit(0) if self._one_scope else F.col(SCOPE)
-        return frame.select(KEY, VALUE, us.alias(US), scope.alias(SCOPE), PLACE)
+        frame = in_one_scope(frame) if self._one_scope else frame
+        return frame.select(KEY, VALUE, self._in_unit(F.col(US)).alias(US), SCOPE, PLACE)
 
     def _reject(self, batch: Batch, keyed: DataFrame) -> None:
         """Put aside what the windows do not take, of the records that have a key."""
@@ -270,13 +291,15 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         return final.select(KEY, VALUE, old.alias(OLD), F.lit(True).alias(LATEST), US, SCOPE, PLACE)
 
     def _placed_at_close(self, due: DataFrame) -> DataFrame:
-        """Give each final window the place of the first record that closed it, then its rank among those."""
-        closing = self.closing().withColumn("_asks", F.lit(0))
-        both = due.withColumn("_asks", F.lit(1)).unionByName(closing, allowMissingColumns=True)
+        """Give each final window the place of the first record that closed it, then its end and its rank there."""
+        # One record may close a million windows, and they end at few instants: only those are put in one order.
+        instants = due.select(SCOPE, CLOSE_US).distinct().withColumn("_asks", F.lit(1))
+        both = instants.unionByName(self.closing().withColumn("_asks", F.lit(0)), allowMissingColumns=True)
         later = Window.partitionBy(SCOPE).orderBy(F.desc(CLOSE_US), "_asks").rowsBetween(Window.unboundedPreceding, 0)
-        found = both.withColumn(PLACE, F.min(PLACE).over(later)).where(F.col("_asks") == 1).drop("_asks")
-        ranked = Window.partitionBy(SCOPE, PLACE).orderBy(CLOSE_US, KEY, START_US)
-        return found.withColumn(PLACE, F.concat(PLACE, F.array(F.row_number().over(ranked).cast("long"))))
+        closed = both.withColumn(PLACE, F.min(PLACE).over(later)).where(F.col("_asks") == 1).drop("_asks")
+        ranked = Window.partitionBy(SCOPE, CLOSE_US).orderBy(KEY, START_US)
+        rank = F.row_number().over(ranked).cast("long")
+        return due.join(closed, [SCOPE, CLOSE_US]).withColumn(PLACE, F.concat(PLACE, F.array(F.col(CLOSE_US), rank)))
 
     def _make_ready(self, batch: Batch) -> None:
         (target,) = self.tables(batch.root)

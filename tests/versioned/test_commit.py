@@ -97,6 +97,23 @@ def test_replacing_where_lets_rows_move_out_of_the_replaced_part(spark: SparkSes
     assert _ids(spark, target) == [2, 7, 8]
 
 
+def test_a_replacement_is_tried_again_where_a_merge_beside_it_has_said_half_of_its_identity(
+    spark: SparkSession, target: TableRef
+) -> None:
+    tries = []
+
+    def replace() -> ReplaceWhere:
+        tries.append(1)
+        if len(tries) == 1:
+            spark.conf.set(_SETTINGS[0], "of the merge")
+        else:
+            spark.conf.unset(_SETTINGS[0])
+        return ReplaceWhere(_frame(spark, 2), "big = false")
+
+    commit(target, replace, _step(1))
+    assert (len(tries), _ids(spark, target)) == (2, [2])
+
+
 def test_no_write_leaves_a_setting_on_the_session(spark: SparkSession, target: TableRef) -> None:
     before = [spark.conf.get(name, None) for name in _SETTINGS]
     commit(target, lambda: Merge(_frame(spark, 4), "t.id = s.id", lambda m: m.whenNotMatchedInsertAll()), _step(1))

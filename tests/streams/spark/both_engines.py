@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from streams.nodes import ChangelogSink, Topology
 from streams.rows import Row
 from streams.spark import SparkSource, StreamingApplication
+from streams.spark.places import Order
 from streams.spark.side_by_side import side_by_side
 from streams.testing import TopologyTestDriver
 
@@ -52,9 +53,10 @@ def on_spark(
     records: Sequence[Input],
     ends: Sequence[int],
     value_type: str = "STRING",
+    by_arrival: bool = False,
 ) -> StreamingApplication:
     """Run the records through the Spark engine, one micro-batch up to each of ``ends``, each in a query of its own."""
-    app = application(spark, folder, topology, value_type)
+    app = application(spark, folder, topology, value_type, by_arrival=by_arrival)
     for first, end in zip([0, *ends], ends, strict=False):
         write_records(spark, folder, topology, records[first:end], first, value_type)
         app.run()
@@ -88,20 +90,29 @@ def application(
     topology: Topology,
     value_type: str = "STRING",
     files_per_batch: int | None = None,
+    by_arrival: bool = False,
     **options: Any,
 ) -> StreamingApplication:
-    """The application over the files of ``folder``, one folder per topic."""
+    """The application over the files of ``folder``, one folder per topic.
+
+    By arrival, each topic has one scope: then only the records of one topic come in the order in which they stand.
+    """
     schema = _SCHEMA.format(value_type)
     at_once = {} if files_per_batch is None else {"maxFilesPerTrigger": str(files_per_batch)}
     sources = {
         topic: SparkSource(
-            "parquet", {"path": str(folder / topic), **at_once}, schema, partition_by="part", sequence_by="seq"
+            "parquet",
+            {"path": str(folder / topic), **at_once},
+            schema,
+            partition_by=None if by_arrival else "part",
+            sequence_by="seq",
         )
         for topic in _topics(topology)
     }
     for topic in sources:
         (folder / topic).mkdir(parents=True, exist_ok=True)
-    return StreamingApplication(spark, "both", topology, str(folder / "out"), sources, order="sequence", **options)
+    order: Order = "arrival" if by_arrival else "sequence"
+    return StreamingApplication(spark, "both", topology, str(folder / "out"), sources, order=order, **options)
 
 
 def write_records(

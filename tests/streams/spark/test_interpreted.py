@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from streams.nodes import Materialized
 from streams.spark import interpreted
+from streams.spark.engine import operators_of, tables_read
 from streams.spark.interpreted import FEW_RECORDS, FIRST_RECORDS, Interpretation, total_bytes
+from streams.topology import StreamsBuilder
 from versioned.identifiers import TableRef
 
 _WHOLE, _ADAPTIVE = "spark.sql.codegen.wholeStage", "spark.sql.adaptive.enabled"
@@ -86,6 +89,26 @@ def test_tables_are_measured_again_as_they_grow(
     assert interpretation.choose(session, 1)
     session.range(10).write.format("delta").mode("append").save(table.path or "")
     assert [interpretation.choose(session, 1) for _ in range(2)] == [True, False]
+
+
+@pytest.mark.parametrize(("records", "is_small"), [(FIRST_RECORDS + 1, False), (FIRST_RECORDS, True)])
+def test_tables_are_measured_again_after_many_records(
+    session: SparkSession, table: TableRef, monkeypatch: pytest.MonkeyPatch, records: int, is_small: bool
+) -> None:
+    monkeypatch.setattr(interpreted, "_MEASURED_AFTER", FIRST_RECORDS + 1)
+    monkeypatch.setattr(interpreted, "SMALL_TABLES", total_bytes(session, [table]))
+    interpretation = Interpretation([table])
+    interpretation.choose(session, records)
+    session.range(10).write.format("delta").mode("append").save(table.path or "")
+    assert interpretation.choose(session, 1) is is_small
+
+
+def test_a_changelog_is_not_read_by_any_batch() -> None:
+    builder = StreamsBuilder()
+    table = builder.table("in", Materialized.key_value("store"), key="k", value=["v"])
+    table.to_changelog("out")
+    read = tables_read(operators_of(builder.build()), TableRef.parse("/app"))
+    assert [target.short_name for target in read] == ["store"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Time windows on Spark count late records and expired windows as the driver does."""
+"""Time windows on Spark tell results, late records and expired windows as the driver does.
+
+The records come by arrival, in pieces, so that stream time is read off their places.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from both_engines import Input, on_spark
+from both_engines import Input, on_driver, on_spark, sink_rows
 from pyspark.sql import SparkSession
 from random_plans import random_records
 
 from streams.nodes import Materialized, Topology
-from streams.spark import StreamingApplication
+from streams.spark import StreamingApplication, places
 from streams.spark.window_upkeep import check_windows, purge_windows, window_store_properties
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
@@ -38,7 +41,8 @@ def _topology() -> Topology:
     builder = StreamsBuilder()
     stream = builder.stream("a", name="stream", **_SOURCE)
     for name, windows in _WINDOWS.items():
-        stream.group_by_key().windowed_by(windows, late_policy="side_table").count(name=name)
+        counted = stream.group_by_key().windowed_by(windows, late_policy="side_table").count(name=name)
+        counted.to_stream().to_changelog(f"{name}_out")
     stored = Materialized.window_store("short", _RETENTION)
     stream.group_by_key().windowed_by(_WINDOWS["tumbling"]).count(materialized=stored)
     return builder.build()
@@ -46,7 +50,10 @@ def _topology() -> Topology:
 
 @pytest.fixture(scope="module")
 def app(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> StreamingApplication:
-    return on_spark(spark, tmp_path_factory.mktemp("windows"), _topology(), _records(), [20, 60])
+    folder = tmp_path_factory.mktemp("windows")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(places, "_MANY", 1)
+        return on_spark(spark, folder, _topology(), _records(), [20, 60], by_arrival=True)
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +73,14 @@ def told(spark: SparkSession, app: StreamingApplication) -> dict[str, dict[str, 
 
 def _records() -> list[Input]:
     return random_records(seed=11, count=60)
+
+
+@pytest.mark.rule("R10", "R13", "R23")
+def test_results_are_those_of_the_driver(spark: SparkSession, app: StreamingApplication) -> None:
+    wanted = on_driver(_topology(), [record for record in _records() if record.topic == "a"])
+    got = sink_rows(spark, app, _topology())
+    assert {sink for sink in wanted if got[sink] != wanted[sink]} == set()
+    assert all(wanted.values())
 
 
 @pytest.mark.rule("R10", "R13", "R23", "R65", "R67")

@@ -1,0 +1,140 @@
+"""The place of each record among all records of its scope, an array of longs that sorts as DESIGN section 3 says.
+
+* ``order="arrival"``: (running maximum of ts in its source and scope, tables before streams, declared position,
+  sequence, row number in the source and scope); the running maxima are carried across batches. Row numbers are not:
+  without a sequence the batch's number stands in its place, so that no record of a later batch has the same place.
+* ``order="sequence"``: (the given sequence, tables before streams, declared position, stable hash).
+
+A running maximum needs an order. A large batch of one scope is put in order in pieces, side by side: each piece is a
+part of the span of what orders the records, and what the pieces before it came to is added once the batch was surveyed.
+The places are the same as of one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Final, Literal
+
+from pyspark.sql import Column, DataFrame, Row, Window
+
+from streams.spark.flow import PLACE, SCOPE, US, lookup_times
+from versioned import spark_functions as F
+
+Order = Literal["arrival", "sequence"]
+#: What orders the records of a scope, if the source has it, and what breaks ties.
+SEQUENCE, TIE = "_sequence", "_tie"
+#: The piece that a record is in.
+PIECE: Final = "_piece"
+_REACHED, _ROW = "_reached", "_row"
+_PIECES: Final = 64
+#: Fewer records are put in order by one task before others have started.
+_MANY: Final = 100_000
+_NEVER: Final = -(2**62)
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A span of what orders records, in parts of equal width."""
+
+    low: int
+    high: int
+
+    def number(self, value: Column) -> Column:
+        """The part that a value is in; what lies outside the span is in the nearest, and null in the first."""
+        width = (self.high - self.low) // _PIECES + 1
+        inside = F.least(F.greatest(value, F.lit(self.low)), F.lit(self.high))
+        return F.least(F.floor((inside - F.lit(self.low)) / F.lit(width)), F.lit(_PIECES - 1)).cast("int")
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """What the places of a source's records have in common.
+
+    Args:
+        order: How several sources are merged.
+        kind: 0 = a table, 1 = a stream.
+        position: The node's, in the plan.
+        has_sequence: Whether the source has a sequence.
+    """
+
+    order: Order
+    kind: int
+    position: int
+    has_sequence: bool
+
+
+def pieces_of(records: DataFrame, ordering: Ordering, count: int) -> Pieces | None:
+    """The pieces in which the records of one scope are put in order; None = in one. A job, if there are many.
+
+    Args:
+        records: ``_sequence _us``, without those far off that would make all others one piece.
+        ordering: What their places have in common.
+        count: How many they are.
+    """
+    if ordering.order == "sequence" or count < _MANY:
+        return None
+    at = _orders()
+    row = records.agg(F.min(at).alias("low"), F.max(at).alias("high")).collect()[0]
+    # The width of a wider span may be more than a long can tell.
+    return None if row["low"] is None or row["high"] - row["low"] >= 2**62 else Pieces(row["low"], row["high"])
+
+
+def put_in_order(records: DataFrame, ordering: Ordering, is_valid: Column, pieces: Pieces | None) -> DataFrame:
+    """Add what the place of each record is made of, as far as its piece tells it.
+
+    Args:
+        records: ``_us _scope _sequence _tie`` and others.
+        ordering: What their places have in common.
+        is_valid: Only valid records move the running maximum.
+        pieces: In which the records, of one scope, are put in order.
+    """
+    piece = F.lit(0) if pieces is None else pieces.number(_orders())
+    if ordering.order == "sequence":
+        return records.withColumn(PIECE, piece)
+    of_piece = (SCOPE,) if pieces is None else (SCOPE, PIECE)
+    ordered = Window.partitionBy(*of_piece).orderBy(_orders(), TIE)
+    reached = F.max(F.when(is_valid, F.col(US))).over(ordered.rowsBetween(Window.unboundedPreceding, 0))
+    in_pieces = records.withColumn(PIECE, piece)
+    return in_pieces.withColumns({_REACHED: reached, _ROW: F.row_number().over(ordered).cast("long")})
+
+
+def placed(
+    records: DataFrame, ordering: Ordering, surveyed: Iterable[Row], maxima: Mapping[int, int], number: int
+) -> DataFrame:
+    """The records with their places, instead of what these are made of.
+
+    Args:
+        records: What :func:`put_in_order` made.
+        ordering: What their places have in common.
+        surveyed: Per scope and piece: ``rows``, how many records, and ``newest``, of the valid ones.
+        maxima: Running maximum of ts per scope before the batch.
+        number: The number of the batch.
+    """
+    kind, position = F.lit(ordering.kind), F.lit(ordering.position)
+    if ordering.order == "sequence":
+        place = F.array(F.col(SEQUENCE), kind, position, F.col(TIE))
+    else:
+        pieces = {row[PIECE]: row for row in surveyed}
+        newest = _before_each(pieces, lambda row: _NEVER if row["newest"] is None else row["newest"], max, _NEVER)
+        rows = _before_each(pieces, lambda row: int(row["rows"]), int.__add__, 0)
+        reached = F.greatest(_REACHED, lookup_times(maxima), newest)
+        at = F.coalesce(SEQUENCE, US, F.lit(0)) if ordering.has_sequence else F.lit(number)
+        place = F.array(reached, kind, position, at, F.col(_ROW) + rows)
+    return records.withColumn(PLACE, place.cast("array<bigint>")).drop(SEQUENCE, TIE, PIECE, _REACHED, _ROW)
+
+
+def _before_each(
+    pieces: Mapping[int, Row], of: Callable[[Row], int], add: Callable[[int, int], int], nothing: int
+) -> Column:
+    """What the pieces before each record's come to; of a batch in one piece, nothing."""
+    if not any(pieces):
+        return F.lit(nothing).cast("long")
+    each = [of(pieces[piece]) if piece in pieces else nothing for piece in range(_PIECES - 1)]
+    before = accumulate(each, add, initial=nothing)
+    return F.element_at(F.array(*(F.lit(n).cast("long") for n in before)), F.col(PIECE) + 1)
+
+
+def _orders() -> Column:
+    return F.coalesce(SEQUENCE, US)

@@ -1,0 +1,29 @@
+"""A versioned table of an application: in which order it takes what comes from several partitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from streams.nodes import Materialized
+from streams.spark.flow import KEY, OLD, PLACE, SCOPE, US, VALUE, Flow
+from streams.spark.history_store import HistoryStore
+from streams.spark.operator import Batch
+from versioned.identifiers import TableRef
+
+_SCHEMA = f"{KEY} STRUCT<k: STRING>, {VALUE} STRUCT<v: STRING>, {US} LONG, {SCOPE} INT, {PLACE} ARRAY<BIGINT>"
+
+
+@pytest.mark.parametrize("partitions", [(0, 1), (1, 0)])
+def test_records_at_the_same_place_of_two_partitions_come_in_the_order_of_these(
+    partitions: tuple[int, int], spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = [(("a",), (f"of {partition}",), 5, partition, [5, 0, 0, 7, 1]) for partition in partitions]
+    batch = Batch(spark, "app", TableRef.parse(str(tmp_path)), 1, 1, 0, {})
+    store = HistoryStore("node", "table", Materialized.versioned("1 day", time_scope="store"))
+    changes = store.put(batch, Flow(spark.createDataFrame(rows, _SCHEMA).coalesce(1))).frame
+    told = [(row[OLD] and row[OLD]["v"], row[VALUE]["v"]) for row in changes.sort(PLACE).collect()]
+    assert told == [(None, "of 0"), ("of 0", "of 1")]
+    store.release()

@@ -1,0 +1,82 @@
+"""Places: what orders the records of a scope, put in order in one piece or in many."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from raw_rows import raw_rows, rule_of, taken_in
+
+from streams.nodes import StreamSource
+from streams.spark import places
+from streams.spark.flow import PLACE, SCOPE, US
+from streams.spark.intake import INVALID, shape
+from streams.spark.places import PIECE
+from streams.topology import StreamsBuilder
+
+_MAXIMA = {"nothing before": {}, "times before": {0: 5_000_500}, "later times before": {0: 7_900_000}}
+
+
+@pytest.fixture(scope="module")
+def stream() -> StreamSource:
+    builder = StreamsBuilder()
+    builder.stream("in", key="k", value=["v"], name="stream").to_changelog("out")
+    (source,) = (node for node in builder.build() if isinstance(node, StreamSource))
+    return source
+
+
+@pytest.fixture(scope="module")
+def raw(spark: SparkSession) -> DataFrame:
+    return raw_rows(spark).localCheckpoint()
+
+
+def _told(records: DataFrame) -> list[tuple[object, ...]]:
+    return sorted(tuple(map(str, row)) for row in records.select(PLACE, "_key", "_value", US, SCOPE, INVALID).collect())
+
+
+@pytest.mark.parametrize("sequence_by", ["seq", None], ids=["by sequence", "by time"])
+@pytest.mark.parametrize("maxima", _MAXIMA.values(), ids=_MAXIMA)
+def test_records_have_the_same_places_in_one_piece_and_in_many(
+    sequence_by: str | None,
+    maxima: Mapping[int, int],
+    raw: DataFrame,
+    stream: StreamSource,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rule = rule_of(stream, "arrival", None, sequence_by)
+    in_one, surveyed = taken_in(raw, rule, maxima)
+    assert {row[PIECE] for row in surveyed} == {0}
+    monkeypatch.setattr(places, "_MANY", 100)
+    in_many, surveyed = taken_in(raw, rule, maxima)
+    assert len({row[PIECE] for row in surveyed}) > 20
+    assert _told(in_many) == _told(in_one)
+
+
+def test_a_place_begins_with_the_newest_valid_time_so_far(raw: DataFrame, stream: StreamSource) -> None:
+    records, _ = taken_in(raw, rule_of(stream, "arrival", "part", "seq"), {1: 4_100_000})
+    for scope, rows in itertools.groupby(records.sort(SCOPE, PLACE).collect(), key=lambda row: row[SCOPE]):
+        newest = {1: 4_100_000}.get(scope, -(2**62))
+        for row in rows:
+            newest = newest if row[INVALID] is not None else max(newest, row[US])
+            assert row[PLACE][0] == newest
+
+
+@pytest.mark.parametrize(
+    ("partition_by", "order", "count"),
+    [("part", "arrival", 10**6), (None, "sequence", 10**6), (None, "arrival", 99_999)],
+    ids=["scopes are pieces", "nothing is added up", "a small batch"],
+)
+def test_a_batch_that_gains_nothing_by_pieces_is_one(
+    partition_by: str | None, order: places.Order, count: int, raw: DataFrame, stream: StreamSource
+) -> None:
+    rule = rule_of(stream, order, partition_by, "seq")
+    records = shape(raw, rule, 0, {}, count)
+    assert {row[PIECE] for row in records.select(PIECE).distinct().collect()} == {0}
+
+
+def test_a_span_that_no_long_can_tell_is_one_piece(spark: SparkSession, stream: StreamSource) -> None:
+    ends = spark.createDataFrame([("a", "x", 1, 0, -(2**62)), ("a", "y", 2, 0, 2**62)], raw_rows(spark).schema)
+    records = shape(ends, rule_of(stream, "arrival", None, "seq"), 9, {}, 10**6)
+    assert [row[PIECE] for row in records.select(PIECE).collect()] == [0, 0]

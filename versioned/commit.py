@@ -345,7 +345,8 @@ def _write_with_retry(target: TableRef, build: Callable[[], Write], step: Step |
                 raise FencedError(
                     f"Another driver wrote to {target} under the same identity at the same time. Stop one of the two."
                 ) from error
-            if not _names(error, (*_CONFLICTS, _HALF_AN_ID)):
+            is_half_set = _names(error, (_HALF_AN_ID,))
+            if not (is_half_set or is_conflict(error)) or (is_half_set and attempt == _MAX_TRIES):
                 raise
             if attempt == _MAX_TRIES:
                 raise CommitError(

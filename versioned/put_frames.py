@@ -95,14 +95,15 @@ def refuse_late(records: DataFrame, observed: DataFrame, current: DataFrame, spe
 
 
 def stream_time_before(observed_us: Column, scope: Iterable[str | Column], spec: VersionedTableSpec) -> Column:
-    """Stream time before each record at its place, of rows with ``_us`` and ``_place``.
+    """Stream time before each record at its place, of rows with ``_us``, ``_place`` and ``_scope``.
 
     Args:
         observed_us: Stream time before the batch.
         scope: What has a stream time of its own.
         spec: The table.
     """
-    order = Window.partitionBy(*scope).orderBy("_place").rowsBetween(*_BEFORE)
+    # Records of several scopes that have one stream time may be at the same place.
+    order = Window.partitionBy(*scope).orderBy("_place", "_scope").rowsBetween(*_BEFORE)
     return F.greatest(observed_us, F.lit(spec.first_stream_time_us).cast("long"), F.max("_us").over(order))
 
 

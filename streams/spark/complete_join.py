@@ -17,6 +17,7 @@ from streams.expressions import Expr, evaluate
 from streams.nodes import JoinKind, TableTableJoin
 from streams.rows import Row
 from streams.spark.flow import CAUSE, CHANGE, KEY, LATEST, OLD, OP, PLACE, SCOPE, US, VALUE, Flow
+from streams.spark.history_store import HistoryStore
 from streams.spark.kernel import OUT, PlainRow, Told, fold_groups, told_rows
 from streams.spark.operator import Batch
 from streams.spark.store import StoringOperator, store_of
@@ -86,7 +87,8 @@ class CompleteJoinOperator(StoringOperator[TableTableJoin]):
         if self.store is None:
             return results
         taken = self.stored(batch, results).frame.select(SCOPE, PLACE)
-        return results.map(lambda frame: frame.join(taken, [SCOPE, PLACE], "left_semi").select(*CHANGE, OP, CAUSE))
+        placed = self.store.scoped(results) if isinstance(self.store, HistoryStore) else results
+        return placed.map(lambda frame: frame.join(taken, [SCOPE, PLACE], "left_semi").select(*CHANGE, OP, CAUSE))
 
     def _events(self, frame: DataFrame, side: int) -> DataFrame:
         """One side's changes; values of both sides in columns of their own, since their types differ."""

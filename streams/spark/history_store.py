@@ -103,12 +103,11 @@ class HistoryStore(TableState):
             The table's own changes: what each accepted put replaced, and whether it is now the latest.
         """
         self._is_empty = flow.is_empty
+        flow = self.scoped(flow)
         spec = self._opened(batch, flow.frame).spec
         target, times = self.target(batch.root), batch.times_of(self._node)
         records = flow.frame.select(KEY, VALUE, US, SCOPE, PLACE)
         records = records.withColumn(US, floor_to_resolution(F.col(US), spec))
-        if spec.time_scope != "partition":
-            records = in_one_scope(records)
         if self._drops_repeats and not flow.is_empty:
             rows = read_table(batch.session, target).where(F.col(CURRENT))
             latest = struct_keys(put_frames.versions(rows, spec), spec.keys).select(KEY, VALUE, US)
@@ -120,6 +119,10 @@ class HistoryStore(TableState):
         # Computed once, since every consumer of the changes reads it.
         self._outcomes = Once(lambda: batch.cut(puts.outcomes().where(~F.col("_refused"))))
         return Flow(self._changes, flow.bounds)
+
+    def scoped(self, flow: Flow) -> Flow:
+        """Records with the scopes and places that they have in this table: all in one scope, or as they are."""
+        return flow if self._materialized.time_scope == "partition" else flow.in_one_scope(in_one_scope)
 
     def rows(self) -> DataFrame:
         return self._current().where(F.col(VALUE).isNotNull())

@@ -69,7 +69,8 @@ class Interpretation:
         """
         batches, taken = self._since
         is_old = batches >= _MEASURED_EVERY or taken >= _MEASURED_AFTER
-        if self._bytes is None or (is_old and records <= FIRST_RECORDS):
+        may_be_small = records <= (FIRST_RECORDS if self._batches == 0 else FEW_RECORDS)
+        if self._bytes is None or (is_old and may_be_small):
             self._bytes = total_bytes(session, self._tables)
             batches = taken = 0
         self._since = (batches + 1, taken + records)

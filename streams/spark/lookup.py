@@ -167,12 +167,15 @@ def _with_stream_time(found: DataFrame, spec: VersionedTableSpec, puts: PutBatch
     if spec.time_scope == "key":
         newest = F.greatest(_CURRENT_US, _NEWEST_US) if has_puts else F.col(_CURRENT_US)
         return found.withColumn(_OBSERVED_US, newest)
-    before = lookup_times(puts.observed)
+    # Records ask with their own scopes, also where the table has one stream time for all.
+    is_one = spec.time_scope == "store"
+    before = F.lit(puts.observed.get(0)).cast("long") if is_one else lookup_times(puts.observed)
     if not has_puts:
         return found.withColumn(_OBSERVED_US, before)
     moved = _accepted(puts).select(SCOPE, PLACE, F.col(US).alias("_put_us"))
     both = found.withColumn("_asks", F.lit(True)).unionByName(moved, allowMissingColumns=True)
-    so_far = Window.partitionBy(SCOPE).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
+    scope = F.lit(0) if is_one else F.col(SCOPE)
+    so_far = Window.partitionBy(scope).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
     timed = both.withColumn(_OBSERVED_US, F.greatest(before, F.max("_put_us").over(so_far)))
     return timed.where(F.col("_asks")).drop("_asks", "_put_us")
 

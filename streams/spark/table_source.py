@@ -52,7 +52,7 @@ class TableOperator(StoringOperator[TableSource | ToTable | GlobalTableSource]):
         if self._time_scope == "partition":
             return self._taken.frame
         if self._time_scope == "store":
-            return self._taken.frame.withColumn(SCOPE, F.lit(0))
+            return in_one_scope(self._taken.frame)
         if not isinstance(self._table, HistoryStore):
             return None  # A plain table forgets the times of deleted keys.
         keys = F.struct(*self._table.spec.keys).alias(GROUP)
@@ -81,7 +81,7 @@ class TableOperator(StoringOperator[TableSource | ToTable | GlobalTableSource]):
     def _in_order(self, batch: Batch, hold: Hold, records: Flow) -> Flow:
         """Records wait until they can be put in order of time (R169)."""
         if self._time_scope == "store":
-            records = records.map(in_one_scope)
+            records = records.in_one_scope(in_one_scope)
         return hold.take(batch, records)
 
     def _records(self, batch: Batch, flow: Flow) -> Flow:

@@ -292,7 +292,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
     def _placed_at_close(self, due: DataFrame) -> DataFrame:
         """Give each final window the place of the first record that closed it, then its end and its rank there."""
-        # One record may close a million windows, and they end at few instants: only those are put in one order.
+        # One record may close a million windows; where they end at few instants, only these are put in one order.
         instants = due.select(SCOPE, CLOSE_US).distinct().withColumn("_asks", F.lit(1))
         both = instants.unionByName(self.closing().withColumn("_asks", F.lit(0)), allowMissingColumns=True)
         later = Window.partitionBy(SCOPE).orderBy(F.desc(CLOSE_US), "_asks").rowsBetween(Window.unboundedPreceding, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from streams.nodes import JoinKind, Materialized, Topology
 from streams.spark import StreamingApplication
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
+from versioned.spec import TimeScope
 
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
 _KINDS: tuple[JoinKind, ...] = ("inner", "outer")
@@ -29,7 +31,8 @@ def _topology() -> Topology:
     )
     joins = {"inner": left.join, "left": left.left_join, "outer": left.outer_join}
     for kind in _KINDS:
-        stored = Materialized.versioned(timedelta(hours=1), name=f"{kind}_results")
+        scope: TimeScope = "partition" if kind == "inner" else "store"
+        stored = Materialized.versioned(timedelta(hours=1), name=f"{kind}_results", time_scope=scope)
         joins[kind](right, _pair, history="complete", materialized=stored, name=kind).to_changelog(f"{kind}_out")
     return builder.build()
 
@@ -40,7 +43,7 @@ def _pair(left: Any, right: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def records() -> list[Input]:
-    return random_records(seed=7, count=_COUNT)
+    return [replace(record, partition=1) for record in random_records(seed=7, count=_COUNT)]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +64,7 @@ def test_each_change_says_what_it_does_and_which_record_did_it(
     driver = TopologyTestDriver(app.topology)
     for record in records:
         value = None if record.v is None else {"v": record.v}
-        driver.pipe_input(record.topic, record.k, value, record.ms * 1000)
+        driver.pipe_input(record.topic, record.k, value, record.ms * 1000, partition=record.partition)
     wanted = [(told.op, told.cause) for told in driver.read_output(f"{kind}_out")]
     rows = spark.read.format("delta").load(str(app.table(f"{kind}_out"))).orderBy("_batch_id", "_seq").collect()
     assert [(row["op"], row["cause"]) for row in rows] == wanted

@@ -8,10 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from streams.nodes import Materialized
-from streams.spark.flow import KEY, OLD, PLACE, SCOPE, US, VALUE, Flow
+from streams.spark.flow import KEY, OLD, PLACE, SCOPE, US, VALUE, Bounds, Flow
 from streams.spark.history_store import HistoryStore
 from streams.spark.operator import Batch
 from versioned.identifiers import TableRef
+from versioned.spec import TimeScope
 
 _SCHEMA = f"{KEY} STRUCT<k: STRING>, {VALUE} STRUCT<v: STRING>, {US} LONG, {SCOPE} INT, {PLACE} ARRAY<BIGINT>"
 
@@ -27,3 +28,15 @@ def test_records_at_the_same_place_of_two_partitions_come_in_the_order_of_these(
     told = [(row[OLD] and row[OLD]["v"], row[VALUE]["v"]) for row in changes.sort(PLACE).collect()]
     assert told == [(None, "of 0"), ("of 0", "of 1")]
     store.release()
+
+
+@pytest.mark.parametrize(
+    ("time_scope", "bounds"),
+    [("partition", {0: Bounds(1, 5, 2), 1: Bounds(3, 9, 1)}), ("store", {0: Bounds(1, 9, 3)})],
+)
+def test_what_is_known_of_records_goes_with_them_into_the_scope_of_the_table(
+    time_scope: TimeScope, bounds: dict[int, Bounds], spark: SparkSession
+) -> None:
+    store = HistoryStore("node", "table", Materialized.versioned("1 day", time_scope=time_scope))
+    flow = Flow(spark.createDataFrame([], _SCHEMA), {0: Bounds(1, 5, 2), 1: Bounds(3, 9, 1)})
+    assert store.scoped(flow).bounds == bounds

@@ -51,18 +51,18 @@ def compare(setting: Setting) -> list[Figure]:
 
 
 def write_files(folder: Path, keys: int, size: int) -> Path:
-    """Files of two hours each, late records three to six hours old; the last has one record that closes all windows.
+    """Files of two hours each, late records five to seven hours old; the last has one record that closes all windows.
 
-    So late that both engines drop the same ones: ours judges each record at its place, Spark by the watermark that
-    the batch before left.
+    So late that both engines drop the same ones: ours judges each record at its place, Spark by the watermark that the
+    batch before used, which the first two do not have.
     """
     chance = np.random.default_rng(6)
     each, span = size // FILES, 2 * data.HOUR_MS
     for number in range(FILES):
         ts = data.BASE_MS + number * span + np.sort(chance.integers(0, span, each))
-        if number:
-            late = chance.random(each) < LATE
-            ts = np.where(late, data.BASE_MS + number * span - chance.integers(3, 6, each) * data.HOUR_MS, ts)
+        if number > 1:
+            late = chance.random(each) < LATE * FILES / (FILES - 2)
+            ts = np.where(late, data.BASE_MS + number * span - chance.integers(5, 8, each) * data.HOUR_MS, ts)
         data.Records(chance.integers(0, keys, each), ts, np.arange(each)).write(folder / f"{number}.parquet")
     last = np.array([data.BASE_MS + 10 * data.DAY_MS])
     data.Records(np.array([0]), last, np.array([0])).write(folder / f"{FILES}.parquet")

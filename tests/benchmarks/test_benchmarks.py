@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,24 @@ from pyspark.sql import SparkSession
 
 from benchmarks.__main__ import POINTS
 from benchmarks.setting import Setting
+from versioned.commit import session_settings
 
 _AGREE = ("same current rows", "same answers", "same final counts", "same emissions", "sound")
 
 
+#: What Spark's own state in RocksDB needs, and tests do without.
+_LOCAL_FILES = {
+    "fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+}
+
+
 @pytest.fixture
-def setting(spark: SparkSession, tmp_path: Path) -> Setting:
+def setting(spark: SparkSession, tmp_path: Path) -> Iterator[Setting]:
     made = Setting(tmp_path, scale=0.001, runs=1, quick=True)
     made.__dict__["spark"] = spark
-    return made
+    with session_settings(spark, _LOCAL_FILES):
+        yield made
 
 
 @pytest.mark.slow

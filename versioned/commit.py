@@ -345,8 +345,8 @@ def _write_with_retry(target: TableRef, build: Callable[[], Write], step: Step |
                 raise FencedError(
                     f"Another driver wrote to {target} under the same identity at the same time. Stop one of the two."
                 ) from error
-            is_half_set = _names(error, (_HALF_AN_ID,))
-            if not (is_half_set or is_conflict(error)) or (is_half_set and attempt == _MAX_TRIES):
+            is_half_set = _names(error, (_HALF_AN_ID,)) and attempt < _MAX_TRIES
+            if not (is_half_set or is_conflict(error)):
                 raise
             if attempt == _MAX_TRIES:
                 raise CommitError(

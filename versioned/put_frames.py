@@ -59,8 +59,12 @@ def stored_rows(frame: DataFrame, spec: VersionedTableSpec) -> DataFrame:
 
 def floor_to_resolution(us: Column, spec: VersionedTableSpec) -> Column:
     """An instant floored to the table's resolution."""
-    unit = spec.time_resolution.value
-    return us if unit == 1 else F.floor(us / F.lit(unit)).cast("long") * unit
+    return floored(us, spec.time_resolution.value)
+
+
+def floored(us: Column, unit_us: int) -> Column:
+    """An instant floored to whole units."""
+    return us if unit_us == 1 else us - F.pmod(us, F.lit(unit_us))
 
 
 def in_resolution(us: Column, spec: VersionedTableSpec) -> Column:

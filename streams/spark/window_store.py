@@ -51,6 +51,7 @@ from versioned.identifiers import TableRef, check_columns, quote
 from versioned.making import make_table
 from versioned.once import Once
 from versioned.put import read_table
+from versioned.put_frames import floored
 from versioned.schema import create_plain
 
 _LOG: Final = logging.getLogger(__name__)
@@ -238,7 +239,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
     def stream_time(self, flow: Flow) -> Column:
         """Stream time after each record of a flow; without putting them in order where their places tell it."""
         if self.has_seen_all(flow):
-            reached = self._in_unit(F.get(PLACE, F.lit(0)))
+            reached = floored(F.get(PLACE, F.lit(0)), self.unit_us)
         else:
             so_far = Window.partitionBy(SCOPE).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
             reached = F.max(US).over(so_far)
@@ -255,15 +256,12 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
             if flow.bounds is None or scope in flow.bounds
         )
 
-    def _in_unit(self, us: Column) -> Column:
-        return us if self.unit_us == 1 else us - F.pmod(us, F.lit(self.unit_us))
-
     def _keyed(self, frame: DataFrame) -> DataFrame:
         if self.node.group_key is not None:
             frame = with_key(frame, "_group", self.node.group_key).drop(KEY).withColumnRenamed("_group", KEY)
             frame = self.rescoped(frame)
         frame = in_one_scope(frame) if self._one_scope else frame
-        return frame.select(KEY, VALUE, self._in_unit(F.col(US)).alias(US), SCOPE, PLACE)
+        return frame.select(KEY, VALUE, floored(F.col(US), self.unit_us).alias(US), SCOPE, PLACE)
 
     def _reject(self, batch: Batch, keyed: DataFrame) -> None:
         """Put aside what the windows do not take, of the records that have a key."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -12,21 +13,30 @@ from benchmarks.measure import Contestant, Figure, alternate
 from benchmarks.setting import Setting
 from versioned.commit import Append, commit
 from versioned.table import VersionedTable
+from versioned.touched import DELETION_VECTORS
 
 KEYS, RECORDS, BATCHES, UPKEEP_EVERY = 100_000, 1_000, 60, 20
 _RETENTION = "5 days"
 
 
-def compare(setting: Setting) -> list[Figure]:
-    """A day of valid time per 100 batches; upkeep (purge, compaction of closed history) after every 20."""
+def compare(setting: Setting, *, deletion_vectors: bool = False) -> list[Figure]:
+    """A day of valid time per 100 batches; upkeep (purge, compaction of closed history) after every 20.
+
+    Args:
+        setting: Where and how large.
+        deletion_vectors: Whether batches may replace the rows of their own keys only.
+    """
+    point = "P10v" if deletion_vectors else "P10"
     batches = setting.batches or (UPKEEP_EVERY if setting.quick else BATCHES)
     keys, size = setting.size(KEYS), RECORDS
-    table = setting.versioned_table("P10-ours", keys, 3, _RETENTION)
+    table = setting.versioned_table(f"{point}-ours", keys, 3, _RETENTION)
+    if deletion_vectors:
+        setting.spark.sql(f"ALTER TABLE {table.target.sql} SET TBLPROPERTIES ('{DELETION_VECTORS}' = 'true')")
     written = _Written(setting, table)
     input_bytes = 0
     started = time.monotonic()
     for number in range(batches):
-        path, frame = setting.records(_batch(keys, size, number), f"P10-{number}")
+        path, frame = setting.records(_batch(keys, size, number), f"{point}-{number}")
         input_bytes += path.stat().st_size
         table.put(frame, timestamp="ts", sequence="seq")
         path.unlink()
@@ -34,14 +44,14 @@ def compare(setting: Setting) -> list[Figure]:
             table.purge()
             table.optimize()
     seconds = time.monotonic() - started
-    table.optimize(current=True)
-    fresh = _fresh(setting, table)
+    fresh = _fresh(setting, table, f"{point}-fresh")
     notes = {"batches": batches, "seconds per batch": round(seconds / batches, 2), "input bytes": input_bytes}
     notes |= written.told(batches, input_bytes) | {"sound": table.verify().is_sound}
     reads = _reads(table, fresh, setting)
-    what = f"after {batches} batches of {size:,} records with upkeep, {keys:,} keys"
+    how = ", deletion vectors" if deletion_vectors else ""
+    what = f"after {batches} batches of {size:,} records with upkeep, {keys:,} keys{how}"
     return [
-        Figure("P10", f"{kind} {what}", f"{kind}, grown", f"{kind}, fresh", reads, 1, 1.3, "slower", notes=notes)
+        Figure(point, f"{kind} {what}", f"{kind}, grown", f"{kind}, fresh", reads, 1, 1.3, "slower", notes=notes)
         for kind in ("current", "as_of")
     ]
 
@@ -52,46 +62,49 @@ def _batch(keys: int, size: int, number: int) -> data.Records:
 
 
 class _Written:
-    """What the commits of a table wrote, as its own history tells."""
+    """What the batches wrote: nothing is vacuumed meanwhile, so all of it lies there."""
 
     def __init__(self, setting: Setting, table: VersionedTable) -> None:
         self._spark = setting.spark
         self._table = table
-        self._before = self._commits()[0]["version"]
+        self._before, self._log_before = self._bytes()
 
     def told(self, batches: int, input_bytes: int) -> dict[str, Any]:
         """Rows, files, and bytes per batch, per day of a batch a minute, and per byte of input."""
-        rows = [row for row in self._commits() if row["version"] > self._before]
-        data_bytes = sum(_bytes(row["operationMetrics"]) for row in rows)
-        path = Path(str(self._table.target.path))
-        log_bytes = sum(file.stat().st_size for file in (path / "_delta_log").rglob("*") if file.is_file())
+        now, log = self._bytes()
+        data_bytes, log_bytes = now - self._before, log - self._log_before
         detail = self._spark.sql(f"DESCRIBE DETAIL {self._table.target.sql}").collect()[0]
-        on_disk = [file for file in path.rglob("*.parquet") if "_delta_log" not in file.parts]
         return {
-            "commits": len(rows),
             "rows": self._table.rows().count(),
             "live files": detail["numFiles"],
             "live bytes": detail["sizeInBytes"],
-            "files on disk before vacuum": len(on_disk),
-            "bytes on disk before vacuum": sum(file.stat().st_size for file in on_disk),
-            "log bytes": log_bytes,
-            "bytes written per batch": data_bytes // batches,
-            "bytes written per day, a batch a minute": data_bytes // batches * 1_440,
+            "files on disk before vacuum": len(self._files()),
+            "data bytes written per batch": data_bytes // batches,
+            "log bytes written per batch": log_bytes // batches,
+            "bytes written per day, a batch a minute": (data_bytes + log_bytes) // batches * 1_440,
             "write amplification": round(data_bytes / input_bytes, 1),
+            "write amplification with the log": round((data_bytes + log_bytes) / input_bytes, 1),
         }
 
-    def _commits(self) -> list[Any]:
-        told = self._spark.sql(f"DESCRIBE HISTORY {self._table.target.sql}")
-        return told.select("version", "operation", "operationMetrics").collect()
+    def _bytes(self) -> tuple[int, int]:
+        """Of data and deletion vectors; of the log."""
+        log = (self._folder() / "_delta_log").rglob("*")
+        return _size(self._files()), _size(log)
+
+    def _files(self) -> list[Path]:
+        found = self._folder().rglob("*")
+        return [file for file in found if "_delta_log" not in file.parts and file.suffix in (".parquet", ".bin")]
+
+    def _folder(self) -> Path:
+        return Path(str(self._table.target.path))
 
 
-def _bytes(metrics: dict[str, str]) -> int:
-    names = ("numOutputBytes", "numTargetBytesAdded", "numAddedBytes")
-    return sum(int(metrics.get(name) or 0) for name in names)
+def _size(files: Iterable[Path]) -> int:
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
-def _fresh(setting: Setting, grown: VersionedTable) -> VersionedTable:
-    path = setting.folder("P10-fresh")
+def _fresh(setting: Setting, grown: VersionedTable, name: str) -> VersionedTable:
+    path = setting.folder(name)
     table = VersionedTable.create(
         setting.spark, str(path), "key BIGINT, a DOUBLE, name STRING", keys="key", history_retention=_RETENTION
     )

@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from versioned import faults
@@ -39,6 +39,8 @@ _CONFLICTS: Final = (
     "ConcurrentWriteException",
     "MetadataChangedException",
 )
+#: What is asked of the history of a table.
+_TOLD: Final = ("version", "timestamp", "operation", "operationParameters", "operationMetrics", "userMetadata")
 _FENCED: Final = "ConcurrentTransactionException"
 #: For the rows that it removes, a replaceWhere asks the session for a transaction id, whatever its options say. A MERGE
 #: beside it, in another thread, may have put half of its own there: then nothing was committed, and it is tried again.
@@ -176,7 +178,12 @@ class Landed:
 
 
 def commit(
-    target: TableRef, build: Callable[[], Write], step: Step | None = None, details: Mapping[str, Any] | None = None
+    target: TableRef,
+    build: Callable[[], Write],
+    step: Step | None = None,
+    details: Mapping[str, Any] | None = None,
+    *,
+    in_one_task: bool = False,
 ) -> Landed:
     """Write once, as this step of this batch, and make sure that it landed.
 
@@ -185,6 +192,8 @@ def commit(
         build: Makes the write; called again after a conflict with maintenance, so that it reads the newest state.
         step: Identity of the write; None for a write outside a streaming batch (not idempotent).
         details: JSON-able facts that travel in the commit's ``userMetadata``.
+        in_one_task: Whether what is added is so little that one task may write it, to one file a partition. A MERGE
+            goes by Spark's own settings.
 
     Returns:
         The commit: its Delta version and the details it carries (of the first landing, if this is a replay). Where a
@@ -198,7 +207,8 @@ def commit(
     name = f"{step.node}/{step.step}" if step else str(target.short_name)
     faults.point(f"before:{name}")
     identity = _identity(step)
-    session = _write_with_retry(target, build, step, _metadata(identity, details or {}))
+    made = (lambda: _in_one_task(build())) if in_one_task else build
+    session = _write_with_retry(target, made, step, _metadata(identity, details or {}))
     landed = _next_own(session, target, identity) or _newest_of(session, target, identity)
     if landed is None and step is None:
         # Delta makes no commit of a write that changes nothing: then the state is that of the commit before.
@@ -261,9 +271,9 @@ def _newest_of(session: SparkSession, target: TableRef, identity: Mapping[str, A
 
 
 def history(session: SparkSession, target: TableRef, limit: int) -> list[Row]:
-    """The newest commits of a table, newest first: version, timestamp, operation with parameters, userMetadata."""
+    """The newest commits of a table, newest first: version, timestamp, operation with all about it, userMetadata."""
     told = session.sql(f"DESCRIBE HISTORY {target.sql} LIMIT {int(limit)}")
-    return told.select("version", "timestamp", "operation", "operationParameters", "userMetadata").collect()
+    return told.select(*_TOLD).collect()
 
 
 def own_details(row: Row | Mapping[str, Any]) -> dict[str, Any] | None:
@@ -355,6 +365,10 @@ def _write_with_retry(target: TableRef, build: Callable[[], Write], step: Step |
                 ) from error
             time.sleep(random.uniform(0.1, 0.4) * attempt)  # noqa: S311 - spreads retries, guards nothing
     raise AssertionError("unreachable")
+
+
+def _in_one_task(write: Write) -> Write:
+    return write if isinstance(write, Merge) else replace(write, frame=write.frame.coalesce(1))
 
 
 def _execute(target: TableRef, write: Write, step: Step | None, metadata: str) -> None:

@@ -3,20 +3,22 @@
 Order of work (DESIGN 6): everything that reads the table's state before the batch (outcomes, joins) is evaluated
 first; then :meth:`PutBatch.write` replaces the current partition in one commit. Late records go into closed history:
 where not many closed rows end after the oldest of them, these are replaced in the same commit; else by a pruned MERGE
-before it, consistent on its own. The main write does not depend on whether the splice landed.
+before it, consistent on its own. The main write does not depend on whether the splice landed. A small batch for a large
+table with deletion vectors replaces the rows of its own keys only (``versioned.touched``), closed ones too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import DataFrame, Row, Window
 
-from versioned import put_frames
+from versioned import put_frames, touched
 from versioned import spark_functions as F
-from versioned.commit import Append, Landed, Merge, ReplaceWhere, Step, commit, same_keys
+from versioned.commit import Append, Landed, Merge, ReplaceWhere, Step, commit, history, same_keys
 from versioned.identifiers import TableRef, quote
 from versioned.once import Once
 from versioned.spec import CURRENT, DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
@@ -26,12 +28,17 @@ if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
 
 StreamTimes = Mapping[int, int]
+_Build = Callable[[], ReplaceWhere | Merge]
 #: Up to so many records the keys of a batch are sent to every task (some tens of megabytes), which spares shuffling
 #: and sorting all current rows.
 FEW_RECORDS: Final = 500_000
 #: Up to so many closed rows for each late record are rewritten with the current rows. A MERGE rewrites whole files, so
 #: that late records of keys at random reach as many rows anyway, and it reads them twice.
 ROWS_PER_SPLICE: Final = 1_000
+#: So many are rewritten even for a single one: they take less time than a commit of their own.
+ROWS_FOR_ANY_SPLICE: Final = 50_000
+#: So many commits of upkeep may lie on a put's for it to be found.
+_COMMITS_OF_UPKEEP: Final = 10
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,7 @@ class PutBatch:
         count: How many ``records`` there are, if known: of few, only the keys that they touch are shuffled.
         with_old: Whether :attr:`judged` tells the values that puts replace. Without, less of the table is read; and
             nothing of it where no record is older than anything stored.
+        names_keys: Whether of few records only the rows of their keys may be replaced, as the table tells.
         as_of: Read the table as it was at this Delta version; None = as it is. For what :meth:`write` does not see.
     """
 
@@ -78,6 +86,7 @@ class PutBatch:
         count: int | None = None,
         *,
         with_old: bool = True,
+        names_keys: bool = False,
         as_of: int | None = None,
     ) -> None:
         self._target = target
@@ -85,6 +94,7 @@ class PutBatch:
         self._session = records.sparkSession
         self._observed = dict(observed)
         self._few = count is not None and count <= FEW_RECORDS
+        self._count, self._names_keys = count, names_keys
         self._with_old, self._as_of = with_old, as_of
         self._bounds = bounds or {}
         none_is_late = bounds is not None and not self._may_be_late(bounds)
@@ -178,6 +188,7 @@ class PutBatch:
         known: tuple[int, int | None] | None = None,
         *,
         is_replay: bool = False,
+        in_one_task: bool = False,
     ) -> Landed:
         """Write the batch: ``known`` (with system history) and ``splice`` (only if needed), then ``main``.
 
@@ -186,21 +197,43 @@ class PutBatch:
             details: Facts to travel with the commits.
             known: System time in microseconds and number of the batch; needed by a table with system history.
             is_replay: Whether a write of the batch may be in the table already.
+            in_one_task: As of :func:`~versioned.commit.commit`.
         """
+        write = partial(commit, in_one_task=in_one_task)
         said = {"streamTimes": {str(scope): us for scope, us in self.stream_times.items()}, **(details or {})}
         if known is not None and self._spec.system_history:
             # First: with a stream time per key, what was accepted can no longer be told once the main write is there.
-            told = commit(known_target(self._target), lambda: Append(self._known(*known)), step("known"), said)
+            told = write(known_target(self._target), lambda: Append(self._known(*known)), step("known"), said)
             self.known_version = told.version
         # Measured against a table that has the batch already, its records are older than what they became.
         is_done = is_replay and self._has_landed(step("main"))
         spliced = None
-        rewrites = self._rewrites_closed()
-        if self.oldest_spliced_us is not None and not rewrites and not is_done:
-            spliced = commit(self._target, self._splice, step("splice"), said)
-        landed = commit(self._target, self._main_with_closed if rewrites else self._main, step("main"), said)
+        main, splice, about = self._chosen()
+        if splice is not None and not is_done:
+            spliced = write(self._target, splice, step("splice"), said)
+        landed = write(self._target, main, step("main"), {**said, **about})
         self.version_before = (spliced or landed).version - 1
         return landed
+
+    def _chosen(self) -> tuple[_Build, _Build | None, Mapping[str, Any]]:
+        """The main write, the one for late records that must come before it, and what the main one says of itself."""
+        if not self._names_keys:
+            return *self._whole(), {}
+        rows = touched.current_rows(history(self._session, self._target, _COMMITS_OF_UPKEEP))
+        after = None if rows is None or self._count is None else rows.after(self._count)
+        if after is None or self._count is None:
+            return *self._whole(), touched.ALL_REPLACED
+        if self._count > touched.MOST_NAMED:
+            return self._merge_of_keys, None, after.details
+        types = {field.name: field.dataType for field in self._rows().schema.fields if field.name in self._spec.keys}
+        named = touched.named(types, touched.hashes(self._accepted(), types))
+        return partial(self._main_of_keys, named), None, after.details
+
+    def _whole(self) -> tuple[_Build, _Build | None]:
+        """Replacing all current rows; and where late records go."""
+        if self.oldest_spliced_us is None:
+            return self._main, None
+        return (self._main_with_closed, None) if self._rewrites_closed() else (self._main, self._splice)
 
     def release(self) -> None:
         """Give the cached batch back."""
@@ -252,28 +285,58 @@ class PutBatch:
 
     def _rewrites_closed(self) -> bool:
         """Whether few enough closed rows end after the oldest late record to be replaced beside the current ones."""
-        oldest = self.oldest_spliced_us
-        if oldest is None:
-            return False
-        most = ROWS_PER_SPLICE * self.counts.spliced
+        oldest = self._oldest_spliced()
+        most = max(ROWS_FOR_ANY_SPLICE, ROWS_PER_SPLICE * self.counts.spliced)
         return self.closed(oldest).limit(most + 1).count() <= most
 
     def _main_with_closed(self) -> ReplaceWhere:
+        """Replace the current rows, and the closed ones that end after the oldest late record."""
+        oldest = self._oldest_spliced()
+        closed = put_frames.next_closed(self.closed(oldest), self._late(), self._spec, few=self._few)
+        current = put_frames.next_current(self.current(), self._accepted(), self._spec, few=self._few)
+        state = current.unionByName(closed)
+        return ReplaceWhere(put_frames.stored_rows(state, self._spec), self._reached(oldest))
+
+    def _main_of_keys(self, named: str) -> ReplaceWhere:
+        """Replace the same rows, of some keys only."""
+        where = f"({self._reached(self.oldest_spliced_us)}) AND {named}"
+        stored = put_frames.versions(self._rows().where(where), self._spec)
+        state = put_frames.next_versions(stored, self._accepted(), self._spec)
+        return ReplaceWhere(put_frames.stored_rows(state, self._spec), where)
+
+    def _merge_of_keys(self) -> Merge:
+        """Change the same rows, of more keys than can be named."""
+        oldest, same = self.oldest_spliced_us, same_keys((*self._spec.keys, self._spec.valid_from))
+        stored = put_frames.versions(self._rows().where(self._reached(oldest)), self._spec)
+        changed = put_frames.changes(stored, self._accepted(), self._spec, few=self._few)
+        condition = f"({self._reached(oldest, 't.')}) AND {same}"
+        return Merge(put_frames.stored_rows(changed, self._spec), condition, _upsert)
+
+    def _reached(self, oldest_us: int | None, table: str = "") -> str:
+        """The current rows, and the closed ones that end after an instant, in terms of validTo alone.
+
+        By a condition on it *or* on the partition Delta would leave out no file.
+        """
+        is_current = f"{table}{quote(self._spec.valid_to)} IS NULL"
+        return is_current if oldest_us is None else f"{is_current} OR {table}{self._ends_after(oldest_us)}"
+
+    def _ends_after(self, us: int) -> str:
+        return f"{quote(self._spec.valid_to)} > timestamp_micros({int(us)})"
+
+    def _late(self) -> DataFrame:
+        """The accepted records that belong into closed history."""
+        return self._accepted().where(F.col("_us") < F.col("_stored_us"))
+
+    def _oldest_spliced(self) -> int:
         oldest = self.oldest_spliced_us
         assert oldest is not None
-        stored = self.current().unionByName(self.closed(oldest))
-        state = put_frames.next_versions(stored, self._accepted(), self._spec, few=self._few)
-        ends_after = f"{quote(self._spec.valid_to)} > timestamp_micros({int(oldest)})"
-        return ReplaceWhere(put_frames.stored_rows(state, self._spec), f"{quote(CURRENT)} = true OR {ends_after}")
+        return oldest
 
     def _splice(self) -> Merge:
-        oldest = self.oldest_spliced_us
-        assert oldest is not None
-        late = self._accepted().where(F.col("_us") < F.col("_stored_us"))
-        changed = put_frames.closed_splices(self.closed(oldest), late, self._spec)
+        oldest = self._oldest_spliced()
+        changed = put_frames.closed_splices(self.closed(oldest), self._late(), self._spec)
         same = same_keys((*self._spec.keys, self._spec.valid_from))
-        reach = f"t.{quote(self._spec.valid_to)} > timestamp_micros({int(oldest)})"
-        condition = f"NOT t.{quote(CURRENT)} AND {reach} AND {same}"
+        condition = f"NOT t.{quote(CURRENT)} AND t.{self._ends_after(oldest)} AND {same}"
         return Merge(put_frames.stored_rows(changed, self._spec), condition, _upsert)
 
     def _has_landed(self, step: Step | None) -> bool:

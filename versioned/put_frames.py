@@ -237,33 +237,43 @@ def next_current(current: DataFrame, accepted: DataFrame, spec: VersionedTableSp
     )
 
 
-def next_versions(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec, *, few: bool = False) -> DataFrame:
-    """All versions after the batch that were current before it or end after its oldest record, in the shape *versions*.
+def next_closed(closed: DataFrame, late: DataFrame, spec: VersionedTableSpec, *, few: bool = False) -> DataFrame:
+    """The closed rows after the batch that were closed before it or are records of it, in the shape *versions*.
 
-    What :func:`next_current` and :func:`closed_splices` tell together, and the closed versions between that stay.
+    What :func:`closed_splices` tells, and the closed versions between that stay.
 
     Args:
-        stored: The stored current versions, and the closed ones that end after the oldest record.
-        accepted: The accepted records.
+        closed: Stored closed versions; of the keys of late records all that end after the oldest of these.
+        late: Accepted records older than the stored current row of their key, with ``_stored_us``.
         spec: The table.
-        few: Whether the keys of the batch may be sent to every task; then only their versions are shuffled.
+        few: Whether the keys of late records may be sent to every task; then only their versions are shuffled.
     """
+    ended = late.withColumn("_to_us", F.col("_stored_us"))
     if not few:
-        return _spliced(stored, accepted, spec)
+        return next_versions(closed, ended, spec)
     keys = list(spec.keys)
-    touched = _sent(accepted.select(*keys), few)
-    untouched = stored.join(touched, keys, "left_anti").select(*keys, "_us", "_to_us", "_value")
-    return _spliced(stored.join(touched, keys, "left_semi"), accepted, spec).unionByName(untouched)
+    touched = _sent(late.select(*keys), few)
+    untouched = closed.join(touched, keys, "left_anti").select(*keys, "_us", "_to_us", "_value")
+    return next_versions(closed.join(touched, keys, "left_semi"), ended, spec).unionByName(untouched)
 
 
-def _spliced(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+def next_versions(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """Stored versions and the accepted records after the batch, in the shape *versions*.
+
+    Args:
+        stored: Of each key of the batch all stored versions from its oldest record on.
+        accepted: The accepted records; with ``_to_us``, where what follows the last of them is not in ``stored``.
+        spec: The table.
+    """
+    ended = _with_end(stored, accepted, spec)
+    return ended.select(*spec.keys, "_us", F.col("_end_us").alias("_to_us"), "_value")
+
+
+def _with_end(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """Both, with ``_end_us``, without those that are replaced."""
+    both = _stored_and_batch(stored, accepted, spec).withColumn("_next_us", _next_us(spec))
     # A stored version never grows: what followed it may have been purged.
-    kept = _with_next(stored, accepted, spec).where(_is_kept("_next_us"))
-    return kept.select(*spec.keys, "_us", F.least("_to_us", "_next_us").alias("_to_us"), "_value")
-
-
-def _with_next(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    return _stored_and_batch(stored, accepted, spec).withColumn("_next_us", _next_us(spec))
+    return both.where(_is_kept("_next_us")).withColumn("_end_us", F.least("_to_us", "_next_us"))
 
 
 def _next_us(spec: VersionedTableSpec) -> Column:
@@ -279,21 +289,26 @@ def closed_splices(closed: DataFrame, late: DataFrame, spec: VersionedTableSpec)
     """The closed versions that late records add, replace or shorten, in the shape *versions*.
 
     Args:
-        closed: Stored closed versions of the touched keys that end after the oldest late record.
+        closed: Stored closed versions that end after the oldest late record.
         late: Accepted records older than the stored current row of their key, with ``_stored_us``.
         spec: The table.
     """
-    keys = list(spec.keys)
-    ends = late.groupBy(*keys).agg(F.max("_stored_us").alias("_current_us"))
-    touched = closed.join(ends.select(*keys), keys, "left_semi")
-    return (
-        _with_next(touched, late.select(*keys, "_us", "_value", "_place"), spec)
-        .where(_is_kept("_next_us"))
-        .join(ends, keys)
-        .withColumn("_end_us", F.coalesce("_next_us", "_current_us"))
-        .where(~F.col("_stored") | (F.col("_end_us") != F.col("_to_us")))
-        .select(*keys, "_us", F.col("_end_us").alias("_to_us"), "_value")
-    )
+    return changes(closed, late.withColumn("_to_us", F.col("_stored_us")), spec)
+
+
+def changes(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec, *, few: bool = False) -> DataFrame:
+    """The versions that records add, replace or shorten, in the shape *versions*.
+
+    Args:
+        stored: All stored versions from the oldest record on, of other keys too.
+        accepted: The accepted records; with ``_to_us``, where what follows the last of them is not in ``stored``.
+        spec: The table.
+        few: Whether the keys of the records may be sent to every task; then only their versions are shuffled.
+    """
+    touched = stored.join(_sent(accepted.select(*spec.keys), few), list(spec.keys), "left_semi")
+    ended = _with_end(touched, accepted, spec)
+    changed = ended.where(~F.col("_stored") | ~F.col("_end_us").eqNullSafe(F.col("_to_us")))
+    return changed.select(*spec.keys, "_us", F.col("_end_us").alias("_to_us"), "_value")
 
 
 def _sent(of_batch: DataFrame, few: bool) -> DataFrame:
@@ -303,7 +318,8 @@ def _sent(of_batch: DataFrame, few: bool) -> DataFrame:
 
 def _stored_and_batch(stored: DataFrame, batch: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     old = stored.select(*spec.keys, "_us", "_to_us", "_value", F.lit(True).alias("_stored"))
-    new = batch.select(*spec.keys, "_us", "_value", "_place", F.lit(False).alias("_stored"))
+    ends = ["_to_us"] if "_to_us" in batch.columns else []
+    new = batch.select(*spec.keys, "_us", *ends, "_value", "_place", F.lit(False).alias("_stored"))
     return old.unionByName(new, allowMissingColumns=True)
 
 

@@ -108,6 +108,21 @@ def always_hidden(properties: Mapping[str, str]) -> frozenset[str]:
     return frozenset(name for name, from_the_start in _kept(properties).items() if from_the_start)
 
 
+def hides_any(properties: Mapping[str, str], columns: StructType) -> bool:
+    """Whether a table hides one of these columns, or a field in one.
+
+    >>> columns = StructType().add("who", StructType().add("Name", StringType()))
+    >>> hides_any({"versioned.piiColumns": '{"name": true}'}, columns), hides_any({}, columns)
+    (True, False)
+    """
+    hidden = {name.lower() for name in _kept(properties)}
+    return any(
+        field.name.lower() in hidden
+        or (isinstance(field.dataType, StructType) and hides_any(properties, field.dataType))
+        for field in columns.fields
+    )
+
+
 def _kept(properties: Mapping[str, str]) -> dict[str, bool]:
     said: dict[str, bool] = json.loads(properties.get(HIDDEN, "{}"))
     return said

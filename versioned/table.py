@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
@@ -30,13 +30,16 @@ from versioned.lookup_frames import (
     visible,
 )
 from versioned.making import make_table
+from versioned.once import Once
 from versioned.pictures import version_timeline
 from versioned.put import PutBatch, PutCounts, read_table, survey_records
 from versioned.schema import check_keys, check_schema, create_statement
 from versioned.spec import DELETED, TimeScope, VersionedTableSpec, known_target
 from versioned.sql import register_sql
+from versioned.statistics import hides_any
 from versioned.stream_times import keep_times, stream_times_of
 from versioned.system_history import create_known, known_rows, next_system_us, valid_rows
+from versioned.touched import DELETION_VECTORS, can_be_named
 from versioned.verify import VerificationReport, verify_frame
 from versioned.written import look, newest
 
@@ -101,10 +104,17 @@ class VersionedTable:
     PutCounts(accepted=3, refused=0, out_of_order=1, spliced=1)
     """
 
-    def __init__(self, spark: SparkSession, target: TableRef, spec: VersionedTableSpec) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        target: TableRef,
+        spec: VersionedTableSpec,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
         self._spark = spark
         self._target = target
         self._spec = spec
+        self._properties = Once(lambda: properties_of(spark, target) if properties is None else properties)
 
     @classmethod
     def create(
@@ -180,9 +190,10 @@ class VersionedTable:
             SchemaError: its columns are not the ones its spec promises.
         """
         ref = TableRef.parse(target)
-        spec = VersionedTableSpec.from_properties(properties_of(spark, ref), str(ref))
+        properties = properties_of(spark, ref)
+        spec = VersionedTableSpec.from_properties(properties, str(ref))
         check_schema(read_table(spark, ref).schema, spec, ref)
-        return cls(spark, ref, spec)
+        return cls(spark, ref, spec, properties)
 
     @property
     def spec(self) -> VersionedTableSpec:
@@ -193,6 +204,18 @@ class VersionedTable:
     def target(self) -> TableRef:
         """Where the table is."""
         return self._target
+
+    @property
+    def names_keys(self) -> bool:
+        """Whether a small batch may replace the rows of its own keys only (:mod:`versioned.touched`).
+
+        Not where keys are personal data: the log would tell their hash.
+        """
+        properties = self._properties()
+        if properties.get(DELETION_VECTORS) != "true":
+            return False
+        keys = StructType([field for field in self.rows().schema.fields if field.name in self._spec.keys])
+        return can_be_named(keys) and not hides_any(properties, keys)
 
     def rows(self) -> DataFrame:
         """Every stored row, lazily."""
@@ -483,7 +506,7 @@ class VersionedTable:
         told, times = survey_records(shaped), self.stream_times()
         valid = shaped.where(F.col("_reason").isNull()).drop("_reason")
         put = partial(PutBatch, self._target, self._spec, valid, times, told.bounds, told.count)
-        batch = put(with_old=False)
+        batch = put(with_old=False, names_keys=self.names_keys)
         if batch.accepts_any:
             known = (next_system_us(self._spark, self._target), None) if self._spec.system_history else None
             batch.write(lambda _name: None, known=known)

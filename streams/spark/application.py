@@ -387,7 +387,7 @@ class StreamingApplication:
         assert self._state is not None
         if batch.batch_id == self._state.batch_id:
             return  # The ledger has this batch: everything landed before the restart.
-        self._interpretation.choose(batch.session, sum(arrived.values()))
+        batch.is_small = self._interpretation.choose(batch.session, sum(arrived.values()))
         flows = self._begin(batch, rows, arrived)
         try:
             reached = apply_all(self.topology, self._operators, batch, flows, self._empty)

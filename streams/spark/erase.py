@@ -34,10 +34,10 @@ from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS
 from versioned.statistics import always_hidden
+from versioned.touched import DELETION_VECTORS
 from versioned.upkeep import least_file_retention
 
 _LOG_RETENTION: Final = "delta.logRetentionDuration"
-_DELETION_VECTORS: Final = "delta.enableDeletionVectors"
 _LEAST_LOG: Final = timedelta(days=30)
 #: Where a field stands: names, and ``[]`` for the elements of an array or a map.
 Path = tuple[str, ...]
@@ -207,7 +207,7 @@ class _Table:
         said = _said(self._spark, self._target)
         landed = commit(self._target, lambda: Merge(keys, same, lambda merge: merge.whenMatchedDelete()), None, said)
         properties = properties_of(self._spark, self._target)
-        if properties.get(_DELETION_VECTORS) == "true":
+        if properties.get(DELETION_VECTORS) == "true":
             # Rows that a deletion vector hides are in their files still.
             with saying(self._spark, said):
                 self._spark.sql(f"REORG TABLE {self._target.sql} APPLY (PURGE)")

@@ -27,7 +27,8 @@ from streams.spark.table_table_join import TableTableJoinOperator
 from streams.spark.table_views import TableViewOperator
 from streams.spark.time_windows import TimeWindowsOperator
 from versioned.identifiers import TableRef
-from versioned.put import ROWS_PER_SPLICE
+from versioned.put import ROWS_FOR_ANY_SPLICE, ROWS_PER_SPLICE
+from versioned.touched import MOST_NAMED, ROWS_PER_MERGED, ROWS_PER_NAMED
 
 
 @dataclass(frozen=True)
@@ -110,8 +111,11 @@ def _stored(operator: StoringOperator[Any], tables: list[str]) -> Work:
             (
                 f"{name}: replace where _current = true; with late records also where validTo > the oldest of them "
                 "(step main)",
-                f"{name}: instead, if more than {ROWS_PER_SPLICE:,} closed rows for each late record end after that: "
-                "MERGE of late records into closed history, before (step splice)",
+                f"{name}: instead, if more than {ROWS_PER_SPLICE:,} closed rows for each late record end after that, "
+                f"and {ROWS_FOR_ANY_SPLICE:,} in all: MERGE of late records into closed history, before (step splice)",
+                f"{name}: instead, with deletion vectors and {ROWS_PER_NAMED} current rows for each record: replace "
+                f"rows of the batch's keys only; of more than {MOST_NAMED:,} records, with {ROWS_PER_MERGED} for each: "
+                "MERGE of what changes (step main)",
             ),
             1,
             "puts into a versioned table",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -104,7 +105,8 @@ class HistoryStore(TableState):
         """
         self._is_empty = flow.is_empty
         flow = self.scoped(flow)
-        spec = self._opened(batch, flow.frame).spec
+        table = self._opened(batch, flow.frame)
+        spec = table.spec
         target, times = self.target(batch.root), batch.times_of(self._node)
         records = flow.frame.select(KEY, VALUE, US, SCOPE, PLACE)
         records = records.withColumn(US, floor_to_resolution(F.col(US), spec))
@@ -114,7 +116,8 @@ class HistoryStore(TableState):
             records = batch.cut(without_repeated_tombstones(records, latest, spec, times))
         self._batch = batch
         count = None if flow.bounds is None else flow.count
-        puts = PutBatch(target, spec, flat_keys(records), times, self._bounds(flow, spec), count)
+        bounds, names = self._bounds(flow, spec), table.names_keys
+        puts = PutBatch(target, spec, flat_keys(records), times, bounds, count, names_keys=names)
         self._puts = puts
         # Computed once, since every consumer of the changes reads it.
         self._outcomes = Once(lambda: batch.cut(puts.outcomes().where(~F.col("_refused"))))
@@ -200,7 +203,11 @@ class HistoryStore(TableState):
         if not self._is_empty and self.puts.counts.accepted:
             known = (batch.clock_us, batch.number)
             landed = self.puts.write(
-                lambda step: batch.step(self._node, step), batch.details, known, is_replay=batch.is_replay
+                partial(batch.step, self._node),
+                batch.details,
+                known,
+                is_replay=batch.is_replay,
+                in_one_task=batch.is_small,
             )
             target = self.target(batch.root)
             batch.versions[self._node] = batch.landed[target.short_name] = landed.version

@@ -48,6 +48,8 @@ class Batch:
     drains: tuple[str, ...] = ()
     #: Whether some write of this very batch landed before a restart: then its report was made before.
     is_replay: bool = False
+    #: Whether records and tables are so few that each write makes one file; more only take time, also to read them.
+    is_small: bool = False
     #: What is put aside: by which node, and the rows.
     rejects: list[tuple[str, DataFrame]] = field(default_factory=list)
     #: What the machine's own clock said, microseconds: unlike the batch clock it may go back.
@@ -92,7 +94,7 @@ class Batch:
 
     def commit(self, target: TableRef, build: Callable[[], Write], node: str, step: str) -> Landed:
         """Write one step; the batch's whole report travels in the commit, for a replay to find."""
-        landed = commit(target, build, self.step(node, step), self.details)
+        landed = commit(target, build, self.step(node, step), self.details, in_one_task=self.is_small)
         self.versions[node] = self.landed[target.short_name] = landed.version
         return landed
 

@@ -97,6 +97,12 @@ def test_replacing_where_lets_rows_move_out_of_the_replaced_part(spark: SparkSes
     assert _ids(spark, target) == [2, 7, 8]
 
 
+def test_what_is_written_in_one_task_is_one_file(spark: SparkSession, target: TableRef) -> None:
+    commit(target, lambda: Append(_frame(spark, 1, 2, 3, 4).repartition(4)), _step(1), in_one_task=True)
+    assert history(spark, target, 1)[0]["operationMetrics"]["numFiles"] == "1"
+    assert _ids(spark, target) == [1, 1, 2, 3, 4]
+
+
 def test_a_replacement_is_tried_again_where_a_merge_beside_it_has_said_half_of_its_identity(
     spark: SparkSession, target: TableRef
 ) -> None:

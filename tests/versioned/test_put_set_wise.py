@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from versioned import put as put_module
+from versioned import touched
+from versioned.commit import history
+from versioned.identifiers import TableRef
 from versioned.put import PutBatch, PutCounts
 from versioned.spec import TimeScope
 from versioned.store_rules import LATEST, REFUSED, VersionedStore
@@ -26,6 +29,10 @@ _RETENTION_US: Final = 25
 _GRACE_US: Final = 15
 _HISTORIES: Final = 60
 _BATCHES: Final = 2
+#: What shares a stream time; and how the batches are written, if not all current rows are replaced in one commit.
+_VARIANTS: Final = ("partition", "store spliced", "key spliced", "partition named", "store merged", "key named")
+#: So that rows of the batch's keys only are written whatever its size.
+_BY_KEY: Final = {"ROWS_PER_NAMED": 0, "ROWS_PER_MERGED": 0, "ROWS_PER_PUT": 1, "MOST_TOUCHED": 1_000_000}
 _SCHEMA: Final = "case INT, k STRING, v STRING, us LONG, seq LONG, dead BOOLEAN"
 
 Place = tuple[int, int]
@@ -84,32 +91,56 @@ def _stored(table: VersionedTable) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in table.rows().select("case", "k", "v", *times, "deleted").collect()]
 
 
-@pytest.fixture(scope="module", params=["partition", "store", "key"])
-def scope(request: pytest.FixtureRequest) -> TimeScope:
+@pytest.fixture(scope="module", params=_VARIANTS)
+def variant(request: pytest.FixtureRequest) -> str:
+    """What shares a stream time, and how the batches are written."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def scope(variant: str) -> TimeScope:
     """What shares a stream time."""
-    shared: TimeScope = request.param
+    shared: TimeScope = variant.split()[0]  # type: ignore[assignment]
     return shared
 
 
 @pytest.fixture(scope="module")
-def told(spark: SparkSession, scope: TimeScope, tmp_path_factory: pytest.TempPathFactory) -> Told:
+def told(spark: SparkSession, variant: str, scope: TimeScope, tmp_path_factory: pytest.TempPathFactory) -> Told:
     """All puts, in batches cut at random; late ones are written with the current rows, or before them."""
+    path = tmp_path_factory.mktemp("puts") / scope
     with pytest.MonkeyPatch.context() as patch:
-        if scope != "partition":
+        if variant.endswith("spliced"):
             patch.setattr(put_module, "ROWS_PER_SPLICE", 0)
-        return _put_all(spark, scope, tmp_path_factory)
+            patch.setattr(put_module, "ROWS_FOR_ANY_SPLICE", 0)
+        is_by_key = variant.endswith(("named", "merged"))
+        if is_by_key:
+            for name, value in _BY_KEY.items():
+                patch.setattr(touched, name, value)
+        if variant.endswith("merged"):
+            patch.setattr(touched, "MOST_NAMED", 0)
+        told = _put_all(spark, scope, path, deletion_vectors=is_by_key)
+        commits = history(spark, TableRef(path=str(path)), 100)
+        assert any(_names_keys(row) for row in commits) is variant.endswith("named")
+        assert any(row["operation"] == "MERGE" for row in commits) is variant.endswith(("spliced", "merged"))
+        return told
 
 
-def _put_all(spark: SparkSession, scope: TimeScope, tmp_path_factory: pytest.TempPathFactory) -> Told:
+def _names_keys(commit: Row) -> bool:
+    return "xxhash64" in commit["operationParameters"].get("predicate", "")
+
+
+def _put_all(spark: SparkSession, scope: TimeScope, path: Path, *, deletion_vectors: bool) -> Told:
     table = VersionedTable.create(
         spark,
-        str(tmp_path_factory.mktemp("puts") / scope),
+        str(path),
         "case INT, k STRING, v STRING",
         keys=["case", "k"],
         history_retention=f"{_RETENTION_US} us",
         grace=f"{_GRACE_US} us",
         time_scope=scope,
     )
+    if deletion_vectors:
+        spark.sql(f"ALTER TABLE {table.target.sql} SET TBLPROPERTIES ('{touched.DELETION_VECTORS}' = 'true')")
     made = Told({}, {}, [], {}, True)
     cuts = [0, *sorted(random.Random(scope).sample(range(1, len(_PUTS)), _BATCHES - 1)), len(_PUTS)]
     put = partial(table.put, deleted="dead", partition="case", sequence="seq")

@@ -147,6 +147,7 @@ def test_a_batch_that_died_between_its_writes_is_known_once(
 ) -> None:
     # The late record takes a commit of its own.
     monkeypatch.setattr(put, "ROWS_PER_SPLICE", 0)
+    monkeypatch.setattr(put, "ROWS_FOR_ANY_SPLICE", 0)
     table = VersionedTable.create(
         spark, str(tmp_path / "t"), "k STRING, v STRING", keys="k", history_retention="15 seconds",
         time_scope=scope, system_history=True,

@@ -149,6 +149,7 @@ def one_at_a_time() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(side_by_side, "_AT_ONCE", 1)
         patch.setattr(put, "ROWS_PER_SPLICE", 0)
+        patch.setattr(put, "ROWS_FOR_ANY_SPLICE", 0)
         yield
 
 

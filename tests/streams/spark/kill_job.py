@@ -44,6 +44,7 @@ def main(kind: str, source: str, out: str, log: str, point: str = "") -> None:
     say("ready")
     # Late records take a commit of their own, so that there is one boundary more to die at.
     put.ROWS_PER_SPLICE = 0  # type: ignore[misc]
+    put.ROWS_FOR_ANY_SPLICE = 0  # type: ignore[misc]
     with faults.armed(reached):
         application(spark, kind, Path(source), Path(out)).run()
     say("done")

@@ -1,0 +1,148 @@
+"""Which rows a put replaces: all current ones, or those of the keys that it touches.
+
+Replacing all current rows costs as much as there are, however few records came. A table with deletion vectors, in which
+Delta marks single rows as removed, lets a small batch replace the rows of its own keys instead. What it leaves behind,
+small files and marked rows, makes reading slower, so from time to time a put replaces all current rows again.
+
+The keys are named in the predicate of the write by a hash: a text that any key type has, and short enough for Delta's
+log, which keeps it. Rows of another key with the same hash are written again as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegralType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from versioned import spark_functions as F
+from versioned.commit import own_details
+from versioned.identifiers import quote
+
+#: Delta's own property of a table in which single rows can be marked as removed.
+DELETION_VECTORS: Final = "delta.enableDeletionVectors"
+#: Keys of more records are not named: the log keeps about ten bytes for each, and Spark reads them. A MERGE finds them.
+MOST_NAMED: Final = 10_000
+#: With fewer current rows for each record all of them are replaced; a MERGE takes longer than replacing, and is only
+#: worth what it does not write.
+ROWS_PER_NAMED: Final = 50
+ROWS_PER_MERGED: Final = 100
+#: All are replaced again after a put for so many rows, at most so many, and once records for a part of the rows came:
+#: a small file takes as long to read as some thousand rows.
+ROWS_PER_PUT: Final = 10_000
+MOST_IN_A_ROW: Final = 100
+MOST_TOUCHED: Final = 0.25
+_DETAIL: Final = "currentRows"
+_HASHES: Final = 2**30
+
+
+@dataclass(frozen=True)
+class CurrentRows:
+    """The current rows of a table, as its newest put tells.
+
+    Args:
+        written: How many rows were written when all of them were replaced last.
+        records: How many records were put since, only their keys' rows being replaced.
+        puts: In how many puts.
+    """
+
+    written: int
+    records: int = 0
+    puts: int = 0
+
+    def after(self, records: int) -> CurrentRows | None:
+        """The same after a put that writes rows of its own keys only; None if it had better replace all.
+
+        >>> CurrentRows(100_000).after(1_000), CurrentRows(100_000).after(3_000)
+        (CurrentRows(written=100000, records=1000, puts=1), None)
+        >>> CurrentRows(100_000, records=24_500, puts=5).after(1_000), CurrentRows(100_000, puts=10).after(1)
+        (None, None)
+        """
+        is_small = records * (ROWS_PER_NAMED if records <= MOST_NAMED else ROWS_PER_MERGED) <= self.written
+        after = CurrentRows(self.written, self.records + records, self.puts + 1)
+        is_early = after.puts <= min(MOST_IN_A_ROW, self.written // ROWS_PER_PUT)
+        return after if is_small and is_early and after.records <= MOST_TOUCHED * self.written else None
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What the put's commit says of it."""
+        return {_DETAIL: {"written": self.written, "records": self.records, "puts": self.puts}}
+
+
+#: What a put says that replaces all: how many that were is told by the metrics of its commit.
+ALL_REPLACED: Final[Mapping[str, Any]] = {_DETAIL: {}}
+
+
+def current_rows(commits: Iterable[Row | Mapping[str, Any]]) -> CurrentRows | None:
+    """What the newest put among some commits, newest first, tells of the current rows; None if none tells.
+
+    Args:
+        commits: Their ``userMetadata`` and ``operationMetrics``.
+
+    >>> said = '{"versioned": {}, "details": {"currentRows": {}}}'
+    >>> current_rows([{"userMetadata": said, "operationMetrics": {"numOutputRows": "12"}}])
+    CurrentRows(written=12, records=0, puts=0)
+    """
+    for row in commits:
+        told = (own_details(row) or {}).get("details", {}).get(_DETAIL)
+        if told is not None:
+            written = (row["operationMetrics"] or {}).get("numOutputRows")
+            return CurrentRows(**told) if told else None if written is None else CurrentRows(int(written))
+    return None
+
+
+def can_be_named(keys: StructType) -> bool:
+    """Whether key columns that are equal always have the same hash: not so texts that are equal in another case.
+
+    >>> from pyspark.sql.types import LongType
+    >>> [can_be_named(StructType().add("id", kind)) for kind in (LongType(), StringType(), StringType("UTF8_LCASE"))]
+    [True, True, False]
+    """
+    return _can_be_named(keys)
+
+
+def hashes(records: DataFrame, types: Mapping[str, DataType]) -> set[int]:
+    """The hashes of the keys of a few records: one Spark job.
+
+    Args:
+        records: They have the key columns.
+        types: The key columns with the types that the table has for them.
+    """
+    keys = records.select(*(F.col(quote(name)).cast(kind).alias(name) for name, kind in types.items()))
+    return {row["hash"] for row in keys.select(F.expr(_hash(types)).alias("hash")).distinct().collect()}
+
+
+def named(keys: Iterable[str], found: Collection[int]) -> str:
+    """The rows whose keys have one of these hashes, as SQL.
+
+    >>> named(["id"], {7, 3})
+    'pmod(xxhash64(`id`), 1073741824) IN (3, 7)'
+    """
+    return f"{_hash(keys)} IN ({', '.join(map(str, sorted(found)))})"
+
+
+def _hash(keys: Iterable[str]) -> str:
+    return f"pmod(xxhash64({', '.join(map(quote, keys))}), {_HASHES})"
+
+
+def _can_be_named(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return all(_can_be_named(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _can_be_named(kind.elementType)
+    plain = (IntegralType, DecimalType, BooleanType, BinaryType, DateType, TimestampType, TimestampNTZType)
+    return kind == StringType() or isinstance(kind, plain)

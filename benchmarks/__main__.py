@@ -32,7 +32,6 @@ POINTS: Final[dict[str, Callable[[Setting], list[Figure]]]] = {
     "P8": smallest.compare,
     "P9": puts.skew,
     "P10": growth.compare,
-    "P10v": lambda setting: growth.compare(setting, deletion_vectors=True),
 }
 
 
@@ -44,7 +43,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3, help="counted rounds (default and least for a figure: 3)")
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks"), help="folder for JSON and chart")
     parser.add_argument("--work", type=Path, help="folder for the data (default: a temporary one)")
-    parser.add_argument("--batches", type=int, help="small batches of P10 and P10v (default 60; its aim speaks of 500)")
+    parser.add_argument("--batches", type=int, help="small batches of P10 (default 60; its aim speaks of 500)")
     args = parser.parse_args()
     unknown = sorted(set(args.points) - set(POINTS))
     if unknown:

@@ -29,7 +29,7 @@ def table(runs: Iterable[Mapping[str, Any]]) -> str:
             points.setdefault(_point(figure), []).append(figure)
         said |= points
         machines[_machine(run["about"])] = None
-    ordered = sorted(said.items(), key=lambda item: (int(item[0].split()[0][1:]), item[0]))
+    ordered = sorted(said.items(), key=lambda item: (int("".join(filter(str.isdigit, item[0]))), item[0]))
     rows = [_row(figure) for _, figures in ordered for figure in figures]
     return "\n".join([*_HEAD, *rows, "", *machines])
 

@@ -101,6 +101,20 @@ def instant(value_us: int) -> datetime:
     return _EPOCH + timedelta(microseconds=value_us)
 
 
+def instant_literal(value_us: int) -> str:
+    """An instant as SQL: a literal; of years that Python does not know an expression.
+
+    >>> instant_literal(-1)
+    "TIMESTAMP_LTZ '1969-12-31 23:59:59.999999+00:00'"
+    >>> instant_literal(10**18)
+    'timestamp_micros(1000000000000000000)'
+    """
+    try:
+        return f"TIMESTAMP_LTZ '{instant(value_us).isoformat(sep=' ', timespec='microseconds')}'"
+    except OverflowError:
+        return f"timestamp_micros({int(value_us)})"
+
+
 def _unit_us(unit: str, value: str) -> int:
     known = _UNIT_US.get(unit) or _UNIT_US.get(unit.removesuffix("s"))
     if known is None:

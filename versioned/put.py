@@ -19,9 +19,11 @@ from pyspark.sql import DataFrame, Row, Window
 from versioned import put_frames, touched
 from versioned import spark_functions as F
 from versioned.commit import Append, Landed, Merge, ReplaceWhere, Step, commit, history, same_keys
+from versioned.durations import instant_literal
 from versioned.identifiers import TableRef, quote
 from versioned.once import Once
 from versioned.spec import CURRENT, DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
+from versioned.touched import CurrentRows
 from versioned.written import newest
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ ROWS_PER_SPLICE: Final = 1_000
 #: So many are rewritten even for a single one: they take less time than a commit of their own.
 ROWS_FOR_ANY_SPLICE: Final = 50_000
 #: So many commits of upkeep may lie on a put's for it to be found.
-_COMMITS_OF_UPKEEP: Final = 10
+_COMMITS_OF_UPKEEP: Final = 20
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,10 @@ class PutBatch:
         rows = touched.current_rows(history(self._session, self._target, _COMMITS_OF_UPKEEP))
         after = None if rows is None or self._count is None else rows.after(self._count)
         if after is None or self._count is None:
-            return *self._whole(), touched.ALL_REPLACED
+            main, splice = self._whole()
+            # With closed rows written beside them, the commit does not tell how many current ones there are.
+            is_told = rows is None or main != self._main_with_closed
+            return main, splice, touched.ALL_REPLACED if rows is None or is_told else CurrentRows(rows.written).details
         if self._count > touched.MOST_NAMED:
             return self._merge_of_keys, None, after.details
         types = {field.name: field.dataType for field in self._rows().schema.fields if field.name in self._spec.keys}
@@ -281,7 +286,7 @@ class PutBatch:
 
     def _main(self) -> ReplaceWhere:
         state = put_frames.next_current(self.current(), self._accepted(), self._spec, few=self._few)
-        return ReplaceWhere(put_frames.stored_rows(state, self._spec), f"{quote(CURRENT)} = true")
+        return ReplaceWhere(put_frames.stored_rows(state, self._spec), self._reached(None))
 
     def _rewrites_closed(self) -> bool:
         """Whether few enough closed rows end after the oldest late record to be replaced beside the current ones."""
@@ -313,15 +318,18 @@ class PutBatch:
         return Merge(put_frames.stored_rows(changed, self._spec), condition, _upsert)
 
     def _reached(self, oldest_us: int | None, table: str = "") -> str:
-        """The current rows, and the closed ones that end after an instant, in terms of validTo alone.
+        """The current rows, and the closed ones that end after an instant.
 
-        By a condition on it *or* on the partition Delta would leave out no file.
+        Current ones alone by their partition: then compacting closed history meanwhile is no conflict. Both in terms of
+        validTo alone: by a condition on it *or* on the partition Delta would leave out no file.
         """
-        is_current = f"{table}{quote(self._spec.valid_to)} IS NULL"
-        return is_current if oldest_us is None else f"{is_current} OR {table}{self._ends_after(oldest_us)}"
+        if oldest_us is None:
+            return f"{table}{quote(CURRENT)} = true"
+        return f"{table}{quote(self._spec.valid_to)} IS NULL OR {table}{self._ends_after(oldest_us)}"
 
     def _ends_after(self, us: int) -> str:
-        return f"{quote(self._spec.valid_to)} > timestamp_micros({int(us)})"
+        # A literal, not what makes one: Delta compares the bounds of files with nothing else.
+        return f"{quote(self._spec.valid_to)} > {instant_literal(us)}"
 
     def _late(self) -> DataFrame:
         """The accepted records that belong into closed history."""

@@ -8,11 +8,20 @@ column must have had no statistics from the first row on. The price: files are n
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Set
 from typing import Final
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import DateType, NumericType, StringType, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DateType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from versioned.commit import history
 from versioned.identifiers import TableRef, quote
@@ -111,16 +120,18 @@ def always_hidden(properties: Mapping[str, str]) -> frozenset[str]:
 def hides_any(properties: Mapping[str, str], columns: StructType) -> bool:
     """Whether a table hides one of these columns, or a field in one.
 
-    >>> columns = StructType().add("who", StructType().add("Name", StringType()))
+    >>> columns = StructType().add("who", ArrayType(StructType().add("Name", StringType())))
     >>> hides_any({"versioned.piiColumns": '{"name": true}'}, columns), hides_any({}, columns)
     (True, False)
     """
-    hidden = {name.lower() for name in _kept(properties)}
-    return any(
-        field.name.lower() in hidden
-        or (isinstance(field.dataType, StructType) and hides_any(properties, field.dataType))
-        for field in columns.fields
-    )
+    return _holds_any(columns, {name.lower() for name in _kept(properties)})
+
+
+def _holds_any(kind: DataType, hidden: Set[str]) -> bool:
+    if isinstance(kind, ArrayType):
+        return _holds_any(kind.elementType, hidden)
+    fields = kind.fields if isinstance(kind, StructType) else []
+    return any(field.name.lower() in hidden or _holds_any(field.dataType, hidden) for field in fields)
 
 
 def _kept(properties: Mapping[str, str]) -> dict[str, bool]:

@@ -41,9 +41,9 @@ MOST_NAMED: Final = 10_000
 #: worth what it does not write.
 ROWS_PER_NAMED: Final = 50
 ROWS_PER_MERGED: Final = 100
-#: All are replaced again after a put for so many rows, at most so many, and once records for a part of the rows came:
-#: a small file takes as long to read as some thousand rows.
-ROWS_PER_PUT: Final = 10_000
+#: All are replaced again after one put for each so many rows, so many puts at most, and once records for a part of the
+#: rows came. The small files of a put, and the marks, take 0.02 to 0.03 s to read, which is to be little of the whole.
+ROWS_PER_PUT: Final = 250_000
 MOST_IN_A_ROW: Final = 100
 MOST_TOUCHED: Final = 0.25
 _DETAIL: Final = "currentRows"
@@ -55,7 +55,7 @@ class CurrentRows:
     """The current rows of a table, as its newest put tells.
 
     Args:
-        written: How many rows were written when all of them were replaced last.
+        written: How many rows were written when all of them were replaced last; closed ones may have been among them.
         records: How many records were put since, only their keys' rows being replaced.
         puts: In how many puts.
     """
@@ -67,9 +67,9 @@ class CurrentRows:
     def after(self, records: int) -> CurrentRows | None:
         """The same after a put that writes rows of its own keys only; None if it had better replace all.
 
-        >>> CurrentRows(100_000).after(1_000), CurrentRows(100_000).after(3_000)
-        (CurrentRows(written=100000, records=1000, puts=1), None)
-        >>> CurrentRows(100_000, records=24_500, puts=5).after(1_000), CurrentRows(100_000, puts=10).after(1)
+        >>> CurrentRows(10**6).after(9_000), CurrentRows(10**6).after(12_000)
+        (CurrentRows(written=1000000, records=9000, puts=1), None)
+        >>> CurrentRows(10**6, records=245_000, puts=3).after(9_000), CurrentRows(10**6, puts=4).after(1)
         (None, None)
         """
         is_small = records * (ROWS_PER_NAMED if records <= MOST_NAMED else ROWS_PER_MERGED) <= self.written
@@ -100,9 +100,16 @@ def current_rows(commits: Iterable[Row | Mapping[str, Any]]) -> CurrentRows | No
     for row in commits:
         told = (own_details(row) or {}).get("details", {}).get(_DETAIL)
         if told is not None:
-            written = (row["operationMetrics"] or {}).get("numOutputRows")
-            return CurrentRows(**told) if told else None if written is None else CurrentRows(int(written))
+            return CurrentRows(**told) if told else _all_replaced(row["operationMetrics"] or {})
     return None
+
+
+def _all_replaced(metrics: Mapping[str, str]) -> CurrentRows | None:
+    """What a put wrote that replaced all: the current rows, and the closed ones of the time of late records."""
+    if "numOutputRows" not in metrics:
+        return None
+    # Of a file in which rows were marked Delta counts the others as written, and as copied.
+    return CurrentRows(int(metrics["numOutputRows"]) - int(metrics.get("numCopiedRows", 0)))
 
 
 def can_be_named(keys: StructType) -> bool:

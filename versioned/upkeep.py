@@ -93,7 +93,8 @@ def purge(
 
 
 def optimize(spark: SparkSession, target: TableRef, details: Mapping[str, object], *, current: bool = False) -> None:
-    """Compact small files: of closed history, which never conflicts with a running batch; of current rows if asked.
+    """Compact small files: of closed history, which conflicts with no running batch but one with late records, which is
+    tried again; of current rows if asked.
 
     Args:
         spark: The session.

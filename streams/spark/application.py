@@ -149,7 +149,7 @@ class StreamingApplication:
         self._found: Survey | None = None
         self._query: str | None = None
         self._is_kept = False
-        self._interpretation = Interpretation(tables_read(self._operators, self._root))
+        self._interpretation: Interpretation | None = None
         self._there: set[TableRef] = set()
         self._landed_report: dict[str, Any] | None = None
         self._drains: tuple[str, ...] = ()
@@ -385,6 +385,7 @@ class StreamingApplication:
 
     def _process(self, batch: Batch, rows: DataFrame, arrived: Mapping[str, int], started: float) -> None:
         assert self._state is not None
+        assert self._interpretation is not None
         if batch.batch_id == self._state.batch_id:
             return  # The ledger has this batch: everything landed before the restart.
         batch.is_small = self._interpretation.choose(batch.session, sum(arrived.values()))

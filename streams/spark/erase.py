@@ -27,7 +27,7 @@ from streams.spark.recovery import Survey
 from streams.spark.rejects import RECORD
 from streams.spark.takeover import refuse_running
 from versioned import spark_functions as F
-from versioned.commit import Landed, Merge, commit, is_missing, newest_own, properties_of, saying
+from versioned.commit import Landed, Merge, commit, history, is_missing, newest_own, properties_of, saying
 from versioned.durations import duration
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, quote
@@ -42,6 +42,7 @@ _LEAST_LOG: Final = timedelta(days=30)
 #: Where a field stands: names, and ``[]`` for the elements of an array or a map.
 Path = tuple[str, ...]
 _EACH: Final = "[]"
+_LOOKED_AT: Final = 100
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class ErasedTable:
     ``rows`` went in the commit ``version`` (None = no such rows, so no commit). ``fields`` are the places that were
     compared; none = no row of the table can be told to be of the subject. A vacuum on the day ``files_gone`` or later
     removes the last file with the rows. Delta's log may tell values, as the least or the greatest of a file, until
-    ``log_gone``; None = it never did.
+    ``log_gone``; None = it never did. Of a table with deletion vectors both days are told even if it had no such rows:
+    files may have some that were removed before.
     """
 
     table: str
@@ -202,21 +204,26 @@ class _Table:
         found = read_table(self._spark, self._target).alias("t").join(keys.alias("s"), same, "left_semi")
         if dry_run:
             return ErasedTable(told.table, told.fields, found.count())
-        if found.isEmpty():
-            return told
-        said = _said(self._spark, self._target)
-        landed = commit(self._target, lambda: Merge(keys, same, lambda merge: merge.whenMatchedDelete()), None, said)
-        properties = properties_of(self._spark, self._target)
-        if properties.get(DELETION_VECTORS) == "true":
-            # Rows that a deletion vector hides are in their files still.
+        said, properties = _said(self._spark, self._target), properties_of(self._spark, self._target)
+        landed = None
+        if not found.isEmpty():
+            landed = commit(
+                self._target, lambda: Merge(keys, same, lambda merge: merge.whenMatchedDelete()), None, said
+            )
+        may_be_hidden = properties.get(DELETION_VECTORS) == "true"
+        if may_be_hidden:
+            # Rows that a deletion vector hides are in their files still, those too that upkeep or an erasure which was
+            # cut off removed before.
             with saying(self._spark, said):
                 self._spark.sql(f"REORG TABLE {self._target.sql} APPLY (PURGE)")
+        if landed is None and not may_be_hidden:
+            return told
         names = {RECORD} if self._is_rejects else {name for called in self._names.values() for name in called}
         return ErasedTable(
             told.table,
             told.fields,
-            self._deleted(landed),
-            landed.version,
+            0 if landed is None else self._deleted(landed),
+            None if landed is None else landed.version,
             gone_on(at, least_file_retention(self._spark, self._target)),
             None if self._is_hidden(names, properties) else gone_on(at, _log_retention(properties)),
         )
@@ -237,9 +244,10 @@ class _Table:
         return {name.lower() for name in here} <= {name.lower() for name in always_hidden(properties)}
 
     def _deleted(self, landed: Landed) -> int:
-        told = self._spark.sql(f"DESCRIBE HISTORY {self._target.sql}").where(F.col("version") == landed.version)
-        metrics = told.select("operationMetrics").collect()[0][0]
-        return int(metrics.get("numTargetRowsDeleted", 0))
+        # The REORG may lie on it, and upkeep.
+        commits = history(self._spark, self._target, _LOOKED_AT)
+        metrics = (row["operationMetrics"] for row in commits if row["version"] == landed.version)
+        return int(next(metrics).get("numTargetRowsDeleted", 0))
 
 
 def _refuse_unfinished(application: StreamingApplication) -> Survey:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql.types import DataType, StructType
 
 from versioned import spark_functions as F
@@ -191,3 +191,15 @@ def lookup_times(times: Mapping[int, int]) -> Column:
     scopes = F.array(*(F.lit(scope) for scope in times))
     instants = F.array(*(F.lit(us).cast("long") for us in times.values()))
     return F.try_element_at(F.map_from_arrays(scopes, instants), F.col(SCOPE))
+
+
+def stream_time_at(before_us: Column, us: str = US, group: str | Column = SCOPE) -> Column:
+    """Stream time after each record at its place.
+
+    Args:
+        before_us: Stream time before the batch.
+        us: The column that moves it; null in rows that only ask.
+        group: What has a stream time of its own.
+    """
+    so_far = Window.partitionBy(group).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
+    return F.greatest(before_us, F.max(us).over(so_far))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 
 from streams.nodes import Materialized
 from streams.reasons import LATE
@@ -28,6 +28,7 @@ from streams.spark.flow import (
     flat_keys,
     in_one_scope,
     lookup_times,
+    stream_time_at,
     struct_fields,
     struct_keys,
 )
@@ -138,8 +139,7 @@ class HistoryStore(TableState):
         accepted = self._accepted_puts()
         unit = self.spec.time_resolution.value
         until = F.when(F.col("put_result") != PUT_LATEST, F.col("put_result") * unit)
-        so_far = Window.partitionBy(SCOPE).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
-        table_us = F.greatest(lookup_times(self.puts.observed), F.max(US).over(so_far))
+        table_us = stream_time_at(lookup_times(self.puts.observed))
         told = accepted.withColumns({"_until_us": until, "_table_us": table_us})
         flat = told.select(*self.spec.keys, VALUE, US, "_until_us", SCOPE, PLACE, "_table_us")
         return struct_keys(flat, self.spec.keys)

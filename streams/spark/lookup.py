@@ -16,7 +16,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 
 from streams.reasons import EXPIRED, NO_MATCH, TOMBSTONE
-from streams.spark.flow import FOUND, PLACE, REASON, SCOPE, US, VALUE, lookup_times
+from streams.spark.flow import FOUND, PLACE, REASON, SCOPE, US, VALUE, lookup_times, stream_time_at
 from versioned import spark_functions as F
 from versioned.identifiers import quote
 from versioned.put import PutBatch
@@ -175,8 +175,7 @@ def _with_stream_time(found: DataFrame, spec: VersionedTableSpec, puts: PutBatch
     moved = _accepted(puts).select(SCOPE, PLACE, F.col(US).alias("_put_us"))
     both = found.withColumn("_asks", F.lit(True)).unionByName(moved, allowMissingColumns=True)
     scope = F.lit(0) if is_one else F.col(SCOPE)
-    so_far = Window.partitionBy(scope).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
-    timed = both.withColumn(_OBSERVED_US, F.greatest(before, F.max("_put_us").over(so_far)))
+    timed = both.withColumn(_OBSERVED_US, stream_time_at(before, "_put_us", scope))
     return timed.where(F.col("_asks")).drop("_asks", "_put_us")
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 
 from streams.lateness import BOUNDS_US
 from streams.metrics import MetricValue, NodeMetrics
 from streams.nodes import Node, Suppress, Topology
-from streams.spark.flow import PLACE, SCOPE, US, NodeReport, lookup_times
+from streams.spark.flow import SCOPE, US, NodeReport, lookup_times, stream_time_at
 from streams.spark.operator import BEFORE_US, GROUP
 from streams.spark.store import table_name
 from streams.spark.suppress import rule_of
@@ -43,8 +43,7 @@ def lateness(records: DataFrame, times: Mapping[int, int]) -> DataFrame:
     """
     by_group = GROUP in records.columns
     before_us = F.col(BEFORE_US) if by_group else lookup_times(times)
-    of_all = Window.partitionBy(GROUP if by_group else SCOPE).orderBy(PLACE)
-    stream_us = F.greatest(before_us, F.max(US).over(of_all.rowsBetween(Window.unboundedPreceding, 0)))
+    stream_us = stream_time_at(before_us, group=GROUP if by_group else SCOPE)
     rows = records.select(SCOPE, US, (stream_us - F.col(US)).alias("late_us"))
     bucket = F.concat(F.lit("lateness<="), _bound(F.col("late_us")).cast("string"))
     one = F.lit(1).cast("long")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 
 from streams.driver.stream_table_join import LOOK_UPS
 from streams.nodes import StreamTableJoin
@@ -27,6 +27,7 @@ from streams.spark.flow import (
     NodeReport,
     has_null_key,
     lookup_times,
+    stream_time_at,
     struct_fields,
 )
 from streams.spark.hold import Hold
@@ -131,8 +132,7 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
         if self._grace_us is None or self.node.joined.too_late == "join" or self._is_empty:
             return keyed
         before = lookup_times(dict(batch.times_of(self.node.name)))
-        so_far = Window.partitionBy(SCOPE).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
-        timed = keyed.withColumn("_stream_us", F.greatest(before, F.max(US).over(so_far)))
+        timed = keyed.withColumn("_stream_us", stream_time_at(before))
         too_late = F.col(US) < F.col("_stream_us") - self._grace_us
         batch.reject(self.node.name, timed.where(too_late), F.lit(TOO_LATE))
         return timed.where(~too_late).drop("_stream_us")

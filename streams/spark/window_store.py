@@ -35,6 +35,7 @@ from streams.spark.flow import (
     has_null_key,
     in_one_scope,
     lookup_times,
+    stream_time_at,
     struct_fields,
 )
 from streams.spark.operator import Batch, Operator
@@ -238,12 +239,10 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
     def stream_time(self, flow: Flow) -> Column:
         """Stream time after each record of a flow; without putting them in order where their places tell it."""
-        if self.has_seen_all(flow):
-            reached = floored(F.get(PLACE, F.lit(0)), self.unit_us)
-        else:
-            so_far = Window.partitionBy(SCOPE).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
-            reached = F.max(US).over(so_far)
-        return F.greatest(lookup_times(self.times_before()), reached)
+        before = lookup_times(self.times_before())
+        if not self.has_seen_all(flow):
+            return stream_time_at(before)
+        return F.greatest(before, floored(F.get(PLACE, F.lit(0)), self.unit_us))
 
     def has_seen_all(self, flow: Flow) -> bool:
         """Whether every record that the flow's places tell of came to this node, before this batch too."""

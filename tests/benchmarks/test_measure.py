@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -10,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks import data, report
+from benchmarks import data, docs, report
 from benchmarks.measure import Contestant, Figure, Timing, alternate
 
 
@@ -88,3 +89,13 @@ def test_longs_hold_the_same_records_as_parquet(tmp_path: Path) -> None:
     assert list(stored["ts"].astype("int64") // 1_000) == list(longs[:, 1])
     assert list(stored["a"] * 4) == list(longs[:, 2])
     assert list(stored["name"]) == [f"name-{n:07}" for n in longs[:, 2]]
+
+
+def test_the_table_in_the_documentation_has_every_point_in_order(tmp_path: Path) -> None:
+    figures = [replace(_figure(1.0, 2.0, 1.5), point=point) for point in ("P10", "P9", "P5k", "P1")]
+    names = ("date", "cores", "cpu", "memory_gib", "system", "pyspark", "delta-spark", "python")
+    report.write(figures, {**dict.fromkeys(names, "x"), "scale": 1.0}, tmp_path)
+    told = docs.table([json.loads((tmp_path / "benchmarks.json").read_text())])
+    assert [line.split(" | ")[0] for line in told.splitlines() if line.startswith("| P")] == [
+        "| P1", "| P5k", "| P9", "| P10",
+    ]  # fmt: skip

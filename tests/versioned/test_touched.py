@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DecimalType, LongType, StringType, StructType
 
 from versioned import touched
-from versioned.commit import history, own_details
+from versioned.commit import Step, history, own_details
+from versioned.put import PutBatch
 from versioned.table import VersionedTable
 
 _KEYS: Final = 600
@@ -167,6 +168,54 @@ def test_a_hash_of_personal_data_is_never_in_the_log(spark: SparkSession, tmp_pa
     hidden.put(_day(spark, 1))
     hidden.put(_puts(spark, [(1, 2 * _DAY_US, "a")]))
     assert _removed(hidden, spark) == _KEYS
+
+
+@pytest.mark.parametrize("named_first", [True, False])
+def test_a_replay_that_chooses_another_way_writes_nothing(
+    spark: SparkSession, full: VersionedTable, named_first: bool
+) -> None:
+    late_too = _puts(spark, [(1, 4 * _DAY_US, "a"), (2, 2 * _DAY_US + 1, "late")])
+
+    def write(names_keys: bool, is_replay: bool) -> None:
+        records = full._shape(late_too, "ts", None, None, None).drop("_reason")
+        batch = PutBatch(full.target, full.spec, records, {0: 3 * _DAY_US}, None, 2, names_keys=names_keys)
+        batch.write(lambda name: Step("app", "node", name, 1, 7), is_replay=is_replay)
+        batch.release()
+
+    write(named_first, is_replay=False)
+    landed, rows = history(spark, full.target, 1)[0]["version"], _rows(full)
+    write(not named_first, is_replay=True)
+    assert history(spark, full.target, 1)[0]["version"] == landed
+    assert _rows(full) == rows
+    assert [row["v"] for row in rows if row["k"] < 3][-1:] == ["3"]
+    assert full.verify().is_sound
+
+
+def test_keys_of_every_kind_are_found_by_their_hash(spark: SparkSession, tmp_path: Path) -> None:
+    kinds = {"d": "DECIMAL(10,2)", "t": "TIMESTAMP", "u": "TIMESTAMP_NTZ", "x": "DATE", "b": "BINARY", "o": "BOOLEAN"}
+    kinds |= {"s": "STRUCT<a: INT, b: STRING>", "l": "ARRAY<INT>"}
+    columns = ", ".join(f"{name} {kind}" for name, kind in {**kinds, "v": "STRING"}.items())
+    table = VersionedTable.create(spark, str(tmp_path / "kinds"), columns, keys=list(kinds), history_retention="9 days")
+    spark.sql(f"ALTER TABLE {table.target.sql} SET TBLPROPERTIES ('{touched.DELETION_VECTORS}' = 'true')")
+    told = spark.range(_KEYS).selectExpr(
+        "CAST(id / 4 AS DECIMAL(10,2)) AS d", "timestamp_micros(id) AS t", "CAST('2025-11-01' AS TIMESTAMP_NTZ) AS u",
+        "DATE'2025-11-01' AS x", "CAST(CAST(id AS STRING) AS BINARY) AS b", "id % 2 = 0 AS o",
+        "named_struct('a', CAST(id AS INT), 'b', 'b') AS s", "array(CAST(id AS INT)) AS l", "'old' AS v",
+    )  # fmt: skip
+    table.put(told.withColumn("ts", F.timestamp_micros(F.lit(1))))
+    table.put(told.limit(3).withColumns({"ts": F.timestamp_micros(F.lit(2)), "v": F.lit("new")}))
+    assert _removed(table, spark) == 3
+    assert table.current().where("v = 'new'").count() == 3
+    assert table.verify().is_sound
+
+
+def test_closed_files_from_before_the_oldest_late_record_can_be_left_out(
+    spark: SparkSession, full: VersionedTable
+) -> None:
+    full.put(_puts(spark, [(1, 2 * _DAY_US + 1, "late")]))
+    predicate = history(spark, full.target, 1)[0]["operationParameters"]["predicate"]
+    # Delta compares the bounds of a file with literals only, and with no expression that makes one.
+    assert "validTo > TIMESTAMP_LTZ '1970-01-03 00:00:00.000001+00:00'" in predicate.replace("`", "")
 
 
 def test_a_key_is_found_though_the_records_have_it_in_another_type(spark: SparkSession, full: VersionedTable) -> None:

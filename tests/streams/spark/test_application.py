@@ -16,7 +16,9 @@ from small_app import SCHEMAS, TABLES, application, write_input
 from streams.nodes import ChangelogSink, Materialized, Node, StreamSource, TableSource, Topology
 from streams.spark import SparkSource, StreamingApplication
 from versioned import faults
+from versioned.commit import history
 from versioned.errors import CheckpointMismatchError, ConfigurationError, SchemaError
+from versioned.identifiers import TableRef
 
 
 def _rows(spark: SparkSession, folder: Path, out: str) -> dict[str, Counter[str]]:
@@ -59,6 +61,16 @@ def test_a_table_sink_of_a_versioned_table_holds_its_current_rows(
     assert sorted(map(tuple, now.collect())) == sorted(
         map(tuple, current.selectExpr("origin", "temp", "validFrom").collect())
     )
+
+
+@pytest.mark.parametrize(("table", "partitions"), [("enriched", 1), ("hourly", 2), ("weather", 2), ("rejects", 1)])
+def test_a_small_batch_writes_one_file_to_each_partition_of_a_table(
+    spark: SparkSession, whole: tuple[Path, dict[str, Counter[str]]], table: str, partitions: int
+) -> None:
+    commits = history(spark, TableRef.parse(str(whole[0] / "out" / table)), 100)
+    files = [int(row["operationMetrics"]["numFiles"]) for row in commits if row["operation"] == "WRITE"]
+    assert files
+    assert max(files) <= partitions
 
 
 @pytest.mark.rule("R190")

@@ -26,6 +26,7 @@ from fault_compare import Differences, StepCommit, Tables, differences, step_com
 from fault_plans import KINDS, application, write_batches
 from kill_chain import Kill, live_and_die, told
 from pyspark.sql import SparkSession
+from touched_keys import WAYS, rows_by_key, was_taken
 
 from streams.nodes import ChangelogSink, TableSink
 from streams.spark import StreamingApplication
@@ -121,6 +122,19 @@ def test_each_step_of_each_batch_landed_in_one_commit_under_its_transaction_id(w
 
 def test_what_reads_a_table_is_written_before_it_and_the_ledger_last(whole: _Run) -> None:
     assert out_of_order(whole.script.heard, whole.app.topology) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_a_crash_at_every_write_changes_nothing_where_batches_write_the_rows_of_their_own_keys(
+    spark: SparkSession, tmp_path: Path, way: str
+) -> None:
+    with rows_by_key(spark, way):
+        whole = _uninterrupted(spark, _SMALL, tmp_path, _FEW)
+        crashed = _run(spark, _SMALL, tmp_path, "crashed", points_to_die_at(whole.script.heard, creations=False))
+    assert crashed.script.left == []
+    assert differences(crashed.tables, whole.tables) == Differences()
+    assert any(was_taken(way, table) for table in (tmp_path / "crashed").iterdir())
 
 
 @pytest.mark.slow

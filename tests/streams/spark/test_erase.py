@@ -16,6 +16,7 @@ from two_tables import application, commits, write_batch
 
 from streams.nodes import Topology
 from streams.spark import SparkSource, StreamingApplication
+from streams.spark import erase as erase_module
 from streams.spark.doctor import examine
 from streams.spark.erase import ErasureReceipt, erase
 from streams.topology import Joined, Materialized, StreamsBuilder
@@ -70,6 +71,29 @@ def test_the_receipt_tells_tables_rows_versions_and_the_day_but_no_values(erased
     # No pii_columns: the log has told the least and the greatest item of each file.
     assert receipt.log_gone == (receipt.at + timedelta(days=31)).date()
     assert "tea" not in str(receipt.to_json())
+
+
+def test_an_erasure_that_was_cut_off_leaves_no_rows_in_files_when_it_is_repeated(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with session_settings(spark, {"spark.databricks.delta.properties.defaults.enableDeletionVectors": "true"}):
+        write_batch(tmp_path / "input", 0)
+        application(spark, tmp_path / "input", tmp_path / "out").run()
+    keys = spark.createDataFrame([("tea",)], "item STRING")
+
+    def cut_off(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        # Between the commit that marks the rows and the rewriting of the files that they are in.
+        patch.setattr(erase_module, "saying", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            erase(application(spark, tmp_path / "input", tmp_path / "out"), keys)
+    receipt = erase(application(spark, tmp_path / "input", tmp_path / "out"), keys)
+    assert receipt.files_gone is not None
+    for table in ("prices", "priced_orders"):
+        files = _rows(spark, tmp_path / "out", table).inputFiles()
+        assert spark.read.parquet(*files).where("item = 'tea'").count() == 0
 
 
 def test_what_is_left_is_sound_and_goes_on(spark: SparkSession, erased: tuple[Path, ErasureReceipt]) -> None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from both_engines import in_one_query, in_two_queries, on_driver, sink_rows
 from pyspark.sql import SparkSession
 from random_plans import random_records, random_topology
+from touched_keys import WAYS, rows_by_key, was_taken
 
 from streams.spark import StreamingApplication
 from streams.testing.sessions import in_sessions
-from versioned import touched
-from versioned.commit import session_settings
 
 _RECORDS = 60
 #: Plans in one application: they share sources, tables and the fixed costs of a batch.
@@ -61,28 +60,20 @@ def test_random_plans_give_the_same_on_both_engines(spark: SparkSession, tmp_pat
     assert _all_differences(spark, tmp_path, range(_PLANS_IN_CI), 2, in_one_query) == {}
 
 
-@pytest.fixture
-def rows_by_key(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Versioned tables have deletion vectors, and every batch but the first writes the rows of its own keys only."""
-    for name, value in {"ROWS_PER_NAMED": 0, "ROWS_PER_PUT": 1, "MOST_TOUCHED": 1_000_000}.items():
-        monkeypatch.setattr(touched, name, value)
-    with session_settings(spark, {"spark.databricks.delta.properties.defaults.enableDeletionVectors": "true"}):
-        yield
-
-
-@pytest.mark.usefixtures("rows_by_key")
 def test_writing_the_rows_of_touched_keys_only_makes_no_difference(spark: SparkSession, tmp_path: Path) -> None:
-    assert _differences(spark, tmp_path, [0, 1, 2], 3, in_one_query) == {}
-    logs = [log.read_text() for log in tmp_path.rglob("_delta_log/*.json")]
-    assert any("xxhash64" in log for log in logs)
+    with rows_by_key(spark):
+        assert _differences(spark, tmp_path, [0, 1, 2], 3, in_one_query) == {}
+    assert any(was_taken("named", log.parent) for log in tmp_path.rglob("_delta_log"))
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("rows_by_key")
+@pytest.mark.parametrize("way", WAYS)
 def test_in_many_plans_writing_the_rows_of_touched_keys_only_makes_no_difference(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, way: str
 ) -> None:
-    assert _all_differences(spark, tmp_path, range(_FIRST, _FIRST + _MANY), 3, in_two_queries) == {}
+    with rows_by_key(spark, way):
+        assert _differences(spark, tmp_path, list(range(_FIRST, _FIRST + _PLANS_AT_ONCE)), 3, in_two_queries) == {}
+    assert any(was_taken(way, log.parent) for log in tmp_path.rglob("_delta_log"))
 
 
 @pytest.mark.slow

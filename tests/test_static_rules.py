@@ -40,8 +40,8 @@ _SQL: Final = re.compile(
     r"^\s*(SELECT|CREATE|ALTER|DESCRIBE|OPTIMIZE|VACUUM|REORG|MERGE|DROP|INSERT|DELETE|UPDATE|TBLPROPERTIES|SHOW|RESTORE|"
     r"WITH|FROM|WHERE|AND|OR|NOT|TO_TIMESTAMP|TIMESTAMP) "
 )
-#: What gives text that is safe in SQL: names and texts quoted, numbers, types with quoted names.
-_SAFE_CALLS: Final = {"quote", "text_literal", "int", "sql_type"}
+#: What gives text that is safe in SQL: names and texts quoted, numbers, instants, types with quoted names.
+_SAFE_CALLS: Final = {"quote", "text_literal", "int", "instant_literal", "sql_type"}
 #: Functions whose texts cannot be proven from the tree alone, with the reason why they are right.
 _REVIEWED: Final = {
     ("jobs/ask.py", "answer"): "a person's own question, typed at the prompt",

@@ -23,7 +23,6 @@ from versioned.durations import instant_literal
 from versioned.identifiers import TableRef, quote
 from versioned.once import Once
 from versioned.spec import CURRENT, DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
-from versioned.touched import CurrentRows
 from versioned.written import newest
 
 if TYPE_CHECKING:
@@ -225,13 +224,11 @@ class PutBatch:
         after = None if rows is None or self._count is None else rows.after(self._count)
         if after is None or self._count is None:
             main, splice = self._whole()
-            # With closed rows written beside them, the commit does not tell how many current ones there are.
-            is_told = rows is None or main != self._main_with_closed
-            return main, splice, touched.ALL_REPLACED if rows is None or is_told else CurrentRows(rows.written).details
+            return main, splice, touched.replaced(rows if main == self._main_with_closed else None)
         if self._count > touched.MOST_NAMED:
             return self._merge_of_keys, None, after.details
-        types = {field.name: field.dataType for field in self._rows().schema.fields if field.name in self._spec.keys}
-        named = touched.named(types, touched.hashes(self._accepted(), types))
+        keys = touched.key_columns(self._rows(), self._spec)
+        named = touched.named(keys.names, touched.hashes(self._accepted(), keys))
         return partial(self._main_of_keys, named), None, after.details
 
     def _whole(self) -> tuple[_Build, _Build | None]:
@@ -251,8 +248,8 @@ class PutBatch:
 
     def closed(self, after_us: int) -> DataFrame:
         """The stored closed versions that end after an instant, read lazily."""
-        ends_after = F.col(self._spec.valid_to) > F.timestamp_micros(F.lit(after_us))
-        return put_frames.versions(self._rows().where(~F.col(CURRENT) & ends_after), self._spec)
+        closed = self._rows().where(~F.col(CURRENT)).where(self._ends_after(after_us))
+        return put_frames.versions(closed, self._spec)
 
     def _with_stream_time(self, records: DataFrame) -> DataFrame:
         schema = "_scope INT, _observed_us LONG"
@@ -332,8 +329,9 @@ class PutBatch:
         return f"{quote(self._spec.valid_to)} > {instant_literal(us)}"
 
     def _late(self) -> DataFrame:
-        """The accepted records that belong into closed history."""
-        return self._accepted().where(F.col("_us") < F.col("_stored_us"))
+        """The accepted records that belong into closed history; ``_to_us`` is where their key's current row begins."""
+        late = self._accepted().where(F.col("_us") < F.col("_stored_us"))
+        return late.withColumn("_to_us", F.col("_stored_us"))
 
     def _oldest_spliced(self) -> int:
         oldest = self.oldest_spliced_us
@@ -342,7 +340,7 @@ class PutBatch:
 
     def _splice(self) -> Merge:
         oldest = self._oldest_spliced()
-        changed = put_frames.closed_splices(self.closed(oldest), self._late(), self._spec)
+        changed = put_frames.changes(self.closed(oldest), self._late(), self._spec)
         same = same_keys((*self._spec.keys, self._spec.valid_from))
         condition = f"NOT t.{quote(CURRENT)} AND t.{self._ends_after(oldest)} AND {same}"
         return Merge(put_frames.stored_rows(changed, self._spec), condition, _upsert)

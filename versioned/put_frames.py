@@ -217,7 +217,7 @@ def next_current(current: DataFrame, accepted: DataFrame, spec: VersionedTableSp
 
     The stored rows are read once: each ends where the first record of its key begins, the others go from scan to write
     as they are. The records follow one another by themselves. Those older than the stored current row of their key are
-    left out: they are spliced into closed history by :func:`closed_splices`.
+    left out: they are spliced into closed history by :func:`next_closed`.
 
     Args:
         current: The stored current versions.
@@ -240,21 +240,20 @@ def next_current(current: DataFrame, accepted: DataFrame, spec: VersionedTableSp
 def next_closed(closed: DataFrame, late: DataFrame, spec: VersionedTableSpec, *, few: bool = False) -> DataFrame:
     """The closed rows after the batch that were closed before it or are records of it, in the shape *versions*.
 
-    What :func:`closed_splices` tells, and the closed versions between that stay.
+    What :func:`changes` tells of them, and the closed versions between that stay.
 
     Args:
         closed: Stored closed versions; of the keys of late records all that end after the oldest of these.
-        late: Accepted records older than the stored current row of their key, with ``_stored_us``.
+        late: Accepted records older than the stored current row of their key, with ``_to_us``, where that one begins.
         spec: The table.
         few: Whether the keys of late records may be sent to every task; then only their versions are shuffled.
     """
-    ended = late.withColumn("_to_us", F.col("_stored_us"))
     if not few:
-        return next_versions(closed, ended, spec)
+        return next_versions(closed, late, spec)
     keys = list(spec.keys)
     touched = _sent(late.select(*keys), few)
     untouched = closed.join(touched, keys, "left_anti").select(*keys, "_us", "_to_us", "_value")
-    return next_versions(closed.join(touched, keys, "left_semi"), ended, spec).unionByName(untouched)
+    return next_versions(closed.join(touched, keys, "left_semi"), late, spec).unionByName(untouched)
 
 
 def next_versions(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) -> DataFrame:
@@ -283,17 +282,6 @@ def _next_us(spec: VersionedTableSpec) -> Column:
 def _is_kept(following: str) -> Column:
     # Of several puts at one instant the last by place replaces the others (R183).
     return F.col(following).isNull() | (F.col(following) != F.col("_us"))
-
-
-def closed_splices(closed: DataFrame, late: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    """The closed versions that late records add, replace or shorten, in the shape *versions*.
-
-    Args:
-        closed: Stored closed versions that end after the oldest late record.
-        late: Accepted records older than the stored current row of their key, with ``_stored_us``.
-        spec: The table.
-    """
-    return changes(closed, late.withColumn("_to_us", F.col("_stored_us")), spec)
 
 
 def changes(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec, *, few: bool = False) -> DataFrame:

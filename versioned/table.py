@@ -39,7 +39,7 @@ from versioned.sql import register_sql
 from versioned.statistics import hides_any
 from versioned.stream_times import keep_times, stream_times_of
 from versioned.system_history import create_known, known_rows, next_system_us, valid_rows
-from versioned.touched import DELETION_VECTORS, can_be_named
+from versioned.touched import DELETION_VECTORS, can_be_named, key_columns
 from versioned.verify import VerificationReport, verify_frame
 from versioned.written import look, newest
 
@@ -105,16 +105,12 @@ class VersionedTable:
     """
 
     def __init__(
-        self,
-        spark: SparkSession,
-        target: TableRef,
-        spec: VersionedTableSpec,
-        properties: Mapping[str, str] | None = None,
+        self, spark: SparkSession, target: TableRef, spec: VersionedTableSpec, told: Mapping[str, str] | None = None
     ) -> None:
         self._spark = spark
         self._target = target
         self._spec = spec
-        self._properties = Once(lambda: properties_of(spark, target) if properties is None else properties)
+        self._names_keys = Once(partial(self._find_names_keys, told))
 
     @classmethod
     def create(
@@ -211,11 +207,7 @@ class VersionedTable:
 
         Not where keys are personal data: the log would tell their hash.
         """
-        properties = self._properties()
-        if properties.get(DELETION_VECTORS) != "true":
-            return False
-        keys = StructType([field for field in self.rows().schema.fields if field.name in self._spec.keys])
-        return can_be_named(keys) and not hides_any(properties, keys)
+        return self._names_keys()
 
     def rows(self) -> DataFrame:
         """Every stored row, lazily."""
@@ -485,6 +477,13 @@ class VersionedTable:
             ConfigurationError: the name is a path, is malformed, or has parts although it is temporary.
         """
         return register_sql(self._spark, self._target, self._spec, name, temporary=temporary, version=version)
+
+    def _find_names_keys(self, told: Mapping[str, str] | None) -> bool:
+        properties = properties_of(self._spark, self._target) if told is None else told
+        if properties.get(DELETION_VECTORS) != "true":
+            return False
+        keys = key_columns(self.rows(), self._spec)
+        return can_be_named(keys) and not hides_any(properties, keys)
 
     def _said(self) -> dict[str, object]:
         """What every commit of this library says, so that the newest ones always tell it."""

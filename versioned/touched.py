@@ -32,6 +32,7 @@ from pyspark.sql.types import (
 from versioned import spark_functions as F
 from versioned.commit import own_details
 from versioned.identifiers import quote
+from versioned.spec import VersionedTableSpec
 
 #: Delta's own property of a table in which single rows can be marked as removed.
 DELETION_VECTORS: Final = "delta.enableDeletionVectors"
@@ -83,8 +84,13 @@ class CurrentRows:
         return {_DETAIL: {"written": self.written, "records": self.records, "puts": self.puts}}
 
 
-#: What a put says that replaces all: how many that were is told by the metrics of its commit.
-ALL_REPLACED: Final[Mapping[str, Any]] = {_DETAIL: {}}
+def replaced(before: CurrentRows | None = None) -> Mapping[str, Any]:
+    """What a put says that replaces all: nothing, since the metrics of its commit tell how many there were.
+
+    Args:
+        before: Where its commit counts other rows too, what was told before it, which is about as many.
+    """
+    return {_DETAIL: {}} if before is None else CurrentRows(before.written).details
 
 
 def current_rows(commits: Iterable[Row | Mapping[str, Any]]) -> CurrentRows | None:
@@ -112,25 +118,34 @@ def _all_replaced(metrics: Mapping[str, str]) -> CurrentRows | None:
     return CurrentRows(int(metrics["numOutputRows"]) - int(metrics.get("numCopiedRows", 0)))
 
 
-def can_be_named(keys: StructType) -> bool:
-    """Whether key columns that are equal always have the same hash: not so texts that are equal in another case.
+def key_columns(rows: DataFrame, spec: VersionedTableSpec) -> StructType:
+    """The key columns of a table's rows, with the types that they have there."""
+    return StructType([field for field in rows.schema.fields if field.name in spec.keys])
 
-    >>> from pyspark.sql.types import LongType
-    >>> [can_be_named(StructType().add("id", kind)) for kind in (LongType(), StringType(), StringType("UTF8_LCASE"))]
-    [True, True, False]
+
+def can_be_named(kind: DataType) -> bool:
+    """Whether values of a type that are equal always have the same hash: not so texts that are equal in another case.
+
+    >>> can_be_named(StringType()), can_be_named(ArrayType(StringType("UTF8_LCASE")))
+    (True, False)
     """
-    return _can_be_named(keys)
+    if isinstance(kind, StructType):
+        return all(can_be_named(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return can_be_named(kind.elementType)
+    plain = (IntegralType, DecimalType, BooleanType, BinaryType, DateType, TimestampType, TimestampNTZType)
+    return kind == StringType() or isinstance(kind, plain)
 
 
-def hashes(records: DataFrame, types: Mapping[str, DataType]) -> set[int]:
+def hashes(records: DataFrame, keys: StructType) -> set[int]:
     """The hashes of the keys of a few records: one Spark job.
 
     Args:
         records: They have the key columns.
-        types: The key columns with the types that the table has for them.
+        keys: The key columns, with the types that the table has for them.
     """
-    keys = records.select(*(F.col(quote(name)).cast(kind).alias(name) for name, kind in types.items()))
-    return {row["hash"] for row in keys.select(F.expr(_hash(types)).alias("hash")).distinct().collect()}
+    cast = records.select(*(F.col(quote(key.name)).cast(key.dataType).alias(key.name) for key in keys.fields))
+    return {row["hash"] for row in cast.select(F.expr(_hash(keys.names)).alias("hash")).distinct().collect()}
 
 
 def named(keys: Iterable[str], found: Collection[int]) -> str:
@@ -144,12 +159,3 @@ def named(keys: Iterable[str], found: Collection[int]) -> str:
 
 def _hash(keys: Iterable[str]) -> str:
     return f"pmod(xxhash64({', '.join(map(quote, keys))}), {_HASHES})"
-
-
-def _can_be_named(kind: DataType) -> bool:
-    if isinstance(kind, StructType):
-        return all(_can_be_named(field.dataType) for field in kind.fields)
-    if isinstance(kind, ArrayType):
-        return _can_be_named(kind.elementType)
-    plain = (IntegralType, DecimalType, BooleanType, BinaryType, DateType, TimestampType, TimestampNTZType)
-    return kind == StringType() or isinstance(kind, plain)

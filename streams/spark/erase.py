@@ -204,20 +204,20 @@ class _Table:
         found = read_table(self._spark, self._target).alias("t").join(keys.alias("s"), same, "left_semi")
         if dry_run:
             return ErasedTable(told.table, told.fields, found.count())
-        said, properties = _said(self._spark, self._target), properties_of(self._spark, self._target)
-        landed = None
-        if not found.isEmpty():
+        properties = properties_of(self._spark, self._target)
+        is_there, may_be_hidden = not found.isEmpty(), properties.get(DELETION_VECTORS) == "true"
+        if not (is_there or may_be_hidden):
+            return told
+        said, landed = _said(self._spark, self._target), None
+        if is_there:
             landed = commit(
                 self._target, lambda: Merge(keys, same, lambda merge: merge.whenMatchedDelete()), None, said
             )
-        may_be_hidden = properties.get(DELETION_VECTORS) == "true"
         if may_be_hidden:
             # Rows that a deletion vector hides are in their files still, those too that upkeep or an erasure which was
             # cut off removed before.
             with saying(self._spark, said):
                 self._spark.sql(f"REORG TABLE {self._target.sql} APPLY (PURGE)")
-        if landed is None and not may_be_hidden:
-            return told
         names = {RECORD} if self._is_rejects else {name for called in self._names.values() for name in called}
         return ErasedTable(
             told.table,

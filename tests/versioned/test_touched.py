@@ -46,7 +46,7 @@ def _rows(table: VersionedTable) -> list[Row]:
 
 
 def _removed(table: VersionedTable, spark: SparkSession) -> int:
-    """How many rows the newest write took away; of those it removed Delta also counts what it did not touch."""
+    """How many rows the newest write took away; of those it wrote Delta also counts what it did not touch."""
     return int(history(spark, table.target, 1)[0]["operationMetrics"]["numDeletedRows"])
 
 
@@ -107,7 +107,7 @@ def test_a_commit_tells_how_many_rows_there_are_and_how_many_records_came_since(
     full.put(_puts(spark, [(1, 4 * _DAY_US, "a"), (2, 4 * _DAY_US, "b")]))
     full.optimize()
     full.put(_puts(spark, [(3, 4 * _DAY_US, "c")]))
-    # The last whole replacement removed a current row and a closed one of each key.
+    # The last whole replacement wrote a current row and a closed one of each key.
     assert _said(full, spark) == {"written": 2 * _KEYS, "records": 3, "puts": 2}
 
 

@@ -12,6 +12,7 @@ from byte_search import hits
 from crashing import crash, then
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from touched_keys import deletion_vectors
 from two_tables import application, commits, write_batch
 
 from streams.nodes import Topology
@@ -76,7 +77,7 @@ def test_the_receipt_tells_tables_rows_versions_and_the_day_but_no_values(erased
 def test_an_erasure_that_was_cut_off_leaves_no_rows_in_files_when_it_is_repeated(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with session_settings(spark, {"spark.databricks.delta.properties.defaults.enableDeletionVectors": "true"}):
+    with deletion_vectors(spark):
         write_batch(tmp_path / "input", 0)
         application(spark, tmp_path / "input", tmp_path / "out").run()
     keys = spark.createDataFrame([("tea",)], "item STRING")

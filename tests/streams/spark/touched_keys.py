@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -20,10 +20,15 @@ _DEFAULT: Final = "spark.databricks.delta.properties.defaults.enableDeletionVect
 WAYS: Final = {"named": "xxhash64", "merged": '"operation":"MERGE"'}
 
 
+def deletion_vectors(spark: SparkSession) -> AbstractContextManager[None]:
+    """Tables that are made meanwhile have them."""
+    return session_settings(spark, {_DEFAULT: "true"})
+
+
 @contextmanager
 def rows_by_key(spark: SparkSession, way: str = "named") -> Iterator[None]:
     """Every batch of a versioned table but its first writes the rows of its own keys only."""
-    with pytest.MonkeyPatch.context() as patch, session_settings(spark, {_DEFAULT: "true"}):
+    with pytest.MonkeyPatch.context() as patch, deletion_vectors(spark):
         for name, value in {**_ALWAYS, **({"MOST_NAMED": 0} if way == "merged" else {})}.items():
             patch.setattr(touched, name, value)
         yield

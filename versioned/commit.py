@@ -58,6 +58,7 @@ _TXN_VERSION: Final = "spark.databricks.delta.write.txnVersion"
 _METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _CONSTRAINT_CHECK: Final = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
 _WRITERS: Final = "spark.sql.maxConcurrentOutputFileWriters"
+_TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"
 
 
 #: A MERGE takes its transaction id from the session alone, so only one may run. Others say theirs as options of the
@@ -100,6 +101,9 @@ _LOOKED_AHEAD: Final = 3
 _UNCHECKED: Final = _SharedSetting(_CONSTRAINT_CHECK, "false")
 #: A task writes all partitions of a table side by side; with one writer it would sort its rows by partition first.
 _SIDE_BY_SIDE: Final = _SharedSetting(_WRITERS, "4")
+#: Spark's default of 96 bits takes half as long again to write, has no bounds by which a reader leaves rows out, and
+#: other readers take it for nanoseconds, which end in the year 2262.
+_MICROSECONDS: Final = _SharedSetting(_TIMESTAMPS, "TIMESTAMP_MICROS")
 
 
 @dataclass(frozen=True)
@@ -340,7 +344,7 @@ def put_back(session: SparkSession, name: str, former: str | None) -> None:
 @contextmanager
 def saying(session: SparkSession, details: Mapping[str, Any]) -> Iterator[None]:
     """Let the commits of maintenance commands (OPTIMIZE, VACUUM) carry facts, as all commits of this library do."""
-    with session_settings(session, {_METADATA: _metadata({}, details)}):
+    with _MICROSECONDS.of(session), session_settings(session, {_METADATA: _metadata({}, details)}):
         yield
 
 
@@ -348,7 +352,8 @@ def _write_with_retry(target: TableRef, build: Callable[[], Write], step: Step |
     for attempt in range(1, _MAX_TRIES + 1):
         write = build()
         try:
-            _execute(target, write, step, metadata)
+            with _MICROSECONDS.of(write.frame.sparkSession):
+                _execute(target, write, step, metadata)
             return write.frame.sparkSession
         except Exception as error:
             if _names(error, (_FENCED,)):

@@ -9,8 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 
 from versioned import commit as commit_module
 from versioned import faults
@@ -25,6 +27,7 @@ from versioned.commit import (
     is_missing,
     newest_own,
     same_keys,
+    saying,
 )
 from versioned.errors import FencedError
 from versioned.identifiers import TableRef
@@ -36,6 +39,8 @@ _SETTINGS: Final = (
     "spark.databricks.delta.write.txnVersion",
     "spark.databricks.delta.commitInfo.userMetadata",
     "spark.databricks.delta.replaceWhere.constraintCheck.enabled",
+    "spark.sql.maxConcurrentOutputFileWriters",
+    "spark.sql.parquet.outputTimestampType",
 )
 
 
@@ -125,6 +130,22 @@ def test_no_write_leaves_a_setting_on_the_session(spark: SparkSession, target: T
     commit(target, lambda: Merge(_frame(spark, 4), "t.id = s.id", lambda m: m.whenNotMatchedInsertAll()), _step(1))
     commit(target, lambda: ReplaceWhere(_frame(spark, 5), "id = 4"), _step(2))
     assert [spark.conf.get(name, None) for name in _SETTINGS] == before
+
+
+def test_every_write_stores_instants_as_microseconds(spark: SparkSession, tmp_path: Path) -> None:
+    ref = TableRef.parse(str(tmp_path / "instants"))
+
+    def frame(*ids: int) -> DataFrame:
+        return _frame(spark, *ids).withColumn("at", F.timestamp_seconds("id"))
+
+    commit(ref, lambda: Append(frame(1)), _step(0))
+    commit(ref, lambda: Merge(frame(1, 2), "t.id = s.id", lambda m: m.whenMatchedUpdateAll()), _step(1))
+    commit(ref, lambda: ReplaceWhere(frame(3), "id = 9"), _step(2))
+    with saying(spark, {}):
+        spark.sql(f"OPTIMIZE {ref.sql}")
+    assert [row["operation"] for row in history(spark, ref, 4)] == ["OPTIMIZE", "WRITE", "MERGE", "WRITE"]
+    files = (tmp_path / "instants").glob("*.parquet")
+    assert {pq.ParquetFile(file).schema.column(2).physical_type for file in files} == {"INT64"}
 
 
 def test_the_own_commit_is_found_below_maintenance(spark: SparkSession, target: TableRef) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -70,3 +71,19 @@ def test_both_read_the_table_as_it_was_before_the_late_change(spark: SparkSessio
     first = min(row["version"] for row in commits if row["operation"] == "WRITE")
     assert sorted(pl.read_delta(place, version=first)["v"]) == ["x", "y"]
     assert DeltaTable(place, version=first).to_pyarrow_table().num_rows == 2
+
+
+def test_readers_outside_spark_are_told_instants_that_nanoseconds_cannot_hold(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = VersionedTable.create(
+        spark, str(tmp_path / "far"), "k STRING, v STRING", keys="k", history_retention="1 day"
+    )
+    for year in ("0101", "1600", "2500", "9998"):
+        row = spark.createDataFrame([("a", year)], "k STRING, v STRING")
+        table.put(row.withColumn("ts", F.expr(f"TIMESTAMP '{year}-07-01 12:00:00.000001'")))
+    table.optimize()
+    versions = pl.scan_delta(str(table.target)).select("v", pl.col("validFrom").dt.to_string("%Y-%m-%d %H:%M:%S%.6f"))
+    assert sorted(versions.collect().rows()) == [
+        (year, f"{year}-07-01 12:00:00.000001") for year in ("0101", "1600", "2500", "9998")
+    ]

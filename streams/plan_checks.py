@@ -198,12 +198,27 @@ def _check_final_results(node: Suppress, suppressed: UntilWindowCloses) -> None:
             f"final results need windows, and the keys of {parent.name} have none. Aggregate with windowed_by(...), or "
             "use Suppressed.until_time_limit.",
         )  # fmt: skip
+    held_before = _suppression_between(parent, source)
+    if held_before is not None:
+        raise TopologyError(
+            "R54", node.name,
+            f"{held_before.name} holds updates of {source.name} back, until after their window has closed here: one "
+            "window would have several final results. Put the final results right behind the aggregate.",
+        )  # fmt: skip
     if isinstance(source.windows, UnlimitedWindows):
         raise TopologyError(
             "R9", node.name,
             f"the unlimited window of {source.name} never closes, so it has no final result. Use "
             "Suppressed.until_time_limit.",
         )  # fmt: skip
+
+
+def _suppression_between(node: Node, source: Node) -> Suppress | None:
+    while node is not source:
+        if isinstance(node, Suppress):
+            return node
+        (node,) = node.parents
+    return None
 
 
 def _check_stream_table_join(node: StreamTableJoin) -> None:

@@ -41,6 +41,7 @@ _CONFLICTS: Final = (
 )
 #: What is asked of the history of a table.
 _TOLD: Final = ("version", "timestamp", "operation", "operationParameters", "operationMetrics", "userMetadata")
+_COMPACTION: Final = "OPTIMIZE"
 _FENCED: Final = "ConcurrentTransactionException"
 #: For the rows that it removes, a replaceWhere asks the session for a transaction id, whatever its options say. A MERGE
 #: beside it, in another thread, may have put half of its own there: then nothing was committed, and it is tried again.
@@ -246,9 +247,8 @@ def _next_own(session: SparkSession, target: TableRef, identity: Mapping[str, An
         info = commit_info(session, target, version)
         if info is None:
             return found
-        # Not the first that says so: what else runs in the session of a MERGE carries its metadata too.
         said = own_details(info)
-        if said is not None and said["versioned"] == identity:
+        if said is not None and said["versioned"] == identity and not _compacts(info):
             found = Landed(version, said.get("details", {}))
     return None
 
@@ -267,7 +267,7 @@ def _newest_of(session: SparkSession, target: TableRef, identity: Mapping[str, A
         rows = history(session, target, limit)
         for row in rows:
             said = own_details(row)
-            if said is not None and identity in (None, said["versioned"]):
+            if said is not None and (identity is None or (identity == said["versioned"] and not _compacts(row))):
                 return Landed(int(row["version"]), said.get("details", {}))
         if len(rows) < limit:
             return None
@@ -287,6 +287,12 @@ def own_details(row: Row | Mapping[str, Any]) -> dict[str, Any] | None:
     except ValueError:
         return None
     return said if isinstance(said, dict) and "versioned" in said else None
+
+
+def _compacts(row: Row | Mapping[str, Any]) -> bool:
+    """Whether a commit only compacted files: what else runs in the session of a MERGE, before it or after it, carries
+    its metadata too."""
+    return bool(row["operation"] == _COMPACTION)
 
 
 def restored_version(row: Row | Mapping[str, Any]) -> int | None:

@@ -14,12 +14,14 @@ judged     records + ``_refused``, ``_stream_us`` (stream time after the record)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql.types import StructType
 
 from versioned import spark_functions as F
+from versioned.identifiers import quote
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 
 #: put_result of a record that is now the latest of its key (KIP-914, "put").
@@ -67,9 +69,47 @@ def floored(us: Column, unit_us: int) -> Column:
     return us if unit_us == 1 else us - F.pmod(us, F.lit(unit_us))
 
 
+def tombstones(
+    keys: DataFrame, columns: StructType, spec: VersionedTableSpec, named: Mapping[str, str | None]
+) -> DataFrame:
+    """Keys as records of a put: the values null, and ``_dead``.
+
+    Args:
+        keys: They have the key columns and those named.
+        columns: The columns of the table.
+        spec: The table.
+        named: Of other columns the name that each is to have, and the one that it has, which may be a value's too.
+    """
+    own = (F.col(quote(name)).alias(to) for to, name in named.items() if name is not None)
+    values = (F.lit(None).cast(columns[name].dataType).alias(name) for name in spec.values)
+    return keys.select(*map(quote, spec.keys), *own, *values, F.lit(True).alias("_dead"))
+
+
+def replaced_values(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """What ``VersionedTable.delete`` tells: keys, ``ts``, ``put_result``, and the version that was valid there.
+
+    Args:
+        outcomes: As of :func:`outcomes`.
+        spec: The table.
+    """
+    was, taken = F.col("_old"), ("ts", "put_result")
+    return outcomes.select(
+        *spec.keys,
+        F.timestamp_micros("_us").alias("ts"),
+        "put_result",
+        F.timestamp_micros(was.getField("us")).alias(spec.valid_from),
+        *(
+            was.getField("value").getField(name).alias(f"old_{name}" if name.lower() in taken else name)
+            for name in spec.values
+        ),
+    )
+
+
 def in_resolution(us: Column, spec: VersionedTableSpec) -> Column:
     """An instant as an integer in the table's resolution (exact: instants are floored already)."""
-    return (us / F.lit(spec.time_resolution.value)).cast("long") if spec.time_resolution.value != 1 else us
+    unit = spec.time_resolution.value
+    # Not ``/``, which divides doubles: they cannot tell far instants apart.
+    return us if unit == 1 else F.call_function("div", us, F.lit(unit))
 
 
 def refuse_late(records: DataFrame, observed: DataFrame, current: DataFrame, spec: VersionedTableSpec) -> DataFrame:

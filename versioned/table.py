@@ -304,21 +304,15 @@ class VersionedTable:
 
         Returns:
             Key columns, ``ts``, ``put_result``, and ``validFrom`` with the value columns of the version that was
-            valid at ``ts`` (null if there was none, or if the record came too late).
+            valid at ``ts`` (null if there was none, or if the record came too late). A value column that is called
+            ``ts`` or ``put_result`` itself is told as ``old_ts`` or ``old_put_result``.
         """
-        types = {field.name: field.dataType for field in self.rows().schema.fields}
-        empty = {name: F.lit(None).cast(types[name]) for name in self._spec.values}
-        tombstones = keys.withColumns({**empty, "_tombstone": F.lit(True)})
-        shaped = self._shape(tombstones, timestamp, "_tombstone", partition, sequence)
+        named = {"_at": timestamp, "_in": partition, "_by": sequence}
+        _check_there(keys, (*self._spec.keys, *filter(None, named.values())))
+        dead = put_frames.tombstones(keys, self.rows().schema, self._spec, named)
+        shaped = self._shape(dead, "_at", "_dead", partition and "_in", sequence and "_by")
         outcomes = self._put(shaped.localCheckpoint(eager=False))._judged
-        was = F.col("_old")
-        return outcomes.select(
-            *self._spec.keys,
-            F.timestamp_micros("_us").alias("ts"),
-            "put_result",
-            F.timestamp_micros(was.getField("us")).alias(self._spec.valid_from),
-            *(was.getField("value").getField(name).alias(name) for name in self._spec.values),
-        )
+        return put_frames.replaced_values(outcomes, self._spec)
 
     def current(self) -> DataFrame:
         """The latest version of each key that is not deleted: keys, validFrom, validTo, values."""
@@ -521,9 +515,7 @@ class VersionedTable:
         self, records: DataFrame, timestamp: str, deleted: str | None, partition: str | None, sequence: str | None
     ) -> DataFrame:
         wanted = (*self._spec.keys, *self._spec.values, timestamp, *filter(None, (deleted, partition, sequence)))
-        missing = [name for name in wanted if name not in records.columns]
-        if missing:
-            raise SchemaError(f"The records lack {missing}; they have {records.columns}. Rename or add the columns.")
+        _check_there(records, wanted)
         types = {field.name: field.dataType for field in self.rows().schema.fields}
         cast = {name: F.col(quote(name)).cast(types[name]) for name in (*self._spec.keys, *self._spec.values)}
         us = put_frames.floor_to_resolution(F.unix_micros(F.col(quote(timestamp)).cast("timestamp")), self._spec)
@@ -544,6 +536,12 @@ class VersionedTable:
             F.struct(F.col("_order").alias("sequence"), tie.alias("tie")).alias("_place"),
             _reason(self._spec).alias("_reason"),
         )
+
+
+def _check_there(records: DataFrame, wanted: Iterable[str]) -> None:
+    missing = [name for name in wanted if name not in records.columns]
+    if missing:
+        raise SchemaError(f"The records lack {missing}; they have {records.columns}. Rename or add the columns.")
 
 
 def _told(times: dict[int, int]) -> dict[str, object]:

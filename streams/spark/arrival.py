@@ -58,4 +58,6 @@ def fingerprint(count: int, low: int, xor: int) -> str:
 
 
 def _hash(topics: Iterable[tuple[str, DataType]]) -> Column:
-    return row_hash((F.col(name), kind) for name, kind in topics)
+    """The hash of the one topic that a row is of: what came stays the same when the plan has another source."""
+    each = (F.when(F.col(name).isNotNull(), row_hash([(F.col(name), kind)])) for name, kind in topics)
+    return F.coalesce(*each, F.lit(0).cast("long"))

@@ -43,7 +43,6 @@ from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.once import Once
 from versioned.put import PutBatch, read_table
-from versioned.put_frames import LATEST as PUT_LATEST
 from versioned.put_frames import floor_to_resolution
 from versioned.spec import CURRENT, VersionedTableSpec, known_target
 from versioned.sql_types import sql_properties, sql_type
@@ -138,7 +137,7 @@ class HistoryStore(TableState):
     def spans(self) -> DataFrame:
         accepted = self._accepted_puts()
         unit = self.spec.time_resolution.value
-        until = F.when(F.col("put_result") != PUT_LATEST, F.col("put_result") * unit)
+        until = F.when(~F.col(LATEST), F.col("put_result") * unit)
         table_us = stream_time_at(lookup_times(self.puts.observed))
         told = accepted.withColumns({"_until_us": until, "_table_us": table_us})
         flat = told.select(*self.spec.keys, VALUE, US, "_until_us", SCOPE, PLACE, "_table_us")
@@ -266,10 +265,12 @@ def _check_promise(table: VersionedTable, records: DataFrame, materialized: Mate
     """
     has, names = table.spec, [name for name in struct_fields(records, VALUE) if name != "_present"]
     wanted = VersionedTableSpec.of(keys=struct_fields(records, KEY), values=names, **_promise(materialized))
-    if sorted((*has.keys, *has.values)) != sorted((*wanted.keys, *wanted.values)):
+    # Keys are compared by position, values by name.
+    if has.keys != wanted.keys or sorted(has.values) != sorted(wanted.values):
         raise ConfigurationError(
-            f"{table.target} has the columns {[*has.keys, *has.values]}, but the plan now gives "
-            f"{[*wanted.keys, *wanted.values]}. Give the plan the former ones, or the store another name."
+            f"{table.target} has the keys {list(has.keys)} and the values {list(has.values)}, but the plan now gives "
+            f"{list(wanted.keys)} and {list(wanted.values)}. Give the plan the former ones, the keys in that order, or "
+            "the store another name."
         )
     told = [
         f"{name} {getattr(has, name)}, asked for {getattr(wanted, name)}"

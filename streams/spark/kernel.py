@@ -16,8 +16,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructField, StructType
 
-from streams.spark.flow import PLACE, SCOPE
+from streams.spark.flow import KEY, PLACE, SCOPE
 from versioned import spark_functions as F
+from versioned.errors import ConfigurationError
 
 #: The columns of what a fold tells: what it is (``out``, ``state`` or ``count``), and the row or the number.
 TOLD: Final = "_told"
@@ -68,7 +69,11 @@ def fold_groups(
 
     Returns:
         ``_told``, ``_out``, ``_state``, ``what``, ``n``.
+
+    Raises:
+        ConfigurationError: the key has a text of a collation, which Python would not compare as Spark does.
     """
+    _refuse_collations(events, {KEY, *by})
     schema = _schema(out, state)
     arrow = _arrow_schema(events.sparkSession, schema)
     rows = _packed(events, by, EVENT, SCOPE, PLACE)
@@ -79,6 +84,27 @@ def fold_groups(
     in_order = rows.repartition(_GROUP).sortWithinPartitions(_GROUP, F.col(PLACE).asc_nulls_first(), SCOPE)
     runner = _column_runner(fold, arrow) if isinstance(fold, ColumnFold) else _runner(fold, arrow)
     return in_order.select(_GROUP, EVENT, STATE).mapInArrow(runner, schema)
+
+
+def _refuse_collations(events: DataFrame, names: Iterable[str]) -> None:
+    collated = sorted(
+        field.dataType.simpleString()
+        for field in events.schema.fields
+        if field.name in names and not _compares_by_bytes(field.dataType)
+    )
+    if collated:
+        raise ConfigurationError(
+            f"A key is {', '.join(collated)}: what takes records one by one tells texts apart by their bytes, and "
+            "would split what its collation holds equal. Make it a plain STRING first, with lower() for example."
+        )
+
+
+def _compares_by_bytes(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return all(_compares_by_bytes(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _compares_by_bytes(kind.elementType)
+    return type(kind) is not StringType or kind == StringType()
 
 
 def told_rows(told: DataFrame, kind: str, column: str) -> DataFrame:
@@ -95,7 +121,8 @@ def plain(value: Any) -> Any:
     """A row of the rules as Arrow takes it: mappings as dictionaries, all the way down."""
     if isinstance(value, Mapping):
         return {name: plain(part) for name, part in value.items()}
-    return [plain(part) for part in value] if isinstance(value, (list, tuple)) else value
+    # An entry of a map is a pair, which Arrow takes for nothing else.
+    return type(value)(map(plain, value)) if type(value) in (list, tuple) else value
 
 
 def _packed(frame: DataFrame, by: list[str], column: str, *order: str) -> DataFrame:
@@ -138,7 +165,7 @@ def _known_arrow_schema(session: SparkSession, schema: str) -> pa.Schema:
 
 def _runner(fold: Fold, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = (row for batch in batches for row in batch.to_pylist())
+        rows = (row for batch in batches for row in batch.cast(_in_utc(batch.schema)).to_pylist())
         ready: list[PlainRow] = []
         for group, members in groupby(rows, key=lambda row: row[_GROUP]):
             for told in fold(group, *_states_and_events(members)):
@@ -150,6 +177,21 @@ def _runner(fold: Fold, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]
             yield pa.RecordBatch.from_pylist(ready, schema=schema)
 
     return run
+
+
+def _in_utc(schema: pa.Schema) -> pa.Schema:
+    """The same with instants in UTC: in the session's zone the first and last hours of the calendar are no datetime."""
+    return pa.schema([field.with_type(_zoned(field.type)) for field in schema])
+
+
+def _zoned(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_zoned(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_zoned(kind.key_type), _zoned(kind.item_type))
+    return pa.list_(_zoned(kind.value_type)) if pa.types.is_list(kind) else kind
 
 
 def _column_runner(

@@ -147,8 +147,10 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         plus, minus = (F.when(F.col(p).isNotNull(), operand(aggregation, F.col(p))) for p in (_PLUS, _MINUS))
         parts = {NUMBER: plus.isNotNull().cast("long") - minus.isNotNull().cast("long")}
         if aggregation.kind in ("sum", "avg"):
-            zero = F.lit(0)
-            parts[SUM] = F.coalesce(plus, zero) - F.coalesce(minus, zero)
+            # Taken away in the type of the sum: a difference may be twice as large as what the column's own type holds.
+            total = events.agg(F.sum(plus).alias(SUM)).schema[SUM].dataType
+            added, taken_away = (F.coalesce(part.cast(total), F.lit(0).cast(total)) for part in (plus, minus))
+            parts[SUM] = (added - taken_away).cast(total)
         if aggregation.kind in ("min", "max"):
             parts[SUM] = plus
         new = events.select(KEY, US, SCOPE, PLACE, HORIZON_US, *(column.alias(name) for name, column in parts.items()))

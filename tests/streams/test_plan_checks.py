@@ -177,6 +177,7 @@ _REFUSED: list[tuple[str, str, Callable[[], object]]] = [
     ("R51", "s", lambda: StreamsBuilder().table("t", _KV).suppress(_FINAL, name="s")),
     ("R51", "s", lambda: _windowed().group_by("count").count().suppress(_FINAL, name="s")),
     ("R51", "s", lambda: _windowed().suppress(UntilWindowCloses(BufferConfig.max_records(1)), name="s")),  # type: ignore[arg-type]
+    ("R54", "f", lambda: _windowed().suppress(_LIMIT, name="s").filter(_same).suppress(_FINAL, name="f")),
     ("R9", "s", lambda: _windowed(UnlimitedWindows.of()).suppress(_FINAL, name="s")),
     ("R9", "s", lambda: _windowed(UnlimitedWindows.of().grace("1 s")).filter(_same).suppress(_FINAL, name="s")),
     ("R145", "j", lambda: _grace_join(StreamsBuilder().table("t", _KV), "1 s")),
@@ -205,7 +206,7 @@ def _sessions() -> Any:
     return StreamsBuilder().stream("s").group_by_key().windowed_by(SessionWindows.of("1 s"))
 
 
-@pytest.mark.rule("R9", "R14", "R51", "R145", "R165", "R166", "R169", "R170")
+@pytest.mark.rule("R9", "R14", "R51", "R54", "R145", "R165", "R166", "R169", "R170")
 @pytest.mark.parametrize(("rule", "node", "make"), _REFUSED)
 def test_a_plan_that_can_never_work_is_refused_with_its_rule_and_node(
     rule: str, node: str, make: Callable[[], object]

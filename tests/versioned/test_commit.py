@@ -26,8 +26,10 @@ from versioned.commit import (
     history,
     is_missing,
     newest_own,
+    own_details,
     same_keys,
     saying,
+    session_settings,
 )
 from versioned.errors import FencedError
 from versioned.identifiers import TableRef
@@ -146,6 +148,25 @@ def test_every_write_stores_instants_as_microseconds(spark: SparkSession, tmp_pa
     assert [row["operation"] for row in history(spark, ref, 4)] == ["OPTIMIZE", "WRITE", "MERGE", "WRITE"]
     files = (tmp_path / "instants").glob("*.parquet")
     assert {pq.ParquetFile(file).schema.column(2).physical_type for file in files} == {"INT64"}
+
+
+def test_the_commit_of_a_write_is_not_that_of_the_compaction_behind_it(spark: SparkSession, target: TableRef) -> None:
+    automatic = {
+        "spark.databricks.delta.autoCompact.enabled": "true",
+        "spark.databricks.delta.autoCompact.minNumFiles": "2",
+    }
+    for number in range(2, 4):
+        commit(target, lambda number=number: Append(_frame(spark, number)), _step(number))
+    with session_settings(spark, automatic):
+        landed = commit(
+            target, lambda: Merge(_frame(spark, 4), "t.id = s.id", lambda m: m.whenNotMatchedInsertAll()), _step(4)
+        )
+    compacted, merged = history(spark, target, 2)
+    assert (compacted["operation"], merged["operation"]) == ("OPTIMIZE", "MERGE")
+    assert own_details(compacted) == own_details(merged)
+    found = newest_own(spark, target, _step(4))
+    assert found is not None
+    assert landed.version == found.version == merged["version"]
 
 
 def test_the_own_commit_is_found_below_maintenance(spark: SparkSession, target: TableRef) -> None:

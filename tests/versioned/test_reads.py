@@ -141,6 +141,27 @@ def test_delete_returns_the_version_that_was_valid(spark: SparkSession, tmp_path
     assert made.verify().is_sound
 
 
+def test_delete_finds_its_instants_where_a_value_has_the_name_of_their_column(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    made = VersionedTable.create(
+        spark, str(tmp_path / "d"), "k STRING, ts TIMESTAMP, v STRING", keys="k", history_retention="1 day"
+    )
+    made.put(_records(spark, ("a", "x", 10), ("b", "y", 20)))
+    told = made.delete(
+        spark.createDataFrame([("a", 30)], "k STRING, s LONG").select("k", F.timestamp_seconds("s").alias("ts"))
+    )
+    assert [tuple(row) for row in told.select("k", F.unix_seconds("ts"), F.unix_seconds("old_ts"), "v").collect()] == [
+        ("a", 30, 10, "x")
+    ]
+    assert [row["k"] for row in made.current().collect()] == ["b"]
+
+
+def test_delete_names_the_columns_that_are_missing(spark: SparkSession, table: VersionedTable) -> None:
+    with pytest.raises(SchemaError, match=r"lack \[.ts.\]"):
+        table.delete(spark.createDataFrame([("a",)], "k STRING"))
+
+
 def test_constraints_refuse_a_row_that_ends_before_it_begins(spark: SparkSession, table: VersionedTable) -> None:
     with pytest.raises(Exception, match="versioned_interval"):
         spark.sql(f"UPDATE delta.`{table.target}` SET validTo = validFrom WHERE k = 'c' AND v = 'q'")

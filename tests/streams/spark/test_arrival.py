@@ -38,3 +38,12 @@ def test_rows_that_differ_by_where_a_null_stands_have_other_hashes(
         for frame in frames
     ]
     assert len({arrived(frame)["t"].fingerprint for frame in packed}) == 2
+
+
+def test_what_came_has_the_same_fingerprint_beside_another_source(spark: SparkSession) -> None:
+    clock = F.timestamp_seconds(F.lit(1)).alias(CLOCK)
+    alone = spark.range(5).select(F.lit("t").alias(SOURCE), clock, F.struct("id").alias("t"))
+    other = spark.range(3).select(F.lit("u").alias(SOURCE), clock, F.struct(F.col("id").alias("n")).alias("u"))
+    tick = spark.range(1).select(F.lit("_tick").alias(SOURCE), clock)
+    both = tick.unionByName(alone, allowMissingColumns=True).unionByName(other, allowMissingColumns=True)
+    assert arrived(both)["t"].fingerprint == arrived(alone)["t"].fingerprint

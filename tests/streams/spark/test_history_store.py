@@ -11,6 +11,7 @@ from streams.nodes import Materialized
 from streams.spark.flow import KEY, OLD, PLACE, SCOPE, US, VALUE, Bounds, Flow
 from streams.spark.history_store import HistoryStore
 from streams.spark.operator import Batch
+from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.spec import TimeScope
 
@@ -40,3 +41,15 @@ def test_what_is_known_of_records_goes_with_them_into_the_scope_of_the_table(
     store = HistoryStore("node", "table", Materialized.versioned("1 day", time_scope=time_scope))
     flow = Flow(spark.createDataFrame([], _SCHEMA), {0: Bounds(1, 5, 2), 1: Bounds(3, 9, 1)})
     assert store.scoped(flow).bounds == bounds
+
+
+def test_keys_in_another_order_than_the_tables_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    batch = Batch(spark, "app", TableRef.parse(str(tmp_path)), 1, 1, 0, {})
+    for keys in ("base: STRING, quote: STRING", "quote: STRING, base: STRING"):
+        store = HistoryStore("node", "rates", Materialized.versioned("1 day"))
+        empty = Flow(spark.createDataFrame([], _SCHEMA.replace("k: STRING", keys)), {})
+        if keys.startswith("base"):
+            store.put(batch, empty)
+        else:
+            with pytest.raises(ConfigurationError, match="the keys in that order"):
+                store.put(batch, empty)

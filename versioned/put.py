@@ -38,6 +38,8 @@ FEW_RECORDS: Final = 500_000
 ROWS_PER_SPLICE: Final = 1_000
 #: So many are rewritten even for a single one: they take less time than a commit of their own.
 ROWS_FOR_ANY_SPLICE: Final = 50_000
+#: Up to so many pairs of out-of-order records and others are compared; of more, all are sorted.
+FEW_PAIRS: Final = 1_000_000
 #: So many commits of upkeep may lie on a put's for it to be found.
 _COMMITS_OF_UPKEEP: Final = 20
 
@@ -180,7 +182,9 @@ class PutBatch:
         """
         oldest = self.survey.oldest_out_of_order_us
         known = None if oldest is None else self.current().unionByName(self.closed(oldest))
-        return put_frames.outcomes(self.judged, known, self._spec)
+        # All of them may be of one key.
+        many = self.counts.out_of_order * self.counts.accepted > FEW_PAIRS
+        return put_frames.outcomes(self.judged, known, self._spec, many=many)
 
     def write(
         self,

@@ -20,6 +20,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql.types import StructType
 
+from versioned import neighbours
 from versioned import spark_functions as F
 from versioned.identifiers import quote
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
@@ -108,8 +109,8 @@ def replaced_values(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
 def in_resolution(us: Column, spec: VersionedTableSpec) -> Column:
     """An instant as an integer in the table's resolution (exact: instants are floored already)."""
     unit = spec.time_resolution.value
-    # Not ``/``, which divides doubles: they cannot tell far instants apart.
-    return us if unit == 1 else F.call_function("div", us, F.lit(unit))
+    # Longs would be divided as doubles, which cannot tell far instants apart.
+    return us if unit == 1 else (us.cast("decimal(20,0)") / F.lit(unit)).cast("long")
 
 
 def refuse_late(records: DataFrame, observed: DataFrame, current: DataFrame, spec: VersionedTableSpec) -> DataFrame:
@@ -202,7 +203,7 @@ def judge(
     )
 
 
-def outcomes(judged: DataFrame, known: DataFrame | None, spec: VersionedTableSpec) -> DataFrame:
+def outcomes(judged: DataFrame, known: DataFrame | None, spec: VersionedTableSpec, *, many: bool = False) -> DataFrame:
     """put_result, old value and validTo of every judged record.
 
     Args:
@@ -210,6 +211,7 @@ def outcomes(judged: DataFrame, known: DataFrame | None, spec: VersionedTableSpe
         known: Stored versions (current and closed) of the keys that have out-of-order records, as far back as
             needed; None when the batch has no out-of-order record.
         spec: The table.
+        many: Whether out-of-order records are too many to be compared with all records of their keys.
 
     Returns:
         judged + ``put_result`` (R172-R174) and ``_old`` struct(us, value) also for out-of-order records.
@@ -219,7 +221,7 @@ def outcomes(judged: DataFrame, known: DataFrame | None, spec: VersionedTableSpe
     ).withColumn("_old", F.when(~F.col("_refused"), F.col("_old")))
     if known is None:
         return in_order
-    spliced = _splices(judged, known, spec)
+    spliced = _splices(judged, known, spec, many=many)
     return (
         in_order.withColumnRenamed("_old", "_old_latest")
         .join(spliced, [*spec.keys, "_scope", "_place"], "left")
@@ -229,27 +231,13 @@ def outcomes(judged: DataFrame, known: DataFrame | None, spec: VersionedTableSpe
     )
 
 
-def _splices(judged: DataFrame, known: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+def _splices(judged: DataFrame, known: DataFrame, spec: VersionedTableSpec, *, many: bool) -> DataFrame:
     """For each out-of-order record: the version before it and the start of the one after it, at its place."""
-    keys = list(spec.keys)
-    late = judged.where(~F.col("_refused") & ~F.col("_is_latest")).select(*keys, "_scope", "_place", "_us")
-    here = judged.where(~F.col("_refused")).select(*keys, "_us", "_value", F.col("_place").alias("_known_place"))
-    there = known.select(*keys, "_us", "_value")
-    candidates = (
-        here.unionByName(there, allowMissingColumns=True)
-        .withColumnRenamed("_us", "_known_us")
-        .withColumnRenamed("_value", "_known_value")
-    )
-    pairs = late.join(candidates, keys).where(
-        F.col("_known_place").isNull() | (F.col("_known_place") < F.col("_place"))
-    )
-    earlier = F.col("_known_us") <= F.col("_us")
-    version = F.when(earlier, F.struct(F.col("_known_us").alias("us"), F.col("_known_value").alias("value")))
-    rank = F.when(earlier, F.struct("_known_us", F.col("_known_place").isNotNull().alias("batch"), "_known_place"))
-    return pairs.groupBy(*keys, "_scope", "_place").agg(
-        F.max_by(version, rank).alias("_pred"),
-        F.min(F.when(~earlier, F.col("_known_us"))).alias("_succ_us"),
-    )
+    columns = (*spec.keys, "_us", "_value")
+    is_late = (~F.col("_is_latest")).alias(neighbours.LATE)
+    accepted = judged.where(~F.col("_refused")).select(*columns, "_scope", "_place", is_late)
+    find = neighbours.among_blocks if many else neighbours.among_all
+    return find(accepted, known.select(*columns), spec)
 
 
 def next_current(current: DataFrame, accepted: DataFrame, spec: VersionedTableSpec, *, few: bool = False) -> DataFrame:

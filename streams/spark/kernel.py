@@ -165,7 +165,7 @@ def _known_arrow_schema(session: SparkSession, schema: str) -> pa.Schema:
 
 def _runner(fold: Fold, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = (row for batch in batches for row in batch.cast(_in_utc(batch.schema)).to_pylist())
+        rows = (row for batch in batches for row in _in_utc(batch).to_pylist())
         ready: list[PlainRow] = []
         for group, members in groupby(rows, key=lambda row: row[_GROUP]):
             for told in fold(group, *_states_and_events(members)):
@@ -179,16 +179,20 @@ def _runner(fold: Fold, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]
     return run
 
 
-def _in_utc(schema: pa.Schema) -> pa.Schema:
+def _in_utc(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The same with instants in UTC: in the session's zone the first and last hours of the calendar are no datetime."""
-    return pa.schema([field.with_type(_zoned(field.type)) for field in schema])
+    kinds = [_zoned(field.type) for field in batch.schema]
+    if kinds == batch.schema.types:
+        return batch
+    return batch.cast(pa.schema([pa.field(field.name, kind) for field, kind in zip(batch.schema, kinds, strict=True)]))
 
 
 def _zoned(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return pa.timestamp(kind.unit, "UTC")
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_zoned(field.type)) for field in kind])
+        # A struct that is null has nothing in fields that are never null.
+        return pa.struct([pa.field(field.name, _zoned(field.type)) for field in kind])
     if pa.types.is_map(kind):
         return pa.map_(_zoned(kind.key_type), _zoned(kind.item_type))
     return pa.list_(_zoned(kind.value_type)) if pa.types.is_list(kind) else kind

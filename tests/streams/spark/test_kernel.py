@@ -41,6 +41,15 @@ def test_a_fold_tells_maps_lists_and_instants_of_the_whole_calendar_as_they_came
     assert told[OUT].combine_chunks().equals(events)
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+def test_a_null_struct_of_fields_that_are_never_null_goes_in(zone: str) -> None:
+    state = pa.struct([pa.field("at", pa.timestamp("us", zone), nullable=False)])
+    columns = [pa.array([{"g": 1}]), pa.array([{"n": 1}]), pa.nulls(1, state)]
+    batch = pa.RecordBatch.from_arrays(columns, names=["_group", EVENT, STATE])
+    schema = pa.schema([(TOLD, pa.string()), (OUT, columns[1].type)])
+    assert [row[OUT] for told in _runner(_echo, schema)([batch]) for row in told.to_pylist()] == [{"n": 1}]
+
+
 def test_a_key_that_is_compared_by_a_collation_is_refused(spark: SparkSession) -> None:
     events = spark.range(1).selectExpr(
         f"named_struct('k', 'a' COLLATE UTF8_LCASE) AS {KEY}", f"0 AS {SCOPE}", f"array(1L) AS {PLACE}"

@@ -1,0 +1,104 @@
+"""Of an out-of-order record: the version just before it in time, and the start of the one after it, *at its place*.
+
+Only what was stored before the batch counts, and the records of the batch before its own place. Few records are
+compared with all versions of their keys. Of many, which may all be of one key, the product is more than can be had:
+then the records of a key before a place are put together from blocks of 1, 2, 4, 8, ... in a row, of which each place
+needs at most one of each size, and each block is sorted by time once.
+
+Shapes, beside the key columns:
+
+==========  ===============================================================================================
+accepted    ``_scope``, ``_place``, ``_us``, ``_value``, and ``_is_late``: whether it asks
+stored      ``_us``, ``_value``
+found       ``_scope``, ``_place``, ``_pred`` struct(us, value), ``_succ_us``: of each place that asks
+==========  ===============================================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+
+from versioned import spark_functions as F
+from versioned.spec import VersionedTableSpec
+
+#: Whether a record is out of order.
+LATE: Final = "_is_late"
+_VERSION, _PRED, _SUCC_US = "_version", "_pred", "_succ_us"
+#: How many records of its key come before a record, and before the last of them.
+_NUMBER, _LAST = "_number", "_last"
+#: A block of records: its size as a power of two, and its number among those of its size.
+_LEVEL, _BLOCK = "_level", "_block"
+#: The block of all stored versions, which is before all records.
+_ALL_STORED: Final = -1
+_UNTIL_NOW: Final = (Window.unboundedPreceding, 0)
+
+
+def among_all(accepted: DataFrame, stored: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """What is found by comparing each record with all versions of its key."""
+    keys, stored = list(spec.keys), _without_place(stored, accepted)
+    late = accepted.where(LATE).select(*keys, "_scope", "_place", "_us")
+    versions = _versions(accepted).select(*keys, _VERSION).unionByName(_versions(stored).select(*keys, _VERSION))
+    version, place = F.col(_VERSION), F.col(_VERSION).getField("place")
+    pairs = late.join(versions, keys).where(place.isNull() | (place < F.col("_place")))
+    is_before = version.getField("us") <= F.col("_us")
+    before, after_us = F.when(is_before, version), F.when(~is_before, version.getField("us"))
+    return _nearest(pairs.withColumns({_PRED: before, _SUCC_US: after_us}), spec)
+
+
+def among_blocks(accepted: DataFrame, stored: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """The same by sorting: n records of a key are about n log n rows."""
+    keys, stored = list(spec.keys), _without_place(stored, accepted)
+    touched = accepted.where(LATE).select(*keys).distinct()
+    of_key = Window.partitionBy(*keys)
+    # Records at one place are equal, and do not come before each other.
+    number = F.rank().over(of_key.orderBy("_place")).cast("long") - 1
+    records = accepted.join(touched, keys, "left_semi").withColumn(_NUMBER, number)
+    records = records.withColumn(_LAST, F.max(_NUMBER).over(of_key))
+    asks = records.where(LATE).withColumn(_VERSION, F.lit(None).cast(_versions(records).schema[_VERSION].dataType))
+    before_all = {_LEVEL: F.lit(_ALL_STORED), _BLOCK: F.lit(0).cast("long")}
+    points = [
+        _in_blocks(_versions(records).withColumn(LATE, F.lit(False)), F.expr("shiftright(_number, _level)")),
+        _in_blocks(asks, F.expr("shiftright(_number, _level) - 1")),
+        _versions(stored.join(touched, keys, "left_semi")).withColumns({LATE: F.lit(False), **before_all}),
+        asks.withColumns(before_all),
+    ]
+    line = points[0]
+    for more in points[1:]:
+        line = line.unionByName(more, allowMissingColumns=True)
+    of_block = Window.partitionBy(*keys, _LEVEL, _BLOCK)
+    forward = of_block.orderBy("_us", LATE, "_place").rowsBetween(*_UNTIL_NOW)
+    backward = of_block.orderBy(F.desc("_us"), F.desc(LATE)).rowsBetween(*_UNTIL_NOW)
+    before = F.last(_VERSION, ignorenulls=True).over(forward)
+    after_us = F.last(F.col(_VERSION).getField("us"), ignorenulls=True).over(backward)
+    return _nearest(line.withColumns({_PRED: before, _SUCC_US: after_us}).where(LATE), spec)
+
+
+def _without_place(stored: DataFrame, accepted: DataFrame) -> DataFrame:
+    return stored.withColumn("_place", F.lit(None).cast(accepted.schema["_place"].dataType))
+
+
+def _versions(frame: DataFrame) -> DataFrame:
+    """With each row as a version that may be found."""
+    version = F.struct(F.col("_us").alias("us"), F.col("_place").alias("place"), F.col("_value").alias("value"))
+    return frame.withColumn(_VERSION, version)
+
+
+def _in_blocks(frame: DataFrame, number: Column) -> DataFrame:
+    """Each record once for each size of block; only blocks of even numbers are asked for."""
+    most = F.floor(F.log2(F.greatest(_LAST, F.lit(1).cast("long")))).cast("int")
+    sized = frame.withColumn(_LEVEL, F.explode(F.sequence(F.lit(0), most)))
+    return sized.withColumn(_BLOCK, number).where(F.pmod(F.col(_BLOCK), F.lit(2)) == 0)
+
+
+def _nearest(frame: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """Of what is before a record the newest, of equal instants the last by place; of what is after it the oldest."""
+    us, place = (F.col(_PRED).getField(name) for name in ("us", "place"))
+    rank = F.when(us.isNotNull(), F.struct(us, place.isNotNull().alias("is_of_batch"), place))
+    found = frame.groupBy(*spec.keys, "_scope", "_place").agg(
+        F.max_by(_PRED, rank).alias(_PRED), F.min(_SUCC_US).alias(_SUCC_US)
+    )
+    pred = F.col(_PRED)
+    told = F.struct(pred.getField("us").alias("us"), pred.getField("value").alias("value"))
+    return found.withColumn(_PRED, F.when(pred.isNotNull(), told))

@@ -133,7 +133,8 @@ class KTable:
         """Hold updates back: final results only, or not more often than every so long (KIP-328, KIP-539; R24-R60).
 
         Raises:
-            TopologyError: the table is versioned (R165), or final results are wanted and it has no windows that close.
+            TopologyError: the table is versioned or tells older results (R165), or final results are wanted and it has
+                no windows that close.
             TypeError: something else than a ``Suppressed`` is given (R26).
         """
         if not isinstance(suppressed, _SUPPRESSED):

@@ -70,6 +70,16 @@ def history_retention_of(node: Node) -> timedelta | None:
     return history_retention_of(node.parents[0]) if isinstance(node, _VIEWS) else None
 
 
+def tells_older_results(node: Node) -> bool:
+    """Whether a table's changes may be of results older than the latest, told again after newer ones (R150).
+
+    A join with complete history does so, and what filters or maps it. A store without versions keeps the latest only.
+    """
+    if isinstance(node, TableTableJoin):
+        return node.history == "complete"
+    return isinstance(node, _VIEWS) and tells_older_results(node.parents[0])
+
+
 def windowed_ancestor(node: Node) -> WindowedAggregate | None:
     """The windowed aggregate whose keys a table has; none for any other table."""
     if isinstance(node, WindowedAggregate):
@@ -169,6 +179,8 @@ def _check_name(name: str) -> None:
 
 def _check_suppress(node: Suppress) -> None:
     parent = node.parents[0]
+    if tells_older_results(parent):
+        _refuse_complete_suppress(node, parent)
     if is_versioned(parent):
         _refuse_versioned_suppress(node, parent)
     if isinstance(node.suppressed, UntilWindowCloses):
@@ -184,6 +196,16 @@ def _refuse_versioned_suppress(node: Suppress, parent: Node) -> None:
         "R166" if inherited else "R165", node.name,
         f"suppress works on unversioned tables only, and {parent.name} is versioned{inherited}. Collapsing its updates "
         "would tear holes into its history. Store it with Materialized.key_value() first, or drop the suppression.",
+    )  # fmt: skip
+
+
+def _refuse_complete_suppress(node: Suppress, parent: Node) -> None:
+    inherited = not isinstance(parent, TableTableJoin)
+    of_it = f"{parent.name} is made from a join with" if inherited else f"{parent.name} is a join with"
+    raise TopologyError(
+        "R166" if inherited else "R165", node.name,
+        f'suppress keeps the last update of a key, and {of_it} history="complete", which tells older results after '
+        'newer ones: the latest would be lost. Join with history="latest", or drop the suppression.',
     )  # fmt: skip
 
 
@@ -205,11 +227,21 @@ def _check_final_results(node: Suppress, suppressed: UntilWindowCloses) -> None:
             f"{held_before.name} holds updates of {source.name} back, until after their window has closed here: one "
             "window would have several final results. Put the final results right behind the aggregate.",
         )  # fmt: skip
+    _check_that_windows_close(node, source)
+
+
+def _check_that_windows_close(node: Suppress, source: WindowedAggregate) -> None:
     if isinstance(source.windows, UnlimitedWindows):
         raise TopologyError(
             "R9", node.name,
             f"the unlimited window of {source.name} never closes, so it has no final result. Use "
             "Suppressed.until_time_limit.",
+        )  # fmt: skip
+    if source.materialized is not None and source.materialized.time_scope == "key":
+        raise TopologyError(
+            "R54", node.name,
+            f"windows of {source.name} close by the stream time of their own key, final results by that of all keys: "
+            'one window would have several. Use time_scope="partition" or "store", or Suppressed.until_time_limit.',
         )  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """When a filter of a table drops a tombstone that follows a tombstone (R160-R162; KIP-914, "Filter").
 
-A repeated tombstone says nothing new about a plain table, but in a versioned one it carries a time. So the table that
-is filtered decides, never what is done with the result; only a source table without a store, which cannot tell what its
-old values were, learns them from an operator that asks for them.
+A repeated tombstone says nothing new about a plain table, but in a versioned one, and in what a join with complete
+history tells, it carries a time. So the table that is filtered decides, never what is done with the result; only a
+source table without a store, which cannot tell what its old values were, learns them from an operator that asks for
+them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from streams.nodes import (
     TableTableJoin,
     Topology,
 )
-from streams.plan_checks import is_versioned
+from streams.plan_checks import is_versioned, tells_older_results
 
 _VIEWS = (TableFilter, TableMapValues)
 _ASK_FOR_OLD_VALUES = (TableAggregate, TableTableJoin, ForeignKeyJoin, Suppress)
@@ -35,7 +36,7 @@ def drops_repeated_tombstones(topology: Topology, node: TableFilter) -> bool:
         False
     """
     parent = node.parents[0]
-    if is_versioned(parent):
+    if is_versioned(parent) or tells_older_results(parent):
         return False
     return _knows_old_values(parent) or _is_asked_for_old_values(topology, node)
 

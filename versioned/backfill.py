@@ -14,7 +14,6 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from versioned import put_frames
 from versioned import spark_functions as F
 from versioned.identifiers import TableRef
 from versioned.put import PutBatch
@@ -96,7 +95,7 @@ def backfill_frame(
 
 
 def _counts(batch: PutBatch, outcomes: DataFrame, rejected: DataFrame, horizon: Column | None) -> dict[str, int]:
-    ended = F.col("put_result") != put_frames.LATEST
+    ended = ~F.col("_is_latest")
     expired = F.lit(False) if horizon is None else ended & (F.col("put_result") <= horizon)
     told = outcomes.agg(F.count_if(~ended).alias("latest"), F.count_if(expired).alias("expired")).collect()[0]
     reasons = {f"rejected.{row[0]}": row[1] for row in rejected.groupBy("_reason").count().collect()}

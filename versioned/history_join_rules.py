@@ -35,6 +35,10 @@ class ResultChange:
 
     ``op`` says whether the start is new, has another value, or vanished; ``old`` and ``new`` are the results valid
     there before and after. A result that merely ends earlier or later is no change of its own.
+
+    At most one change of a record ``is_latest``: that of the newest start, be it there before or after. There ``old``
+    is the latest result before and ``new`` the one after, so who follows the latest result takes away ``old`` and adds
+    ``new`` of these changes alone. A record that tells none leaves the latest result as it is.
     """
 
     key: Hashable
@@ -74,14 +78,15 @@ class HistoryJoin:
         old = {start: self.value_at(key, start) for start in touched}
         lines[side].put(ts_us, value)
         after = self._starts(key, ts_us, to_us)
-        newest_us = max((*after, *self._starts(key, ts_us, None)[-1:]), default=ts_us)
+        # A start that vanishes counts too: from it on the result was the latest.
+        newest_us = max((*before, *after, *self._starts(key, ts_us, None)[-1:]), default=ts_us)
         changes = []
         for start in sorted({*before, *after}):
             new = self.value_at(key, start)
             op = _op(start in before, start in after)
             if op != "update" or old[start] != new:
                 cause = Cause(side, ts_us)
-                changes.append(ResultChange(key, start, op, old[start], new, cause, start >= newest_us))
+                changes.append(ResultChange(key, start, op, old[start], new, cause, start == newest_us))
         return changes
 
     def value_at(self, key: Hashable, at_us: int) -> Any:

@@ -22,6 +22,29 @@ Scope = Literal["partition", "store", "key"]
 
 
 @dataclass(frozen=True)
+class Outcome:
+    """What a put did; ``ends_us``, where its version stops being valid, is ``None`` if it was refused or is the latest.
+
+    ``result`` is the number that the papers give. Of :data:`LATEST` and of a version that ends at -1 us it is the same.
+    """
+
+    is_refused: bool
+    ends_us: int | None = None
+
+    @property
+    def is_latest(self) -> bool:
+        """Whether the version is the latest of its key."""
+        return not self.is_refused and self.ends_us is None
+
+    @property
+    def result(self) -> int:
+        """``ends_us``, :data:`LATEST` or :data:`REFUSED`."""
+        if self.is_refused:
+            return REFUSED
+        return LATEST if self.ends_us is None else self.ends_us
+
+
+@dataclass(frozen=True)
 class Version:
     """One version of a key; ``valid_to_us`` is ``None`` while it is the latest."""
 
@@ -95,22 +118,26 @@ class VersionedStore:
 
         Returns:
             The microsecond at which the version stops being valid, :data:`LATEST`, or :data:`REFUSED` if it is older
-            than stream time - grace; a refused record changes nothing and does not move stream time.
+            than stream time - grace; a refused record changes nothing and does not move stream time. An end at -1 us
+            looks like :data:`LATEST`: where that matters, ask :meth:`take`.
 
         Raises:
             RecordError: the key is null (R180).
         """
+        return self.take(key, value, ts_us, partition).result
+
+    def take(self, key: Hashable, value: Any, ts_us: int, partition: int = 0) -> Outcome:
+        """As :meth:`put`, with an outcome that tells the latest version from one that ends at -1 us."""
         if key is None:
             raise RecordError(f"A versioned store takes no null key; got one at {ts_us} us. Reject such records first.")
         scope = self._scope_of(key, partition)
         observed_us = self._observed_us.get(scope, self._first_us)
         if observed_us is not None and ts_us < observed_us - self.grace_us:
-            return REFUSED
+            return Outcome(is_refused=True)
         self._observed_us[scope] = ts_us if observed_us is None else max(observed_us, ts_us)
         chain = self._chains.setdefault(key, _Chain(scope))
         chain.scope = scope
-        ends_us = chain.put(ts_us, value)
-        return LATEST if ends_us is None else ends_us
+        return Outcome(is_refused=False, ends_us=chain.put(ts_us, value))
 
     def restore(self, key: Hashable, value: Any, ts_us: int, partition: int = 0) -> None:
         """Put back a version that was stored before; it is never refused and only moves a key's own stream time."""
@@ -130,7 +157,7 @@ class VersionedStore:
         A delete that is too late changes nothing and returns nothing.
         """
         before = self.as_of(key, ts_us, partition)
-        refused = self.put(key, None, ts_us, partition) == REFUSED
+        refused = self.take(key, None, ts_us, partition).is_refused
         return None if refused or isinstance(before, Reason) else before
 
     def latest(self, key: Hashable) -> Version | None:

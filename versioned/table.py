@@ -80,7 +80,7 @@ class PutResult:
         """One row per valid record: key columns, ``ts``, ``sequence``, ``put_result``, ``outcome``, ``is_latest``.
 
         ``put_result`` is validTo as an integer in the table's resolution; -1 = latest; -2^63 = refused (R172-R174).
-        ``outcome`` says it in words.
+        ``outcome`` says it in words, and tells an end at -1 from the latest.
         """
         return _outcome_rows(self._judged, self._spec)
 
@@ -572,15 +572,15 @@ def _rejected_rows(rejected: DataFrame, spec: VersionedTableSpec) -> DataFrame:
 
 
 def _outcome_rows(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    result = F.col("put_result")
-    words = F.when(result == put_frames.REFUSED, "refused").when(result == put_frames.LATEST, "latest")
+    # Not from ``put_result``, in which an end at -1 looks like the latest.
+    words = F.when(F.col("_refused"), "refused").when(F.col("_is_latest"), "latest")
     return outcomes.select(
         *spec.keys,
         F.timestamp_micros("_us").alias("ts"),
         F.col("_place").getField("sequence").alias("sequence"),
         "put_result",
         words.otherwise("out_of_order").alias("outcome"),
-        (result == put_frames.LATEST).alias("is_latest"),
+        F.col("_is_latest").alias("is_latest"),
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from streams.driver.keys import Key, key_parts
 from streams.driver.processor import Change, Context, Dated
-from streams.driver.table_state import StoredTable
+from streams.driver.table_state import StoredTable, VersionedState
 from streams.expressions import evaluate
 from streams.nodes import TableTableJoin
 from streams.plan_checks import is_versioned
@@ -22,7 +23,8 @@ class CompleteJoinProcessor(StoredTable):
     """Joins the histories of two versioned tables; its output is one change for each start of a result that changed.
 
     A change carries its operation (``insert``, ``update``, ``retract``) and the record that caused it. ``old`` and
-    ``new`` are the results valid at its timestamp before and after.
+    ``new`` are the results valid at its timestamp before and after. Of a record's changes at most the last is the
+    latest; where a versioned store refuses results, it leads from what the store held before to what it holds after.
     """
 
     def __init__(self, node: TableTableJoin, context: Context) -> None:
@@ -39,9 +41,25 @@ class CompleteJoinProcessor(StoredTable):
         if change.key is None:
             self.skip(change, NULL_KEY)
             return
-        parts = key_parts(change.key)
-        for result in self._histories.put(_SIDES[parent], parts, change.new, change.ts_us):
-            yield from self._kept(self.own_key(change.key), result)
+        key = self.own_key(change.key)
+        results = self._histories.put(_SIDES[parent], key_parts(change.key), change.new, change.ts_us)
+        told = [_told(key, result) for result in results]
+        if isinstance(self.state, VersionedState):
+            yield from self._versions(key, told, self.state.get(key))
+            return
+        for result in told:
+            taken = self._stored(key, result)
+            if taken is not None:
+                yield taken
+
+    def _versions(self, key: Row, told: list[Change], before: Dated | None) -> Iterator[Change]:
+        """What the versioned store takes of a record's changes; it held ``before`` as its latest."""
+        for number, result in enumerate(told, 1):
+            taken = self._stored(key, result)
+            if taken is not None and taken.is_latest and number == len(told):
+                yield replace(taken, old=None if before is None else before[0])
+            elif taken is not None:
+                yield replace(taken, old=result.old, is_latest=False)
 
     def history(self, key: Row) -> list[tuple[int, Row | None]]:
         """Every start of the result of a key with its value, oldest first; null where a result ends."""
@@ -51,20 +69,6 @@ class CompleteJoinProcessor(StoredTable):
         history = self.history(key)
         return (history[-1][1], history[-1][0]) if history else None
 
-    def _kept(self, row: Row, result: ResultChange) -> Iterator[Change]:
-        change = Change(row, result.new, result.old, result.valid_from_us, result.is_latest)
-        taken = self._stored(row, change)
-        if taken is not None:
-            yield Change(
-                row,
-                result.new,
-                result.old,
-                taken.ts_us,
-                result.is_latest,
-                op=result.op,
-                cause=f"{result.cause.side}@{result.cause.ts_us}",
-            )
-
     def _row(self, parts: Key) -> Row:
         return Row(dict(zip(self.key_fields or (), parts, strict=True)))
 
@@ -72,3 +76,8 @@ class CompleteJoinProcessor(StoredTable):
         key = self._row(parts) if self.key_fields is not None else None
         joined: Row | None = evaluate(self._joiner, {"key": key, "left": left, "right": right})
         return joined
+
+
+def _told(key: Row, result: ResultChange) -> Change:
+    cause = f"{result.cause.side}@{result.cause.ts_us}"
+    return Change(key, result.new, result.old, result.valid_from_us, result.is_latest, op=result.op, cause=cause)

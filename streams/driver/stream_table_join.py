@@ -24,8 +24,8 @@ _INSTANT_BYTES: Final = 8
 #: What a look-up counts as, by its reason. An expired one is no expired window, which has a metric of its own.
 LOOK_UPS: Final = {None: "match", NO_MATCH: "no_match", TOMBSTONE: "tombstone", EXPIRED: "expired_lookup"}
 
-#: A record of the stream that waits: its key is known, its value is not null.
-Waiting = tuple[Row, Row, int]
+#: A record of the stream that waits, with its offset: its key is known, its value is not null.
+Waiting = tuple[Row, Row, int, int]
 
 
 @dataclass
@@ -87,7 +87,7 @@ class StreamTableJoinProcessor(Processor):
         )
 
     def held_bytes(self, size_of: Callable[[Waiting], int]) -> int:
-        """The bytes that wait, by another measure of a ``(key, value, ts)``."""
+        """The bytes that wait, by another measure of a ``(key, value, ts, offset)``."""
         return sum(buffer.size(size_of) for buffer in self._buffers.values())
 
     def _without_key(self, change: Change, value: Row) -> Iterator[Change]:
@@ -105,8 +105,8 @@ class StreamTableJoinProcessor(Processor):
     def _wait(self, change: Change, key: Row, value: Row, grace_us: int) -> Iterator[Change]:
         buffer = self._buffers.setdefault(self.context.partition, HoldBuffer(grace_us))
         if not buffer.is_too_late(change.ts_us):
-            for waiting in buffer.hold(change.ts_us, key.values(), (key, value, change.ts_us)):
-                yield from self._answer(*waiting)
+            waiting = (key, value, change.ts_us, self.context.offset)
+            yield from self._answer_each(buffer.hold(change.ts_us, key.values(), waiting))
         elif self._joined.too_late == "join":
             yield from self._answer(key, value, change.ts_us)
         else:
@@ -115,6 +115,14 @@ class StreamTableJoinProcessor(Processor):
             self.context.reject(self.node, change, TOO_LATE)
         records, size = self.held()
         self.metrics.observe_buffer(size, records)
+
+    def _answer_each(self, released: list[Waiting]) -> Iterator[Change]:
+        """Records that have waited go on from their own place, not from that of the record that releases them."""
+        current = self.context.offset
+        for key, value, ts_us, offset in released:
+            self.context.offset = offset
+            yield from self._answer(key, value, ts_us)
+        self.context.offset = current
 
     def _answer(self, key: Row, value: Row, ts_us: int) -> Iterator[Change]:
         table = self.context.processor(self._table)

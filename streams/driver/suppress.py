@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from streams.driver.keys import WINDOW_START, split_windowed_key
@@ -61,15 +61,11 @@ class SuppressProcessor(Processor):
 
     def tick(self, now_us: int) -> Iterator[Change]:
         """The wall clock passed: what has waited too long by it leaves; stream time stays (R118-R123)."""
-        for buffer in self._buffers.values():
-            yield from self._emit(buffer.tick(now_us))
-        self._observe()
+        yield from self._emit_of_each(lambda buffer: buffer.tick(now_us))
 
     def drain(self) -> Iterator[Change]:
         """Everything held leaves downstream, oldest first (R59)."""
-        for buffer in self._buffers.values():
-            yield from self._emit(buffer.drain())
-        self._observe()
+        yield from self._emit_of_each(SuppressBuffer.drain)
 
     def get(self, key: Row) -> Dated | None:
         """What downstream has seen of a key: the last emitted value and its timestamp."""
@@ -93,6 +89,15 @@ class SuppressProcessor(Processor):
             plain, window = split_windowed_key(key)
         order = self._order(list(plain.values()), window)
         return Update(key, order, change.new, change.old, change.ts_us, window)
+
+    def _emit_of_each(self, leaving: Callable[[SuppressBuffer], list[Emission]]) -> Iterator[Change]:
+        """What leaves each partition's buffer, which goes on in that partition."""
+        current = self.context.partition
+        for partition, buffer in self._buffers.items():
+            self.context.partition = partition
+            yield from self._emit(leaving(buffer))
+        self.context.partition = current
+        self._observe()
 
     def _emit(self, emissions: list[Emission]) -> Iterator[Change]:
         self.metrics.count("emitted", len(emissions))

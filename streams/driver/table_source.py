@@ -15,6 +15,9 @@ from streams.rows import Row
 from suppress.window_rules import lateness_us
 from versioned.durations import duration_us
 
+#: A record that waits to be put in order, with its offset.
+_Waiting = tuple[Row, Change, int]
+
 
 class TableSourceProcessor(StoredTable):
     """Records as changes of a table (Kafka: ``KTableSource``); also a stream that becomes one (``to_table``).
@@ -29,7 +32,7 @@ class TableSourceProcessor(StoredTable):
         stored: Materialized = getattr(node, "materialized", None) or Materialized()
         reorder = getattr(node, "reorder", None)
         self._reorder_us = None if reorder is None else duration_us(reorder)
-        self._held: dict[object, HoldBuffer[tuple[Row, Change]]] = {}
+        self._held: dict[object, HoldBuffer[_Waiting]] = {}
         self._times = StreamTimes(stored.time_scope)
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
@@ -38,17 +41,24 @@ class TableSourceProcessor(StoredTable):
         elif self._reorder_us is None:
             yield from self._put(change.key, change)
         else:
-            for key, released in self._released(change.key, change, self._reorder_us):
-                yield from self._put(key, released)
+            yield from self._put_each(self._released(change.key, change, self._reorder_us))
 
     @property
     def held(self) -> int:
         """Records that wait to be put in order."""
         return sum(len(buffer) for buffer in self._held.values())
 
-    def _released(self, key: Row, change: Change, wait_us: int) -> list[tuple[Row, Change]]:
+    def _released(self, key: Row, change: Change, wait_us: int) -> list[_Waiting]:
         scope = self._times.of(self.context.partition, key_parts(key))
-        return self._held.setdefault(scope, HoldBuffer(wait_us)).hold(change.ts_us, key.values(), (key, change))
+        waiting = (key, change, self.context.offset)
+        return self._held.setdefault(scope, HoldBuffer(wait_us)).hold(change.ts_us, key.values(), waiting)
+
+    def _put_each(self, released: list[_Waiting]) -> Iterator[Change]:
+        current = self.context.offset
+        for key, change, offset in released:
+            self.context.offset = offset
+            yield from self._put(key, change)
+        self.context.offset = current
 
     def _put(self, key: Row, change: Change) -> Iterator[Change]:
         taken = self._stored(key, change)

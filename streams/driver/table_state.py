@@ -10,11 +10,12 @@ from typing import Any, Final
 from streams.driver.keys import Key, key_parts
 from streams.driver.processor import Change, Context, Dated, Found, Processor
 from streams.nodes import Materialized, Node
+from streams.plan_checks import tells_older_results
 from streams.reasons import LATE, NO_MATCH
 from streams.rows import Row
 from versioned.durations import duration_us
 from versioned.errors import ConfigurationError
-from versioned.store_rules import LATEST, REFUSED, Reason, Version, VersionedStore
+from versioned.store_rules import Reason, Version, VersionedStore
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -60,8 +61,8 @@ class VersionedState:
         """Store a change; gives it back with the value that was valid at its time, or ``None`` if it is too late."""
         ts_us = change.ts_us // self._unit_us * self._unit_us
         old = self.store.value_at(key_parts(key), ts_us)
-        outcome = self.store.put(key_parts(key), change.new, ts_us, partition)
-        return None if outcome == REFUSED else replace(change, ts_us=ts_us, old=old, is_latest=outcome == LATEST)
+        outcome = self.store.take(key_parts(key), change.new, ts_us, partition)
+        return None if outcome.is_refused else replace(change, ts_us=ts_us, old=old, is_latest=outcome.is_latest)
 
     def get(self, key: Row) -> Dated | None:
         """Value and timestamp of the latest version, a tombstone included."""
@@ -99,7 +100,8 @@ def table_state(materialized: Materialized | None) -> TableState:
 class StoredTable(Processor):
     """An operator whose table is stored, or is a view that :meth:`_view_get` and :meth:`_view_find` compute.
 
-    A change that a versioned store refuses goes nowhere (R174): it is late, and kept aside if the policy says so.
+    A change that a versioned store refuses goes nowhere (R174): it is late, and kept aside if the policy says so. An
+    older result that a join with complete history tells again is no matter of a store without versions: it flows on.
     """
 
     def __init__(self, node: Node, context: Context, *, always_stored: bool = False) -> None:
@@ -107,6 +109,7 @@ class StoredTable(Processor):
         self._materialized: Materialized | None = getattr(node, "materialized", None)
         is_stored = always_stored or self._materialized is not None
         self.state: TableState | None = table_state(self._materialized) if is_stored else None
+        self._keeps_latest = isinstance(self.state, PlainState) and tells_older_results(node)
 
     def get(self, key: Row) -> Dated | None:
         return self._view_get(key) if self.state is None else self.state.get(key)
@@ -140,7 +143,7 @@ class StoredTable(Processor):
 
     def _stored(self, key: Row, change: Change) -> Change | None:
         """The change as the table takes it: with the store's old value, or ``None`` if the store refused it."""
-        if self.state is None:
+        if self.state is None or (self._keeps_latest and not change.is_latest):
             return change
         taken = self.state.put(key, change, self.context.partition)
         if taken is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 
 from streams.expressions import Expr, evaluate
 from streams.nodes import JoinKind, TableTableJoin
@@ -27,6 +27,8 @@ from versioned import spark_functions as F
 from versioned.history_join_rules import HistoryJoin, Side
 
 _SIDE = "_side"
+#: The record that a change is of, among all of the batch; and what the store says of the change.
+_RECORD, _WAS, _IS_NEWEST = "_record", "_was", "_is_newest"
 _SIDES: tuple[Side, Side] = ("left", "right")
 
 
@@ -84,11 +86,11 @@ class CompleteJoinOperator(StoringOperator[TableTableJoin]):
             return self.stored(batch, Flow(self._nothing(events), {}))
         self._told = batch.cut(self._fold(events, inputs))
         results = Flow(told_rows(self._told, "out", OUT))
-        if self.store is None:
-            return results
-        taken = self.stored(batch, results).frame.select(SCOPE, PLACE)
-        placed = self.store.scoped(results) if isinstance(self.store, HistoryStore) else results
-        return placed.map(lambda frame: frame.join(taken, [SCOPE, PLACE], "left_semi").select(*CHANGE, OP, CAUSE))
+        taken = self.stored(batch, results)
+        if not isinstance(self.store, HistoryStore):
+            return taken
+        placed = self.store.scoped(results.map(_with_record))
+        return placed.map(lambda frame: _as_taken(frame, taken.frame))
 
     def _events(self, frame: DataFrame, side: int) -> DataFrame:
         """One side's changes; values of both sides in columns of their own, since their types differ."""
@@ -124,6 +126,31 @@ class CompleteJoinOperator(StoringOperator[TableTableJoin]):
         fold = CompleteFold(self.node.kind, self.node.joiner)
         out = self._nothing(events).schema
         return fold_groups(events, reduce(DataFrame.unionByName, states), [KEY], fold, out, out)
+
+
+def _with_record(frame: DataFrame) -> DataFrame:
+    before_ordinal = F.slice(F.col(PLACE), 1, F.size(PLACE) - 1)
+    return frame.withColumn(_RECORD, F.concat(F.array(F.col(SCOPE).cast("long")), before_ordinal))
+
+
+def _as_taken(frame: DataFrame, taken: DataFrame) -> DataFrame:
+    """What a versioned store takes of each record's changes.
+
+    Of these only the last may be the latest, if the store says so: it leads from what the store held as its latest
+    before the record, and that is what the first change that became its latest replaced.
+
+    Args:
+        frame: All changes, with the record that each is of.
+        taken: What the store says of those that it takes.
+    """
+    said = taken.select(SCOPE, PLACE, US, F.col(OLD).alias(_WAS), F.col(LATEST).alias(_IS_NEWEST))
+    met = frame.drop(US).join(said, [SCOPE, PLACE])
+    of_record = Window.partitionBy(KEY, SCOPE, _RECORD).orderBy(PLACE)
+    held = F.first(F.when(F.col(_IS_NEWEST), F.struct(_WAS)), ignorenulls=True).over(of_record)
+    is_latest = F.col(_IS_NEWEST) & F.lead(PLACE).over(of_record).isNull()
+    told = met.withColumns({LATEST: is_latest, "_held": held})
+    old = F.when(F.col(LATEST), F.col("_held").getField(_WAS)).otherwise(F.col(OLD))
+    return told.withColumn(OLD, old).select(*CHANGE, OP, CAUSE)
 
 
 def _value(row: PlainRow) -> Row | None:

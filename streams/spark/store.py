@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TypeVar
 
 from streams.nodes import Materialized, Node
-from streams.spark.flow import Flow, NodeReport
+from streams.plan_checks import tells_older_results
+from streams.spark.flow import LATEST, Flow, NodeReport
 from streams.spark.history_store import HistoryStore
 from streams.spark.operator import Batch, Operator
 from streams.spark.plain_store import PlainStore
+from versioned import spark_functions as F
 from versioned.identifiers import TableRef
 
 N = TypeVar("N", bound=Node)
@@ -47,8 +49,16 @@ class StoringOperator(Operator[N]):
         return [] if self.store is None else [self.store.target(root)]
 
     def stored(self, batch: Batch, flow: Flow) -> Flow:
-        """The flow as the store takes it, or as it is."""
-        return flow if self.store is None else self.store.put(batch, flow)
+        """The flow as the store takes it, or as it is.
+
+        An older result that a join with complete history tells again is no matter of a store without versions.
+        """
+        if self.store is None:
+            return flow
+        if isinstance(self.store, PlainStore) and tells_older_results(self.node):
+            self.store.put(batch, flow.map(lambda frame: frame.where(F.col(LATEST))))
+            return flow
+        return self.store.put(batch, flow)
 
     def report(self, batch: Batch) -> NodeReport:
         return self.store.report(batch) if isinstance(self.store, HistoryStore) else NodeReport()

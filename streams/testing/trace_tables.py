@@ -79,7 +79,7 @@ def waiting(driver: TopologyTestDriver) -> tuple[int, int]:
 
 
 def _kafka_bytes(record: Waiting) -> int:
-    key, value, _ = record
+    key, value, *_ = record
     return _WAITING_BYTES + len(key.key.encode()) + len("stream") + len(value.v.encode())
 
 

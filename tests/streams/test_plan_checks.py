@@ -173,11 +173,22 @@ _REFUSED: list[tuple[str, str, Callable[[], object]]] = [
     ("R165", "s", lambda: _versioned().filter(_same, materialized=_WEEK).suppress(_LIMIT, name="s")),
     ("R166", "s", lambda: _versioned().filter(_same).suppress(_LIMIT, name="s")),
     ("R166", "s", lambda: _versioned().filter(_same).map_values(_same).suppress(_LIMIT, name="s")),
+    ("R165", "s", lambda: _complete_join(_versioned(), _WEEK).suppress(_LIMIT, name="s")),
+    ("R165", "s", lambda: _complete_join(_versioned(), _WEEK, _KV).suppress(_LIMIT, name="s")),
+    ("R165", "s", lambda: _complete_join(_versioned(), _WEEK, _WEEK).suppress(_LIMIT, name="s")),
+    ("R166", "s", lambda: _complete_join(_versioned(), _WEEK).filter(_same).suppress(_LIMIT, name="s")),
+    (
+        "R166",
+        "s",
+        lambda: _complete_join(_versioned(), _WEEK).filter(_same, materialized=_KV).suppress(_LIMIT, name="s"),
+    ),
     ("R170", "g", lambda: StreamsBuilder().global_table("g", _WEEK)),
     ("R51", "s", lambda: StreamsBuilder().table("t", _KV).suppress(_FINAL, name="s")),
     ("R51", "s", lambda: _windowed().group_by("count").count().suppress(_FINAL, name="s")),
     ("R51", "s", lambda: _windowed().suppress(UntilWindowCloses(BufferConfig.max_records(1)), name="s")),  # type: ignore[arg-type]
     ("R54", "f", lambda: _windowed().suppress(_LIMIT, name="s").filter(_same).suppress(_FINAL, name="f")),
+    ("R54", "f", lambda: _by_key_time().suppress(_FINAL, name="f")),
+    ("R54", "f", lambda: _by_key_time().filter(_same).map_values(_same).suppress(_FINAL, name="f")),
     ("R9", "s", lambda: _windowed(UnlimitedWindows.of()).suppress(_FINAL, name="s")),
     ("R9", "s", lambda: _windowed(UnlimitedWindows.of().grace("1 s")).filter(_same).suppress(_FINAL, name="s")),
     ("R145", "j", lambda: _grace_join(StreamsBuilder().table("t", _KV), "1 s")),
@@ -188,7 +199,7 @@ _REFUSED: list[tuple[str, str, Callable[[], object]]] = [
     ("R14", "hourly", lambda: _stored(SessionWindows.of("1 hour").grace("10 min"), _HOUR_AND_MORE - _TICK)),
     ("R14", "hourly", lambda: _stored(SlidingWindows(3_600_000_000), timedelta(hours=2) - _TICK)),
     ("window-store", "hourly", lambda: _windowed(materialized=_WEEK)),
-    ("R150", "j", lambda: _complete_join(_versioned())),
+    ("R150", "j", lambda: _complete_join(_versioned(), _KV)),
     ("unique-names", "sup", lambda: build_case("suppress_duplicate_names")),
     ("legal-names", "in/flights", lambda: StreamsBuilder().table("in/flights")),
     ("legal-names", "(empty)", lambda: StreamsBuilder().table("")),
@@ -198,8 +209,13 @@ _REFUSED: list[tuple[str, str, Callable[[], object]]] = [
 ]
 
 
-def _complete_join(table: KTable) -> KTable:
-    return table.join(table.filter(_same, materialized=_KV), history="complete", name="j")
+def _by_key_time() -> KTable:
+    return _windowed(materialized=Materialized(time_scope="key"))
+
+
+def _complete_join(table: KTable, other: Materialized, stored: Materialized | None = None) -> KTable:
+    right = table.filter(_same, materialized=other)
+    return table.join(right, history="complete", materialized=stored, name="j")
 
 
 def _sessions() -> Any:
@@ -251,6 +267,18 @@ def test_the_refused_retention_is_named_beside_size_and_grace() -> None:
 )
 def test_windows_must_be_kept_for_their_size_and_grace(windows: Windows, least_us: int | None) -> None:
     assert least_retention_us(windows) == least_us
+
+
+@pytest.mark.rule("R54")
+def test_final_results_of_windows_with_a_stream_time_per_key_are_refused_with_what_to_do_instead() -> None:
+    with pytest.raises(TopologyError, match=r'time_scope="partition" or "store", or Suppressed\.until_time_limit'):
+        _by_key_time().suppress(_FINAL)
+
+
+@pytest.mark.rule("R111")
+@pytest.mark.parametrize("scope", ["partition", "store", "key"])
+def test_a_time_limit_works_behind_windows_of_any_stream_time(scope: Any) -> None:
+    assert _windowed(materialized=Materialized(time_scope=scope)).suppress(_LIMIT, name="s").node.name == "s"
 
 
 @pytest.mark.rule("R145")

@@ -62,6 +62,15 @@ def test_history_put_afterwards_is_as_if_it_had_come_in_time(
     assert table.stream_times() == {0: 1_000_000_000}
 
 
+def test_a_version_that_ends_at_the_last_microsecond_before_1970_is_not_counted_as_a_latest(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = VersionedTable.create(spark, str(tmp_path / "t"), "k STRING, v STRING", keys="k", history_retention="9 s")
+    records = spark.createDataFrame([("a", "x", -1, 1), ("a", "y", -20, 2)], "k STRING, v STRING, us LONG, seq LONG")
+    done = table.backfill(records.withColumn("ts", F.timestamp_micros("us")), sequence="seq", dry_run=True)
+    assert (done.counts["accepted"], done.counts["latest"]) == (2, 1)
+
+
 @pytest.mark.slow
 def test_an_empty_table_takes_a_backfill_as_its_first_records(spark: SparkSession, tmp_path: Path) -> None:
     table = VersionedTable.create(spark, str(tmp_path / "t"), "k STRING, v STRING", keys="k", history_retention="1 s")

@@ -127,3 +127,30 @@ def test_old_is_the_result_that_was_valid_there_before(records: list[Put], kind:
         for change in join.put(side, "k", value, ts):  # type: ignore[arg-type]
             assert change.old == brute_force(records[:place], kind, change.valid_from_us)
             assert change.new == brute_force(records[: place + 1], kind, change.valid_from_us)
+
+
+@given(RECORDS, KINDS)
+def test_the_latest_change_of_a_record_leads_from_one_latest_result_to_the_next(records: list[Put], kind: Kind) -> None:
+    latest = None
+    join = HistoryJoin(kind, pair)
+    for place, (side, value, ts) in enumerate(records):
+        for change in join.put(side, "k", value, ts):  # type: ignore[arg-type]
+            if change.is_latest:
+                assert change.old == latest
+                latest = change.new
+        assert latest == brute_force(records[: place + 1], kind, 10)
+
+
+@given(RECORDS, KINDS)
+def test_of_the_changes_of_a_record_at_most_the_last_is_the_latest(records: list[Put], kind: Kind) -> None:
+    join = HistoryJoin(kind, pair)
+    for side, value, ts in records:
+        changes = join.put(side, "k", value, ts)  # type: ignore[arg-type]
+        assert not any(change.is_latest for change in changes[:-1])
+
+
+def test_a_start_that_vanishes_behind_a_new_end_is_what_takes_the_latest_result_back() -> None:
+    join = HistoryJoin("left", pair)
+    joined(join, puts("a10", "b40"))
+    found = [(change.op, change.valid_from_us, change.old, change.is_latest) for change in joined(join, puts("a20-"))]
+    assert found == [("insert", 20, "(a10,None)", False), ("retract", 40, "(a10,b40)", True)]

@@ -47,6 +47,19 @@ def test_put_tells_when_the_version_ends_or_that_it_is_the_latest_or_that_it_is_
     assert filled(*puts).put("k", "new", ts_us) == outcome
 
 
+@pytest.mark.rule("R172", "R173")
+@pytest.mark.parametrize(("ts_us", "is_latest"), [(-5, False), (-1, True), (0, True)])
+def test_an_outcome_tells_a_version_that_ends_just_before_1970_from_the_latest(ts_us: int, is_latest: bool) -> None:
+    outcome = filled(("k", None, -1)).take("k", "a", ts_us)
+    assert (outcome.is_latest, outcome.result) == (is_latest, -1)
+
+
+@pytest.mark.rule("R174")
+def test_the_outcome_of_a_refused_put_is_not_the_latest() -> None:
+    outcome = filled(("k", "a", 1_000)).take("other", "b", 899)
+    assert (outcome.is_refused, outcome.is_latest, outcome.result) == (True, False, REFUSED)
+
+
 @pytest.mark.rule("R174")
 def test_the_outcomes_are_the_numbers_of_the_paper() -> None:
     assert (LATEST, REFUSED) == (-1, -9_223_372_036_854_775_808)

@@ -64,6 +64,36 @@ def test_an_answer_older_than_the_retention_is_left_as_it_is() -> None:
     assert _told(steps) == []
 
 
+def _corrected_places(joined: Joined, reorder: str | None = None) -> list[tuple[int, int, str]]:
+    """Which record each correction names, and which one it is about: a change comes late for three of four sales."""
+    builder = StreamsBuilder()
+    prices = builder.table("prices", Materialized.versioned("1 hour"), key="k", value="v")
+    sales = builder.stream("sales", key="k", value="v")
+    if reorder is not None:
+        sales = builder.table("sales", key="k", value="v", reorder=reorder, name="in-order").to_stream()
+    options = joined.with_corrections("1 day")
+    priced = sales.join(prices, lambda left, right: {"j": concat(left.v, right.v)}, joined=options)
+    priced.corrections().to_changelog("corrections")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("prices", "k", "-", 0)
+    for number, ts in enumerate([1, 3, 2, 50]):
+        driver.pipe_input("sales", "k", f"s{number}", ts, partition=4)
+    driver.pipe_input("prices", "k", "+", 1, partition=4)
+    values = [record.value for record in driver.read_output("corrections") if record.value is not None]
+    return [(value.original_scope, value.original_seq, value.new.j) for value in values]
+
+
+@pytest.mark.parametrize(
+    ("joined", "reorder"),
+    [(Joined.with_grace_period("10 us"), None), (Joined(), "10 us")],
+    ids=["by the join", "by a table that is put in order"],
+)
+def test_a_correction_names_the_record_that_waited_not_the_one_that_released_it(
+    joined: Joined, reorder: str | None
+) -> None:
+    assert _corrected_places(joined, reorder) == [(4, 0, "s0+"), (4, 2, "s2+"), (4, 1, "s1+")]
+
+
 def test_only_a_join_that_remembers_its_answers_can_be_corrected() -> None:
     builder = StreamsBuilder()
     prices = builder.table("prices", Materialized.versioned("1 hour"), key="k", value="v")

@@ -168,6 +168,15 @@ def test_a_record_exactly_as_late_as_the_grace_is_not_too_late() -> None:
     assert [answer[0] for answer in answers(driver)] == [9]
 
 
+def test_a_rejected_record_that_waited_is_named_by_its_own_place() -> None:
+    driver = waiting(on_expired="side_table")
+    driver.pipe_input("prices", "pen", 1, 10)
+    driver.pipe_input("prices", "pen", 2, 500)
+    driver.pipe_input("orders", "pen", 5, 20)
+    driver.pipe_input("orders", "ink", 6, 30)
+    assert [(reject.reason, reject.offset, reject.ts_us) for reject in driver.rejects] == [("EXPIRED", 0, 20)]
+
+
 def test_what_waits_is_counted_with_its_bytes() -> None:
     driver = waiting()
     driver.pipe_input("orders", "pen", 5, 20)

@@ -77,6 +77,26 @@ def test_a_record_that_is_out_of_order_flows_on_marked_with_the_value_valid_then
     assert (record.is_latest, record.old, record.value) == (False, Row(v="a"), Row(v="b"))
 
 
+@pytest.mark.rule("R175")
+def test_a_record_that_is_out_of_order_by_a_version_just_before_1970_is_not_the_latest() -> None:
+    driver = running()
+    pipe(driver, ("k", "a", -20), ("k", None, -1), ("k", "b", -5))
+    assert [record.is_latest for record in driver.read_output("out")] == [True, True, False]
+
+
+@pytest.mark.rule("R160", "R175")
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.one_of(st.none(), st.integers(1, 9)), st.integers(-4, 2)), max_size=20)
+)
+def test_the_latest_state_of_a_versioned_table_is_what_its_store_has(records: list[Any]) -> None:
+    builder, source = table()
+    source.to_latest("latest")
+    driver = TopologyTestDriver(builder.build())
+    pipe(driver, *records)
+    stored, latest = driver.stores["t"], driver.stores["latest"]
+    assert [latest.get(key) for key in "ab"] == [stored.get(key) for key in "ab"]
+
+
 @pytest.mark.rule("R180")
 def test_a_null_key_is_rejected_and_counted_as_skipped() -> None:
     driver = running()

@@ -214,6 +214,23 @@ def test_bounds_hold_for_each_partition_on_its_own() -> None:
     assert shown(running.read_output("out")) == [("k1", "v", 0)]
 
 
+@pytest.mark.rule("R59", "R123")
+@pytest.mark.parametrize("leave", ["tick", "drain"])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["the slow one last", "the fast one last"])
+def test_what_leaves_by_a_tick_or_a_drain_goes_on_in_its_own_partition(leave: str, order: tuple[int, int]) -> None:
+    builder = StreamsBuilder()
+    first = Suppressed.until_wall_clock_time_limit("10 seconds", BufferConfig.unbounded())
+    second = Suppressed.until_time_limit("5 us", BufferConfig.unbounded())
+    table = builder.table("in", Materialized(name="in"))
+    table.suppress(first, name="first").suppress(second, name="second").to_changelog("out")
+    running = TopologyTestDriver(builder.build())
+    for partition in order:
+        running.pipe_input("in", f"k{partition}", "v", (100, 3)[partition], partition=partition)
+    running.advance_wall_clock("11 seconds") if leave == "tick" else running.drain("first")
+    # In one partition the time of the fast one would release the other.
+    assert running.read_output("out") == []
+
+
 @pytest.mark.rule("R110", "R118", "R123")
 def test_a_sensor_that_is_silent_for_a_day_emits_nothing_without_a_wall_clock_limit() -> None:
     running = limited(Suppressed.until_time_limit("1 hour", BufferConfig.unbounded()))

@@ -11,6 +11,7 @@ import pytest
 from both_engines import Input, Told, on_driver, on_spark, sink_rows
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from streams.functions import coalesce, concat
 from streams.nodes import Joined, Materialized, Topology
@@ -71,6 +72,46 @@ def test_corrections_are_the_drivers_and_the_main_output_is_untouched(spark: Spa
     wanted = _without_places(on_driver(topology, records))
     assert all(rows for sink, rows in wanted.items() if sink.endswith("_corrected"))
     assert _without_places(sink_rows(spark, app, topology)) == wanted
+
+
+def _graceful() -> Topology:
+    builder = StreamsBuilder()
+    table = builder.table("c", Materialized.versioned("1 hour"), name="table", **_SOURCE)
+    stream = builder.stream("a", name="stream", **_SOURCE)
+    options = Joined.with_grace_period("50 milliseconds").with_corrections("400 milliseconds")
+    joined = stream.left_join(table, _pair, joined=options, name="join")
+    joined.to_changelog("out")
+    joined.corrections(name="corrections").to_changelog("corrected")
+    return builder.build()
+
+
+def _named_by_driver(told: dict[str, Told], records: list[Input]) -> list[tuple[Any, ...]]:
+    """Key, microsecond and value of the record that each correction names."""
+    named = [records[value[1]] for _, value, _ in told["corrected"]]
+    return [(record.k, record.ms * 1000, record.v) for record in named]
+
+
+def _named_on_spark(spark: SparkSession, app: StreamingApplication) -> list[tuple[Any, ...]]:
+    """The same by the places of the answers."""
+    answers, corrections = (spark.read.format("delta").load(str(app.table(sink))) for sink in ("out", "corrected"))
+    places = answers.selectExpr(
+        "k AS whose", "unix_micros(ts) AS us", "split(j, '/')[0] AS v", "_scope AS s", "_seq AS p"
+    )
+    named = corrections.join(places, F.expr("original_scope = s AND slice(p, 1, size(original_seq)) = original_seq"))
+    return [(row.whose, row.us, row.v) for row in named.orderBy("_batch_id", "_seq", "_scope").collect()]
+
+
+@pytest.mark.rule("R145", "R154")
+def test_a_correction_of_a_record_that_waited_names_that_record_as_on_the_driver(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    topology, records = _graceful(), _records(seed=5)
+    app = on_spark(spark, tmp_path, topology, records, [30, _COUNT])
+    told = on_driver(topology, records)
+    assert _without_places(sink_rows(spark, app, topology)) == _without_places(told)
+    named = _named_by_driver(told, records)
+    assert len(set(named)) > 1
+    assert _named_on_spark(spark, app) == named
 
 
 @pytest.mark.rule("R154")

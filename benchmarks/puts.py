@@ -95,17 +95,21 @@ def look_up(setting: Setting, table: VersionedTable, questions: data.Records) ->
 
 
 def skew(setting: Setting) -> list[Figure]:
-    """P9: most records on one key, and one key with very many versions."""
+    """P9: most records on one key, and one key with very many versions; and what became of each record."""
     keys, size = setting.size(KEYS), setting.size(SMALL)
     deep = setting.size(10_000)
+
+    def even(n: int, late: float = 0) -> data.Records:
+        return data.batch(keys, size, STORED + n, repeated=True, late=late, stored=STORED)
+
     made: dict[str, Callable[[int], data.Records]] = {
-        "no skew": lambda n: data.batch(keys, size, STORED + n, repeated=True),
-        "90 % on one key": lambda n: _on_one_key(data.batch(keys, size, STORED + n, repeated=True), 0.9),
-        "90 % on one key, 10 % late": lambda n: _on_one_key(
-            data.batch(keys, size, STORED + n, repeated=True, late=0.1, stored=STORED), 0.9
-        ),
-        "no skew, 10 % late": lambda n: data.batch(keys, size, STORED + n, repeated=True, late=0.1, stored=STORED),
+        "no skew": even,
+        "90 % on one key": lambda n: _on_one_key(even(n), 0.9),
+        "90 % on one key, 10 % late": lambda n: _on_one_key(even(n, 0.1), 0.9),
+        "no skew, 10 % late": lambda n: even(n, 0.1),
         "one key of 10,000 versions": lambda n: data.batch(keys, size, STORED + 1 + n, repeated=True),
+        "90 % on one key, 10 % late, each told": lambda n: _on_one_key(even(n, 0.1), 0.9),
+        "no skew, 10 % late, each told": lambda n: even(n, 0.1),
     }
     contestants: list[Contestant] = []
     for name, make in made.items():
@@ -113,12 +117,14 @@ def skew(setting: Setting) -> list[Figure]:
         if name.startswith("one key"):
             table.put(setting.records(_versions_of_one(deep), "P9-deep")[1], timestamp="ts", sequence="seq")
         frames = [setting.records(make(n), f"P9-{len(contestants)}-{n}")[1] for n in range(setting.runs + 1)]
-        contestants.append(Contestant(name, _put_of(table, frames)))
+        run = _told_put_of if name.endswith("told") else _put_of
+        contestants.append(Contestant(name, run(table, frames)))
     timings = alternate(contestants, setting.runs)
     pairs = [
         ("90 % on one key", "no skew"),
         ("90 % on one key, 10 % late", "no skew, 10 % late"),
         ("one key of 10,000 versions", "no skew"),
+        ("90 % on one key, 10 % late, each told", "no skew, 10 % late, each told"),
     ]
     what = f"{size:,} records, {keys:,} keys x {STORED} versions"
     return [Figure("P9", what, ours, peer, timings, size, 1.5, "slower") for ours, peer in pairs]
@@ -127,6 +133,16 @@ def skew(setting: Setting) -> list[Figure]:
 def _put_of(table: VersionedTable, frames: list[Any]) -> Callable[[int], None]:
     def run(number: int) -> None:
         assert table.put(frames[number], timestamp="ts", sequence="seq").rejected_count == 0
+
+    return run
+
+
+def _told_put_of(table: VersionedTable, frames: list[Any]) -> Callable[[int], None]:
+    """With what each record replaced, as the changelog of a table and whatever follows it need."""
+
+    def run(number: int) -> None:
+        told = table.put(frames[number], timestamp="ts", sequence="seq")
+        assert told.changes.count() == told.counts.accepted
 
     return run
 

@@ -79,4 +79,5 @@ class ToStreamProcessor(Processor):
     """A table's changes as a stream of its new values."""
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
-        yield replace(change, old=None)
+        # A stream knows no versions: whoever keeps its last record of a key goes by arrival.
+        yield replace(change, old=None, is_latest=True)

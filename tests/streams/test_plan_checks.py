@@ -101,7 +101,7 @@ def test_a_view_of_a_versioned_table_is_versioned(name: str, plan: Plan) -> None
     assert plan(_versioned()).is_versioned
 
 
-@pytest.mark.rule("R129", "R130", "R131", "R132", "R133", "R157")
+@pytest.mark.rule("R129", "R130", "R131", "R132", "R133")
 @pytest.mark.parametrize(("name", "plan"), _LOST, ids=_ids(_LOST))
 def test_a_stateful_step_or_an_unversioned_store_ends_it(name: str, plan: Plan) -> None:
     assert not plan(_versioned()).is_versioned
@@ -298,6 +298,24 @@ def test_retention_of_a_key_value_store_is_ignored_with_a_note(caplog: pytest.Lo
         StreamsBuilder().table("t", _KV.with_retention("1 hour"))
     assert [record.levelname for record in caplog.records] == ["INFO"]
     assert "ignored" in caplog.text
+
+
+@pytest.mark.rule("R157")
+@pytest.mark.parametrize(
+    ("other", "stored", "warnings"), [(_KV, _WEEK, ["WARNING"]), (_WEEK, _WEEK, []), (_KV, _KV, []), (_KV, None, [])]
+)
+@pytest.mark.parametrize("foreign_key", [None, "v"])
+def test_a_join_of_mixed_sides_that_is_stored_with_versions_warns(
+    other: Materialized,
+    stored: Materialized | None,
+    warnings: list[str],
+    foreign_key: str | None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    table = _versioned()
+    with caplog.at_level(logging.WARNING, logger="streams.plan_checks"):
+        table.join(_other(table, materialized=other), foreign_key=foreign_key, materialized=stored)
+    assert [record.levelname for record in caplog.records] == warnings
 
 
 @pytest.mark.rule("R19")

@@ -97,6 +97,14 @@ def test_the_latest_state_of_a_versioned_table_is_what_its_store_has(records: li
     assert [latest.get(key) for key in "ab"] == [stored.get(key) for key in "ab"]
 
 
+def test_a_stream_of_a_versioned_tables_changes_knows_no_versions_its_last_record_is_the_last_that_came() -> None:
+    builder, source = table()
+    source.to_stream().to_latest("latest")
+    driver = TopologyTestDriver(builder.build())
+    pipe(driver, ("k", "a", 50), ("k", "late", 40))
+    assert driver.stores["latest"].get("k") == (Row(v="late"), 40)
+
+
 @pytest.mark.rule("R180")
 def test_a_null_key_is_rejected_and_counted_as_skipped() -> None:
     driver = running()

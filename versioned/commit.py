@@ -358,8 +358,7 @@ def _write_with_retry(target: TableRef, build: Callable[[], Write], step: Step |
     for attempt in range(1, _MAX_TRIES + 1):
         write = build()
         try:
-            with _MICROSECONDS.of(write.frame.sparkSession):
-                _execute(target, write, step, metadata)
+            _execute(target, write, step, metadata)
             return write.frame.sparkSession
         except Exception as error:
             if _names(error, (_FENCED,)):
@@ -383,20 +382,21 @@ def _in_one_task(write: Write) -> Write:
 
 
 def _execute(target: TableRef, write: Write, step: Step | None, metadata: str) -> None:
-    if isinstance(write, Merge):
-        with _MERGING, session_settings(write.frame.sparkSession, _merge_settings(step, metadata)):
-            write.clauses(_merge(target, write)).execute()
-        return
-    writer = write.frame.write.format("delta").option("userMetadata", metadata)
-    if step is not None:
-        writer = writer.option("txnAppId", step.txn_app_id).option("txnVersion", step.txn_version)
-    if isinstance(write, Append):
-        _save(writer.mode("append"), target)
-        return
-    # The rows that close go to the other partition in the same commit; Delta's check would refuse them.
     session = write.frame.sparkSession
-    with _UNCHECKED.of(session), _SIDE_BY_SIDE.of(session):
-        _save(writer.mode("overwrite").option("replaceWhere", write.predicate), target)
+    with _MICROSECONDS.of(session):
+        if isinstance(write, Merge):
+            with _MERGING, session_settings(session, _merge_settings(step, metadata)):
+                write.clauses(_merge(target, write)).execute()
+            return
+        writer = write.frame.write.format("delta").option("userMetadata", metadata)
+        if step is not None:
+            writer = writer.option("txnAppId", step.txn_app_id).option("txnVersion", step.txn_version)
+        if isinstance(write, Append):
+            _save(writer.mode("append"), target)
+            return
+        # The rows that close go to the other partition in the same commit; Delta's check would refuse them.
+        with _UNCHECKED.of(session), _SIDE_BY_SIDE.of(session):
+            _save(writer.mode("overwrite").option("replaceWhere", write.predicate), target)
 
 
 def _save(writer: DataFrameWriter, target: TableRef) -> None:

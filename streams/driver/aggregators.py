@@ -66,7 +66,8 @@ class Aggregator:
             return state
         if self._spec.kind == "count":
             return state + 1
-        part = (operand, 1) if self._spec.kind == "avg" else operand
+        # A mean is a double, also of decimals.
+        part = (float(operand), 1) if self._spec.kind == "avg" else operand
         return part if state is None else self._merge_built_in(state, part)
 
     def _merge_built_in(self, left: Any, right: Any) -> Any:
@@ -74,8 +75,18 @@ class Aggregator:
         if kind == "avg":
             return (left[0] + right[0], left[1] + right[1])
         if kind in ("min", "max"):
-            return min(left, right) if kind == "min" else max(left, right)
+            return min(left, right, key=in_order) if kind == "min" else max(left, right, key=in_order)
         return left + right
+
+
+def in_order(value: Any) -> Any:
+    """What values are ordered by: as in Spark no number is larger than NaN, which equals itself.
+
+    >>> nan = float("nan")
+    >>> min(nan, 1.0, key=in_order), max(1.0, nan, 2.0, key=in_order)
+    (1.0, nan)
+    """
+    return (value != value, value)
 
 
 def as_row(value: Any, output: str) -> Row | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from streams.driver.aggregators import as_row, plain
+from streams.driver.aggregators import as_row, in_order, plain
 from streams.driver.keys import as_key
 from streams.driver.processor import Change, Context, Dated
 from streams.driver.table_state import StoredTable
@@ -17,6 +17,9 @@ from streams.nodes import Aggregation, TableAggregate
 from streams.reasons import NULL_KEY
 from streams.rows import Row
 from versioned.errors import TopologyError
+
+#: In a bag values are found again by what they are equal to, and no other NaN is equal to one.
+_NAN: Final = float("nan")
 
 
 @dataclass(frozen=True)
@@ -70,9 +73,9 @@ class TableAggregator:
             return as_row(state, self._spec.output)
         if kind in ("sum", "avg"):
             total, count = state
-            value = None if count == 0 else total if kind == "sum" else total / count
+            value = None if count == 0 else total if kind == "sum" else float(total) / count
         elif kind in ("min", "max"):
-            value = (min if kind == "min" else max)(state, default=None)
+            value = (min if kind == "min" else max)(state, key=in_order, default=None)
         else:
             value = state
         return Row({self._spec.output: value})
@@ -139,7 +142,16 @@ class TableAggregateProcessor(StoredTable):
         yield taken
 
 
+def counted(values: Mapping[Any, int]) -> Counter[Any]:
+    """A bag of values, in which each NaN is the same one.
+
+    >>> counted({float("nan"): 1})[_NAN]
+    1
+    """
+    return Counter({_NAN if value != value else value: number for value, number in values.items()})
+
+
 def _counted(values: Counter[Any], value: Any, sign: int) -> Counter[Any]:
     changed = Counter(values)
-    changed[value] += sign
+    changed[_NAN if value != value else value] += sign
     return +changed

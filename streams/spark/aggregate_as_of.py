@@ -60,7 +60,9 @@ def _members(application: StreamingApplication, node: Node, at: datetime) -> Dat
         bindings = {"key": F.col(KEY), "value": F.col(VALUE)}
         if isinstance(node, TableFilter):
             return rows if node.predicate is None else rows.where(to_column(node.predicate, bindings))
-        return rows if node.mapper is None else rows.withColumn(VALUE, to_column(node.mapper, bindings))
+        mapped = rows if node.mapper is None else rows.withColumn(VALUE, to_column(node.mapper, bindings))
+        # What a mapper makes null is deleted for those behind it.
+        return mapped.where(F.col(VALUE).isNotNull())
     materialized = materialized_of(node)
     if materialized is None or not materialized.is_versioned:
         raise TopologyError("as-of", node.name, "the table keeps no versions; store it with Materialized.versioned.")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streams.driver.aggregators import Aggregator
-from streams.driver.table_aggregate import TableAggregator
+from streams.driver.table_aggregate import TableAggregator, counted
 from streams.nodes import Aggregation
 from streams.rows import Row
 from streams.spark.aggregate_types import BAG, HORIZON_US, REFUSED, USER_CODE
@@ -31,7 +31,7 @@ class StateCodec:
     def state(self, row: PlainRow) -> Any:
         """The aggregate out of its row: the result's fields, and the bag where there is one."""
         if self.aggregation.kind in ("min", "max") and BAG in row:
-            return Counter({entry["value"]: entry["n"] for entry in row[BAG] or ()})
+            return counted({entry["value"]: entry["n"] for entry in row[BAG] or ()})
         value = row[VALUE]
         if self.aggregation.kind in USER_CODE and not self.is_scalar:
             return None if value is None else Row(value)

@@ -225,9 +225,11 @@ class StreamingApplication:
             trigger: ``"available_now"`` (all there is, then stop) or an interval such as ``"10 seconds"``.
 
         Raises:
+            ConfigurationError: the trigger is neither; nothing was written.
             CheckpointMismatchError: checkpoint, ledger and tables do not belong together; says what to do.
             FencedError: a newer epoch has begun.
         """
+        told = _trigger(trigger)
         self._ledger.create()
         self._state = self._agreed_state()
         assert self._found is not None
@@ -249,14 +251,8 @@ class StreamingApplication:
         # Only now: a topic that was refused may be taken out again.
         add_sources(self._spark, self._epoch_checkpoint(), len(topics) + 1)
         self._ledger.keep_topics(topics, self._found.topics)
-        writer = (
-            united.writeStream.queryName(self.name)
-            .option("checkpointLocation", self._epoch_checkpoint())
-            .foreachBatch(self._run_batch)
-        )
-        if trigger == "available_now":
-            return writer.trigger(availableNow=True).start()
-        return writer.trigger(processingTime=trigger).start()
+        writer = united.writeStream.queryName(self.name).option("checkpointLocation", self._epoch_checkpoint())
+        return writer.foreachBatch(self._run_batch).trigger(**told).start()
 
     def survey(self) -> Survey:
         """The ledger, the checkpoint and the tables as they are found now; nothing is changed."""
@@ -582,6 +578,14 @@ class StreamingApplication:
                 raise ConfigurationError(
                     f'The table name "{name}" is reserved or used twice. Rename the node or store.'
                 )
+
+
+def _trigger(said: str) -> dict[str, Any]:
+    """A trigger as Spark takes it: its own reader of intervals knows no ``10s`` or ``5 min``."""
+    every_ms = 1 if said == "available_now" else duration_us(said) // 1000
+    if every_ms < 1:
+        raise ConfigurationError(f'trigger "{said}": write "available_now" or an interval of at least 1 millisecond.')
+    return {"availableNow": True} if said == "available_now" else {"processingTime": f"{every_ms} milliseconds"}
 
 
 def _default_checkpoint(root: TableRef) -> str:

@@ -16,34 +16,50 @@ from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
 
 
-def to_column(expr: Expr, bindings: Mapping[str, Column], fields: Mapping[str, Sequence[str]] | None = None) -> Column:
+def to_column(
+    expr: Expr,
+    bindings: Mapping[str, Column],
+    fields: Mapping[str, Sequence[str]] | None = None,
+    given: Column | None = None,
+) -> Column:
     """The column that an expression stands for.
 
     Args:
         expr: The expression.
         bindings: The columns behind its references: struct columns for rows.
         fields: The field names of those structs; needed by ``merge`` only.
+        given: For which rows it is asked: of others the user's own functions hear nothing, and the result is no matter.
+            A condition around the column does not do, since Spark runs Python on every row first.
     """
     op, args = operation(expr)
+
+    def column(part: Expr) -> Column:
+        return to_column(part, bindings, fields, given)
+
     if op == "lit":
         return _constant(args[0])
     if op == "ref":
         return bindings[args[0]]
     if op == "field":
-        return to_column(args[0], bindings, fields).getField(args[1])
+        return column(args[0]).getField(args[1])
     if op == "struct":
-        parts = zip(args[0], args[1:], strict=True)
-        return F.struct(*(to_column(arg, bindings, fields).alias(name) for name, arg in parts))
+        return F.struct(*(column(arg).alias(name) for name, arg in zip(args[0], args[1:], strict=True)))
     if op == "row":
-        value = to_column(args[1], bindings, fields)
+        value = column(args[1])
         return F.when(value.isNotNull(), F.struct(value.alias(args[0])))
     if op == "python":
-        return F.udf(_on_plain_rows(args[0]), args[1], useArrow=True)(
-            *(to_column(arg, bindings, fields) for arg in args[2:])
-        )
+        asked = F.lit(True) if given is None else F.coalesce(given, F.lit(False))
+        return F.udf(_on_plain_rows(args[0]), args[1], useArrow=True)(asked, *map(column, args[2:]))
     if op == "merge":
         return _merged(args, bindings, fields or {})
-    return _COLUMNS[op](*(to_column(arg, bindings, fields) if isinstance(arg, Expr) else arg for arg in args))
+    return _COLUMNS[op](*(column(arg) if isinstance(arg, Expr) else arg for arg in args))
+
+
+def to_column_if(
+    given: Column, expr: Expr, bindings: Mapping[str, Column], fields: Mapping[str, Sequence[str]] | None = None
+) -> Column:
+    """As :func:`to_column` where a condition holds, else null."""
+    return F.when(given, to_column(expr, bindings, fields, given))
 
 
 def _constant(value: Any) -> Column:
@@ -53,9 +69,11 @@ def _constant(value: Any) -> Column:
 
 
 def _on_plain_rows(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The user's function with the rows that the driver would give it."""
+    """The user's function with the rows that the driver would give it, of rows for which it is asked."""
 
-    def called(*args: Any) -> Any:
+    def called(asked: bool, *args: Any) -> Any:
+        if not asked:
+            return None
         result = function(*(Row(arg.asDict()) if isinstance(arg, SparkRow) else arg for arg in args))
         return dict(result) if isinstance(result, Mapping) else result
 
@@ -133,9 +151,8 @@ def with_key(frame: DataFrame, name: str, expr: Expr, value: Column | None = Non
         value: The value to compute it of; where that is null, so is the key.
     """
     of = F.col(VALUE) if value is None else value
-    computed = to_column(expr, {"key": F.col(KEY), "value": of})
-    if value is not None:
-        computed = F.when(of.isNotNull(), computed)
+    bindings = {"key": F.col(KEY), "value": of}
+    computed = to_column(expr, bindings) if value is None else to_column_if(of.isNotNull(), expr, bindings)
     made = frame.withColumn(name, computed)
     kind = made.schema[name].dataType
     if not isinstance(kind, StructType):

@@ -130,6 +130,7 @@ def erase(
             f"No table of {application.name} has fields {list(keys.columns)}; the tables are "
             f"{[target.short_name for target in there]}. Nothing was removed. Name the columns as the plan does."
         )
+    _refuse_halves(keys)
     wanted = keys.na.drop().distinct().cache()
     at = datetime.now(timezone.utc)
     try:
@@ -143,6 +144,22 @@ def erase(
     if not dry_run:
         _refuse_moved(application, found, told)
     return ErasureReceipt(application.name, at, tuple(keys.columns), tuple(told), dry_run)
+
+
+def _refuse_halves(keys: DataFrame) -> None:
+    """A row without any value says nothing; one that lacks some would be passed over, and the subject stay.
+
+    Raises:
+        ConfigurationError: there is one; nothing was removed.
+    """
+    some = reduce(Column.__or__, (F.col(quote(name)).isNotNull() for name in keys.columns))
+    lacks = reduce(Column.__or__, (F.col(quote(name)).isNull() for name in keys.columns))
+    halves = keys.where(some & lacks).count()
+    if halves:
+        raise ConfigurationError(
+            f"{halves} of the keys lack a value of {list(keys.columns)}. Nothing was removed. Give all values of each "
+            "key, or keys of fewer columns in a run of their own."
+        )
 
 
 def paths_of(kind: DataType, name: str, above: Path = ()) -> Iterator[Path]:

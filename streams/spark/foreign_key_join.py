@@ -13,7 +13,7 @@ from streams.expressions import Expr
 from streams.nodes import ForeignKeyJoin
 from streams.plan_checks import is_versioned
 from streams.reasons import NULL_KEY
-from streams.spark.columns import to_column, with_key
+from streams.spark.columns import to_column_if, with_key
 from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.operator import Batch
 from streams.spark.plain_store import LAST_US, PlainStore
@@ -126,8 +126,9 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
             "right": self._right.value_type.names,
             "key": self._left.key_type.names,
         }
-        joined = to_column(self.node.joiner, {"left": left, "right": F.col(FOUND), "key": F.col(KEY)}, names)
-        told = met.withColumn("_result", F.when(gives, joined)).withColumn(US, ts)
+        bindings = {"left": left, "right": F.col(FOUND), "key": F.col(KEY)}
+        joined = to_column_if(gives, self.node.joiner, bindings, names)
+        told = met.withColumn("_result", joined).withColumn(US, ts)
         none = F.lit(None).cast(told.schema["_result"].dataType)
         return told.withColumns({VALUE: F.col("_result"), OLD: none, LATEST: F.lit(True)}).select(*CHANGE)
 

@@ -11,11 +11,11 @@ from pyspark.sql.types import (
     BooleanType,
     DataType,
     DateType,
+    DecimalType,
     DoubleType,
     FloatType,
     IntegralType,
     MapType,
-    StringType,
     StructField,
     StructType,
     TimestampNTZType,
@@ -149,7 +149,7 @@ def _check_extra(rule: IntakeRule, names: list[str]) -> None:
 
 
 def _check_roles(schema: StructType, rule: IntakeRule) -> None:
-    node, source, contract = rule.node, rule.source, rule.source.contract
+    node, contract = rule.node, rule.source.contract
     for name in node.key:
         kind = kind_of(schema, rule, name)
         if not _may_be_key(kind, contract.allow_float_keys):
@@ -167,8 +167,22 @@ def _check_roles(schema: StructType, rule: IntakeRule) -> None:
         raise SchemaError(f'The event time "{node.timestamp}" of topic "{node.topic}" is {time.simpleString()}.')
     if node.deleted is not None and not isinstance(kind_of(schema, rule, node.deleted), BooleanType):
         raise SchemaError(f'Column "{node.deleted}" of topic "{node.topic}" tells what is deleted; it is no boolean.')
-    order = source.order_column
-    if order is not None and isinstance(kind := kind_of(schema, rule, order), (StringType, StructType, ArrayType)):
+    _check_order(schema, rule)
+
+
+def _check_order(schema: StructType, rule: IntakeRule) -> None:
+    """What tells scope and order is told apart as it is: a part of a number, or a text, would be lost in silence."""
+    scope, order = rule.source.scope_column, rule.source.order_column
+    if scope is not None and not isinstance(kind := kind_of(schema, rule, scope), IntegralType):
+        raise SchemaError(
+            f'partition_by "{scope}" of topic "{rule.node.topic}" is {kind.simpleString()}; give a whole number. The '
+            "source's transform can make one, such as pmod(hash(...), 8)."
+        )
+    if order is None:
+        return
+    kind = kind_of(schema, rule, order)
+    is_whole = isinstance(kind, IntegralType) or (isinstance(kind, DecimalType) and kind.scale == 0)
+    if not (is_whole or isinstance(kind, (DateType, TimestampType, TimestampNTZType))):
         raise SchemaError(
             f'sequence_by "{order}" is {kind.simpleString()}; give a whole number, a date or a timestamp.'
         )

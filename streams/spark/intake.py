@@ -12,7 +12,16 @@ from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Row, Window
-from pyspark.sql.types import DataType, DateType, IntegralType, StringType, StructType, TimestampType
+from pyspark.sql.types import (
+    DataType,
+    DateType,
+    DecimalType,
+    IntegralType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from streams import reasons
 from streams.nodes import GlobalTableSource, StreamSource, TableSource
@@ -130,6 +139,12 @@ class _Columns:
         """A column under its type; null where it does not fit."""
         return cast_row_by_row(F.col(quote(name)), self._schema[name].dataType, self.kind(name))
 
+    def lost(self, name: str, kind: str) -> Column:
+        """Whether a row has a whole number that a type of fewer bits does not hold."""
+        if not isinstance(self.kind(name), (IntegralType, DecimalType)):
+            return F.lit(False)
+        return self.value(name).isNotNull() & self.value(name).try_cast(kind).isNull()
+
     def misfits(self, name: str) -> Column | None:
         """Whether a row has a value that does not fit; None if all do."""
         if self._schema[name].dataType.simpleString() == self.kind(name).simpleString():
@@ -172,6 +187,9 @@ def _broken(columns: _Columns, rule: IntakeRule, values: tuple[str, ...], us: Co
     misfits = [misfit for name in used if (misfit := columns.misfits(name)) is not None]
     if MALFORMED in columns.names:
         misfits.append(F.col(MALFORMED).isNotNull())
+    scope, order = rule.source.scope_column, rule.source.order_column
+    # A number that does not fit would be the first scope, and no order.
+    misfits += [columns.lost(name, kind) for name, kind in ((scope, "int"), (order, "bigint")) if name is not None]
     bad_type = reduce(Column.__or__, misfits, F.lit(False))
     has_time = columns.value(rule.node.timestamp).isNotNull()
     reason = F.when(large, reasons.TOO_LARGE).when(bad_type, reasons.BAD_TYPE)
@@ -197,7 +215,7 @@ def _duplicate(offsets: Mapping[int, int]) -> Column:
 def _as_long(columns: _Columns, name: str | None) -> Column:
     if name is None:
         return F.lit(None).cast("long")
-    if isinstance(columns.kind(name), (TimestampType, DateType)):
+    if isinstance(columns.kind(name), (TimestampType, TimestampNTZType, DateType)):
         return F.unix_micros(columns.value(name).cast("timestamp"))
     return columns.value(name).try_cast("long")
 

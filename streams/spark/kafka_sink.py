@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from streams.spark.flow import SCOPE
 from versioned import faults
 from versioned import spark_functions as F
-from versioned.errors import DeliveryError
+from versioned.errors import ConfigurationError, DeliveryError
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
 
@@ -57,6 +57,18 @@ class KafkaSink:
     def place(self) -> str:
         """The topic and where it is, in words."""
         return f"Kafka topic {self.topic} at {self.servers}"
+
+    def check_keys(self, sink: str, keys: Sequence[str]) -> None:
+        """Refuse a text as key where the key is more than one field: the others would be nowhere in the record.
+
+        Raises:
+            ConfigurationError: the format of the key is text, and the changelog's key has not one field.
+        """
+        if self.key_format == "text" and len(keys) != 1:
+            raise ConfigurationError(
+                f'kafka: the key of "{sink}" has the fields {list(keys)}, of which a text would tell the first only. '
+                'Use key_format="json", or give the records a key of one field with select_key.'
+            )
 
     def publish(self, session: SparkSession, target: TableRef, batch: int, sink: str, keys: Sequence[str]) -> None:
         """Send the rows of a batch, which have landed in the changelog.

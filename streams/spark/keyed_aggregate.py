@@ -25,7 +25,7 @@ from streams.spark.aggregate_types import (
     operand,
     result_type,
 )
-from streams.spark.columns import to_column, with_key
+from streams.spark.columns import to_column, to_column_if, with_key
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow, has_null_key, struct_fields
 from streams.spark.history_store import HistoryStore
 from streams.spark.kernel import OUT, fold_groups, told_rows
@@ -137,8 +137,9 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
             keyed = frame.withColumn(group, F.when(value.isNotNull(), F.col(KEY)))
         else:
             keyed = with_key(frame, group, self.node.group_key, value)
-        mapped = value if mapper is None else to_column(mapper, {"key": F.col(KEY), "value": value})
-        keyed = keyed.withColumn(part, F.when(F.col(group).isNotNull(), mapped))
+        bindings, has_group = {"key": F.col(KEY), "value": value}, F.col(group).isNotNull()
+        mapped = F.when(has_group, value) if mapper is None else to_column_if(has_group, mapper, bindings)
+        keyed = keyed.withColumn(part, mapped)
         return keyed.withColumn(group, F.when(F.col(part).isNotNull(), F.col(group)))
 
     def _running(self, batch: Batch, events: DataFrame, kind: StructType) -> DataFrame:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame, Window
 
+from streams.key_fields import key_fields
 from streams.nodes import ChangelogSink, Output, TableSink
 from streams.spark.flow import (
     CAUSE,
@@ -117,6 +118,8 @@ class ChangelogSinkOperator(_SinkOperator):
 
     def _shape(self, frame: DataFrame, batch_id: int) -> DataFrame:
         self._keys = struct_fields(frame, KEY)
+        if self.kafka is not None:
+            self.kafka.check_keys(self.node.name, self._keys)
         if isinstance(self.node, ChangelogSink) and self.node.emit == "net":
             frame = _newest(frame)
         columns = self._columns(frame)
@@ -193,4 +196,7 @@ def send_to_kafka(operators: Mapping[str, Operator[Any]], kafka: Mapping[str, Ka
             "Name one of them, or add to_changelog(name) to the plan."
         )
     for name, sink in kafka.items():
+        keys = key_fields(changelogs[name].node)
+        if keys:
+            sink.check_keys(name, keys)
         changelogs[name].kafka = sink

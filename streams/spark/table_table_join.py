@@ -10,7 +10,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 
 from streams.nodes import JoinKind, TableTableJoin
-from streams.spark.columns import to_column
+from streams.spark.columns import to_column_if
 from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, US, VALUE, Flow
 from streams.spark.operator import Batch
 from streams.spark.store import StoringOperator, store_of
@@ -42,7 +42,7 @@ class Pairing:
         names = {"left": self.sides[0].value_type.names, "right": self.sides[1].value_type.names}
         bindings = {"left": left, "right": right, "key": F.col(KEY)}
         key_names = {"key": self.sides[0].key_type.names}
-        return F.when(present, to_column(self._joiner, bindings, names | key_names))
+        return to_column_if(present, self._joiner, bindings, names | key_names)
 
 
 class JoinedView(TableState):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 
 from streams.nodes import TableFilter, TableMapValues
-from streams.spark.columns import to_column
+from streams.spark.columns import to_column_if
 from streams.spark.flow import KEY, OLD, VALUE, Flow
 from streams.spark.history_store import HistoryStore
 from streams.spark.operator import Batch
@@ -46,11 +46,12 @@ class TableViewOperator(StoringOperator[TableFilter | TableMapValues]):
         return F.when(value.isNotNull(), self._row(key, value))
 
     def _row(self, key: Column, value: Column) -> Column:
+        bindings = {"key": key, "value": value}
         if isinstance(self.node, TableMapValues):
-            return value if self.node.mapper is None else to_column(self.node.mapper, {"key": key, "value": value})
+            return value if self.node.mapper is None else to_column_if(value.isNotNull(), self.node.mapper, bindings)
         if self.node.predicate is None:
             return value
-        return F.when(to_column(self.node.predicate, {"key": key, "value": value}), value)
+        return F.when(to_column_if(value.isNotNull(), self.node.predicate, bindings), value)
 
 
 def _without_repeats(frame: DataFrame) -> DataFrame:

@@ -57,7 +57,9 @@ class TimeWindowsOperator(WindowStoreOperator):
         both = before.unionByName(new.withColumn("_stored", F.lit(False)), allowMissingColumns=True)
         so_far = Window.partitionBy(KEY, START_US).orderBy(F.col(PLACE).asc_nulls_first())
         until_now = so_far.rowsBetween(Window.unboundedPreceding, 0)
-        merged = both.withColumns({p.name: p.merge(F.col(p.name)).over(until_now) for p in parts})
+        kinds = self.parts()
+        running = {p.name: p.merge(F.col(p.name)).over(until_now).cast(kinds[p.name].dataType) for p in parts}
+        merged = both.withColumns(running)
         merged = merged.withColumns({US: F.max(US).over(until_now), VALUE: self.result()})
         merged = merged.withColumn(OLD, F.lag(VALUE).over(so_far)).where(~F.col("_stored")).drop(*names)
         ordinal = F.concat(PLACE, F.array(F.col(START_US)))
@@ -68,7 +70,9 @@ class TimeWindowsOperator(WindowStoreOperator):
         parts = self._parts()
         new = self._accepted().select(KEY, START_US, END_US, US, SCOPE, *(p.of_record.alias(p.name) for p in parts))
         both = self.stored().unionByName(new)
-        merged = [p.merge(F.col(p.name)).alias(p.name) for p in parts]
+        kinds = self.parts()
+        # Sums of sums of decimals would grow by ten digits a batch.
+        merged = [p.merge(F.col(p.name)).cast(kinds[p.name].dataType).alias(p.name) for p in parts]
         return both.groupBy(KEY, START_US, END_US).agg(F.max(US).alias(US), F.max(SCOPE).alias(SCOPE), *merged)
 
     def closing(self) -> DataFrame:

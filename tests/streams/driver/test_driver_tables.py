@@ -17,6 +17,7 @@ from versioned.durations import Resolution
 
 VERSIONED = Materialized.versioned("100 us", name="t")
 PLAIN = Materialized.key_value("t")
+NAN = float("nan")
 
 
 def table(materialized: Materialized | None = VERSIONED, **options: Any) -> tuple[StreamsBuilder, KTable]:
@@ -355,3 +356,13 @@ def test_a_count_that_its_history_refuses_counts_nothing() -> None:
     pipe(driver, ("pen", "o1", 10), ("ink", "o2", 100), ("pen", "o3", 70), ("pen", "o4", 90), topic="orders")
     pipe(driver, ("pen", "broken", 95), topic="returns")
     assert seen(driver) == [("pen", 2, 95)]
+
+
+@pytest.mark.rule("R163")
+@pytest.mark.parametrize(("kind", "results"), [("min", [NAN, 1.0, 1.0]), ("max", [NAN, NAN, 1.0])])
+def test_not_a_number_is_the_largest_and_leaves_an_extreme_as_any_value_does(kind: str, results: list[float]) -> None:
+    builder, source = table(PLAIN)
+    getattr(source.group_by(lambda value: "all"), kind)(lambda value: value.v, name=kind).to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    pipe(driver, ("a", float("nan"), 1), ("b", 1.0, 2), ("a", None, 3))
+    assert repr([value for _, value, _ in seen(driver)]) == repr(results)

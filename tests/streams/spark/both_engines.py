@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ class Input:
 
     topic: str
     k: str | None
-    v: str | int | None
+    v: str | int | Decimal | None
     ms: int
     partition: int = 0
 

@@ -8,7 +8,7 @@ import pytest
 from both_engines import Input, on_spark
 from pyspark.sql import SparkSession
 
-from streams.functions import length, substring
+from streams.functions import length, substring, when
 from streams.nodes import Materialized, Topology
 from streams.spark import StreamingApplication, aggregate_as_of
 from streams.topology import StreamsBuilder
@@ -33,6 +33,10 @@ def _topology() -> Topology:
     )
     groups.count(name="members").to_changelog("members_out")
     groups.sum(lambda value: length(value.v), name="letters").to_changelog("letters_out")
+    emptied = table.map_values(lambda value: when(length(value.v) > 3, value).otherwise(None))
+    emptied.map_values(lambda value: {"g": "all"}).group_by(lambda value: value.g).count(name="long").to_changelog(
+        "longs"
+    )
     groups.reduce(lambda total, part: part, lambda total, part: total, name="last").to_changelog("last_out")
     return builder.build()
 
@@ -52,6 +56,8 @@ def app(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stream
         ("letters", 2, {"a": 5}),
         ("letters", 3, {"a": 8}),
         ("members", 5, {"a": 1, "b": 1}),
+        ("long", 2, {}),
+        ("long", 3, {"all": 1}),
         ("letters", 7, {"a": 4, "b": 2}),
     ],
 )

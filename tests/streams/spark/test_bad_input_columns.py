@@ -10,12 +10,14 @@ from pyspark.sql.types import (
     ArrayType,
     BooleanType,
     DataType,
+    DecimalType,
     DoubleType,
     LongType,
     MapType,
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
     TimestampType,
 )
 
@@ -41,10 +43,13 @@ def _check(
     types: dict[str, DataType] | None = None,
     node: SourceNode | None = None,
     sequence_by: str | None = "seq",
+    partition_by: str | None = None,
     **contract: Any,
 ) -> None:
     node = node or TableSource("t", topic="t", key=("id",))
-    source = SparkSource("parquet", sequence_by=sequence_by, contract=InputContract(**contract))
+    source = SparkSource(
+        "parquet", partition_by=partition_by, sequence_by=sequence_by, contract=InputContract(**contract)
+    )
     declared = None if types is None else _schema(types)
     check_input(_schema(columns), IntakeRule(node, source, 0, "sequence", 0, declared))
 
@@ -66,6 +71,10 @@ def _check(
         (_GOOD | {"ts": _LONG}, {}, "ts_unit=s or ms or us"),
         (_GOOD | {"ts": _DOUBLE}, {"ts_unit": "ms"}, 'event time "ts" of topic "t" is double'),
         (_GOOD | {"seq": _TEXT}, {}, 'sequence_by "seq" is string'),
+        (_GOOD | {"seq": _DOUBLE}, {}, 'sequence_by "seq" is double'),
+        (_GOOD | {"seq": DecimalType(10, 2)}, {}, 'sequence_by "seq" is decimal'),
+        (_GOOD, {"partition_by": "id"}, 'partition_by "id" .* is string'),
+        (_GOOD | {"p": _DOUBLE}, {"partition_by": "p"}, 'partition_by "p" .* is double'),
         (_GOOD, {"node": TableSource("t", topic="t", key=("id",), deleted="v")}, "it is no boolean"),
         (_GOOD | {"a b": _LONG}, {}, 'Column name "a b" is not allowed'),
         (_GOOD | {"a,b;{c}": _LONG}, {}, "is not allowed"),
@@ -96,6 +105,8 @@ def test_columns_that_can_never_do_are_refused_with_their_name(
         (_GOOD | {"id": _DOUBLE}, {"allow_float_keys": True}),
         (_GOOD | {"id": _DOUBLE}, {"types": _GOOD}),
         (_GOOD | {"ts": _LONG}, {"ts_unit": "ms"}),
+        (_GOOD | {"seq": DecimalType(20, 0)}, {"partition_by": "v"}),
+        (_GOOD | {"seq": TimestampNTZType()}, {}),
         (_GOOD | {"ts": _LONG}, {"ts_unit": "s", "types": _GOOD}),
         (_GOOD | {"ts": _TEXT}, {}),
         (_GOOD | {"id": ArrayType(_schema({"x": _TEXT}))}, {}),

@@ -55,6 +55,17 @@ def erased(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
     return folder, erase(application(spark, folder / "input", folder / "out"), keys)
 
 
+def test_keys_that_lack_a_value_are_refused_before_anything_is_removed(
+    spark: SparkSession, erased: tuple[Path, ErasureReceipt]
+) -> None:
+    folder, _ = erased
+    before = commits(folder / "out")
+    keys = spark.createDataFrame([("rice", "a@b"), ("rice", None), (None, None)], "item STRING, price STRING")
+    with pytest.raises(ConfigurationError, match="1 of the keys lack"):
+        erase(application(spark, folder / "input", folder / "out"), keys)
+    assert commits(folder / "out") == before
+
+
 def test_every_table_loses_the_rows_of_the_key_and_keeps_the_others(
     spark: SparkSession, erased: tuple[Path, ErasureReceipt]
 ) -> None:

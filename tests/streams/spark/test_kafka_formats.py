@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timezone
 from typing import Any
 
@@ -10,9 +11,14 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
+from streams.spark.engine import operators_of
+from streams.spark.kafka_sink import KafkaSink
 from streams.spark.kafka_source import KafkaFormat, decoded
+from streams.spark.sinks import send_to_kafka
 from streams.spark.sources import MALFORMED
-from versioned.errors import SchemaError
+from streams.topology import StreamsBuilder
+from suppress.windows import TimeWindows
+from versioned.errors import ConfigurationError, SchemaError
 
 _KAFKA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
 _AT_SENT = datetime(2026, 1, 2, tzinfo=timezone.utc)
@@ -101,3 +107,17 @@ def test_without_a_field_for_it_the_time_is_kafkas_and_without_deleted_a_tombsto
 def test_a_format_that_cannot_work_is_refused(spark: SparkSession, said: KafkaFormat, reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
         _decoded(spark, said, [("k", "{}")])
+
+
+@pytest.mark.parametrize("windowed", [True, False])
+def test_a_text_is_refused_as_key_of_a_changelog_whose_key_has_more_fields(windowed: bool) -> None:
+    builder = StreamsBuilder()
+    grouped = builder.stream("s", key="device", value="v").group_by_key()
+    counted = grouped.windowed_by(TimeWindows.of("1 hour")).count() if windowed else grouped.count()
+    counted.to_changelog("alerts")
+    operators = operators_of(builder.build())
+    told: AbstractContextManager[object] = (
+        pytest.raises(ConfigurationError, match=r"windowStart.*json") if windowed else nullcontext()
+    )
+    with told:
+        send_to_kafka(operators, {"alerts": KafkaSink("host:1", "alerts", "text")})

@@ -20,7 +20,7 @@ _RECORDS = 60
 #: Plans in one application: they share sources, tables and the fixed costs of a batch.
 _PLANS_AT_ONCE = 10
 #: At the same time in three applications: 3 min 30 s of `make test`'s half hour.
-_PLANS_IN_CI = 30
+_PLANS_IN_CI = 20
 #: How many more plans `make test-all` runs; 300 by ``RANDOM_PLANS=300 pytest -m slow tests/streams/spark``.
 _MANY = int(os.environ.get("RANDOM_PLANS", "30"))
 #: The seed of the first of them.

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs.conf_folder import CONF
+from jobs.place_setting import local_folder
 from jobs.session import build_session
 from streams.spark.sql_views import register_application_sql
 from versioned.errors import ConfigurationError
@@ -77,9 +78,10 @@ def main() -> int:
     parser.add_argument("query", nargs="?", help="one SQL statement; without it they are read from the console")
     args = parser.parse_args()
     quiet = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"}
-    spark = build_session("ask", quiet)
     try:
-        names = register_tables(spark, args.work.resolve() / "tables")
+        root = local_folder(args.work).resolve() / "tables"
+        spark = build_session("ask", quiet)
+        names = register_tables(spark, root)
     except ConfigurationError as error:
         print(error, file=sys.stderr)
         return 2

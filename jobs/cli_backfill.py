@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,18 +12,21 @@ import typer
 from jobs.cli_shared import AsJson, Config, DryRunFlag, Sets, Work, commands, echo_json, quiet_session, sets_of
 from jobs.exit_codes import BAD_DATA
 from jobs.job_plan import plan_of
+from jobs.place_setting import below
 from jobs.settings import JobSettings, load
 from jobs.tables import schema_of
-from versioned.errors import ConfigurationError
+from versioned.errors import ConfigurationError, RecordError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from streams.spark import StreamingApplication
 
 changes = commands("Change the tables of an application from outside its batches.")
 
 _FORMATS = ("parquet", "json", "csv", "orc", "delta")
+#: How Spark calls files that do not fit.
+_MISFITS = ("FAILED_READ_FILE", "MALFORMED_RECORD")
+#: Without types of their own.
+_TEXTS = ("json", "csv")
 
 
 @changes.command()
@@ -44,10 +49,11 @@ def rollback(
 def backfill(
     config: Config,
     table: Annotated[str, typer.Option("--table", help="The versioned table, by its name below the root.")],
-    source: Annotated[str, typer.Option("--from", help="Folder of the records, below the work folder.")],
+    source: Annotated[str, typer.Option("--from", help="Records: a folder below the work folder, or with a scheme.")],
     source_format: Annotated[str, typer.Option("--format", help=f"One of {', '.join(_FORMATS)}.")] = "parquet",
     schema: Annotated[str | None, typer.Option("--schema", help="Columns as DDL; needed for json and csv.")] = None,
     timestamp: Annotated[str, typer.Option("--timestamp", help="Column with the event time.")] = "ts",
+    header: Annotated[bool, typer.Option("--header", help="CSV files begin with a line of column names.")] = False,
     deleted: Annotated[str | None, typer.Option("--deleted", help="Column that is true for tombstones.")] = None,
     sequence: Annotated[str | None, typer.Option("--sequence", help="Column that orders the records.")] = None,
     work: Work = Path(),
@@ -55,12 +61,18 @@ def backfill(
     dry_run: DryRunFlag = False,
     json: AsJson = False,
 ) -> None:
-    """Put old history into a table of an application, however late it is; code 3 if records were rejected."""
+    """Put old history into a table of an application, however late it is; code 3 if records were rejected.
+
+    A file of JSON or CSV with a value that does not fit the columns ends it, and nothing is changed.
+    """
     from streams.spark.backfill import backfill as filled
 
+    options = _options(source_format, schema, header)
     app = _application("backfill", config, work, sets)
-    records = _records(app.spark, work, source, source_format, schema)
-    done = filled(app, table, records, timestamp=timestamp, deleted=deleted, sequence=sequence, dry_run=dry_run)
+    columns = None if schema is None else schema_of(app.spark, schema)
+    records = app.spark.read.load(below(work.resolve(), source), source_format, columns, **options)
+    with _misfits_told(source):
+        done = filled(app, table, records, timestamp=timestamp, deleted=deleted, sequence=sequence, dry_run=dry_run)
     said: dict[str, Any] = {"table": table, "version": done.version, **done.counts}
     if json:
         echo_json(said)
@@ -78,10 +90,35 @@ def _application(command: str, config: Path, work: Path, sets: list[str] | None)
     return application(quiet_session(command), settings, plan, work.resolve())
 
 
-def _records(spark: SparkSession, work: Path, source: str, kind: str, schema: str | None) -> DataFrame:
+@contextmanager
+def _misfits_told(source: str) -> Iterator[None]:
+    """Spark's error for a file that it cannot read as said, in words and without the values of the record."""
+    try:
+        yield
+    except Exception as error:  # Spark's own kinds, and Py4J's for what Spark does not know to wrap
+        if not any(said in str(error) for said in _MISFITS):
+            raise
+        raise RecordError(
+            f"--from {source}: a value does not fit the columns of --schema, or a header is not as --header says. "
+            "Nothing was changed. Mend the files, or read such columns as STRING."
+        ) from None
+
+
+def _options(kind: str, schema: str | None, header: bool) -> dict[str, Any]:
+    """How files of a format are read: where text becomes values, one that does not fit ends the reading.
+
+    Raises:
+        ConfigurationError: no such format; its columns are not said; a header of what has none.
+
+    >>> _options("csv", "item STRING, price DOUBLE", header=True)
+    {'mode': 'FAILFAST', 'header': True, 'enforceSchema': False}
+    """
     if kind not in _FORMATS:
         raise ConfigurationError(f"--format {kind}: use one of {', '.join(_FORMATS)}.")
-    if schema is None and kind in ("json", "csv"):
+    if schema is None and kind in _TEXTS:
         raise ConfigurationError(f"--schema: {kind} has no types of its own. Give the columns as DDL.")
-    reader = spark.read.format(kind)
-    return (reader if schema is None else reader.schema(schema_of(spark, schema))).load(str(work.resolve() / source))
+    if header and kind != "csv":
+        raise ConfigurationError(f"--header: only csv has one, not {kind}.")
+    # Columns go by their place: a header is compared with their names.
+    named = {"header": True, "enforceSchema": False} if header else {}
+    return {"mode": "FAILFAST", **named} if kind in _TEXTS else {}

@@ -52,7 +52,7 @@ def erase(
         raise ConfigurationError("Say whom: --key name=value, or --keys FILE.")
     if keys is not None and not keys.is_file():
         raise ConfigurationError(f"--keys {keys}: there is no such file.")
-    said = pairs_of(key, "--key")
+    said = pairs_of(key, "--key", ", or several subjects in a file: --keys FILE")
     from jobs.run import application
     from streams.spark.erase import erase as erased
 

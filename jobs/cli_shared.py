@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from jobs.conf_folder import CONF
 from jobs.exit_codes import EXPECTED, exit_code, reason
+from jobs.place_setting import local_folder
 from versioned.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 LOGGING: Final = CONF / "log4j2.properties"
 
 Config = Annotated[Path, typer.Option("--config", "-c", help="The YAML file with the settings.")]
-Work = Annotated[Path, typer.Option("--work", "-w", help="Folder of the input and the tables.")]
+Work = Annotated[
+    Path,
+    typer.Option("--work", "-w", callback=local_folder, help="Folder of the input and the tables, on this machine."),
+]
 Sets = Annotated[
     list[str] | None,
     typer.Option("--set", help="One setting by its path: trigger=10s. Wins over file and environment."),
@@ -69,17 +73,20 @@ def sets_of(said: list[str] | None) -> dict[str, str]:
     return pairs_of(said, "--set")
 
 
-def pairs_of(said: list[str] | None, option: str) -> dict[str, str]:
-    """Names and values of an option that is written as ``name=value``.
+def pairs_of(said: list[str] | None, option: str, otherwise: str = "") -> dict[str, str]:
+    """Names and values of an option that is written as ``name=value``; ``otherwise`` tells what else one may do.
 
     Raises:
-        ConfigurationError: one of them has no ``=``.
+        ConfigurationError: one of them has no ``=``, or a name is given twice.
     """
-    pairs = [text.partition("=") for text in said or []]
-    for name, equals, _ in pairs:
+    pairs: dict[str, str] = {}
+    for name, equals, value in (text.partition("=") for text in said or []):
         if not equals or not name.strip():
             raise ConfigurationError(f"{option} {name}: write it as name=value.")
-    return {name.strip(): value for name, _, value in pairs}
+        if name.strip() in pairs:
+            raise ConfigurationError(f"{option} {name.strip()}: it is given twice. Give one value{otherwise}.")
+        pairs[name.strip()] = value
+    return pairs
 
 
 def echo_json(value: Any) -> None:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from jobs.place_setting import below
 from jobs.run import source_of
 from jobs.settings import JobSettings
 from streams.nodes import Topology
@@ -40,7 +41,7 @@ def dry_run(settings: JobSettings, plan: Topology, work: Path) -> DryRun:
         TopologyError: the Spark engine does not run one of the nodes.
         ConfigurationError: ``kafka`` names no changelog sink.
     """
-    root, operators = TableRef.parse(str(work.resolve() / settings.root)), operators_of(plan)
+    root, operators = TableRef.parse(below(work.resolve(), settings.root)), operators_of(plan)
     send_to_kafka(operators, {name: said.sink() for name, said in settings.kafka.items()})
     sources = {topic: source_of(topic, source, work) for topic, source in settings.sources.items()}
     topics = tuple(f"{name}: {words}" for name, words in kafka_topics(operators, sources).items())

@@ -1,7 +1,8 @@
 """Where settings come from: a file, over it the environment, over both ``--set``; and which of them said a value.
 
 The layers are sources of pydantic-settings, which puts them over each other. The parts of a path are separated by
-``__`` in a variable and by dots in ``--set``; what looks like a list or a mapping is read as YAML.
+``__`` in a variable and by dots in ``--set``; what looks like a list or a mapping is read as YAML. The options of a
+source or of Kafka are Spark's: their names have dots, and their values stay text, JSON too.
 
 >>> file = {"trigger": "available_now", "plan": {"calm": {"wait": "1 hour"}}}
 >>> layers = Layers.of(file, {"VERSIONED_JOB__TRIGGER": "10 seconds"}, {"plan.calm.wait": "5 min"})
@@ -27,8 +28,8 @@ PREFIX: Final = "VERSIONED_JOB__"
 #: Keys of the papers have dots in their names.
 RECORD_RETENTION: Final = "suppressed.record.retention.ms"
 _DOTTED: Final = (RECORD_RETENTION,)
-#: Below it a path ends: options of Spark's sources have dots in their names too.
-_OPTIONS: Final = "options"
+#: Paths of options; None stands for a user's own name.
+_OPTIONS: Final = (("sources", None, "options"), ("sources", None, "kafka", "options"), ("kafka", None, "options"))
 Origin = Literal["--set", "environment", "file", "default"]
 
 
@@ -117,24 +118,43 @@ def parts_of(path: str) -> list[str]:
     (['plan', 'calm', 'wait'], ['suppressed.record.retention.ms'])
     >>> parts_of("sources.s.options.kafka.sasl.mechanism")
     ['sources', 's', 'options', 'kafka.sasl.mechanism']
+    >>> parts_of("kafka.changes.options.kafka.linger.ms")
+    ['kafka', 'changes', 'options', 'kafka.linger.ms']
     """
     if path in _DOTTED:
         return [path]
     parts = path.split(".")
-    if len(parts) > 3 and parts[0] == "sources" and parts[2] == _OPTIONS:
-        return [*parts[:3], ".".join(parts[3:])]
-    return parts
+    options = _options_at(parts)
+    return parts if options is None else [*parts[:options], ".".join(parts[options:])]
 
 
-def _with(said: Any, below: Any, path: Sequence[str], value: str, variable: str) -> dict[str, Any]:
+def _options_at(parts: Sequence[str]) -> int | None:
+    """How many parts lead to a mapping of options; None if the path does not go below one.
+
+    >>> _options_at(["sources", "s", "kafka", "options", "x"]), _options_at(["sources", "s", "options"])
+    (4, None)
+    """
+    fits = (
+        len(above)
+        for above in _OPTIONS
+        if len(parts) > len(above) and all(key in (None, part) for key, part in zip(above, parts, strict=False))
+    )
+    return next(fits, None)
+
+
+def _with(
+    said: Any, below: Any, path: Sequence[str], value: str, variable: str, above: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """``said`` with one value more; ``below`` tells how its keys are written, and what is a plain value there."""
     for layer in (said, below):
         if not isinstance(layer, Mapping):
             # The value itself is not told: it may be a secret.
             raise ConfigurationError(f"{variable}: goes below a key that holds a value, not a mapping.")
     key = _key(path[0], [*said, *below])
-    inner = _value(value) if len(path) == 1 else _with(said.get(key, {}), below.get(key, {}), path[1:], value, variable)
-    return {**said, key: inner}
+    here = (*above, key)
+    if len(path) > 1:
+        return {**said, key: _with(said.get(key, {}), below.get(key, {}), path[1:], value, variable, here)}
+    return {**said, key: value if _options_at(here) else _value(value)}
 
 
 def _key(part: str, known: Sequence[Any]) -> str:

@@ -20,7 +20,7 @@ from pydantic import Field
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from jobs.place_setting import Place
+from jobs.place_setting import LocalPlace, local_folder
 from jobs.strict import DurationSetting, Flag, Names, Strict, nearest
 from streams.spark.window_upkeep import purge_windows
 from versioned import upkeep
@@ -38,7 +38,7 @@ _A_SECOND: Final = timedelta(seconds=1)
 class MaintainSettings(Strict):
     """What to do with the tables below a folder; all of them if none are named."""
 
-    root: Place = Field(description="Folder of the tables, below the work folder.")
+    root: LocalPlace = Field(description="Folder of the tables, below the work folder.")
     tables: Names = ()
     verify: Flag = Field(default=True, description="Check the invariants of versioned tables.")
     purge: Flag = Field(default=True, description="Delete expired versions, and windows beyond a stated retention.")
@@ -115,10 +115,10 @@ def maintain(
         What the last pass did.
 
     Raises:
-        ConfigurationError: there are no such tables.
+        ConfigurationError: there are no such tables, or the work folder has a scheme.
         RetentionError: ``retain`` is shorter than what a replay or the table's own properties need.
     """
-    told, stopped = on_table or (lambda _kept: None), stop or Event()
+    told, stopped, work = on_table or (lambda _kept: None), stop or Event(), local_folder(work)
     if settings.every is None:
         return _pass(settings, work, told, lambda folder: _look_after(spark, settings, folder))
     while True:

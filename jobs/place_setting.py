@@ -1,14 +1,20 @@
-"""Folders and files in settings: they lie below the folder that a program is given, or where they say themselves."""
+"""Folders and files in settings: they lie below the folder that a program is given, or where they say themselves.
+
+What Spark reads and writes may have a scheme, ``s3a://bucket/tables``; what a program itself looks into may not.
+"""
 
 from __future__ import annotations
 
 import re
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Final
 
 from pydantic import AfterValidator
 
+from versioned.errors import ConfigurationError
+
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def check_place(value: str) -> str:
@@ -32,5 +38,50 @@ def check_place(value: str) -> str:
     return value
 
 
-#: A path: below the work folder, unless it is absolute.
+def has_scheme(place: str) -> bool:
+    """Whether a place says its file system: it is nobody's to change.
+
+    >>> has_scheme("s3a://bucket/prices"), has_scheme("dbfs:/mnt/prices"), has_scheme("/data/prices")
+    (True, True, False)
+    """
+    return _SCHEME.match(place) is not None
+
+
+def below(work: Path, place: str) -> str:
+    """A place as Spark takes it: below the work folder, unless it is absolute or has a scheme.
+
+    >>> below(Path("/work"), "tables"), below(Path("/work"), "/data"), below(Path("/work"), "s3a://bucket/tables")
+    ('/work/tables', '/data', 's3a://bucket/tables')
+    """
+    return place if has_scheme(place) else str(work / place)
+
+
+def check_local(value: str) -> str:
+    """Refuse a place with a scheme where a program looks for files itself.
+
+    Raises:
+        ValueError: it has one.
+    """
+    if has_scheme(value):
+        raise ValueError(f'this is a folder or file of this machine, without a scheme; got "{value}"')
+    return value
+
+
+def local_folder(work: Path) -> Path:
+    """The work folder, which is one of this machine; addresses of object stores go into the settings.
+
+    Raises:
+        ConfigurationError: it has a scheme.
+    """
+    if has_scheme(str(work)):
+        raise ConfigurationError(
+            f"--work {work}: the work folder is one of this machine, without a scheme. Addresses of other file systems "
+            "go into the settings: root, checkpoint and the path of a source."
+        )
+    return work
+
+
+#: A path: below the work folder, unless it is absolute or has a scheme.
 Place = Annotated[str, AfterValidator(check_place)]
+#: A path on this machine: below the work folder, unless it is absolute.
+LocalPlace = Annotated[Place, AfterValidator(check_local)]

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from jobs.conf_folder import CONF
+from jobs.place_setting import has_scheme
 from jobs.prepare_flights import prepare
 from jobs.session import local_jars
 
@@ -39,6 +40,8 @@ def main() -> int:
     parser.add_argument("--batches", type=int, default=20, help="micro-batches to cut the data into (default 20)")
     parser.add_argument("--until", help="leave out what arrives on this day or later, for example 2013-02-01")
     args = parser.parse_args()
+    if has_scheme(str(args.work)):
+        parser.error(f"--work {args.work}: it is a folder of this machine, without a scheme")
     print(prepare(args.work / "input", args.batches, until=args.until), flush=True)
     command = submit_command(args.work, args.config)
     print(shlex.join(command), flush=True)

@@ -16,6 +16,7 @@ from jobs.contract_settings import ContractSettings
 from jobs.exit_codes import EXPECTED, exit_code, reason
 from jobs.job_plan import picture_of, plan_of
 from jobs.named_function import named_function
+from jobs.place_setting import below, local_folder
 from jobs.progress import HEADER, batch_line, summary, tables_of
 from jobs.session import build_session
 from jobs.settings import JobSettings, SourceSettings, load
@@ -38,20 +39,20 @@ def application(
     *,
     new_epoch: bool = False,
 ) -> StreamingApplication:
-    """The application that the settings describe; paths are below the work folder."""
+    """The application that the settings describe; paths are below the work folder, if they have no scheme."""
     sources = {topic: source_of(topic, source, work) for topic, source in settings.sources.items()}
     return StreamingApplication(
         spark,
         settings.application,
         plan,
-        str(work / settings.root),
+        below(work, settings.root),
         sources,
         order=settings.order,
         max_future_skew=settings.max_future_skew,
         suppressed_record_retention=settings.suppressed_record_retention,
         keys_cross_partitions=settings.keys_cross_partitions,
         metrics_level=settings.metrics.level,
-        checkpoint=None if settings.checkpoint is None else str(TableRef.parse(str(work / settings.checkpoint))),
+        checkpoint=None if settings.checkpoint is None else str(TableRef.parse(below(work, settings.checkpoint))),
         pii_columns=settings.pii_columns,
         new_epoch=new_epoch,
         guards=settings.guards,
@@ -62,7 +63,7 @@ def application(
 
 def run(config: Path, work: Path, *, new_epoch: bool = False, sets: dict[str, str] | None = None) -> None:
     """Run the application, with a line per batch, a summary and, if the plan's module draws one, a picture."""
-    settings = load(config, None, sets)
+    settings, work = load(config, None, sets), local_folder(work)
     plan = plan_of(settings)  # before Spark starts: what is wrong is told at once
     started = time.monotonic()
     reports: list[BatchReport] = []
@@ -106,14 +107,14 @@ def _exported(
 
 
 def source_of(topic: str, settings: SourceSettings, work: Path) -> SparkSource:
-    """Where a topic comes from; a path is below the work folder."""
+    """Where a topic comes from; a path is below the work folder, if it has no scheme."""
     contract, checks = _contract(settings.contract), checks_of(settings.quality)
     if settings.kafka is not None:
         return replace(settings.kafka.source(), contract=contract, checks=checks)
     assert settings.format is not None  # one of both is there
     options = dict(settings.options)
     if settings.path is not None:
-        options["path"] = str(work / settings.path)
+        options["path"] = below(work, settings.path)
     with at(f"sources.{topic}.transform"):
         transform = None if settings.transform is None else named_function(settings.transform)
     return SparkSource(

@@ -26,7 +26,7 @@ from jobs.kafka_settings import KafkaSinkSettings, KafkaSourceSettings
 from jobs.layers import RECORD_RETENTION, Layers
 from jobs.named_function import look_beside
 from jobs.option_settings import FunctionName
-from jobs.place_setting import Place
+from jobs.place_setting import LocalPlace, Place
 from jobs.plan_settings import Plan
 from jobs.quality_settings import QualitySettings
 from jobs.strict import DurationSetting, Flag, Millis, Names, Strict, validated
@@ -82,7 +82,7 @@ class MetricsSettings(Strict):
     level: Literal["info", "debug"] = Field(
         default="info", description="`debug` adds lateness and the sizes of buffers; it costs a sort per measured node."
     )
-    prometheus: Annotated[Place, Field(pattern=r"\.prom$")] | None = Field(
+    prometheus: Annotated[LocalPlace, Field(pattern=r"\.prom$")] | None = Field(
         default=None,
         description="Text file for the node exporter, below the work folder, written anew after each batch; its name "
         "ends in `.prom`.",
@@ -138,8 +138,8 @@ class JobSettings(Strict):
     @field_validator("trigger")
     @classmethod
     def _is_trigger(cls, value: str) -> str:
-        if value != "available_now" and duration_us(value) <= 0:
-            raise ValueError('write "available_now" or an interval such as "10 seconds"')
+        if value != "available_now" and duration_us(value) < 1_000:
+            raise ValueError('write "available_now" or an interval such as "10 seconds", at least 1 millisecond')
         return value
 
     @model_validator(mode="after")

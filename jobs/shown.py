@@ -17,12 +17,15 @@ HIDDEN: Final = "***"
 #: Origins stand in one column behind lines that are no longer.
 _COLUMN: Final = 64
 Path = tuple[str, ...]
-_SECRET: Final = re.compile(
-    r"password|passwd|secret|token|credential|access.?key|account.?key|api.?key|private.?key|jaas|\bsas\b|sas.?key",
-    re.I,
-)
+#: Parts of names whose values nobody is to see.
+_WORDS: Final = "password|passwd|pwd|passphrase|secret|token|credential|signature|(?:access|account|api|private).?key"
+_SECRET: Final = re.compile(rf"{_WORDS}|keystore.key|connection.?string|user.?info|jaas|\b(?:sas|sig)\b|sas.?key", re.I)
 #: ``user:password@`` in an address.
-_LOGIN: Final = re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
+_LOGIN: Final = re.compile(r"(?<=://)[^/\s:@]*:[^/\s]+(?=@)")
+#: ``password=...`` in an address or a connection string; an expression of a plan compares with ``==``.
+_PAIR: Final = re.compile(
+    rf"((?:{_WORDS}|\bsas|\bsig)s?\s*=(?!=)\s*)(?:\"[^\"]*\"|'[^']*'|\{{[^}}]*\}}|[^&;\s]+)", re.I
+)
 
 
 def shown(settings: Any) -> Any:
@@ -34,6 +37,8 @@ def shown(settings: Any) -> Any:
     {'kafka.sasl.password': '***', 'subscribe': 'clicks'}
     >>> shown({"wait": timedelta(minutes=90), "url": "jdbc://scott:tiger@db/x"})
     {'wait': '1 hour 30 minutes', 'url': 'jdbc://***@db/x'}
+    >>> shown("jdbc:postgresql://db/x?user=scott&password=tiger&ssl=true")
+    'jdbc:postgresql://db/x?user=scott&password=***&ssl=true'
     """
     if isinstance(settings, BaseModel):
         fields = type(settings).model_fields.items()
@@ -47,7 +52,11 @@ def shown(settings: Any) -> Any:
         return span(settings) if settings else "0 seconds"
     if isinstance(settings, datetime):
         return settings.isoformat()
-    return _LOGIN.sub(HIDDEN, settings) if isinstance(settings, str) else settings
+    return _plain(settings) if isinstance(settings, str) else settings
+
+
+def _plain(text: str) -> str:
+    return _PAIR.sub(rf"\g<1>{HIDDEN}", _LOGIN.sub(HIDDEN, text))
 
 
 def _without_secrets(field: str, value: Any) -> Any:

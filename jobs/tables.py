@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from jobs.place_setting import has_scheme
 from jobs.strict import nearest
 from streams.describe import span_us
 from versioned import spark_functions as F
@@ -25,10 +26,10 @@ from versioned.table import VersionedTable
 def place_of(target: str) -> str:
     """A table's place as Delta needs it: a path on this machine from the root on, anything else as it is.
 
-    >>> place_of("sales.rates"), place_of("s3://bucket/rates"), place_of("/data/rates")
-    ('sales.rates', 's3://bucket/rates', '/data/rates')
+    >>> place_of("sales.rates"), place_of("s3://bucket/rates"), place_of("dbfs:/mnt/rates"), place_of("/data/rates")
+    ('sales.rates', 's3://bucket/rates', 'dbfs:/mnt/rates', '/data/rates')
     """
-    is_local_path = "/" in target and "://" not in target
+    is_local_path = "/" in target and not has_scheme(target)
     return os.path.abspath(target) if is_local_path and ".." not in target.split("/") else target
 
 

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from jobs.exit_codes import BAD_DATA, DONE, EXPECTED, FAILED, exit_code, reason
 from jobs.expectations import Judge, Verdict
 from jobs.maintenance import tables_below
+from jobs.place_setting import local_folder
 from jobs.run import source_of
 from jobs.settings import JobSettings, SourceSettings, load, read
 from jobs.source_quality import all_rows, wrong_of
@@ -109,7 +110,7 @@ def validate(
         if on_judged is not None:
             on_judged(found)
 
-    folders = tables_below(work / settings.root, settings.tables)
+    folders = tables_below(local_folder(work) / settings.root, settings.tables)
     # Before any table: what is compared with them is never newer than they are.
     times = ledger_facts(spark, work / settings.root)
     for folder in folders:

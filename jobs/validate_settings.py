@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from jobs.place_setting import Place
+from jobs.place_setting import LocalPlace
 from jobs.strict import Names, Number, Strict
 
 
 class ValidateSettings(Strict):
     """What to judge, and where to tell it."""
 
-    root: Place = Field(description="Folder of the tables, below the work folder.")
-    docs: Place = Field(description="Folder of the pages that tell what was found, below the work folder.")
+    root: LocalPlace = Field(description="Folder of the tables, below the work folder.")
+    docs: LocalPlace = Field(description="Folder of the pages that tell what was found, below the work folder.")
     tables: Names = Field(default=(), description="Names of tables; all below `root` if none are given.")
     job: str | None = Field(
         default=None,

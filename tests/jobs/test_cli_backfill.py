@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from jobs.cli import app
+from jobs.cli_backfill import _misfits_told
+from versioned.errors import RecordError
 
 _CONFIG = """
 application: shop
@@ -50,6 +52,43 @@ def _values(spark: SparkSession, work: Path, table: str = "s") -> list[int]:
     return [row["v"] for row in rows]
 
 
+def _write_broken(work: Path) -> None:
+    """Files with one good record and one whose value is no number."""
+    for kind, good, bad in (
+        (
+            "json",
+            '{"ts": "2020-01-01T00:00:00Z", "k": "a", "v": 7}',
+            '{"ts": "2020-01-02T00:00:00Z", "k": "a", "v": "x"}',
+        ),
+        ("csv", "2020-01-01T00:00:00Z,a,7", "2020-01-02T00:00:00Z,a,x"),
+    ):
+        (work / f"broken_{kind}").mkdir()
+        (work / f"broken_{kind}" / f"0.{kind}").write_text(f"{good}\n{bad}\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--format", "xml"], "use one of parquet"),
+        (["--format", "csv"], "--schema: csv has no types"),
+        (["--format", "json", "--schema", "k STRING", "--header"], "--header: only csv has one"),
+    ],
+)
+def test_files_that_cannot_be_read_as_said_are_refused_before_spark_starts(
+    work: Path, arguments: list[str], told: str
+) -> None:
+    ended = _run(work, "backfill", "--table", "s", "--from", "old", *arguments)
+    assert (ended.exit_code, told in ended.stderr) == (2, True), ended.stderr
+
+
+def test_a_file_that_does_not_fit_is_told_without_its_values_and_other_faults_stay_as_they_are() -> None:
+    with pytest.raises(RecordError, match="does not fit the columns") as told, _misfits_told("old"):
+        raise RuntimeError("[FAILED_READ_FILE.NO_HINT] ... [ann, tiger]")
+    assert "tiger" not in str(told.value)
+    with pytest.raises(RuntimeError, match="disk is full"), _misfits_told("old"):
+        raise RuntimeError("disk is full")
+
+
 @pytest.mark.slow
 def test_a_rollback_and_a_backfill_from_the_command_line(spark: SparkSession, work: Path) -> None:
     wrong = _run(work, "rollback", "--batch", "0")
@@ -65,8 +104,19 @@ def test_a_rollback_and_a_backfill_from_the_command_line(spark: SparkSession, wo
     assert (_values(spark, work), _values(spark, work, "s_known")) == ([1, 2], [1, 2])
     backfill = ("backfill", "--table", "s", "--from", "old", "--format", "json")
     assert _run(work, *backfill).exit_code == 2
+    _write_broken(work)
+    for broken in (("--from", "broken_json", "--format", "json"), ("--from", "broken_csv", "--format", "csv")):
+        ended = _run(work, "backfill", "--table", "s", *broken, "--schema", "ts TIMESTAMP, k STRING, v INT")
+        assert (ended.exit_code, _values(spark, work), _values(spark, work, "s_known")) == (3, [1, 2], [1, 2])
+        assert "does not fit the columns" in ended.stderr
     filled = _run(work, *backfill, "--schema", "ts TIMESTAMP, k STRING, v INT", "--json")
     said = json.loads(filled.stdout)
     assert (filled.exit_code, said["accepted"], said["rejected.NOT_HISTORY"]) == (3, 1, 1)
     assert (_values(spark, work), _values(spark, work, "s_known")) == ([0, 1, 2], [0, 1, 2])
+    (work / "csv").mkdir()
+    (work / "csv" / "0.csv").write_text("ts,k,v\n2019-01-01T00:00:00Z,a,-1\n", encoding="utf-8")
+    of_csv = ("backfill", "--table", "s", "--from", "csv", "--format", "csv", "--header", "--schema")
+    assert _run(work, *of_csv, "ts TIMESTAMP, v INT, k STRING").exit_code == 3
+    assert _run(work, *of_csv, "ts TIMESTAMP, k STRING, v INT").exit_code == 0
+    assert _values(spark, work) == [-1, 0, 1, 2]
     assert json.loads(_run(work, "doctor", "--json").stdout)["healthy"]

@@ -75,6 +75,8 @@ def test_a_subject_goes_from_every_table_under_all_its_names_and_the_receipt_tel
         ([], "Say whom"),
         (["--key", "customer=ann", "--keys", "x.csv"], "Say whom"),
         (["--key", "customer"], "write it as name=value"),
+        (["--key", "customer=17", "--key", "customer=18"], "--key customer: it is given twice"),
+        (["--key", "customer=17", "--key", "customer=18"], "--keys FILE"),
         (["--keys", "none.csv"], "there is no such file"),
         (["--key", "customer=ann", "--also", "buyer"], "write it as name=value"),
     ],

@@ -6,16 +6,25 @@ import subprocess
 import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import plan_functions
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from jobs.ask import main as asked
+from jobs.cli import app
+from jobs.dry_run import dry_run
+from jobs.maintenance import MaintainSettings, maintain
 from jobs.quickstart import submit_command
 from jobs.run import application, main, plan_of, source_of
-from jobs.settings import SourceSettings, load, parse
-from streams.spark import BatchReport
+from jobs.settings import MetricsSettings, SourceSettings, load, parse
+from jobs.strict import Strict, validated
+from jobs.validate_settings import ValidateSettings
+from streams.spark import BatchReport, StreamingApplication
+from streams.spark.application import _trigger as trigger_of
 from versioned.errors import ConfigurationError
 
 _PROJECT = Path(__file__).parents[2]
@@ -114,6 +123,94 @@ def test_every_setting_of_a_run_reaches_the_application(tmp_path: Path, monkeypa
 def test_a_checkpoint_that_climbs_out_of_the_work_folder_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"checkpoint: .*\.\."):
         parse(_said(checkpoint="../../elsewhere"))
+
+
+def test_addresses_of_object_stores_reach_spark_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(
+        "jobs.run.StreamingApplication", lambda *args, **options: given.update(options, root=args[3], sources=args[4])
+    )
+    said = _said(root="s3a://bucket/t", checkpoint="dbfs:/mnt/checkpoint")
+    said["sources"]["flights"]["path"] = "abfss://in@store/flights"
+    said["sources"]["weather"]["path"] = "in/weather"
+    settings = parse(said)
+    spark: Any = None
+    application(spark, settings, plan_of(settings), tmp_path)
+    assert (given["root"], given["checkpoint"]) == ("s3a://bucket/t", "dbfs:/mnt/checkpoint")
+    paths = [given["sources"][topic].options["path"] for topic in ("flights", "weather")]
+    assert paths == ["abfss://in@store/flights", str(tmp_path / "in" / "weather")]
+    assert "s3a://bucket/t/ledger" in dry_run(settings, plan_of(settings), tmp_path).tables
+
+
+def test_a_work_folder_with_a_scheme_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["run.py", "--config", str(_CONFIG), "--work", "s3://b/w"])
+    assert main() == 2
+    assert "the work folder is one of this machine" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["ask.py", "--work", "s3://b/w", "SELECT 1"])
+    assert asked() == 2
+    assert "the work folder is one of this machine" in capsys.readouterr().err
+    for command in ("run", "maintain", "validate", "doctor"):
+        ended = CliRunner().invoke(app, [command, "-c", str(_CONFIG), "-w", "s3://b/w"])
+        assert (ended.exit_code, "the work folder is one of this machine" in ended.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("every", [None, "1 second"])
+def test_upkeep_of_a_work_folder_with_a_scheme_is_refused_even_if_it_is_repeated(every: str | None) -> None:
+    settings, stop = validated(MaintainSettings, {"root": "t", "every": every}), Event()
+    stop.set()
+    with pytest.raises(ConfigurationError, match="the work folder is one of this machine"):
+        maintain(_NOWHERE, settings, Path("s3://b/w"), stop=stop)
+
+
+@pytest.mark.parametrize(
+    ("model", "said", "path"),
+    [
+        (MaintainSettings, {"root": "s3://b/t"}, "root"),
+        (ValidateSettings, {"root": "s3://b/t", "docs": "pages"}, "root"),
+        (ValidateSettings, {"root": "t", "docs": "dbfs:/pages"}, "docs"),
+        (MetricsSettings, {"prometheus": "s3://b/x.prom"}, "prometheus"),
+    ],
+)
+def test_an_address_is_refused_where_a_program_looks_into_the_folder_itself(
+    model: type[Strict], said: dict[str, Any], path: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"{path}: .*of this machine, without a scheme"):
+        validated(model, said)
+
+
+_NOWHERE: Any = None
+
+
+def _shop(tmp_path: Path) -> StreamingApplication:
+    said = _said(plan={"s": {"op": "stream"}}, sources={"s": {"format": "rate"}}, plan_settings={})
+    settings = parse(said)
+    return application(_NOWHERE, settings, plan_of(settings), tmp_path)
+
+
+@pytest.mark.parametrize("trigger", ["now and then", "0 seconds", "-5 s", "999 us"])
+def test_a_trigger_that_is_none_is_refused_before_anything_is_written(trigger: str, tmp_path: Path) -> None:
+    # Without a session: whatever is asked of Spark first would fail otherwise.
+    with pytest.raises(ConfigurationError, match=trigger):
+        _shop(tmp_path).start(trigger)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "told"),
+    [
+        ("10s", "10000 milliseconds"),
+        ("10 s", "10000 milliseconds"),
+        ("5 min", "300000 milliseconds"),
+        ("1 h", "3600000 milliseconds"),
+        ("500 ms", "500 milliseconds"),
+        ("1 d", "86400000 milliseconds"),
+        ("10 seconds", "10000 milliseconds"),
+    ],
+)
+def test_spark_is_told_an_interval_in_a_form_that_it_reads(trigger: str, told: str) -> None:
+    assert trigger_of(trigger) == {"processingTime": told}
+    assert trigger_of("available_now") == {"availableNow": True}
 
 
 def test_a_source_is_read_through_its_transform(tmp_path: Path) -> None:

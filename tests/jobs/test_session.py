@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from jobs.session import DELTA, ESSENTIAL, local_jars, project_settings, read_properties
+from jobs.settings import SourceSettings
+from jobs.shown import HIDDEN, shown
 
 _DEFAULTS = Path(__file__).parents[2] / "conf" / "spark-defaults.conf"
 
@@ -35,6 +38,23 @@ def test_an_installed_library_has_what_it_cannot_do_without(tmp_path: Path, monk
 @pytest.mark.parametrize(("name", "value"), ESSENTIAL.items())
 def test_the_defaults_hold_what_the_library_cannot_do_without(name: str, value: str) -> None:
     assert read_properties(_DEFAULTS)[name] == value
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka.ssl.keystore.key",
+        "eventhubs.connectionString",
+        "kafka.basic.auth.user.info",
+        "kafka.sasl.jaas.config",
+        "fs.azure.account.key.x",
+    ],
+)
+def test_what_the_settings_hide_spark_hides_in_its_logs_as_well(name: str) -> None:
+    pattern = read_properties(_DEFAULTS)["spark.redaction.regex"]
+    assert shown(SourceSettings(format="kafka", options={name: "x"}))["options"] == {name: HIDDEN}
+    assert re.search(pattern, name)
+    assert not re.search(pattern, "kafka.ssl.keystore.location")
 
 
 def test_comments_and_empty_lines_of_a_properties_file_are_skipped(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from jobs.layers import Layers
 from jobs.settings import MetricsSettings, load, overridden, parse, read
 from versioned.errors import ConfigurationError
 
@@ -56,6 +57,7 @@ def test_durations_are_written_as_people_write_them(written: str, expected: time
         ("plan_settings/grace", "99999999999999999999 ms", ("plan_settings.grace", "at most 999,999,999 days")),
         ("trigger", "now and then", ("trigger", "now and then")),
         ("trigger", "0 seconds", ("trigger", "available_now")),
+        ("trigger", "999 us", ("trigger", "at least 1 millisecond")),
         ("order", "random", ("order", "arrival", "sequence")),
         ("sources", {}, ("sources",)),
         (
@@ -181,6 +183,37 @@ def test_a_dotted_path_sets_its_key_over_file_and_environment(path: str, value: 
     for key in keys:
         at = at[key]
     assert at == value
+
+
+_OFFSETS = '{"t": {"0": 23}}'
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("sources.p.options.startingOffsets", _OFFSETS),
+        ("sources.p.kafka.options.startingOffsets", _OFFSETS),
+        ("sources.p.kafka.options.kafka.security.protocol", "SSL"),
+        ("kafka.changes.options.kafka.linger.ms", "[5]"),
+    ],
+)
+def test_below_options_a_path_is_one_name_and_its_value_stays_text(path: str, value: str) -> None:
+    above, _, name = path.partition(".options.")
+    at: Any = Layers.of({}, {}, {path: value}).merged()
+    for key in (*above.split("."), "options"):
+        at = at[key]
+    assert at == {name: value}
+
+
+def test_an_option_of_the_environment_stays_text_too() -> None:
+    file = {"sources": {"p": {"kafka": {"options": {"startingOffsets": "earliest"}}}}}
+    said = Layers.of(file, {"VERSIONED_JOB__SOURCES__P__KAFKA__OPTIONS__STARTINGOFFSETS": _OFFSETS}).merged()
+    assert said["sources"]["p"]["kafka"]["options"] == {"startingOffsets": _OFFSETS}
+
+
+def test_a_step_or_source_may_be_called_options() -> None:
+    said = Layers.of({}, {}, {"plan.options.wait": "[1]", "sources.options.path": "in"}).merged()
+    assert said == {"plan": {"options": {"wait": [1]}}, "sources": {"options": {"path": "in"}}}
 
 
 def test_a_mapping_of_a_higher_layer_is_put_over_that_of_a_lower_one() -> None:

@@ -6,6 +6,7 @@ data. It runs by itself, and by ``spark-submit jobs/cli.py ...`` with the settin
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -35,6 +36,7 @@ from jobs.cli_tables import table
 from jobs.cli_validate import validate
 from jobs.exit_codes import BAD_DATA
 from jobs.job_plan import plan_of, told
+from jobs.layers import of_fields
 from jobs.settings import load, read
 from jobs.strict import validated
 from streams.nodes import Topology
@@ -118,7 +120,9 @@ def maintain(
     from jobs.maintenance import MaintainSettings, Upkeep, tables_below
     from jobs.maintenance import maintain as looked_after
 
-    settings = validated(MaintainSettings, read(config, None, sets_of(sets)))
+    settings = validated(
+        MaintainSettings, read(config, of_fields(os.environ, MaintainSettings.model_fields), sets_of(sets))
+    )
     folders = tables_below(work / settings.root, settings.tables)
     if dry_run:
         for folder in folders:
@@ -150,18 +154,17 @@ def doctor(config: Config, work: Work = Path(), sets: Sets = None, json: AsJson 
 
 
 def _run(settings: JobSettings, plan: Topology, work: Path, new_epoch: bool, json: bool) -> None:
-    from jobs.progress import HEADER, batch_line, tables_of
+    from jobs.progress import HEADER, Progress, batch_line, tables_of
     from jobs.run import application, told
 
-    reports: list[BatchReport] = []
+    done = Progress()
     with progress() as shown:
         bar = shown.add_task("starting Spark", total=None)
 
         def show(report: BatchReport) -> None:
-            reports.append(report)
+            done.add(report)
             echo_json(asdict(report)) if json else typer.echo(batch_line(report))
-            done = f"{len(reports)} batches, {sum(past.records for past in reports):,} records"
-            shown.update(bar, description=done)
+            shown.update(bar, description=f"{done.batches} batches, {done.records.total():,} records")
 
         app = application(
             quiet_session(settings.application), settings, plan, work.resolve(), show, new_epoch=new_epoch
@@ -170,7 +173,7 @@ def _run(settings: JobSettings, plan: Topology, work: Path, new_epoch: bool, jso
             typer.echo(HEADER)
         app.run(settings.trigger)
     if not json:
-        told(app, settings, work, reports)
+        told(app, settings, work, done)
         return
     rows: dict[str, Any] = {name: frame.count() for name, frame in tables_of(app).items()}
     echo_json({"application": settings.application, "root": str(app.root), "tables": rows})

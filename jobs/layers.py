@@ -14,7 +14,7 @@ source or of Kafka are Spark's: their names have dots, and their values stay tex
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -31,6 +31,16 @@ _DOTTED: Final = (RECORD_RETENTION,)
 #: Paths of options; None stands for a user's own name.
 _OPTIONS: Final = (("sources", None, "options"), ("sources", None, "kafka", "options"), ("kafka", None, "options"))
 Origin = Literal["--set", "environment", "file", "default"]
+
+
+def of_fields(environment: Mapping[str, str], fields: Collection[str]) -> dict[str, str]:
+    """The variables without those that are about other settings: a job's may be set where its tables are looked after.
+
+    >>> of_fields({"VERSIONED_JOB__ROOT": "tables", "VERSIONED_JOB__SOURCES__CLICKS__FORMAT": "kafka"}, ["root"])
+    {'VERSIONED_JOB__ROOT': 'tables'}
+    """
+    first = {name: name.removeprefix(PREFIX).split("__")[0].lower() for name in environment if name.startswith(PREFIX)}
+    return {name: environment[name] for name, field in first.items() if field in fields}
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pydantic import AfterValidator
 from versioned.errors import ConfigurationError
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+#: With a slash behind it: the name of a folder below the work folder may have a colon.
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
@@ -50,8 +51,8 @@ def has_scheme(place: str) -> bool:
 def below(work: Path, place: str) -> str:
     """A place as Spark takes it: below the work folder, unless it is absolute or has a scheme.
 
-    >>> below(Path("/work"), "tables"), below(Path("/work"), "/data"), below(Path("/work"), "s3a://bucket/tables")
-    ('/work/tables', '/data', 's3a://bucket/tables')
+    >>> below(Path("flights"), "tables"), below(Path("flights"), "s3a://bucket/tables")
+    ('flights/tables', 's3a://bucket/tables')
     """
     return place if has_scheme(place) else str(work / place)
 

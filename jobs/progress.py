@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
@@ -12,6 +12,19 @@ from versioned import spark_functions as F
 from versioned.put import read_table
 
 HEADER = f"{'batch':>5}  {'records':>8}  {'late':>6}  {'rejected':>8}  {'emitted':>8}  {'seconds':>7}"
+
+
+@dataclass
+class Progress:
+    """What a run has done so far: numbers only, since it may go on for years."""
+
+    batches: int = 0
+    records: Counter[str] = field(default_factory=Counter)
+
+    def add(self, report: BatchReport) -> None:
+        """Count a batch."""
+        self.batches += 1
+        self.records.update(report.input)
 
 
 def batch_line(report: BatchReport) -> str:
@@ -23,15 +36,11 @@ def batch_line(report: BatchReport) -> str:
     )
 
 
-def summary(app: StreamingApplication, reports: Iterable[BatchReport], frames: dict[str, DataFrame]) -> str:
+def summary(app: StreamingApplication, done: Progress, frames: dict[str, DataFrame]) -> str:
     """The whole run in a few lines: what came in, what was rejected and why, how many rows each table holds."""
-    done = list(reports)
-    records: Counter[str] = Counter()
-    for report in done:
-        records.update(report.input)
     lines = [
-        f"{len(done)} micro-batches in this run: "
-        + (", ".join(f"{n:,} {topic}" for topic, n in records.items()) or "no new input")
+        f"{done.batches} micro-batches in this run: "
+        + (", ".join(f"{n:,} {topic}" for topic, n in done.records.items()) or "no new input")
     ]
     lines += [f"  put aside: {row['n']:>8,}  {row['node']}: {row['reason']}" for row in _reasons(frames["rejects"])]
     lines += [f"  table {name:<22} {frame.count():>9,} rows" for name, frame in frames.items() if name != "rejects"]

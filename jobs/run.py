@@ -17,7 +17,7 @@ from jobs.exit_codes import EXPECTED, exit_code, reason
 from jobs.job_plan import picture_of, plan_of
 from jobs.named_function import named_function
 from jobs.place_setting import below, local_folder
-from jobs.progress import HEADER, batch_line, summary, tables_of
+from jobs.progress import HEADER, Progress, batch_line, summary, tables_of
 from jobs.session import build_session
 from jobs.settings import JobSettings, SourceSettings, load
 from jobs.source_quality import checks_of
@@ -66,22 +66,22 @@ def run(config: Path, work: Path, *, new_epoch: bool = False, sets: dict[str, st
     settings, work = load(config, None, sets), local_folder(work)
     plan = plan_of(settings)  # before Spark starts: what is wrong is told at once
     started = time.monotonic()
-    reports: list[BatchReport] = []
+    done = Progress()
 
     def show(report: BatchReport) -> None:
-        reports.append(report)
+        done.add(report)
         print(batch_line(report), flush=True)
 
     app = application(build_session(settings.application), settings, plan, work.resolve(), show, new_epoch=new_epoch)
     print(HEADER, flush=True)
     app.run(settings.trigger)
-    told(app, settings, work, reports)
+    told(app, settings, work, done)
     print(f"  {time.monotonic() - started:.0f} seconds")
 
 
-def told(app: StreamingApplication, settings: JobSettings, work: Path, reports: list[BatchReport]) -> None:
+def told(app: StreamingApplication, settings: JobSettings, work: Path, done: Progress) -> None:
     """Print what a finished run did, and draw its picture."""
-    print(summary(app, reports, tables_of(app)))
+    print(summary(app, done, tables_of(app)))
     draw = picture_of(settings)
     if draw is not None:
         print(f"  picture: {draw(app, work)}")

@@ -32,6 +32,8 @@ from jobs.quality_settings import QualitySettings
 from jobs.strict import DurationSetting, Flag, Millis, Names, Strict, validated
 from jobs.yaml_file import read_yaml
 from versioned.durations import duration_us
+from versioned.errors import ConfigurationError
+from versioned.identifiers import check_columns
 
 
 def _form(said: Any) -> str:
@@ -134,6 +136,16 @@ class JobSettings(Strict):
         description="Changelog sink -> the Kafka topic that its rows are sent to as well, at least once.",
     )
     metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="What is measured, and told where.")
+
+    @field_validator("sources")
+    @classmethod
+    def _names_columns(cls, sources: dict[str, SourceSettings]) -> dict[str, SourceSettings]:
+        # All sources are read as one, each in a column of its name.
+        try:
+            check_columns(sources)
+        except ConfigurationError as error:
+            raise ValueError(f"{error} A topic of any name can be read under another one: see its options.") from None
+        return sources
 
     @field_validator("trigger")
     @classmethod

@@ -42,8 +42,12 @@ def shown(settings: Any) -> Any:
     """
     if isinstance(settings, BaseModel):
         fields = type(settings).model_fields.items()
-        said = {info.alias or field: getattr(settings, field) for field, info in fields}
-        return {field: shown(_without_secrets(field, value)) for field, value in said.items() if value is not None}
+        said = {
+            info.alias or field: value
+            for field, info in fields
+            if (value := getattr(settings, field)) is not None or info.default is not None
+        }
+        return {field: shown(_without_secrets(field, value)) for field, value in said.items()}
     if isinstance(settings, dict):
         return {str(key): shown(value) for key, value in settings.items()}
     if isinstance(settings, (list, tuple)):

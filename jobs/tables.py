@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -20,6 +21,7 @@ from versioned.durations import instant
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.spec import VersionedTableSpec
+from versioned.sql_types import JSON_INSTANTS
 from versioned.table import VersionedTable
 
 
@@ -111,8 +113,19 @@ def keys_frame(table: VersionedTable, said: dict[str, str]) -> DataFrame | None:
 
 def json_rows(frame: DataFrame, limit: int) -> list[dict[str, Any]]:
     """The first rows as plain values, as Spark writes them in JSON; instants in ISO form, nulls kept."""
-    told = F.to_json(F.struct(*(F.col(quote(name)) for name in frame.columns)), {"ignoreNullFields": "false"})
-    return [json.loads(row[0]) for row in frame.limit(limit).select(told).collect()]
+    options = {"ignoreNullFields": "false", **JSON_INSTANTS}
+    told = F.to_json(F.struct(*(F.col(quote(name)) for name in frame.columns)), options)
+    return [json.loads(row[0], parse_float=exact) for row in frame.limit(limit).select(told).collect()]
+
+
+def exact(number: str) -> float | str:
+    """A number of a JSON text; as text where a float would be another one.
+
+    >>> exact("0.1"), exact("12345678901234567.891")
+    (0.1, '12345678901234567.891')
+    """
+    as_float = float(number)
+    return as_float if Decimal(repr(as_float)) == Decimal(number) else number
 
 
 def instant_of(said: str) -> datetime:

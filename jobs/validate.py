@@ -7,6 +7,7 @@ Each table is looked at as of one version, so a stream may go on writing. What a
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs.exit_codes import BAD_DATA, DONE, EXPECTED, FAILED, exit_code, reason
 from jobs.expectations import Judge, Verdict
+from jobs.layers import of_fields
 from jobs.maintenance import tables_below
 from jobs.place_setting import local_folder
 from jobs.run import source_of
@@ -205,7 +207,7 @@ def settings_of(config: Path, sets: Mapping[str, str] | None = None) -> tuple[Va
     Raises:
         ConfigurationError: as the loader of settings says.
     """
-    settings = validated(ValidateSettings, read(config, None, sets))
+    settings = validated(ValidateSettings, read(config, of_fields(os.environ, ValidateSettings.model_fields), sets))
     return settings, None if settings.job is None else load(config.parent / settings.job)
 
 

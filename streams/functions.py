@@ -101,10 +101,10 @@ def substring(text: Any, start: int, length: int) -> Expr:
     """``length`` characters from position ``start``; the first is 1.
 
     Raises:
-        ConfigurationError: start below 1 or a negative length.
+        ConfigurationError: start below 1, a negative length, or no whole numbers.
     """
-    if start < 1 or length < 0:
-        raise ConfigurationError(f"substring starts at 1 or later with length 0 or more; got {start} and {length}.")
+    if type(start) is not int or type(length) is not int or start < 1 or length < 0:
+        raise ConfigurationError(f"substring starts at 1 or later with length 0 or more; got {start!r} and {length!r}.")
     return Expr("substring", as_expr(text), as_expr(start), as_expr(length))
 
 

@@ -318,7 +318,10 @@ class Topology:
         Raises:
             KeyError: there is none.
         """
-        return next(node for node in self.nodes if node.name == name)
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)
 
     def describe(self) -> str:
         """The graph as text: every node with its options, whether it is versioned, its windows and buffers."""

@@ -45,10 +45,26 @@ class Row(Mapping[str, Any]):
 
     def __hash__(self) -> int:
         # Rows are equal whatever the order of their fields, so the order must not count here either.
-        return hash(frozenset(self._fields.items()))
+        try:
+            return hash(frozenset(self._fields.items()))
+        except TypeError:
+            return hash(frozenset((name, frozen(part)) for name, part in self._fields.items()))
 
     def __reduce__(self) -> tuple[type[Row], tuple[dict[str, Any]]]:
         return (Row, (self._fields,))
 
     def __repr__(self) -> str:
         return "Row(" + ", ".join(f"{name}={value!r}" for name, value in self._fields.items()) + ")"
+
+
+def frozen(value: Any) -> Any:
+    """A value that can be hashed: arrays as tuples and structs as rows, however deep.
+
+    >>> frozen([1, {"a": [2]}])
+    (1, Row(a=(2,)))
+    """
+    if isinstance(value, (list, tuple)):
+        return tuple(map(frozen, value))
+    if isinstance(value, Mapping):
+        return Row({name: frozen(part) for name, part in value.items()})
+    return value

@@ -55,8 +55,8 @@ class SqlNames:
         return (*self.base[:-1], f"{self.base[-1]}_{ending}")
 
     def view(self, spark: SparkSession, ending: str, query: str) -> str:
-        """Create (or replace) a view; gives its name."""
-        parts = self.parts(ending)
+        """Create (or replace) a view; gives its name. Without an ending it has the name itself."""
+        parts = self.parts(ending) if ending else self.base
         spark.sql(f"CREATE OR REPLACE {self._word}VIEW {_sql(parts)} AS {query}")
         return ".".join(parts)
 
@@ -115,7 +115,13 @@ def register_sql(
     Raises:
         ConfigurationError: the name is a path, is malformed, or has parts although it is temporary.
     """
-    names = SqlNames.of(name or target.short_name, temporary=temporary)
+    return register_versions(spark, target, spec, SqlNames.of(name or target.short_name, temporary=temporary), version)
+
+
+def register_versions(
+    spark: SparkSession, target: TableRef, spec: VersionedTableSpec, names: SqlNames, version: int | None = None
+) -> list[str]:
+    """As :func:`register_sql`, under names that are known already."""
     stored, columns = source(target, version), _columns(spec)
     start, end, is_there = quote(spec.valid_from), quote(spec.valid_to), f"NOT {quote(DELETED)}"
     made = [

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
 from versioned.identifiers import quote, text_literal
+
+#: How Spark writes instants into JSON so that none is cut: by itself it ends at milliseconds.
+JSON_INSTANTS: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone": "UTC"}
 
 
 def sql_type(kind: DataType) -> str:
@@ -23,6 +27,32 @@ def sql_type(kind: DataType) -> str:
     if isinstance(kind, MapType):
         return f"map<{sql_type(kind.keyType)}, {sql_type(kind.valueType)}>"
     return kind.simpleString()
+
+
+def nullable(kind: DataType) -> DataType:
+    """The same type where anything in it may be null.
+
+    >>> from pyspark.sql.types import LongType
+    >>> nullable(StructType().add("id", LongType(), nullable=False)).simpleString()
+    'struct<id:bigint>'
+    """
+    if isinstance(kind, StructType):
+        return StructType([StructField(field.name, nullable(field.dataType)) for field in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(nullable(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(kind.keyType, nullable(kind.valueType))
+    return kind
+
+
+def is_collated(kind: DataType) -> bool:
+    """Whether texts of a type are equal by a collation, not by their bytes.
+
+    >>> is_collated(StringType("UTF8_LCASE")), is_collated(StringType())
+    (True, False)
+    """
+    # A subclass, CHAR or VARCHAR, is never equal to a plain text.
+    return type(kind) is StringType and kind != StringType()
 
 
 def sql_columns(columns: StructType) -> str:

@@ -8,7 +8,7 @@ column must have had no statistics from the first row on. The price: files are n
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -89,6 +89,15 @@ def statistics_from_start(
     told = statistics_properties(schema, hidden, partitioned_by, indexed)
     said = dict.fromkeys(sorted(hidden), True)
     return told | ({HIDDEN: json.dumps(said)} if hidden else {})
+
+
+def hidden_names(names: Iterable[str]) -> frozenset[str]:
+    """Names of columns; a text is one name, not its letters.
+
+    >>> sorted(hidden_names("email")), sorted(hidden_names(["email", "name"]))
+    (['email'], ['email', 'name'])
+    """
+    return frozenset([names] if isinstance(names, str) else names)
 
 
 def hide(session: SparkSession, target: TableRef, hidden: Collection[str]) -> bool:

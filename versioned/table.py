@@ -16,7 +16,7 @@ from versioned.backfill import BackfillResult, backfill_frame, only_history
 from versioned.commit import is_missing, properties_of
 from versioned.drawing import Picture
 from versioned.durations import Duration, Resolution, instant, instant_us
-from versioned.errors import ConfigurationError, SchemaError
+from versioned.errors import ConfigurationError
 from versioned.hashing import row_hash
 from versioned.identifiers import TableRef, quote
 from versioned.lookup_frames import (
@@ -33,10 +33,11 @@ from versioned.making import make_table
 from versioned.once import Once
 from versioned.pictures import version_timeline
 from versioned.put import PutBatch, PutCounts, read_table, survey_records
+from versioned.put_checks import check_there, check_types
 from versioned.schema import check_keys, check_schema, create_statement
 from versioned.spec import DELETED, TimeScope, VersionedTableSpec, known_target
 from versioned.sql import register_sql
-from versioned.statistics import hides_any
+from versioned.statistics import hidden_names, hides_any
 from versioned.stream_times import keep_times, stream_times_of
 from versioned.system_history import create_known, known_rows, next_system_us, valid_rows
 from versioned.touched import DELETION_VECTORS, can_be_named, key_columns
@@ -171,7 +172,7 @@ class VersionedTable:
         check_keys(columns, spec)
         if not is_missing(spark, ref):
             raise ConfigurationError(f"{ref} exists already. Open it, or choose another name.")
-        hidden = frozenset(pii_columns)
+        hidden = hidden_names(pii_columns)
         if system_history:
             create_known(spark, ref, columns, spec, hidden)
         make_table(spark, ref, create_statement(ref, columns, spec, hidden))
@@ -308,7 +309,7 @@ class VersionedTable:
             ``ts`` or ``put_result`` itself is told as ``old_ts`` or ``old_put_result``.
         """
         named = {"_at": timestamp, "_in": partition, "_by": sequence}
-        _check_there(keys, (*self._spec.keys, *filter(None, named.values())))
+        check_there(keys, (*self._spec.keys, *filter(None, named.values())))
         dead = put_frames.tombstones(keys, self.rows().schema, self._spec, named)
         shaped = self._shape(dead, "_at", "_dead", partition and "_in", sequence and "_by")
         outcomes = self._put(shaped.localCheckpoint(eager=False))._judged
@@ -515,9 +516,11 @@ class VersionedTable:
         self, records: DataFrame, timestamp: str, deleted: str | None, partition: str | None, sequence: str | None
     ) -> DataFrame:
         wanted = (*self._spec.keys, *self._spec.values, timestamp, *filter(None, (deleted, partition, sequence)))
-        _check_there(records, wanted)
+        check_there(records, wanted)
         types = {field.name: field.dataType for field in self.rows().schema.fields}
-        cast = {name: F.col(quote(name)).cast(types[name]) for name in (*self._spec.keys, *self._spec.values)}
+        own = {name: types[name] for name in (*self._spec.keys, *self._spec.values)}
+        check_types(records, own, timestamp)
+        cast = {name: F.col(quote(name)).cast(kind) for name, kind in own.items()}
         us = put_frames.floor_to_resolution(F.unix_micros(F.col(quote(timestamp)).cast("timestamp")), self._spec)
         value = put_frames.value_struct(self._spec.values)
         tombstone = F.coalesce(F.col(quote(deleted)), F.lit(False)) if deleted else F.lit(False)
@@ -536,12 +539,6 @@ class VersionedTable:
             F.struct(F.col("_order").alias("sequence"), tie.alias("tie")).alias("_place"),
             _reason(self._spec).alias("_reason"),
         )
-
-
-def _check_there(records: DataFrame, wanted: Iterable[str]) -> None:
-    missing = [name for name in wanted if name not in records.columns]
-    if missing:
-        raise SchemaError(f"The records lack {missing}; they have {records.columns}. Rename or add the columns.")
 
 
 def _told(times: dict[int, int]) -> dict[str, object]:

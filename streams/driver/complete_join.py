@@ -67,7 +67,7 @@ class CompleteJoinProcessor(StoredTable):
 
     def _view_get(self, key: Row) -> Dated | None:
         history = self.history(key)
-        return (history[-1][1], history[-1][0]) if history else None
+        return (history[-1][1], history[-1][0]) if history and history[-1][1] is not None else None
 
     def _row(self, parts: Key) -> Row:
         return Row(dict(zip(self.key_fields or (), parts, strict=True)))

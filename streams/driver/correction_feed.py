@@ -17,7 +17,7 @@ from versioned.durations import duration_us
 class CorrectionFeedProcessor(Processor):
     """Looks remembered answers up again when the table changes at or before their time, and tells what is new.
 
-    An answer is forgotten once the table's stream time has passed it by the retention.
+    A change of the table reaches no answer that its own stream time has passed by the retention.
     """
 
     def __init__(self, node: CorrectionFeed, context: Context) -> None:
@@ -36,9 +36,13 @@ class CorrectionFeedProcessor(Processor):
         now_us = self._times.advance(self.context.partition, change.key, change.ts_us)
         join = self.context.processor(self._join)
         assert isinstance(join, StreamTableJoinProcessor)
-        join.answers = [answer for answer in join.answers if answer.ts_us >= now_us - self._retention_us]
+        # A partition that lags behind still corrects what others have passed long ago.
+        slowest_us = self._times.slowest()
+        assert slowest_us is not None
+        join.answers = [answer for answer in join.answers if answer.ts_us >= slowest_us - self._retention_us]
+        reached_us = max(change.ts_us, now_us - self._retention_us)
         for answer in join.answers:
-            if key_parts(answer.key) == key_parts(change.key) and answer.ts_us >= change.ts_us:
+            if key_parts(answer.key) == key_parts(change.key) and answer.ts_us >= reached_us:
                 yield from self._corrected(join, answer, change)
 
     def _corrected(self, join: StreamTableJoinProcessor, answer: Answer, change: Change) -> Iterator[Change]:

@@ -17,6 +17,7 @@ from streams.metrics import MetricValue
 from streams.nodes import ChangelogSink, GlobalTableSource, Node, StreamSource, TableSink, TableSource, Topology
 from streams.reasons import FUTURE_TS, NULL_TS, TS_RANGE
 from streams.rows import Row
+from streams.stream_time_scopes import gathers, nodes_in_one_scope
 from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, Duration, duration_us, instant_us
 from versioned.errors import RecordError
 
@@ -83,7 +84,8 @@ class TopologyTestDriver:
         self._context = Context(topology=topology, now_us=now_us, suppressed_retention_us=retention_us)
         self._skew_us = None if max_future_skew is None else duration_us(max_future_skew)
         self._topology = topology
-        self._keys_cross_partitions = keys_cross_partitions
+        self._in_one_scope = nodes_in_one_scope(topology, keys_cross_partitions)
+        self._gathering = {node.name for node in topology if self._gathers(node, keys_cross_partitions)}
         self._sources: dict[str, list[Source]] = {}
         self._outputs: dict[str, list[OutputRecord]] = {}
         self._edges: dict[str, list[_Edge]] = {node.name: [] for node in topology}
@@ -215,22 +217,23 @@ class TopologyTestDriver:
     def _run(self, node: Node, change: Change, index: int) -> None:
         processor = self._context.processor(node.name)
         counters = processor.metrics.counters
-        partition = self._context.partition
-        if self._keys_cross_partitions and changes_key(node):
-            self._context.partition = 0
         dropped = counters["dropped"]
-        for result in processor.process(change, index):
-            self._forward(node, result)
+        with self._context.at(partition=0 if node.name in self._gathering else None):
+            for result in processor.process(change, index):
+                self._forward(node, result)
         processor.metrics.count("input")
         processor.metrics.count("accepted", int(counters["dropped"] == dropped))
-        self._context.partition = partition
+
+    def _gathers(self, node: Node, keys_cross_partitions: bool) -> bool:
+        return gathers(node, self._in_one_scope) or (keys_cross_partitions and changes_key(node))
 
     def _forward(self, node: Node, change: Change) -> None:
         # Depth first, children in plan order, as Kafka forwards.
         if node.name in self._outputs:
             self._outputs[node.name].append(_output(change))
-        for edge in self._edges[node.name]:
-            self._run(edge.child, change, edge.index)
+        with self._context.at(partition=0 if node.name in self._in_one_scope else None):
+            for edge in self._edges[node.name]:
+                self._run(edge.child, change, edge.index)
 
 
 def _output(change: Change) -> OutputRecord:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streams.driver.keys import as_key
+from streams.driver.keys import as_key, whole_key
 from streams.driver.processor import Change, Context, Found, Processor
 from streams.driver.stream_table_join import LOOK_UPS
 from streams.expressions import evaluate
@@ -50,6 +50,5 @@ class StreamGlobalTableJoinProcessor(Processor):
 
     def _looked_up(self, change: Change) -> Row | None:
         if self._key_mapper is None:
-            return change.key
-        key = as_key(evaluate(self._key_mapper, {"key": change.key, "value": change.new}))
-        return None if key is None or any(part is None for part in key.values()) else key
+            return whole_key(change.key)
+        return whole_key(as_key(evaluate(self._key_mapper, {"key": change.key, "value": change.new})))

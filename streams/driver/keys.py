@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-from streams.rows import Row
+from streams.rows import Row, frozen
 from suppress.window_rules import Window
 
 #: A key as stores know it: its parts in order. Two sides of a join may name the same key differently.
@@ -32,19 +33,27 @@ def split_windowed_key(key: Row) -> tuple[Row, Window]:
 
 
 def as_key(value: Any) -> Row | None:
-    """A key expression's result as a key: a row as it is, a single value as the field ``key``.
+    """A key expression's result as a key: a row as it is, a single value as the field ``key``."""
+    return value if value is None or isinstance(value, Row) else Row(key=value)
 
-    A row with a null field is no key, as in the sources' records and on Spark.
+
+def whole_key(key: Row | None) -> Row | None:
+    """A key by which something can be found; null where any part of it is, however deep in structs.
+
+    >>> whole_key(Row(carrier="AA", flight=None)) is None
+    True
     """
-    if isinstance(value, Row):
-        return None if any(part is None for part in value.values()) else value
-    return None if value is None else Row(key=value)
+    return None if _has_null(key) else key
+
+
+def _has_null(part: Any) -> bool:
+    return part is None or (isinstance(part, Mapping) and any(map(_has_null, part.values())))
 
 
 def key_parts(key: Row) -> Key:
-    """The parts of a key, in order.
+    """The parts of a key, in order, as they can be hashed.
 
     >>> key_parts(Row(origin="JFK")) == key_parts(Row(airport="JFK"))
     True
     """
-    return tuple(key.values())
+    return tuple(map(frozen, key.values()))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,6 +69,17 @@ class Context:
     suppressed_retention_us: int | None = None
     rejects: list[Reject] = field(default_factory=list)
     processors: dict[str, Processor] = field(default_factory=dict)
+
+    @contextmanager
+    def at(self, *, partition: int | None = None, offset: int | None = None) -> Iterator[None]:
+        """Another place while the block runs: that of what goes on there instead of the current record's."""
+        before = (self.partition, self.offset)
+        self.partition = self.partition if partition is None else partition
+        self.offset = self.offset if offset is None else offset
+        try:
+            yield
+        finally:
+            self.partition, self.offset = before
 
     def reject(self, node: Node, change: Change, reason: str) -> None:
         """Put a record aside, with the reason."""

@@ -15,15 +15,14 @@ Source = StreamSource | TableSource | GlobalTableSource
 
 
 def key_row(source: Source, key: Any) -> Row | None:
-    """The key as the source's key fields; null if it, or any of its fields, is null.
+    """The key as the source's key fields; any of them may be null.
 
     Raises:
         RecordError: fields are missing, or a single value was given for several fields.
     """
     if key is None:
         return None
-    fields = _named(source, "key", source.key, key)
-    return None if _has_null(fields) else Row(fields)
+    return Row(_named(source, "key", source.key, key))
 
 
 def value_row(source: Source, value: Any) -> Row | None:
@@ -52,11 +51,6 @@ def timestamp_us(source: Source, ts: Any) -> int | None:
     raise RecordError(
         f"{source.topic}: the timestamp {ts!r} is a {type(ts).__name__}. Give a datetime, or an int of microseconds."
     )
-
-
-def _has_null(part: Any) -> bool:
-    """Whether a part of a key is null, however deep in rows."""
-    return part is None or (isinstance(part, Mapping) and any(map(_has_null, part.values())))
 
 
 def _named(source: Source, what: str, names: tuple[str, ...], given: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams.driver.aggregators import Aggregator
-from streams.driver.keys import as_key
+from streams.driver.keys import as_key, whole_key
 from streams.driver.processor import Change, Context, Dated
 from streams.driver.table_state import StoredTable
 from streams.driver.window_state import Slot
@@ -33,6 +33,7 @@ class StreamAggregateProcessor(StoredTable):
         key = change.key
         if self._group_key is not None:
             key = as_key(evaluate(self._group_key, {"key": change.key, "value": change.new}))
+        key = whole_key(key)
         if key is None or change.new is None:
             self.skip(change, NULL_KEY if key is None else NULL_VALUE)
             return

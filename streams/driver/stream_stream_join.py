@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from streams.driver.join_buffer import Held, JoinBuffer, Side
+from streams.driver.keys import whole_key
 from streams.driver.processor import Change, Context, Processor
 from streams.expressions import evaluate
 from streams.nodes import JoinKind, StreamStreamJoin
@@ -45,18 +46,20 @@ class StreamStreamJoinProcessor(Processor):
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
         """One record of the left (parent 0) or the right stream (parent 1)."""
         side = Side.LEFT if parent == 0 else Side.RIGHT
-        if change.new is None or (change.key is None and side not in self._padded_sides):
+        own = None if change.key is None else self.own_key(change.key)
+        key = whole_key(own)
+        if change.new is None or (key is None and side not in self._padded_sides):
             self.skip(change, NULL_VALUE if change.new is None else NULL_KEY)
             return
-        if change.key is None:
-            yield self._padded(side, None, change.new, change.ts_us)
+        if key is None:
+            yield self._padded(side, own, change.new, change.ts_us)
             return
         stream_time_us = self._buffer.advance(change.ts_us)
         self.metrics.observe_lateness(lateness_us(stream_time_us, change.ts_us))
         if change.ts_us == stream_time_us:
             for held in self._buffer.final_unmatched(side):
                 yield self._padded(held.side, held.key, held.value, held.ts_us)
-        yield from self._join(side, change.key, change.new, change.ts_us)
+        yield from self._join(side, key, change.new, change.ts_us)
 
     def _join(self, side: Side, key: Row, value: Row, ts_us: int) -> Iterator[Change]:
         record = self._buffer.hold(side, key, value, ts_us)

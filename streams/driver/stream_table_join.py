@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streams.driver.hold_buffer import HoldBuffer
+from streams.driver.keys import whole_key
 from streams.driver.processor import Change, Context, Found, Processor
 from streams.expressions import evaluate
 from streams.nodes import StreamTableJoin
@@ -72,12 +73,12 @@ class StreamTableJoinProcessor(Processor):
         self._observe(change.ts_us)
         if change.new is None:
             self.skip(change, NULL_VALUE)
-        elif change.key is None:
+        elif (key := whole_key(change.key)) is None:
             yield from self._without_key(change, change.new)
         elif self._joined.grace is None:
-            yield from self._answer(change.key, change.new, change.ts_us)
+            yield from self._answer(key, change.new, change.ts_us)
         else:
-            yield from self._wait(change, change.key, change.new, duration_us(self._joined.grace))
+            yield from self._wait(change, key, change.new, duration_us(self._joined.grace))
 
     def held(self) -> tuple[int, int]:
         """Records that wait, and their bytes: keys, values and timestamps by logical size."""
@@ -100,7 +101,7 @@ class StreamTableJoinProcessor(Processor):
                 f"({self._joined.grace}) orders what waits by key. Filter records without a key before the join."
             )
         self.metrics.count("no_match")
-        yield self._result(None, value, change.ts_us, Found(None, NO_MATCH))
+        yield self._result(change.key, value, change.ts_us, Found(None, NO_MATCH))
 
     def _wait(self, change: Change, key: Row, value: Row, grace_us: int) -> Iterator[Change]:
         buffer = self._buffers.setdefault(self.context.partition, HoldBuffer(grace_us))
@@ -118,11 +119,9 @@ class StreamTableJoinProcessor(Processor):
 
     def _answer_each(self, released: list[Waiting]) -> Iterator[Change]:
         """Records that have waited go on from their own place, not from that of the record that releases them."""
-        current = self.context.offset
         for key, value, ts_us, offset in released:
-            self.context.offset = offset
-            yield from self._answer(key, value, ts_us)
-        self.context.offset = current
+            with self.context.at(offset=offset):
+                yield from self._answer(key, value, ts_us)
 
     def _answer(self, key: Row, value: Row, ts_us: int) -> Iterator[Change]:
         table = self.context.processor(self._table)

@@ -92,11 +92,9 @@ class SuppressProcessor(Processor):
 
     def _emit_of_each(self, leaving: Callable[[SuppressBuffer], list[Emission]]) -> Iterator[Change]:
         """What leaves each partition's buffer, which goes on in that partition."""
-        current = self.context.partition
         for partition, buffer in self._buffers.items():
-            self.context.partition = partition
-            yield from self._emit(leaving(buffer))
-        self.context.partition = current
+            with self.context.at(partition=partition):
+                yield from self._emit(leaving(buffer))
         self._observe()
 
     def _emit(self, emissions: list[Emission]) -> Iterator[Change]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from streams.driver.aggregators import as_row, in_order, plain
-from streams.driver.keys import as_key
+from streams.driver.keys import as_key, whole_key
 from streams.driver.processor import Change, Context, Dated
 from streams.driver.table_state import StoredTable
 from streams.driver.window_state import Slot
@@ -119,7 +119,7 @@ class TableAggregateProcessor(StoredTable):
         if value is None:
             return None
         bindings = {"key": key, "value": value}
-        group = key if self._group_key is None else as_key(evaluate(self._group_key, bindings))
+        group = key if self._group_key is None else whole_key(as_key(evaluate(self._group_key, bindings)))
         mapped = value if self._group_value is None else as_row(evaluate(self._group_value, bindings), "value")
         return None if group is None or mapped is None else _Part(group, mapped)
 
@@ -148,10 +148,14 @@ def counted(values: Mapping[Any, int]) -> Counter[Any]:
     >>> counted({float("nan"): 1})[_NAN]
     1
     """
-    return Counter({_NAN if value != value else value: number for value, number in values.items()})
+    return Counter({_findable(value): number for value, number in values.items()})
 
 
 def _counted(values: Counter[Any], value: Any, sign: int) -> Counter[Any]:
     changed = Counter(values)
-    changed[_NAN if value != value else value] += sign
+    changed[_findable(value)] += sign
     return +changed
+
+
+def _findable(value: Any) -> Any:
+    return _NAN if value != value else value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streams.driver.keys import whole_key
 from streams.driver.processor import Change, Context
 from streams.driver.table_state import StoredTable
 from streams.nodes import TableSink
@@ -20,12 +21,13 @@ class TableSinkProcessor(StoredTable):
         super().__init__(node, context, always_stored=True)
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
-        if change.key is None:
+        key = whole_key(change.key)
+        if key is None:
             self.skip(change, NULL_KEY)
             return
         if not change.is_latest:
             self.metrics.count("ignored")
             return
-        taken = self._stored(change.key, change)
+        taken = self._stored(key, change)
         if taken is not None:
             yield taken

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams.driver.hold_buffer import HoldBuffer
-from streams.driver.keys import key_parts
+from streams.driver.keys import key_parts, whole_key
 from streams.driver.processor import Change, Context
 from streams.driver.stream_times import StreamTimes
 from streams.driver.table_state import StoredTable
@@ -36,12 +36,13 @@ class TableSourceProcessor(StoredTable):
         self._times = StreamTimes(stored.time_scope)
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
-        if change.key is None:
+        key = whole_key(change.key)
+        if key is None:
             self.skip(change, NULL_KEY)
         elif self._reorder_us is None:
-            yield from self._put(change.key, change)
+            yield from self._put(key, change)
         else:
-            yield from self._put_each(self._released(change.key, change, self._reorder_us))
+            yield from self._put_each(self._released(key, change, self._reorder_us))
 
     @property
     def held(self) -> int:
@@ -54,11 +55,9 @@ class TableSourceProcessor(StoredTable):
         return self._held.setdefault(scope, HoldBuffer(wait_us)).hold(change.ts_us, key.values(), waiting)
 
     def _put_each(self, released: list[_Waiting]) -> Iterator[Change]:
-        current = self.context.offset
         for key, change, offset in released:
-            self.context.offset = offset
-            yield from self._put(key, change)
-        self.context.offset = current
+            with self.context.at(offset=offset):
+                yield from self._put(key, change)
 
     def _put(self, key: Row, change: Change) -> Iterator[Change]:
         taken = self._stored(key, change)

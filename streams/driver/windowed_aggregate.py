@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from streams.driver.aggregators import Aggregator
-from streams.driver.keys import as_key, split_windowed_key, windowed_key
+from streams.driver.keys import as_key, split_windowed_key, whole_key, windowed_key
 from streams.driver.processor import Change, Context, Dated, Processor
 from streams.driver.stream_times import StreamTimes
 from streams.driver.window_state import Outcome, Slot, WindowState
@@ -81,9 +81,9 @@ class WindowedAggregateProcessor(Processor):
 
     def _key_of(self, change: Change) -> Row | None:
         if self._group_key is None:
-            return change.key
+            return whole_key(change.key)
         grouped = evaluate(self._group_key, {"key": change.key, "value": change.new})
-        return as_key(grouped)
+        return whole_key(as_key(grouped))
 
     def _value(self, slot: Slot | None) -> Row | None:
         return None if slot is None else self._aggregator.result(slot.state)

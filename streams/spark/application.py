@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streams.lateness import SuggestedGrace, suggested_grace
 from streams.nodes import GlobalTableSource, StreamSource, TableSource, Topology
+from streams.spark.alarms import with_alarms
 from streams.spark.applying import EmptyFlows, apply_all
 from streams.spark.arrival import Arrived, arrived
 from streams.spark.batch_report import BatchReport, batch_report
@@ -37,6 +38,7 @@ from streams.spark.kafka_sink import KafkaSink
 from streams.spark.ledger import Ledger, LedgerState, Times
 from streams.spark.metrics import MetricsLevel, metric_rows, metric_values, totals_after
 from streams.spark.operator import Batch
+from streams.spark.orphans import holding_tables, refuse_orphans
 from streams.spark.pictures import buffer_of, lateness_of
 from streams.spark.places import Order, placed
 from streams.spark.recovery import (
@@ -63,7 +65,7 @@ from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, check_columns
 from versioned.put import newest_times, read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS, check_origin
-from versioned.statistics import hide
+from versioned.statistics import hidden_names, hide
 
 _LOG: Final = logging.getLogger(__name__)
 _RESERVED_TABLES: Final = ("ledger", "rejects", "_checkpoint")
@@ -128,10 +130,8 @@ class StreamingApplication:
         self.topology = topology
         self._root = TableRef.parse(root)
         retention_us = None if suppressed_record_retention is None else duration_us(suppressed_record_retention)
-        self._operators: Operators = operators_of(topology, retention_us)
+        self._operators: Operators = operators_of(topology, retention_us, keys_cross_partitions)
         send_to_kafka(self._operators, kafka or {})
-        for operator in self._operators.values():
-            operator.keeps_scopes = not keys_cross_partitions
         self._sources = dict(sources)
         self._order: Order = order
         self._metrics_level: MetricsLevel = metrics_level
@@ -140,7 +140,7 @@ class StreamingApplication:
         self._checkpoint = checkpoint or _default_checkpoint(self._root)
         self._on_batch = on_batch
         self._ledger = Ledger(spark, self._root.child("ledger"), name)
-        self._pii_columns = frozenset(pii_columns)
+        self._pii_columns = hidden_names(pii_columns)
         self._contracts = {topic: source.contract for topic, source in sources.items()}
         self._rejects = Rejects(self._root.child("rejects"), self._action, self._pii_columns)
         self._state: LedgerState | None = None
@@ -177,11 +177,16 @@ class StreamingApplication:
         """The session."""
         return self._spark
 
+    @property
+    def epoch(self) -> int:
+        """The epoch of the newest start; 0 before the first."""
+        return 0 if self._state is None else self._state.epoch
+
     def metrics(self) -> DataFrame:
-        """The metrics of every batch, one row each: ``ts, batch_id, name, level, group, tags, value``."""
+        """The metrics of every batch, one row each: ``ts, epoch, batch_id, name, level, group, tags, value``."""
         rows = read_table(self._spark, self._ledger.target).where(F.col("application") == self.name)
-        each = rows.select(F.col("clock").alias("ts"), "batch_id", F.explode("metrics").alias("metric"))
-        return each.select("ts", "batch_id", "metric.*")
+        each = rows.select(F.col("clock").alias("ts"), "epoch", "batch_id", F.explode("metrics").alias("metric"))
+        return each.select("ts", "epoch", "batch_id", "metric.*")
 
     def lateness(self, node: str) -> SuggestedGrace:
         """The grace that the lateness of a node's records suggests (with ``metrics_level="debug"``)."""
@@ -241,7 +246,8 @@ class StreamingApplication:
         for target in self._tables() if self._pii_columns else ():
             if target in self._there and target != self._rejects.target:
                 hide(self._spark, target, self._pii_columns)
-        self._refuse_orphans(self._state)
+        refuse_orphans(self._spark, self._root, self._state, self._operators)
+        self._state = with_alarms(self._spark, self._root, self._state, self._operators, self._there)
         self._refuse_broken(self._state)
         # What the last start kept comes first: it may have died before its first ledger row.
         topics = self._topics_in_order(self._found.topics or self._state.topics)
@@ -454,7 +460,9 @@ class StreamingApplication:
         if self._landed_report is not None:
             # A node that was added since tells for itself.
             reports |= {name: NodeReport.from_json(said) for name, said in self._landed_report.items()}
-        batch.rejected = {(name, why): n for name, told in reports.items() for why, n in told.rejected.items()}
+        # Those of a node that was taken out since landed first of all, and have no action any more.
+        told_now = {name: told.rejected for name, told in reports.items() if name in self._operators}
+        batch.rejected = {(name, why): n for name, rejected in told_now.items() for why, n in rejected.items()}
         maxima = {name: newest_times(self._maxima(name), flow.newest()) for name, flow in flows.items()}
         said_now = {name: report.to_json() for name, report in reports.items()}
         batch.details.update({"report": said_now, "maxima": maxima})
@@ -475,17 +483,6 @@ class StreamingApplication:
 
     def _buffers(self) -> tuple[str, ...]:
         return tuple(name for name, operator in self._operators.items() if isinstance(operator, SuppressOperator))
-
-    def _refuse_orphans(self, state: LedgerState) -> None:
-        """A suppression that was taken out of the plan must hold nothing, or its rows would be lost (R59)."""
-        for name in set(state.buffers) - set(self._buffers()):
-            target = self._root.child(name)
-            held = 0 if is_missing(self._spark, target) else read_table(self._spark, target).count()
-            if held:
-                raise ConfigurationError(
-                    f'The suppression "{name}" is gone from the plan, but its buffer holds {held} rows. Put it back '
-                    f'and empty it with drain("{name}") first, or delete the table to give them up.'
-                )
 
     def _refuse_broken(self, state: LedgerState) -> None:
         """With guards that fail nothing builds on broken rows, also when the query is just started again."""
@@ -521,7 +518,7 @@ class StreamingApplication:
         versions = self._versions(batch)
         after = LedgerState(
             batch.epoch, batch.batch_id, times | offsets, batch.details["maxima"], self._topics, alarms,
-            self._buffers(), batch.clock_us, totals,
+            holding_tables(self._operators), batch.clock_us, totals,
         )  # fmt: skip
         after = replace(
             after,
@@ -582,10 +579,12 @@ class StreamingApplication:
 
 def _trigger(said: str) -> dict[str, Any]:
     """A trigger as Spark takes it: its own reader of intervals knows no ``10s`` or ``5 min``."""
-    every_ms = 1 if said == "available_now" else duration_us(said) // 1000
+    if said == "available_now":
+        return {"availableNow": True}
+    every_ms = duration_us(said) // 1000
     if every_ms < 1:
         raise ConfigurationError(f'trigger "{said}": write "available_now" or an interval of at least 1 millisecond.')
-    return {"availableNow": True} if said == "available_now" else {"processingTime": f"{every_ms} milliseconds"}
+    return {"processingTime": f"{every_ms} milliseconds"}
 
 
 def _default_checkpoint(root: TableRef) -> str:

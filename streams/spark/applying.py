@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from streams.nodes import Topology
 from streams.spark.engine import Operators, branched
-from streams.spark.flow import Flow
+from streams.spark.flow import Flow, in_one_scope
 from streams.spark.operator import Batch
 from streams.spark.side_by_side import in_turn
 
@@ -64,7 +64,8 @@ def apply_all(
 
     def apply(name: str) -> None:
         operator = operators[name]
-        reached[name] = [sources[name]] if name in sources else branched(topology, operator.node, outputs)
+        inputs = [sources[name]] if name in sources else branched(topology, operator.node, outputs)
+        reached[name] = [flow.in_one_scope(in_one_scope) for flow in inputs] if operator.gathers else inputs
         made = operator.apply(batch, reached[name])
         if made is not None:
             outputs[name] = empty.light(name, batch.session, made)

@@ -19,6 +19,7 @@ from streams.rows import Row
 from streams.spark.flow import CAUSE, CHANGE, KEY, LATEST, OLD, OP, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.history_store import HistoryStore
 from streams.spark.kernel import OUT, PlainRow, Told, fold_groups, told_rows
+from streams.spark.key_types import check_outer_keys, key_as
 from streams.spark.operator import Batch
 from streams.spark.store import StoringOperator, store_of
 from streams.spark.table_state import TableState
@@ -94,7 +95,10 @@ class CompleteJoinOperator(StoringOperator[TableTableJoin]):
 
     def _events(self, frame: DataFrame, side: int) -> DataFrame:
         """One side's changes; values of both sides in columns of their own, since their types differ."""
-        key = F.col(KEY).cast(self._pairing.sides[0].key_type)
+        key_type = self._pairing.sides[0].key_type
+        if self.node.kind == "outer" and side == 1:
+            check_outer_keys(self.node.name, key_type, frame.schema[KEY].dataType)
+        key = key_as(key_type)
         return frame.select(key.alias(KEY), F.lit(side).alias(_SIDE), *self._values(side), US, SCOPE, PLACE)
 
     def _values(self, side: int) -> list[Any]:
@@ -119,7 +123,7 @@ class CompleteJoinOperator(StoringOperator[TableTableJoin]):
         states = []
         for side, table in enumerate(self._pairing.sides):
             # What was valid just before the oldest change tells whether a result starts there.
-            rows = table.history(from_us - 1).withColumn(KEY, F.col(KEY).cast(self._pairing.sides[0].key_type))
+            rows = table.history(from_us - 1).withColumn(KEY, key_as(self._pairing.sides[0].key_type))
             touched = rows.join(keys, KEY, "left_semi")
             states.append(touched.select(KEY, F.lit(side).alias(_SIDE), *self._values(side), US))
         assert self.node.joiner is not None

@@ -2,7 +2,8 @@
 
 State: the answers given, a Delta table with the stream record, what was found for it and how often it was corrected,
 kept until the table's stream time has passed them by the retention. A change of the table alters the answers of its key
-from its own ts to the start of the next version: one join on the key with that range.
+from its own ts to the start of the next version: one join on the key with that range. Records that are equal in every
+column, and at one place (``order="sequence"``), have one answer.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pyspark.sql import DataFrame, Window
 
 from streams.nodes import CorrectionFeed, StreamTableJoin
 from streams.spark.flow import FOUND, KEY, PLACE, SCOPE, US, VALUE, Flow, struct_fields
+from streams.spark.key_types import key_as
 from streams.spark.operator import Batch, Operator
 from streams.spark.stream_table_join import StreamTableJoinOperator
 from streams.spark.table_state import TableState
@@ -54,7 +56,7 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
             return Flow(self._told(self._nothing(new)), {})
         stored = self._stored(batch, struct_fields(new, KEY))
         known = stored.unionByName(new.withColumns({_REVISION: F.lit(0), "_is_new": F.lit(True)}))
-        self._answers = batch.cut(known)
+        self._answers = batch.cut(_one_each(known))
         self._steps = batch.cut(self._revised(self._answers))
         return Flow(self._told(self._steps.where("_differs")))
 
@@ -71,7 +73,7 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
         """Each answer with each change of the table that reached it, in order, and what that made of it."""
         key_type = answers.schema[KEY].dataType
         spans = self._table.spans().select(
-            F.col(KEY).cast(key_type).alias(KEY),
+            key_as(key_type).alias(KEY),
             F.col(VALUE).alias(_NEW),
             F.col(US).alias(_CAUSE),
             "_until_us",
@@ -169,3 +171,9 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
             empty = self._as_rows(answers.limit(0).withColumn(_REVISION, F.lit(0)))
             batch.create(target, empty)
         self._is_ready = True
+
+
+def _one_each(answers: DataFrame) -> DataFrame:
+    """One answer for each place: with ``order="sequence"`` records that are equal in every column are at one."""
+    at_place = Window.partitionBy(SCOPE, PLACE).orderBy("_is_new")
+    return answers.withColumn("_nth", F.row_number().over(at_place)).where(F.col("_nth") == 1).drop("_nth")

@@ -13,7 +13,6 @@ from typing import Any
 from streams.recovery_rules import Finding
 from streams.spark.application import StreamingApplication
 from streams.spark.recovery import Survey
-from streams.spark.takeover import TAKEOVER
 from versioned import spark_functions as F
 from versioned.commit import is_missing
 from versioned.put import read_table
@@ -57,7 +56,7 @@ def examine(application: StreamingApplication) -> Diagnosis:
       ledger, checkpoint and tables fit together
     """
     found = application.survey()
-    told = [*_unfinished_takeover(found), *found.findings(), *_doubled(application)]
+    told = [*found.findings(), *_doubled(application)]
     told += _notes(found) if not told else []
     at = found.checkpoint.place, found.ledger.epoch, found.ledger.batch_id
     return Diagnosis(application.name, str(application.root), *at, tuple(told))
@@ -72,18 +71,6 @@ def _notes(found: Survey) -> Iterable[Finding]:
     elif ledger.batch_id < 0:
         said = f'"{ledger.application}" has written no batch in epoch {ledger.epoch} yet.'
         yield Finding("no-batch", "ledger", said, "start the application", False)
-
-
-def _unfinished_takeover(found: Survey) -> Iterable[Finding]:
-    """A rollback or backfill that died: the tables are shut to everybody, and the ledger does not know it yet."""
-    for target, state in found.tables.items():
-        said = state.written
-        if said is not None and TAKEOVER in said.details and said.epoch > found.ledger.epoch:
-            batch = said.details[TAKEOVER]
-            words = f"A rollback or backfill behind batch {batch} did not end; the tables are shut to every driver."
-            remedy = f"run it again, or versioned rollback --batch {batch}, which also undoes what a backfill wrote"
-            yield Finding("unfinished-takeover", target.short_name, words, remedy)
-            return
 
 
 def _doubled(application: StreamingApplication) -> Iterable[Finding]:

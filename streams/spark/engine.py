@@ -65,6 +65,7 @@ from streams.spark.table_table_join import TableTableJoinOperator
 from streams.spark.table_views import TableViewOperator
 from streams.spark.time_windows import TimeWindowsOperator
 from streams.spark.window_store import WindowStoreOperator
+from streams.stream_time_scopes import gathers, nodes_in_one_scope
 from suppress.windows import TimeWindows, UnlimitedWindows
 from versioned import spark_functions as F
 from versioned.errors import TopologyError
@@ -89,12 +90,15 @@ _SIMPLE: Final[dict[type[Node], type[Operator[Any]]]] = {
 }
 
 
-def operators_of(topology: Topology, record_retention_us: int | None = None) -> Operators:
+def operators_of(
+    topology: Topology, record_retention_us: int | None = None, keys_cross_partitions: bool = True
+) -> Operators:
     """One operator per node, by name, in plan order.
 
     Args:
         topology: The plan.
         record_retention_us: ``suppressed.record.retention.ms``, in microseconds; None = off.
+        keys_cross_partitions: Whether records under a new key share one stream-time scope.
 
     Raises:
         TopologyError: a node that this engine does not run yet.
@@ -106,6 +110,11 @@ def operators_of(topology: Topology, record_retention_us: int | None = None) -> 
             made[node.name] = _suppress(topology, node, made, record_retention_us)
         else:
             made[node.name] = _operator(topology, node, parents)
+    shared = nodes_in_one_scope(topology, keys_cross_partitions)
+    for position, operator in enumerate(made.values()):
+        operator.position = position
+        operator.keeps_scopes = not keys_cross_partitions
+        operator.gathers = gathers(operator.node, shared)
     return made
 
 

@@ -130,10 +130,10 @@ def erase(
             f"No table of {application.name} has fields {list(keys.columns)}; the tables are "
             f"{[target.short_name for target in there]}. Nothing was removed. Name the columns as the plan does."
         )
-    _refuse_halves(keys)
-    wanted = keys.na.drop().distinct().cache()
+    wanted = keys.na.drop("all").distinct().cache()
     at = datetime.now(timezone.utc)
     try:
+        _refuse_halves(wanted)
         kinds = {called: _kinds(schemas.values(), called) for called in names.values()}
         told = [
             _Table(spark, target, schema, names, kinds if target == rejects else None).erase(wanted, at, dry_run)
@@ -147,14 +147,13 @@ def erase(
 
 
 def _refuse_halves(keys: DataFrame) -> None:
-    """A row without any value says nothing; one that lacks some would be passed over, and the subject stay.
+    """A key that lacks a value would match no row, and the subject stay.
 
     Raises:
         ConfigurationError: there is one; nothing was removed.
     """
-    some = reduce(Column.__or__, (F.col(quote(name)).isNotNull() for name in keys.columns))
     lacks = reduce(Column.__or__, (F.col(quote(name)).isNull() for name in keys.columns))
-    halves = keys.where(some & lacks).count()
+    halves = keys.where(lacks).count()
     if halves:
         raise ConfigurationError(
             f"{halves} of the keys lack a value of {list(keys.columns)}. Nothing was removed. Give all values of each "

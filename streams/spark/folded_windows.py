@@ -76,17 +76,18 @@ class WindowFold:
     def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
         aggregator = Aggregator(self.codec.aggregation)
         windows = WindowState(self.windows, aggregator, self.unit_us, _KEEP_ALL_US)
-        key, scope, accepted, expired = Row(group[KEY]), 0, 0, 0
+        key, accepted, expired = Row(group[KEY]), 0, 0
+        # Each window goes by the stream time of the record that changed it last, whichever came for its key since.
+        scopes: dict[Window, int] = {}
         for state in states:
             window = Window(state[START_US], state[END_US])
             if state[_IDLE]:
                 windows.close_idle(key, window)
                 continue
-            scope = state[SCOPE]
+            scopes[window] = state[SCOPE]
             slot = Slot(self.codec.state(state, self.names), state[US])
             windows.restore(key, window, slot)
         for event in events:
-            scope = event[SCOPE]
             value = None if event[VALUE] is None else Row(event[VALUE])
             outcome = windows.add(key, value, event[US], event[_STREAM_US])
             expired += outcome.expired
@@ -97,6 +98,7 @@ class WindowFold:
                 yield ("out", {**own, US: event[US], _REFUSED: reason})
                 yield ("count", (reason, 1))
             for place, result in enumerate(outcome.results):
+                scopes[result.window] = event[SCOPE]
                 before, after = (
                     None if slot is None else aggregator.result(slot.state) for slot in (result.before, result.after)
                 )
@@ -104,7 +106,8 @@ class WindowFold:
                 yield ("out", {**_at(group, event, place), **ends, VALUE: after, OLD: before, US: result.ts_us})
         for _, window, slot in windows.items():
             ends = {START_US: window.start_us, END_US: window.end_us}
-            yield ("state", {KEY: group[KEY], **ends, US: slot.ts_us, SCOPE: scope, **self.codec.parts(slot.state)})
+            own = {US: slot.ts_us, SCOPE: scopes[window]}
+            yield ("state", {KEY: group[KEY], **ends, **own, **self.codec.parts(slot.state)})
         yield ("count", ("accepted", accepted))
         yield ("count", ("expired", expired))
 

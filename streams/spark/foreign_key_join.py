@@ -10,7 +10,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 
 from streams.expressions import Expr
-from streams.nodes import ForeignKeyJoin
+from streams.nodes import ForeignKeyJoin, Node
 from streams.plan_checks import is_versioned
 from streams.reasons import NULL_KEY
 from streams.spark.columns import to_column_if, with_key
@@ -38,6 +38,8 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         super().__init__(node, self._result)
         self.state: TableState = self._result
         self._left, self._right = left, right
+        # A record may reach the right side while the left table has it already, and this join has not.
+        self._sides_meet = not _ancestors(node.parents[0]).isdisjoint(_ancestors(node.parents[1]))
         self._batch: Batch | None = None
         self._inputs: list[Flow] = []
 
@@ -103,11 +105,11 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         )
         held = F.coalesce(F.col(_FROM) < F.col("_right_place"), F.lit(True))
         still = F.coalesce(F.col("_right_place") < F.col(_UNTIL), F.lit(True))
-        to = F.col(_TO).cast(self._right.key_type)
+        to = F.col(_TO).try_cast(self._right.key_type)
         met = asked.join(lefts.where(F.col(VALUE).isNotNull()), (F.col("_right_key") == to) & held & still)
         rank = F.row_number().over(Window.partitionBy("_right_scope", "_right_place").orderBy(KEY)).cast("long")
         placed = met.withColumn(SCOPE, F.col("_right_scope")).withColumn(PLACE, F.concat("_right_place", F.array(rank)))
-        if not self._left.is_dated_by_changes:
+        if self._sides_meet or not self._left.is_dated_by_changes:
             placed = self._dated_by_look_up(placed)
         gives = F.lit(self.node.kind == "left") | F.col(FOUND).isNotNull()
         return self._told(placed, gives, F.col(VALUE), F.greatest(US, FOUND_US))
@@ -146,6 +148,16 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
     def _foreign_key(self) -> Expr:
         assert self.node.foreign_key is not None
         return self.node.foreign_key
+
+
+def _ancestors(node: Node) -> set[Node]:
+    """A node and all that feed it."""
+    found, waiting = {node}, [node]
+    while waiting:
+        new = [parent for parent in waiting.pop().parents if parent not in found]
+        found.update(new)
+        waiting += new
+    return found
 
 
 def _store(node: ForeignKeyJoin, keeps_order: bool) -> Store:

@@ -36,7 +36,7 @@ class Hold:
 
     def __init__(self, node: str, table: str, wait_us: int) -> None:
         self._node = node
-        self._table = table
+        self.table = table
         self._wait_us = min(wait_us, 2**61)
         self._judged: DataFrame | None = None
         self._works = False
@@ -44,7 +44,7 @@ class Hold:
 
     def target(self, root: TableRef) -> TableRef:
         """The table of the records that wait: key, ``value``, ``ts``, ``deadline``, scope and place of arrival."""
-        return root.child(self._table)
+        return root.child(self.table)
 
     def take(self, batch: Batch, flow: Flow) -> Flow:
         """Take the batch's records in; gives those that leave, each at the place where it does."""
@@ -84,11 +84,13 @@ class Hold:
         both = due.withColumn("_moves", F.lit(False)).unionByName(movers, allowMissingColumns=True)
         later = Window.partitionBy(SCOPE).orderBy(F.desc(_DUE), F.desc("_moves"))
         until_here = later.rowsBetween(Window.unboundedPreceding, 0)
-        first = F.min(F.when(F.col("_moves"), F.col(PLACE))).over(until_here)
+        mover = F.when(F.col("_moves"), F.col(PLACE))
+        first, any_first = F.min(mover).over(until_here), F.min(mover).over(Window.partitionBy(SCOPE))
         before = F.coalesce(lookup_times(dict(batch.times_of(self._node))), F.lit(_NEVER))
-        placed = both.withColumn("_first", first).where(~F.col("_moves"))
+        placed = both.withColumns({"_first": first, "_any": any_first}).where(~F.col("_moves"))
         own = F.when(F.col("_is_new"), F.col(_OWN_PLACE))
-        leaves = F.when(F.col(_DUE) <= before, own).otherwise(
+        # One that waits although it is due: since it came, the plan was changed to wait for a shorter time.
+        leaves = F.when(F.col(_DUE) <= before, F.coalesce(own, "_any")).otherwise(
             F.when(own.isNull() | (F.col("_first") > own), F.col("_first")).otherwise(
                 F.when(F.col("_first").isNotNull(), own)
             )

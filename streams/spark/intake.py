@@ -17,6 +17,7 @@ from pyspark.sql.types import (
     DateType,
     DecimalType,
     IntegralType,
+    LongType,
     StringType,
     StructType,
     TimestampNTZType,
@@ -140,9 +141,7 @@ class _Columns:
         return cast_row_by_row(F.col(quote(name)), self._schema[name].dataType, self.kind(name))
 
     def lost(self, name: str, kind: str) -> Column:
-        """Whether a row has a whole number that a type of fewer bits does not hold."""
-        if not isinstance(self.kind(name), (IntegralType, DecimalType)):
-            return F.lit(False)
+        """Whether a row has a number that a type of fewer bits does not hold."""
         return self.value(name).isNotNull() & self.value(name).try_cast(kind).isNull()
 
     def misfits(self, name: str) -> Column | None:
@@ -187,9 +186,9 @@ def _broken(columns: _Columns, rule: IntakeRule, values: tuple[str, ...], us: Co
     misfits = [misfit for name in used if (misfit := columns.misfits(name)) is not None]
     if MALFORMED in columns.names:
         misfits.append(F.col(MALFORMED).isNotNull())
-    scope, order = rule.source.scope_column, rule.source.order_column
-    # A number that does not fit would be the first scope, and no order.
-    misfits += [columns.lost(name, kind) for name, kind in ((scope, "int"), (order, "bigint")) if name is not None]
+    # A number that does not fit would be the first scope, or no order; of other types each one fits.
+    wide = ((rule.source.scope_column, LongType, "int"), (rule.source.order_column, DecimalType, "bigint"))
+    misfits += [columns.lost(name, to) for name, kind, to in wide if name and isinstance(columns.kind(name), kind)]
     bad_type = reduce(Column.__or__, misfits, F.lit(False))
     has_time = columns.value(rule.node.timestamp).isNotNull()
     reason = F.when(large, reasons.TOO_LARGE).when(bad_type, reasons.BAD_TYPE)

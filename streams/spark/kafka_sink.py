@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Final, Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -20,6 +21,7 @@ from versioned import spark_functions as F
 from versioned.errors import ConfigurationError, DeliveryError
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
+from versioned.sql_types import JSON_INSTANTS
 
 #: Headers that are a record's id: who sent it, in which batch, and its place among the changes of its key there.
 SINK: Final = "versioned-sink"
@@ -27,8 +29,9 @@ BATCH: Final = "versioned-batch"
 NTH: Final = "versioned-nth"
 #: Header with the event time in microseconds since 1970: a tombstone has no value to hold it.
 TS: Final = "versioned-ts"
-_OWN: Final = ("_batch_id", SCOPE, "_seq", "deleted")
-_JSON: Final = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone": "UTC"}
+_OWN: Final = ("_batch_id", SCOPE, "_seq")
+_DELETED: Final = "deleted"
+_JSON: Final = {"ignoreNullFields": "false", **JSON_INSTANTS}
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ class KafkaSink:
     """Where a changelog is sent.
 
     The key is a JSON object of the key fields (null if all of them are), the value one of the value fields and ``ts``,
-    or null where the row is deleted. All changes of a key go to one partition, in their order.
+    or null where the row is deleted, or all fields of a stream's value are null. All changes of a key go to one
+    partition, in their order.
 
     Args:
         servers: ``host:port``, several separated by commas.
@@ -70,7 +74,9 @@ class KafkaSink:
                 'Use key_format="json", or give the records a key of one field with select_key.'
             )
 
-    def publish(self, session: SparkSession, target: TableRef, batch: int, sink: str, keys: Sequence[str]) -> None:
+    def publish(
+        self, session: SparkSession, target: TableRef, batch: int, sink: str, keys: Sequence[str], *, of_table: bool
+    ) -> None:
         """Send the rows of a batch, which have landed in the changelog.
 
         Args:
@@ -79,6 +85,7 @@ class KafkaSink:
             batch: What its rows carry as ``_batch_id``.
             sink: ``application/sink``, for the ids.
             keys: The key fields.
+            of_table: Whether they are changes of a table, whose column ``deleted`` is the library's.
 
         Raises:
             DeliveryError: Kafka did not take all of them.
@@ -88,7 +95,7 @@ class KafkaSink:
         landed = read_table(session, target).where(F.col("_batch_id") == F.lit(batch))
         told = {"kafka.bootstrap.servers": self.servers, "topic": self.topic, **self.options}
         try:
-            self.records(landed, sink, keys).write.format("kafka").options(**told).save()
+            self.records(landed, sink, keys, of_table=of_table).write.format("kafka").options(**told).save()
         except Exception as error:
             raise DeliveryError(
                 f'Batch {batch} of "{sink}" is in {target}, but Kafka did not take all of it for the topic '
@@ -97,15 +104,20 @@ class KafkaSink:
             ) from error
         faults.point(f"after:{node}/kafka")
 
-    def records(self, rows: DataFrame, sink: str, keys: Sequence[str]) -> DataFrame:
+    def records(self, rows: DataFrame, sink: str, keys: Sequence[str], *, of_table: bool) -> DataFrame:
         """Rows of a changelog as records of Kafka: ``key value headers``, the changes of a key in their order."""
         of_key = [F.col(quote(name)) for name in keys]
-        values = [quote(name) for name in rows.columns if name not in (*keys, *_OWN)]
+        own = (*keys, *_OWN, *((_DELETED,) if of_table else ()))
+        values = [quote(name) for name in rows.columns if name not in own]
         tie = F.xxhash64(F.to_json(F.struct("*")))
         ordered = Window.partitionBy(*of_key).orderBy(SCOPE, "_seq", tie)
         value = F.to_json(F.struct(*values), _JSON)
-        if "deleted" in rows.columns:
-            value = F.when(~F.col("deleted"), value)
+        told = [F.col(name).isNotNull() for name in values if name != quote("ts")]
+        if of_table:
+            value = F.when(~F.col(_DELETED), value)
+        elif told:
+            # A stream has no column that says so: its null value is a row of nulls.
+            value = F.when(reduce(Column.__or__, told), value)
         ids = {SINK: F.lit(sink), BATCH: F.col("_batch_id"), NTH: F.row_number().over(ordered), TS: F.unix_micros("ts")}
         headers = F.array(*(_header(name, told) for name, told in ids.items()))
         return rows.select(self._key(of_key, keys).alias("key"), value.alias("value"), headers.alias("headers"))

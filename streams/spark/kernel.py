@@ -14,11 +14,12 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructField, StructType
 
 from streams.spark.flow import KEY, PLACE, SCOPE
 from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
+from versioned.sql_types import is_collated, nullable
 
 #: The columns of what a fold tells: what it is (``out``, ``state`` or ``count``), and the row or the number.
 TOLD: Final = "_told"
@@ -104,7 +105,7 @@ def _compares_by_bytes(kind: DataType) -> bool:
         return all(_compares_by_bytes(field.dataType) for field in kind.fields)
     if isinstance(kind, ArrayType):
         return _compares_by_bytes(kind.elementType)
-    return type(kind) is not StringType or kind == StringType()
+    return not is_collated(kind)
 
 
 def told_rows(told: DataFrame, kind: str, column: str) -> DataFrame:
@@ -134,23 +135,13 @@ def _schema(out: DataType, state: DataType) -> StructType:
     return StructType(
         [
             StructField(TOLD, StringType()),
-            StructField(OUT, _nullable(out)),
-            StructField(STATE, _nullable(state)),
+            # A fold need not fill every field.
+            StructField(OUT, nullable(out)),
+            StructField(STATE, nullable(state)),
             StructField(WHAT, StringType()),
             StructField(COUNT, LongType()),
         ]
     )
-
-
-def _nullable(kind: DataType) -> DataType:
-    """The same type where anything may be null: a fold need not fill every field."""
-    if isinstance(kind, StructType):
-        return StructType([StructField(field.name, _nullable(field.dataType)) for field in kind.fields])
-    if isinstance(kind, ArrayType):
-        return ArrayType(_nullable(kind.elementType))
-    if isinstance(kind, MapType):
-        return MapType(kind.keyType, _nullable(kind.valueType))
-    return kind
 
 
 def _arrow_schema(session: SparkSession, schema: StructType) -> pa.Schema:

@@ -48,7 +48,7 @@ class LedgerState:
 
     ``stream_times`` per node and ``maxima`` per source node hold instants in microseconds by scope; ``topics`` are the
     sources in the order in which the checkpoint knows them; ``alarms`` the wall clock, in microseconds, at which a node
-    has something to do without input; ``buffers`` the suppressions that may hold rows; ``clock_us`` the last clock;
+    has something to do without input; ``buffers`` the tables in which rows may wait; ``clock_us`` the last clock;
     ``totals`` what the nodes' metrics have counted so far.
     """
 

@@ -31,7 +31,7 @@ class MetricsListener(StreamingQueryListener):
 
     Args:
         application: Whose batches.
-        tell: Called with the rows of a batch's metrics: ``ts, batch_id, name, level, group, tags, value``.
+        tell: Called with the rows of a batch's metrics: ``ts, epoch, batch_id, name, level, group, tags, value``.
     """
 
     def __init__(self, application: StreamingApplication, tell: Callable[[list[Row]], None]) -> None:
@@ -45,7 +45,9 @@ class MetricsListener(StreamingQueryListener):
         """A batch has ended; a batch that wrote nothing has no metrics."""
         if event.progress.name != self._application.name:
             return
-        rows = self._application.metrics().where(F.col("batch_id") == event.progress.batchId).collect()
+        metrics = self._application.metrics().where(F.col("batch_id") == event.progress.batchId)
+        # Each epoch counts its batches anew.
+        rows = metrics.where(F.col("epoch") == self._application.epoch).collect()
         if rows:
             self._tell(rows)
 

@@ -18,11 +18,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from streams.nodes import Node
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport, in_one_scope
+from streams.spark.stored_shape import check_rows
 from versioned import spark_functions as F
 from versioned.commit import EPOCH_BITS, Landed, Step, Write, commit, is_missing
 from versioned.identifiers import TableRef
 from versioned.making import make_table
+from versioned.put import read_table
 from versioned.schema import create_plain
+from versioned.sql_types import JSON_INSTANTS
 
 N = TypeVar("N", bound=Node)
 #: What has a stream time of its own, and its stream time before the batch, where that is not the scope.
@@ -103,6 +106,17 @@ class Batch:
         make_table(self.session, target, create_plain(target, empty.schema, self.pii_columns), or_take=True)
         self.there.add(target)
 
+    def create_or_check(self, target: TableRef, node: str, empty: DataFrame) -> None:
+        """As :meth:`create`; a state table that is there must be able to give back the rows of the plan as they were.
+
+        Raises:
+            ConfigurationError: it holds other columns.
+        """
+        if self.is_missing(target):
+            self.create(target, empty)
+        else:
+            check_rows(node, target.short_name, read_table(self.session, target).schema, empty.schema)
+
     def is_missing(self, target: TableRef) -> bool:
         """Whether there is no such table yet; of one that is known to be there nothing is asked."""
         return target not in self.there and is_missing(self.session, target)
@@ -113,7 +127,7 @@ class Batch:
 
     def reject(self, node: str, frame: DataFrame, reason: Column) -> None:
         """Put records aside with a reason; they are written to the rejects table of the application."""
-        record = F.to_json(F.struct(F.col(KEY).alias("key"), F.col(VALUE).alias("value")))
+        record = F.to_json(F.struct(F.col(KEY).alias("key"), F.col(VALUE).alias("value")), JSON_INSTANTS)
         if RAW in frame.columns:
             record = F.coalesce(F.col(RAW), record)
         rows = frame.select(
@@ -136,6 +150,10 @@ class Operator(ABC, Generic[N]):
         self.tallied: Mapping[str, int] = {}
         #: Whether a new key never comes from two partitions, so that their scopes stay.
         self.keeps_scopes = False
+        #: Whether all that comes is taken to one scope, since one side of the join is there.
+        self.gathers = False
+        #: The node's place in the plan.
+        self.position = 0
 
     @abstractmethod
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow | None:
@@ -172,4 +190,8 @@ class Operator(ABC, Generic[N]):
 
     def tables(self, root: TableRef) -> list[TableRef]:
         """The tables that this node owns."""
+        return []
+
+    def holding(self) -> list[str]:
+        """The names of those in which rows wait that only this node lets go."""
         return []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -33,6 +33,8 @@ from versioned.replay import CHECKPOINT, FINGERPRINTS
 from versioned.written import TableState, is_newest, look, newest, steps_of
 
 _LOG: Final = logging.getLogger(__name__)
+#: In the details of a commit that shuts others out: the batch after which the tables are to stand.
+TAKEOVER: Final = "takeover"
 _FORGETS: Final = "delta.setTransactionRetentionDuration"
 
 
@@ -48,8 +50,8 @@ class Survey:
     topics: tuple[str, ...] = ()
 
     def findings(self) -> list[Finding]:
-        """Everything that does not fit together."""
-        return findings(self.ledger, self.checkpoint, self.facts())
+        """Everything that does not fit together; a takeover that died explains all else that is found then."""
+        return [*self._unfinished_takeover(), *findings(self.ledger, self.checkpoint, self.facts())]
 
     def facts(self) -> list[TableFacts]:
         """What the rules need to know of each table."""
@@ -91,6 +93,17 @@ class Survey:
         """The newest epoch that any commit tells of."""
         told = [state.written.epoch for state in self.tables.values() if state.written is not None]
         return max(self.ledger.epoch, *(self.ledger.newest_commit or (0,))[:1], *told)
+
+    def _unfinished_takeover(self) -> Iterator[Finding]:
+        """A rollback or backfill that died: the tables are shut to everybody, and the ledger does not know it yet."""
+        for target, state in self.tables.items():
+            said = state.written
+            if said is not None and TAKEOVER in said.details and said.epoch > self.ledger.epoch:
+                batch = said.details[TAKEOVER]
+                words = f"A rollback or backfill behind batch {batch} did not end; the tables are shut to every driver."
+                remedy = f"run it again, or versioned rollback --batch {batch}, which also undoes what a backfill wrote"
+                yield Finding("unfinished-takeover", target.short_name, words, remedy)
+                return
 
 
 def checkpoint_of(base: str, epoch: int) -> str:

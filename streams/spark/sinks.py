@@ -29,17 +29,22 @@ from streams.spark.flow import (
 )
 from streams.spark.kafka_sink import KafkaSink
 from streams.spark.operator import Batch, Operator
+from streams.spark.stored_shape import check_names
 from streams.spark.table_table_join import count_ignored
 from versioned import spark_functions as F
 from versioned.commit import Append, Merge
 from versioned.errors import ConfigurationError, SchemaError
 from versioned.identifiers import TableRef, named_twice, quote
+from versioned.put import read_table
 
 if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
 
 
 class _SinkOperator(Operator[ChangelogSink | TableSink]):
+    #: Whether rows may come without a column that the table has.
+    _may_lack = False
+
     def __init__(self, node: ChangelogSink | TableSink) -> None:
         super().__init__(node)
         self._rows: DataFrame | None = None
@@ -92,14 +97,21 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
 
     def _make_ready(self, batch: Batch, rows: DataFrame) -> None:
         (target,) = self.tables(batch.root)
-        if not self._is_ready and batch.is_missing(target):
-            empty = rows.drop("_deleted", "_rank").limit(0)
+        if self._is_ready:
+            return
+        empty = rows.drop("_deleted", "_rank").limit(0)
+        if batch.is_missing(target):
             batch.create(target, empty)
+        else:
+            there = read_table(batch.session, target).schema
+            check_names(self.node.name, target.short_name, there, empty.schema, may_lack=self._may_lack)
         self._is_ready = True
 
 
 class ChangelogSinkOperator(_SinkOperator):
     """Appends every change, then sends what landed to Kafka if it is told to."""
+
+    _may_lack = True
 
     def __init__(self, node: ChangelogSink | TableSink) -> None:
         super().__init__(node)
@@ -114,7 +126,7 @@ class ChangelogSinkOperator(_SinkOperator):
         batch.commit(target, lambda: Append(rows), self.node.name, "main")
         if self.kafka is not None:
             sink = f"{batch.application}/{self.node.name}"
-            self.kafka.publish(batch.session, target, batch.number, sink, self._keys)
+            self.kafka.publish(batch.session, target, batch.number, sink, self._keys, of_table=self._is_of_table())
 
     def _shape(self, frame: DataFrame, batch_id: int) -> DataFrame:
         self._keys = struct_fields(frame, KEY)

@@ -26,6 +26,13 @@ _TOKEN: Final = re.compile(
 )
 #: Words that are no functions and may stand before a bracket.
 _WORDS: Final = "and or not in between case when then else div like"
+#: Words that Spark takes for functions without brackets, and texts that it takes for instants: they ask the clock or
+#: who runs the query, and a replay would decide differently.
+_ASKING: Final = (
+    "current_timestamp current_date current_time localtimestamp current_user session_user current_catalog "
+    "current_database current_schema"
+)
+_OF_TODAY: Final = re.compile(r"['\"]\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
 _FORBIDDEN: Final = "select with values table using join union lateral exists"
 _ALLOWED: Final = """
     abs array_contains bround cardinality cast ceil ceiling char_length coalesce concat contains date date_add date_diff
@@ -83,6 +90,11 @@ def _check_word(word: str, before: list[str], *, is_word: bool) -> None:
     lower, last = word.lower(), before[1].lower()
     if is_word and (lower in _FORBIDDEN.split() or (lower == "from" and last != "distinct")):
         raise ConfigurationError(f'a condition is about one row: no "{word}". Put a column of that name in backticks.')
+    if (is_word and lower in _ASKING.split()) or _OF_TODAY.match(word):
+        raise ConfigurationError(
+            f"a condition follows from the row alone, or a replay would decide differently: no {word}. Put a column of "
+            "that name in backticks; compare with an instant of the row."
+        )
     if word != "(" or not re.match(r"[\w'\"`]", last):
         return
     if before[0] == "." or last not in FUNCTIONS | _BEFORE_BRACKETS:

@@ -21,7 +21,7 @@ from streams.spark.window_upkeep import OPEN
 from versioned.commit import properties_of
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
-from versioned.sql import SqlNames, register_sql, select, source
+from versioned.sql import SqlNames, register_versions, select, source
 
 _OPEN = quote(OPEN)
 
@@ -50,11 +50,14 @@ def register_table_sql(
         ConfigurationError: the name is a path, is malformed, or has parts although it is temporary.
     """
     ref = TableRef.parse(target)
+    return _register(spark, ref, SqlNames.of(name or ref.short_name, temporary=temporary), version)
+
+
+def _register(spark: SparkSession, ref: TableRef, names: SqlNames, version: int | None = None) -> list[str]:
     columns = read_table(spark, ref).columns
     table = stored_table(ref.short_name, columns, properties_of(spark, ref))
     if table.spec is not None:
-        return register_sql(spark, ref, table.spec, name, temporary=temporary, version=version)
-    names = SqlNames.of(name or ref.short_name, temporary=temporary)
+        return register_versions(spark, ref, table.spec, names, version)
     stored = source(ref, version)
     if table.kind == "windows":
         return _windows(spark, names, stored, table)
@@ -75,12 +78,13 @@ def register_application_sql(spark: SparkSession, root: str) -> list[str]:
     Returns:
         All names, those of the tables included; none if there are no tables.
     """
-    names: list[str] = []
-    for folder in sorted(log.parent for log in Path(root).glob("*/_delta_log")):
-        target = TableRef.parse(str(folder.absolute()))
-        read_table(spark, target).createOrReplaceTempView(folder.name)
-        names += [folder.name, *register_table_sql(spark, target, folder.name)]
-    return names
+    tables = {log.parent.name: TableRef.parse(str(log.parent.absolute())) for log in Path(root).glob("*/_delta_log")}
+    # A folder may have a name that needs quotes in SQL: unnamed nodes have a dash in theirs.
+    made = {name: _register(spark, target, SqlNames((name,))) for name, target in sorted(tables.items())}
+    for name, target in tables.items():
+        # Last: a table's own name is the table, not a view of another one.
+        SqlNames((name,)).view(spark, "", select("*", source(target)))
+    return [each for name, views in made.items() for each in (name, *(view for view in views if view not in tables))]
 
 
 def _windows(spark: SparkSession, names: SqlNames, stored: str, table: StoredTable) -> list[str]:

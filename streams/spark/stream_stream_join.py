@@ -21,6 +21,7 @@ from streams.rows import Row
 from streams.spark.columns import to_column
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport, has_null_key, struct_fields
 from streams.spark.kernel import COUNT, OUT, STATE, WHAT, PlainRow, Told, fold_groups, told_counts, told_rows
+from streams.spark.key_types import check_outer_keys, key_as
 from streams.spark.operator import Batch, Operator
 from suppress.windows import JoinWindows
 from versioned import spark_functions as F
@@ -142,13 +143,14 @@ class StreamStreamJoinOperator(Operator[StreamStreamJoin]):
     def _keyed(self, frames: list[DataFrame]) -> DataFrame:
         """Both sides' records that have a key and a value, as events."""
         left, right = frames
+        if self.node.kind == "outer":
+            check_outer_keys(self.node.name, left.schema[KEY].dataType, right.schema[KEY].dataType)
         kinds = {_LEFT: left.schema[VALUE].dataType, _RIGHT: right.schema[VALUE].dataType}
         parts = []
         for side, frame, own in ((Side.LEFT, left, _LEFT), (Side.RIGHT, right, _RIGHT)):
             usable = frame.where(F.col(VALUE).isNotNull() & ~has_null_key(frame))
             values = {name: F.lit(None).cast(kind) for name, kind in kinds.items()} | {own: F.col(VALUE)}
-            key = F.col(KEY).cast(left.schema[KEY].dataType)
-            rows = usable.withColumns({**values, KEY: key, _SIDE: F.lit(int(side))})
+            rows = usable.withColumns({**values, KEY: key_as(left.schema[KEY].dataType), _SIDE: F.lit(int(side))})
             parts.append(rows.select(KEY, _SIDE, _LEFT, _RIGHT, US, SCOPE, PLACE))
         return parts[0].unionByName(parts[1])
 
@@ -159,8 +161,9 @@ class StreamStreamJoinOperator(Operator[StreamStreamJoin]):
         values = {name: F.lit(None).cast(kind) for name, kind in kinds.items()} | {own: F.col(VALUE)}
         lost = frame.where(F.col(VALUE).isNotNull() & has_null_key(frame))
         # Of a key of several fields, those that are there stay.
-        key = F.col(KEY).cast(frames[0].schema[KEY].dataType)
-        return lost.withColumns({**values, KEY: key}).select(KEY, _LEFT, _RIGHT, US, SCOPE, PLACE)
+        return lost.withColumns({**values, KEY: key_as(frames[0].schema[KEY].dataType)}).select(
+            KEY, _LEFT, _RIGHT, US, SCOPE, PLACE
+        )
 
     def _reject(self, batch: Batch, frame: DataFrame, side: Side) -> None:
         reason = F.when(F.col(VALUE).isNull(), NULL_VALUE)
@@ -231,10 +234,9 @@ class StreamStreamJoinOperator(Operator[StreamStreamJoin]):
     def _make_ready(self, batch: Batch) -> None:
         assert self._events is not None
         target = self.tables(batch.root)[0]
-        if not self._is_ready and batch.is_missing(target):
+        if not self._is_ready:
             flags = {_MATCHED: F.lit(False), _PADDED: F.lit(False), _ARRIVAL: F.lit(0)}
-            empty = self._as_rows(self._events.limit(0).withColumns(flags))
-            batch.create(target, empty)
+            batch.create_or_check(target, self.node.name, self._as_rows(self._events.limit(0).withColumns(flags)))
         self._is_ready = True
 
 

@@ -75,6 +75,9 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
         self._looked_up = batch.cut(found)
         return Flow(self._joined(self._looked_up), stream.bounds if self._hold is None else None)
 
+    def holding(self) -> list[str]:
+        return [] if self._hold is None else [self._hold.table]
+
     def tables(self, root: TableRef) -> list[TableRef]:
         return [] if self._hold is None else [self._hold.target(root)]
 

@@ -43,6 +43,7 @@ from streams.spark.suppress_fold import (
     PRIOR,
     SIZE,
     SuppressFold,
+    clock_waits_us,
 )
 from streams.spark.table_state import TableState
 from streams.spark.window_store import END_US, START_US, WindowStoreOperator
@@ -146,9 +147,12 @@ class SuppressOperator(Operator[Suppress]):
         return self._emitted
 
     @property
-    def has_clock(self) -> bool:
-        """Whether the wall clock can make rows leave."""
-        return self.rule.clock == "wall" or self.rule.retention_us is not None
+    def clock_waits_us(self) -> list[int]:
+        """How long by the wall clock a row may wait; empty if that clock lets none out."""
+        return clock_waits_us(self.rule)
+
+    def holding(self) -> list[str]:
+        return [self.node.name]
 
     def tables(self, root: TableRef) -> list[TableRef]:
         emitted = [] if self._emitted is None else [self._emitted.target(root)]
@@ -262,7 +266,7 @@ class SuppressOperator(Operator[Suppress]):
         size_of: SizeOf = suppressed.size_of
         times = dict(batch.times_of(self.node.name))
         drains = self.node.name in batch.drains
-        fold = SuppressFold(self.rule, size_of, self._windows, batch.clock_us, times, drains)
+        fold = SuppressFold(self.rule, size_of, self._windows, batch.clock_us, times, drains, self.position)
         return _folded(flow.frame, self._stored(batch, flow.frame), fold, self._nothing(flow.frame))
 
     def _nothing(self, frame: DataFrame) -> DataFrame:
@@ -315,11 +319,12 @@ class SuppressOperator(Operator[Suppress]):
     def _make_ready(self, batch: Batch) -> None:
         assert self._input is not None
         target = self.tables(batch.root)[0]
-        if not self._is_ready and batch.is_missing(target):
+        if not self._is_ready:
             frame = self._input.frame.limit(0)
             longs = {name: F.lit(0).cast("long") for name in (BUFFER_US, FIRST_US, ARRIVED_US, SIZE)}
-            empty = self._as_rows(frame.withColumns({PRIOR: F.col(OLD), **longs}))
-            batch.create(target, empty)
+            batch.create_or_check(
+                target, self.node.name, self._as_rows(frame.withColumns({PRIOR: F.col(OLD), **longs}))
+            )
         if self.closes_idle and not self._is_ready and batch.is_missing(self.tables(batch.root)[-1]):
             keys = self._input.frame.limit(0).select(f"{KEY}.*")
             batch.create(self.tables(batch.root)[-1], keys)

@@ -31,6 +31,7 @@ from streams.spark.suppress_fold import (
 from suppress.buffer_rules import BufferRule
 from suppress.column_buffer import Columns, Folded, Observed, fits_columns, fold_columns
 from suppress.sizes import SizeOf
+from versioned.sql_types import is_collated
 
 _ORDERED: Final = (
     T.StringType, T.BinaryType, T.BooleanType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DateType,
@@ -55,12 +56,12 @@ def on_columns(updates: DataFrame, fold: SuppressFold) -> SuppressColumns | None
     )
     if not is_plain:
         return None
-    return SuppressColumns(fold.rule, fold.size_of, fold.clock_us, fold.stream_times, fold.drains)
+    return SuppressColumns(fold.rule, fold.size_of, fold.clock_us, fold.stream_times, fold.drains, fold.position)
 
 
 def _is_plain(kind: T.DataType, kinds: tuple[type[T.DataType], ...]) -> bool:
     # Not a subclass: CHAR and VARCHAR, and strings of another collation, compare in their own ways.
-    return type(kind) in kinds and (not isinstance(kind, T.StringType) or kind == T.StringType())
+    return type(kind) in kinds and not is_collated(kind)
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class SuppressColumns:
         clock_us: The batch clock.
         stream_times: Stream time per scope before the batch.
         drains: Whether the buffer is emptied at the end.
+        position: The node's place in the plan.
     """
 
     rule: BufferRule
@@ -80,6 +82,7 @@ class SuppressColumns:
     clock_us: int
     stream_times: Mapping[int, int]
     drains: bool = False
+    position: int = 0
 
     def fold_chunks(self, group: PlainRow, chunks: Iterator[pa.Table], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """What :class:`ColumnFold <streams.spark.kernel.ColumnFold>` asks for."""
@@ -98,7 +101,7 @@ class SuppressColumns:
         assert held is not None
         if self.drains:
             emitted += len(held)
-            yield from _told("out", _drained(held, scope), schema)
+            yield from _told("out", _drained(held, scope, self.position), schema)
             seen.samples += 1
             seen.records = seen.bytes = 0
             held = held.slice(0, 0)
@@ -145,8 +148,8 @@ class SuppressColumns:
         return {**{name: held[name] for name in _HELD}, SIZE: sizes, SCOPE: _repeated(scope, len(held))}
 
 
-def _drained(held: pa.Table, scope: int) -> dict[str, Any]:
-    places = pa.array([[-FIRST_PLACE, ordinal] for ordinal in range(len(held))], pa.list_(pa.int64()))
+def _drained(held: pa.Table, scope: int, position: int) -> dict[str, Any]:
+    places = pa.array([[-FIRST_PLACE, position, ordinal] for ordinal in range(len(held))], pa.list_(pa.int64()))
     return _leaving(held, held[PRIOR], scope, places)
 
 

@@ -45,6 +45,7 @@ class SuppressFold:
         clock_us: The batch clock.
         stream_times: Stream time per scope before the batch.
         drains: Whether the buffer is emptied.
+        position: The node's place in the plan: in this order nodes tick, and are emptied.
     """
 
     rule: BufferRule
@@ -53,6 +54,7 @@ class SuppressFold:
     clock_us: int
     stream_times: Mapping[int, int]
     drains: bool = False
+    position: int = 0
 
     def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
         scope: int = group[SCOPE]
@@ -63,7 +65,7 @@ class SuppressFold:
         told = _Counts()
         if self.rule.clock == "wall" or self.rule.retention_us is not None:
             due = buffer.tick(self.clock_us)
-            yield from self._emitted(due, scope, [FIRST_PLACE], told)
+            yield from self._emitted(due, scope, [FIRST_PLACE, self.position], told)
             if due:
                 told.observe(buffer)
         told.look_at(buffer)
@@ -77,7 +79,7 @@ class SuppressFold:
             yield ("count", (f"{FULL}{full}", 1))
             return
         if self.drains:
-            yield from self._emitted(buffer.drain(), scope, [-FIRST_PLACE], told)
+            yield from self._emitted(buffer.drain(), scope, [-FIRST_PLACE, self.position], told)
             told.observe(buffer)
         for row in buffer.rows():
             yield ("state", self._stored(row, scope))
@@ -136,12 +138,16 @@ class SuppressFold:
 
     def _alarm_us(self, buffer: SuppressBuffer) -> int | None:
         """The wall clock at which the next row is due by it, if any."""
-        waits = [self.rule.retention_us] if self.rule.retention_us is not None else []
-        if self.rule.clock == "wall":
-            waits.append(self.rule.wait_us)
+        waits = clock_waits_us(self.rule)
         if not waits:
             return None
         return min((row.arrived_us + min(waits) for row in buffer.rows()), default=None)
+
+
+def clock_waits_us(rule: BufferRule) -> list[int]:
+    """How long by the wall clock a row may wait, by each promise of a rule that says so."""
+    retention = [] if rule.retention_us is None else [rule.retention_us]
+    return [*retention, rule.wait_us] if rule.clock == "wall" else retention
 
 
 class _Counts(Observed):

@@ -58,6 +58,9 @@ class TableOperator(StoringOperator[TableSource | ToTable | GlobalTableSource]):
         keys = F.struct(*self._table.spec.keys).alias(GROUP)
         return self._table.puts.judged.select(keys, F.col("_stored_us").alias(BEFORE_US), US, SCOPE, PLACE)
 
+    def holding(self) -> list[str]:
+        return [] if self._hold is None else [self._hold.table]
+
     def tables(self, root: TableRef) -> list[TableRef]:
         return [*super().tables(root), *([] if self._hold is None else [self._hold.target(root)])]
 

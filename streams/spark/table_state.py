@@ -15,10 +15,11 @@ from pyspark.sql.types import StructType
 
 from streams.reasons import NO_MATCH, TOMBSTONE
 from streams.spark.flow import FOUND, FOUND_US, KEY, PLACE, REASON, SCOPE, US, VALUE
+from streams.spark.key_types import key_as
 from versioned import spark_functions as F
 from versioned.errors import SchemaError, TopologyError
 
-#: A function of a row: key and value to another value (null = the row is not in the view).
+#: A function of a row: key and value to another value (null = the row is not in the view); null for a null value.
 RowFunction = Callable[[Column, Column], Column]
 _VERSION: Final = "_version"
 
@@ -142,8 +143,7 @@ class ViewState(TableState):
         return found.withColumn(REASON, reason)
 
     def _applied(self, frame: DataFrame, column: str) -> DataFrame:
-        value = F.col(column)
-        return frame.withColumn(column, F.when(value.isNotNull(), self._function(F.col(KEY), value)))
+        return frame.withColumn(column, self._function(F.col(KEY), F.col(column)))
 
 
 def check_apart(node: str, keys: Iterable[str], values: Iterable[str]) -> None:
@@ -183,12 +183,10 @@ def latest_at_place(
     key_type = asked.schema[KEY].dataType
     version = F.struct(F.col(VALUE).alias("value"), F.col(US).alias("us")).alias(_VERSION)
     # Two tables may call the same key differently: keys are the same by position.
-    found = asked.join(rows.select(F.col(KEY).cast(key_type).alias(KEY), version), KEY, "left").select(
-        *asked.columns, _VERSION
-    )
+    found = asked.join(rows.select(key_as(key_type).alias(KEY), version), KEY, "left").select(*asked.columns, _VERSION)
     if changes is not None:
         change = version.alias("_change")
-        new = changes.select(F.col(KEY).cast(key_type).alias(KEY), SCOPE, PLACE, change)
+        new = changes.select(key_as(key_type).alias(KEY), SCOPE, PLACE, change)
         both = found.withColumn("_asks", F.lit(True)).unionByName(new, allowMissingColumns=True)
         order = (F.col(PLACE), F.col(SCOPE), F.coalesce("_asks", F.lit(False)))
         so_far = Window.partitionBy(KEY).orderBy(*order).rowsBetween(Window.unboundedPreceding, 0)

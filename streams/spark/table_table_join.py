@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from streams.nodes import JoinKind, TableTableJoin
 from streams.spark.columns import to_column_if
 from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, US, VALUE, Flow
+from streams.spark.key_types import check_outer_keys, key_as
 from streams.spark.operator import Batch
 from streams.spark.store import StoringOperator, store_of
 from streams.spark.table_state import TableState
@@ -62,7 +63,7 @@ class JoinedView(TableState):
         return left.select(KEY, self._pairing.value(F.col(VALUE), other, 0).alias(VALUE))
 
     def rows(self) -> DataFrame:
-        left, right = (side.rows().select(F.col(KEY).cast(self.key_type), VALUE, US) for side in self._pairing.sides)
+        left, right = (side.rows().select(key_as(self.key_type).alias(KEY), VALUE, US) for side in self._pairing.sides)
         named = [
             frame.withColumnsRenamed({VALUE: f"_v{place}", US: f"_u{place}"})
             for place, frame in enumerate((left, right))
@@ -109,7 +110,9 @@ class TableTableJoinOperator(StoringOperator[TableTableJoin]):
 
     def _results(self, changes: DataFrame, side: int) -> DataFrame:
         key_type = self._pairing.sides[0].key_type
-        mine = changes.where(F.col(LATEST)).withColumn(KEY, F.col(KEY).cast(key_type))
+        if self.node.kind == "outer" and side == 1:
+            check_outer_keys(self.node.name, key_type, changes.schema[KEY].dataType)
+        mine = changes.where(F.col(LATEST)).withColumn(KEY, key_as(key_type))
         met = self._pairing.sides[1 - side].find_latest(mine)
         says_something = F.col(FOUND).isNotNull()
         if not self._pairing.needs_other(side):

@@ -39,11 +39,7 @@ class TableViewOperator(StoringOperator[TableFilter | TableMapValues]):
         return changes.map(_without_repeats) if drops else changes
 
     def _mapped(self, frame: DataFrame) -> DataFrame:
-        applied = {name: self._applied(F.col(KEY), F.col(name)) for name in (VALUE, OLD)}
-        return frame.withColumns(applied)
-
-    def _applied(self, key: Column, value: Column) -> Column:
-        return F.when(value.isNotNull(), self._row(key, value))
+        return frame.withColumns({name: self._row(F.col(KEY), F.col(name)) for name in (VALUE, OLD)})
 
     def _row(self, key: Column, value: Column) -> Column:
         bindings = {"key": key, "value": value}

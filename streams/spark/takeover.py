@@ -28,7 +28,7 @@ from streams.rollback_rules import CommitFacts, Restoration, restoration, row_of
 from streams.spark.application import StreamingApplication
 from streams.spark.checkpoint_copy import check_copy, copy_checkpoint
 from streams.spark.ledger import Ledger, LedgerState
-from streams.spark.recovery import checkpoint_of, fence
+from streams.spark.recovery import TAKEOVER, checkpoint_of, fence
 from streams.spark.side_by_side import side_by_side
 from versioned import faults
 from versioned import spark_functions as F
@@ -40,8 +40,6 @@ from versioned.restore import check_version, restore
 from versioned.written import written_by
 
 _ALL: Final = 100_000
-#: In the details of a commit that shuts others out: the batch after which the tables are to stand.
-TAKEOVER: Final = "takeover"
 _UNSAID: Final[Mapping[str, Any]] = {}
 
 

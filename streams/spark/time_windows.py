@@ -35,11 +35,15 @@ class TimeWindowsOperator(WindowStoreOperator):
     def __init__(self, node: WindowedAggregate) -> None:
         super().__init__(node)
         self._assigned: DataFrame | None = None
+        self._kinds: StructType | None = None
 
     def parts(self) -> StructType:
-        typed = self.records().select(*(part.of_record.alias(part.name) for part in self._parts()))
-        merged = typed.agg(*(part.merge(F.col(part.name)).alias(part.name) for part in self._parts()))
-        return merged.schema
+        # Asked for several times a batch, and the same in each.
+        if self._kinds is None:
+            typed = self.records().select(*(part.of_record.alias(part.name) for part in self._parts()))
+            merged = typed.agg(*(part.merge(F.col(part.name)).alias(part.name) for part in self._parts()))
+            self._kinds = merged.schema
+        return self._kinds
 
     def result(self) -> Column:
         aggregation = self.node.aggregation

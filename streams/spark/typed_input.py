@@ -28,6 +28,7 @@ from pyspark.sql.types import (
 from versioned import spark_functions as F
 from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
 from versioned.identifiers import named_twice, quote
+from versioned.sql_types import JSON_INSTANTS
 
 #: Microseconds of a unit of time.
 UNITS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -158,4 +159,4 @@ def cut_row(schema: StructType, keys: Iterable[str]) -> Column:
         for side, columns in sides.items()
         if columns
     }
-    return F.to_json(F.struct(*(part.alias(side) for side, part in parts.items())))
+    return F.to_json(F.struct(*(part.alias(side) for side, part in parts.items())), JSON_INSTANTS)

@@ -86,6 +86,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         stored = node.materialized or Materialized()
         if stored.time_scope == "key":
             raise TopologyError("spark", node.name, 'windows on Spark have one stream time per partition or "store".')
+        self._time_scope = stored.time_scope
         self._one_scope = stored.time_scope == "store"
         self.unit_us = stored.time_resolution.value
         self.state: TableState = WindowTable(self)
@@ -308,7 +309,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
             self._create(batch, target, retention_us)
         else:
             said = properties_of(batch.session, target)
-            check_windows(batch.session, target, said, repr(self.windows), retention_us)
+            check_windows(batch.session, target, said, repr(self.windows), retention_us, self._time_scope)
         self._is_ready = True
 
     def _create(self, batch: Batch, target: TableRef, retention_us: int | None) -> None:
@@ -319,7 +320,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         own = StructType().add(MAX_TS, TimestampType()).add(SCOPE, IntegerType()).add(OPEN, BooleanType())
         key_fields = empty.select(f"{KEY}.*").schema.fields
         columns = StructType([*key_fields, *window, *self.parts().fields, *own.fields])
-        said = window_store_properties(self.node.name, retention_us, repr(self.windows))
+        said = window_store_properties(self.node.name, retention_us, repr(self.windows), self._time_scope)
         create = create_plain(target, columns, batch.pii_columns, partitioned_by=(OPEN,), properties=said)
         make_table(batch.session, target, create, or_take=True)
 

@@ -23,24 +23,34 @@ WINDOW_STORE: Final = "window_store"
 _NODE: Final = "versioned.node"
 _RETENTION: Final = "versioned.windowRetentionUs"
 _WINDOWS: Final = "versioned.windows"
+_TIME_SCOPE: Final = "versioned.timeScope"
 #: Columns of a window store: the window, the newest event time in it, and whether it may still change.
 START, END, MAX_TS, OPEN = "windowStart", "windowEnd", "maxTs", "_open"
 
 
-def window_store_properties(node: str, retention_us: int | None, windows: str | None = None) -> dict[str, str]:
+def window_store_properties(
+    node: str, retention_us: int | None, windows: str | None = None, time_scope: str | None = None
+) -> dict[str, str]:
     """What a window store says of itself, as table properties of its creation.
 
     Args:
         node: The operator.
         retention_us: How long windows are kept, if it was said.
         windows: Its windows, with their grace, as text.
+        time_scope: What has a stream time of its own: each partition, or the store.
     """
-    said = {_RETENTION: None if retention_us is None else str(retention_us), _WINDOWS: windows}
+    retention = None if retention_us is None else str(retention_us)
+    said = {_RETENTION: retention, _WINDOWS: windows, _TIME_SCOPE: time_scope}
     return {KIND: WINDOW_STORE, _NODE: node} | {name: text for name, text in said.items() if text is not None}
 
 
 def check_windows(
-    spark: SparkSession, target: TableRef, told: Mapping[str, str], windows: str, retention_us: int | None
+    spark: SparkSession,
+    target: TableRef,
+    told: Mapping[str, str],
+    windows: str,
+    retention_us: int | None,
+    time_scope: str = "partition",
 ) -> None:
     """Let a window store that is there follow a plan that was changed: its retention does, its windows cannot.
 
@@ -50,10 +60,16 @@ def check_windows(
         told: Its properties.
         windows: The windows of the plan, with their grace, as text.
         retention_us: How long the plan keeps windows, if it says so.
+        time_scope: What has a stream time of its own in the plan.
 
     Raises:
-        ConfigurationError: the store has other windows, or another grace.
+        ConfigurationError: the store has other windows, another grace, or other stream times.
     """
+    if told.get(_TIME_SCOPE, time_scope) != time_scope:
+        raise ConfigurationError(
+            f'{target} has one stream time per {told[_TIME_SCOPE]}, but the plan now says time_scope="{time_scope}": '
+            "windows that are open would never become final. Give the plan the former scope, or the store another name."
+        )
     if told.get(_WINDOWS, windows) != windows:
         raise ConfigurationError(
             f"{target} holds {told[_WINDOWS]}, but the plan now has {windows}: windows that are final would be opened "

@@ -107,12 +107,17 @@ def test_a_wrong_plan_is_found_by_the_check(plan: Any, told: str, tmp_path: Path
     assert told in ended.stderr
 
 
-def test_a_source_that_nothing_reads_is_found_by_the_check(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "told"), [("unread", "sources.unread: nothing in the plan reads it"), ("orders-v1", "is not allowed")]
+)
+def test_a_source_that_nothing_reads_or_that_can_be_no_column_is_found_by_the_check(
+    name: str, told: str, tmp_path: Path
+) -> None:
     said = yaml.safe_load(Path(_ALERTS).read_text(encoding="utf-8"))
-    said["sources"]["unread"] = {"format": "rate"}
+    said["sources"][name] = {"format": "rate"}
     file = tmp_path / "wrong.yaml"
     file.write_text(yaml.safe_dump(said), encoding="utf-8")
-    assert "sources.unread: nothing in the plan reads it" in _run("conf", "check", str(file)).stderr
+    assert told in _run("conf", "check", str(file)).stderr
 
 
 @pytest.mark.parametrize("name", _JOBS)
@@ -120,6 +125,15 @@ def test_what_is_shown_are_settings_that_mean_the_same(name: str, tmp_path: Path
     file = tmp_path / "shown.yaml"
     file.write_text(_run("conf", "show", "--config", str(_CONF / f"{name}.yaml")).stdout, encoding="utf-8")
     assert load(file, {}) == load(_CONF / f"{name}.yaml", {})
+
+
+def test_a_bound_that_was_taken_away_is_shown(tmp_path: Path) -> None:
+    said = yaml.safe_load(Path(_ALERTS).read_text(encoding="utf-8"))
+    next(iter(said["sources"].values()))["contract"] = {"max_bytes": None}
+    file, again = tmp_path / "any_size.yaml", tmp_path / "shown.yaml"
+    file.write_text(yaml.safe_dump(said), encoding="utf-8")
+    again.write_text(_run("conf", "show", "--config", str(file)).stdout, encoding="utf-8")
+    assert load(again, {}) == load(file, {})
 
 
 def test_what_is_shown_is_what_is_in_effect(monkeypatch: pytest.MonkeyPatch) -> None:

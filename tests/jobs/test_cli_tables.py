@@ -145,6 +145,26 @@ def test_a_dry_run_of_maintenance_names_the_tables(prices: str) -> None:
     assert told == [{"table": "prices"}]
 
 
+def test_maintenance_is_not_disturbed_by_variables_about_the_job(prices: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VERSIONED_JOB__SOURCES__CLICKS__OPTIONS__KAFKA_SASL_JAAS_CONFIG", "secret")
+    monkeypatch.setenv("VERSIONED_JOB__TABLES", "prices")
+    work = str(Path(prices).parents[1])
+    assert _lines(_run("maintain", "-c", _MAINTAIN, "-w", work, "--dry-run", "--json").stdout) == [{"table": "prices"}]
+
+
+def test_printed_rows_lose_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    target = f"{tmp_path}/t"
+    table = VersionedTable.create(
+        spark, target, "k STRING, v DECIMAL(38, 18), d DOUBLE", keys="k", history_retention="1 day"
+    )
+    rows = "('a', 12345678901234567.891, 0.1D, TIMESTAMP '2026-01-01 00:00:00.000001'), "
+    rows += "('a', 2, 2D, TIMESTAMP '2026-01-01 00:00:00.000002') AS t(k, v, d, ts)"
+    table.put(spark.sql(f"SELECT * FROM VALUES {rows}"))
+    first, second = _lines(_run("table", "history", target, "--json").stdout)
+    assert (first["validFrom"], first["validTo"]) == ("2026-01-01T00:00:00.000001Z", second["validFrom"])
+    assert (first["v"], first["d"]) == ("12345678901234567.891000000000000000", 0.1)
+
+
 def test_too_short_a_retention_of_files_is_refused(prices: str) -> None:
     work = str(Path(prices).parents[1])
     options = ["--set", "vacuum=true", "--set", "retain=1 hour", "--set", "tables=prices"]

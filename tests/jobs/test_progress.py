@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from jobs.progress import HEADER, batch_line
+from jobs.progress import HEADER, Progress, batch_line
 from streams.spark import BatchReport
 
 _REPORT = BatchReport(
@@ -37,3 +37,10 @@ def test_each_column_shows_its_number(column: str, value: str) -> None:
 
 def test_numbers_stand_below_their_heading() -> None:
     assert len(batch_line(_REPORT)) == len(HEADER)
+
+
+def test_a_run_remembers_numbers_and_no_reports() -> None:
+    done = Progress()
+    for _ in range(3):
+        done.add(_REPORT)
+    assert (done.batches, dict(done.records)) == (3, {"flights": 42_000, "weather": 3_000})

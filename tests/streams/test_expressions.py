@@ -239,6 +239,8 @@ def test_adding_texts_is_an_error_that_names_concat() -> None:
         lambda: cast(lit(1), "decimal"),
         lambda: substring(lit("a"), 0, 1),
         lambda: substring(lit("a"), 1, -1),
+        lambda: substring(lit("a"), "1", 3),  # type: ignore[arg-type]
+        lambda: substring(lit("a"), 1, None),  # type: ignore[arg-type]
         lambda: least(lit(1)),
         lambda: greatest(),
         lambda: is_in(lit(1)),

@@ -229,3 +229,8 @@ def test_a_topology_of_the_dsl_runs_in_the_driver() -> None:
         driver.pipe_input("clicks", "u", {"page": page}, ts)
     told = [(record.key, record.value) for record in driver.read_output("views")]
     assert told == [(Row(page="buy"), Row(count=1)), (Row(page="buy"), Row(count=2))]
+
+
+def test_a_node_that_is_not_there_is_a_key_error() -> None:
+    with pytest.raises(KeyError, match="nobody"):
+        StreamsBuilder().build().node("nobody")

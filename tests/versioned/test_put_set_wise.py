@@ -30,7 +30,10 @@ _GRACE_US: Final = 15
 _HISTORIES: Final = 60
 _BATCHES: Final = 2
 #: What shares a stream time; and how the batches are written, if not all current rows are replaced in one commit.
-_VARIANTS: Final = ("partition", "store spliced", "key spliced", "partition named", "store merged", "key named")
+_VARIANTS: Final = (
+    "partition", "store spliced", "partition named",
+    *(pytest.param(variant, marks=pytest.mark.slow) for variant in ("key spliced", "store merged", "key named")),
+)  # fmt: skip
 #: So that rows of the batch's keys only are written whatever its size.
 _BY_KEY: Final = {"ROWS_PER_NAMED": 0, "ROWS_PER_MERGED": 0, "ROWS_PER_PUT": 1, "MOST_TOUCHED": 1_000_000}
 _SCHEMA: Final = "case INT, k STRING, v STRING, us LONG, seq LONG, dead BOOLEAN"

@@ -34,7 +34,7 @@ def values(driver: TopologyTestDriver, sink: str = "out") -> list[Any]:
         ({"key": ("a", "b")}, {"a": 1, "b": 2}, {"x": 3}, (Row(a=1, b=2), Row(x=3))),
         ({"key": ("a", "b")}, Row(a=1, b=2), Row(x=3), (Row(a=1, b=2), Row(x=3))),
         ({}, None, None, (None, None)),
-        ({"key": ("a", "b")}, {"a": 1, "b": None}, 1, (None, Row(value=1))),
+        ({"key": ("a", "b")}, {"a": 1, "b": None}, 1, (Row(a=1, b=None), Row(value=1))),
     ],
 )
 def test_keys_and_values_may_be_scalars_mappings_or_rows(

@@ -149,3 +149,11 @@ def test_the_changes_behind_a_filter_give_the_filtered_result_at_every_instant(
             newest = max((start for start in starts[key] if start <= at), default=None)
             wanted = result if result is not None and result.b >= 2 else None
             assert (None if newest is None else starts[key][newest]) == wanted
+
+
+def test_what_looks_at_an_ended_result_is_as_old_as_itself() -> None:
+    builder, join = _joined("inner")
+    others = builder.table("x", key="id", value="x", name="x")
+    others.left_join(join, lambda left, right: {"x": left.x, "seen": right.a}, name="behind").to_changelog("out")
+    driver = _piped(builder, ("a", "k", 1, 5), ("b", "k", 1, 10), ("a", "k", None, 20), ("x", "k", 1, 7))
+    assert [told.ts_us for told in driver.read_output("out")] == [7]

@@ -85,3 +85,17 @@ def test_a_padded_record_is_never_joined_afterwards() -> None:
     second = piped(running, ("right", "k", "r", 5))
     assert first == [("k", "l", None, 0)]
     assert second == []
+
+
+def test_sides_that_call_the_key_differently_meet_by_its_parts() -> None:
+    builder = StreamsBuilder()
+    left, right = builder.stream("left", key="a", value="v"), builder.stream("right", key="b", value="v")
+    joined = left.outer_join(right, lambda left, right: {"l": left.v, "r": right.v}, windows=JoinWindows(10, 10, 0))
+    joined.to_changelog("out")
+    running = TopologyTestDriver(builder.build())
+    running.pipe_input("left", "k", "l", 0)
+    running.pipe_input("right", "k", "r", 1)
+    running.pipe_input("right", "other", "alone", 2)
+    running.pipe_input("right", "k", "r", 100)
+    told = [(record.key, record.value) for record in running.read_output("out")]
+    assert told == [(Row(a="k"), Row(l="l", r="r")), (Row(a="other"), Row(l=None, r="alone"))]

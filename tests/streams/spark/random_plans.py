@@ -27,15 +27,16 @@ _Parent = TypeVar("_Parent", KStream, KTable)
 _Grow = Callable[[], "KStream | KTable | None"]
 
 
-def random_records(seed: int, count: int) -> list[Input]:
-    """Records of both topics: some late, some very late, some tombstones."""
+def random_records(seed: int, count: int, *, by_key: bool = False) -> list[Input]:
+    """Records of both topics, in one partition or in two by their keys: some late, some very late, some tombstones."""
     chance = random.Random(seed)
     records = []
     for number in range(count):
         late = chance.choice((0, 0, 0, 15, 40, 300))
         value = None if chance.random() < 0.15 else chance.choice("abc") + chance.choice(("", "q", "zz"))
-        ms = max(0, number * 10 - late)
-        records.append(Input(chance.choice(_TOPICS), chance.choice("abcxyz"), value, ms))
+        topic, key = chance.choice(_TOPICS), chance.choice("abcxyz")
+        # Keys are told to partitions alike in all topics, as in Kafka.
+        records.append(Input(topic, key, value, max(0, number * 10 - late), int(by_key and key in "xyz")))
     return records
 
 

@@ -15,6 +15,8 @@ from streams.nodes import Materialized, Topology
 from streams.spark import StreamingApplication
 from streams.topology import StreamsBuilder
 
+pytestmark = pytest.mark.slow
+
 _SOURCE: Final = {"key": "k", "value": "v", "deleted": "dead"}
 _KINDS: Final = ("inner", "left", "outer")
 _STORES: Final = {

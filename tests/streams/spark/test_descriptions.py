@@ -9,6 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 from two_tables import application, write_batch
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def described(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:

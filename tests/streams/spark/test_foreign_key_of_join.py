@@ -48,3 +48,22 @@ def test_a_computed_left_row_counts_with_the_ts_of_what_its_sides_hold(
     told = sink_rows(spark, on_spark(spark, tmp_path, _topology(), _RECORDS, ends), _topology())
     assert told == on_driver(_topology(), _RECORDS)
     assert told["out"][-1] == (("p",), ("x9",), 15_000)
+
+
+def _both_sides() -> Topology:
+    builder = StreamsBuilder()
+    table = builder.table("c", Materialized.key_value("store"), name="table", **_SOURCE)
+    itself = table.left_join(table, _pair, foreign_key=lambda value: substring(value.v, 1, 1), name="itself")
+    pointing = table.join(itself, _pair, foreign_key=lambda value: substring(value.v, 1, 1), name="pointing")
+    pointing.to_changelog("out")
+    return builder.build()
+
+
+@pytest.mark.rule("R155")
+def test_a_record_that_comes_by_the_right_side_first_dates_its_left_row_too(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    records = [Input("c", "b", "bq", 100), Input("c", "b", "bz", 5)]
+    told = sink_rows(spark, on_spark(spark, tmp_path, _both_sides(), records, [2]), _both_sides())
+    assert told == on_driver(_both_sides(), records)
+    assert (("b",), ("bqbzbz",), 5_000) in told["out"]

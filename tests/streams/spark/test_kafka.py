@@ -260,7 +260,7 @@ def test_a_key_of_several_fields_is_a_json_object_and_a_tombstone_has_no_value(s
         "(1, NULL, NULL, TIMESTAMP '2026-01-02', true, 7L, 0, array(2L)) "
         "AS t(a, b, v, ts, deleted, _batch_id, _scope, _seq)"
     )
-    told = KafkaSink("none:1", "t").records(rows, "app/out", ["a", "b"]).collect()
+    told = KafkaSink("none:1", "t").records(rows, "app/out", ["a", "b"], of_table=True).collect()
     by_key = {row["key"]: (row["value"], [bytes(h["value"]).decode() for h in row["headers"]]) for row in told}
     assert by_key == {
         '{"a":1,"b":"x"}': (

@@ -121,3 +121,16 @@ def test_a_text_is_refused_as_key_of_a_changelog_whose_key_has_more_fields(windo
     )
     with told:
         send_to_kafka(operators, {"alerts": KafkaSink("host:1", "alerts", "text")})
+
+
+def test_a_null_value_of_a_stream_is_a_tombstone_and_its_own_field_called_deleted_is_a_field(
+    spark: SparkSession,
+) -> None:
+    rows = spark.sql(
+        "SELECT * FROM VALUES ('kept', 1, true, TIMESTAMP '2026-01-01', 7L, 0, array(1L)), "
+        "('gone', NULL, NULL, TIMESTAMP '2026-01-01', 7L, 0, array(2L)) "
+        "AS t(k, v, deleted, ts, _batch_id, _scope, _seq)"
+    )
+    told = KafkaSink("none:1", "t", "text").records(rows, "app/out", ["k"], of_table=False)
+    values = {row["key"]: row["value"] for row in told.collect()}
+    assert values == {"kept": '{"v":1,"deleted":true,"ts":"2026-01-01T00:00:00.000000Z"}', "gone": None}

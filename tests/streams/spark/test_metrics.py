@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -340,3 +341,25 @@ def test_a_replay_after_a_crash_tells_the_numbers_of_the_first_run(spark: SparkS
     assert (told[-1].rejected, _counts(_summed(told[-1:], "history"))) == (1, {"input": 1, "dropped": 1, "skipped": 1})
     # Without metrics_level="debug" no metric of that level is told.
     assert {row["level"] for row in running.metrics().select("level").distinct().collect()} == {"INFO"}
+
+
+class _Epochs:
+    """An application in its second epoch, of which each has a first batch."""
+
+    name, epoch = "app", 2
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._rows = spark.createDataFrame(
+            [(1, 0, "old"), (2, 0, "new"), (1, 1, "old")], "epoch INT, batch_id LONG, name STRING"
+        )
+
+    def metrics(self) -> Any:
+        return self._rows
+
+
+@pytest.mark.parametrize(("batch_id", "told"), [(0, ["new"]), (1, [])])
+def test_a_listener_is_told_nothing_of_the_epochs_before(spark: SparkSession, batch_id: int, told: list[str]) -> None:
+    heard: list[Row] = []
+    event = SimpleNamespace(progress=SimpleNamespace(name="app", batchId=batch_id))
+    MetricsListener(_Epochs(spark), heard.extend).onQueryProgress(event)  # type: ignore[arg-type]
+    assert [row["name"] for row in heard] == told

@@ -143,7 +143,8 @@ def test_damage_is_found_by_the_doctor_and_refused_before_any_write(
     assert commits(copied) == before | made_anew
 
 
-@pytest.mark.parametrize("table", ["ledger", pytest.param("prices", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("table", ["ledger", "prices"])
 def test_what_a_restore_took_back_another_one_brings_forward(table: str, spark: SparkSession, tmp_path: Path) -> None:
     own, out = tmp_path / "input", tmp_path / "out"
     write_batch(own, 0)
@@ -278,6 +279,7 @@ def test_a_plan_that_counts_on_more_history_than_its_table_promises_is_refused_w
     assert _epochs(spark, out) == {(1, 0), (1, 1)}
 
 
+@pytest.mark.slow
 def test_a_checkpoint_need_not_be_on_local_files(
     spark: SparkSession, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

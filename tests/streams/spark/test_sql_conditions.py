@@ -22,6 +22,7 @@ from versioned.errors import ConfigurationError
         "regexp_like(s, '^\\\\d+$')",
         "s = 'reflect(1) -- ; select'",
         "-a + .5 != 1.",
+        "`current_date` = user AND s = 'nowhere'",
     ],
 )
 def test_what_is_about_one_row_passes(text: str) -> None:
@@ -60,6 +61,12 @@ def test_what_is_about_one_row_passes(text: str) -> None:
         "\u0430 = 1",
         "input_file_name() = 'x'",
         "current_user() = 'x'",
+        "ts <= current_timestamp",
+        "d = Current_Date",
+        "name = session_user",
+        "ts <= TIMESTAMP 'now'",
+        "d = DATE ' Today'",
+        "cast('yesterday UTC' AS timestamp) > ts",
         "read_files('/etc/passwd') is null",
         "a = " + "(" * 5_000,
     ],

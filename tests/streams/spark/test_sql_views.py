@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from streams.spark.sql_views import register_table_sql
+from streams.spark.sql_views import register_application_sql, register_table_sql
 from streams.spark.window_upkeep import window_store_properties
 from versioned.errors import ConfigurationError
 from versioned.sql_types import sql_properties
+from versioned.table import VersionedTable
 
 
 def _asked(spark: SparkSession, query: str) -> list[Any]:
@@ -34,6 +35,16 @@ def test_an_average_is_put_together_from_its_parts(spark: SparkSession, tmp_path
     query = "SELECT k, avg, final FROM means_starting(timestamp_seconds({}), timestamp_seconds({})) ORDER BY k"
     assert _asked(spark, query.format(0, 1)) == [("a", 4.5, False), ("b", None, True)]
     assert _asked(spark, query.format(1, 60)) == []
+
+
+def test_tables_of_any_name_are_known_and_no_view_hides_one(spark: SparkSession, tmp_path: Path) -> None:
+    VersionedTable.create(spark, f"{tmp_path}/to-table.1", "k STRING, v INT", keys="k", history_retention="1 day")
+    VersionedTable.create(spark, f"{tmp_path}/prices", "k STRING, v INT", keys="k", history_retention="1 day")
+    spark.sql(f"CREATE TABLE delta.`{tmp_path}/prices_current` USING DELTA AS SELECT 7 AS own")
+    made = register_application_sql(spark, str(tmp_path))
+    assert {"to-table.1", "to-table.1_current", "prices", "prices_history", "prices_current"} <= set(made)
+    assert _asked(spark, "SELECT * FROM `to-table.1_current`") == []
+    assert _asked(spark, "SELECT own FROM prices_current") == [(7,)]
 
 
 def test_what_a_stream_stream_join_holds_is_a_view(spark: SparkSession, tmp_path: Path) -> None:

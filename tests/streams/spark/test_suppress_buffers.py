@@ -53,6 +53,18 @@ def test_a_row_leaves_by_the_wall_clock_though_no_input_comes(spark: SparkSessio
     assert _ledger_batches(spark, app) == batches + 1
 
 
+@pytest.mark.rule("R116", "R118")
+def test_a_limit_by_the_wall_clock_that_is_switched_on_later_holds_without_input(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    topology = _limited(Suppressed.until_time_limit("1 hour", _UNBOUNDED))
+    write_records(spark, tmp_path, topology, [Input("in", "a", "x", 1)])
+    application(spark, tmp_path, topology).run()
+    limited = application(spark, tmp_path, topology, suppressed_record_retention="1 millisecond")
+    limited.run()
+    assert _rows(spark, limited, "out") == [("a", "x")]
+
+
 @pytest.mark.rule("R114", "R120", "R124", "R125")
 def test_a_running_query_emits_within_the_limit_a_trigger_and_a_batch(spark: SparkSession, tmp_path: Path) -> None:
     topology = _limited(Suppressed.until_wall_clock_time_limit("4 seconds", _UNBOUNDED))
@@ -123,7 +135,7 @@ def test_a_suppression_comes_in_without_a_reset_and_leaves_only_when_it_is_empty
     with_it.run()
     assert _rows(spark, with_it, "latest") == [("a", "x"), ("b", "y")]
     assert _rows(spark, with_it, "out") == [("a", "x")]
-    with pytest.raises(ConfigurationError, match=r'"calm".*1 rows.*drain'):
+    with pytest.raises(ConfigurationError, match=r'1 rows wait in the table "calm".*drain'):
         application(spark, tmp_path, plain).start()
     with_it.drain("calm")
     assert _rows(spark, with_it, "out") == [("a", "x"), ("b", "y")]

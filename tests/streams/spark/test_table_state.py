@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from streams.spark.flow import KEY, VALUE
-from streams.spark.table_state import TableState, check_apart
+from streams.spark.flow import FOUND, KEY, PLACE, SCOPE, US, VALUE
+from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned.errors import SchemaError
 
 
@@ -34,6 +34,19 @@ def test_a_table_that_waits_for_another_does_not_keep_it_from_telling_its_types(
     with ThreadPoolExecutor(2) as pool:
         told = list(pool.map(lambda table: table.key_type.names, tables))
     assert told == [["k"], ["k"]]
+
+
+_ROW = f"{VALUE} STRUCT<v: STRING>, {US} LONG"
+
+
+def test_a_key_that_the_asking_side_cannot_hold_is_found_by_nobody_and_ends_nothing(spark: SparkSession) -> None:
+    asked = spark.createDataFrame([((7,), 0, [5])], f"{KEY} STRUCT<customer: INT>, {SCOPE} INT, {PLACE} ARRAY<LONG>")
+    rows = [((7,), ("seven",), 1), ((3_000_000_000,), ("large",), 1)]
+    table = spark.createDataFrame(rows, f"{KEY} STRUCT<id: LONG>, {_ROW}")
+    changes = [((3_000_000_001,), ("larger",), 2, 0, [1])]
+    batch = spark.createDataFrame(changes, f"{KEY} STRUCT<id: LONG>, {_ROW}, {SCOPE} INT, {PLACE} ARRAY<LONG>")
+    found = latest_at_place(asked, table, batch).select(f"{FOUND}.v").collect()
+    assert [row.v for row in found] == ["seven"]
 
 
 def test_a_field_of_both_key_and_value_is_refused_with_the_node_and_the_remedy() -> None:

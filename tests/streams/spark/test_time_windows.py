@@ -137,4 +137,7 @@ def test_a_store_follows_a_plan_with_another_retention_and_refuses_other_windows
     check_windows(spark, target, told, hourly, 9)
     with pytest.raises(ConfigurationError, match="the former windows and grace"):
         check_windows(spark, target, told, repr(TimeWindows.of("1 hour").grace("1 day")), 9)
+    scoped = window_store_properties("hourly", 9, hourly, "partition")
+    with pytest.raises(ConfigurationError, match="the former scope"):
+        check_windows(spark, target, scoped, hourly, 9, "store")
     assert list((tmp_path / "hourly" / "_delta_log").iterdir()) == before

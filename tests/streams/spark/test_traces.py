@@ -37,9 +37,6 @@ _QUICK: Final = (
     "windowed_aggregate",
     "stream_stream_join",
     "fk_join",
-    "table_table_join",
-    "table_aggregate",
-    "table_filter",
     "propagation",
 )
 #: In these a step fails; each needs an application of its own.

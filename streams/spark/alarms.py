@@ -1,0 +1,40 @@
+"""When the wall clock lets out what waits, by the plan as it is now: some may wait since before the plan said so."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+
+from streams.spark.engine import Operators
+from streams.spark.ledger import LedgerState
+from streams.spark.suppress import SuppressOperator
+from versioned import spark_functions as F
+from versioned.identifiers import TableRef
+from versioned.put import read_table
+
+
+def with_alarms(
+    spark: SparkSession, root: TableRef, state: LedgerState, operators: Operators, there: Collection[TableRef]
+) -> LedgerState:
+    """The state with the alarm of each suppression that heeds the wall clock: when its oldest row is due (R116, R118).
+
+    Without, a limit that was switched on or shortened would wait for the next record. A small job for each of them.
+
+    Args:
+        spark: The session.
+        root: Where the application's tables are.
+        state: The ledger's newest row.
+        operators: The operators of the plan.
+        there: The tables that are there.
+    """
+    alarms = dict(state.alarms)
+    for name, operator in operators.items():
+        waits_us = operator.clock_waits_us if isinstance(operator, SuppressOperator) else []
+        if waits_us and root.child(name) in there:
+            oldest = F.unix_micros(F.min("arrivedAt")).alias("us")
+            arrived_us = read_table(spark, root.child(name)).agg(oldest).collect()[0]["us"]
+            if arrived_us is not None:
+                alarms[name] = arrived_us + min(waits_us)
+    return replace(state, alarms=alarms)

@@ -1,0 +1,54 @@
+"""Keys of two sides on Spark: the same by position, whatever their fields are called and however wide they are."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, ShortType, StringType, StructType
+
+from streams.spark.flow import KEY
+from versioned import spark_functions as F
+from versioned.errors import SchemaError
+from versioned.sql_types import nullable
+
+_WIDER: Final[tuple[type[DataType], ...]] = (ByteType, ShortType, IntegerType, LongType)
+
+
+def key_as(kind: DataType) -> Column:
+    """The key as one of another side.
+
+    A part that the other type does not hold becomes null, which is equal to no key there: one large number on a side
+    of wider numbers must not end the application.
+    """
+    # Spark casts nothing that may be null to what may not.
+    return F.col(KEY).try_cast(nullable(kind))
+
+
+def check_outer_keys(node: str, left: DataType, right: DataType) -> None:
+    """Refuse an outer join whose results could not have all keys of its right side.
+
+    Args:
+        node: The join, whose results have keys of the left side's type.
+        left: The type of the left side's keys.
+        right: The type of the right side's keys.
+
+    Raises:
+        SchemaError: some keys of the right side's type are none of the left one's.
+    """
+    assert isinstance(left, StructType)
+    assert isinstance(right, StructType)
+    for mine, other in zip(left.fields, right.fields, strict=True):
+        if not _holds(mine.dataType, other.dataType):
+            raise SchemaError(
+                f'The results of "{node}" have the keys of its left side, where "{mine.name}" is '
+                f'{mine.dataType.simpleString()}; "{other.name}" of the right side is '
+                f"{other.dataType.simpleString()}, so that its unmatched rows may have no key there. Cast one of them "
+                "in its source's transform."
+            )
+
+
+def _holds(mine: DataType, other: DataType) -> bool:
+    if type(mine) in _WIDER and type(other) in _WIDER:
+        return _WIDER.index(type(mine)) >= _WIDER.index(type(other))
+    return isinstance(mine, StringType) or mine.simpleString() == other.simpleString()

@@ -1,0 +1,59 @@
+"""Where the records of several partitions share one stream time, as far as the plan tells.
+
+A record keeps the stream-time scope of its source partition until its key changes, or until it reaches something that
+has one stream time for all: from there on all are in scope 0. Joins find the records and rows of their other side by
+scope or by key, and what is told of one key must stay in one scope, so that a join takes both sides to scope 0 where
+one of them is there (Kafka: both sides of a join are repartitioned alike).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from streams.key_fields import changes_key
+from streams.nodes import Node, StreamStreamJoin, TableTableJoin, Topology, WindowedAggregate
+
+_JOINS_OF_EQUALS = (StreamStreamJoin, TableTableJoin)
+
+
+def nodes_in_one_scope(topology: Topology, keys_cross_partitions: bool = True) -> frozenset[str]:
+    """The nodes whose records are all in scope 0, whatever partition they came from.
+
+    Args:
+        topology: The plan.
+        keys_cross_partitions: Whether records under a new key share a scope; else they keep their partition's.
+    """
+    shared: set[str] = set()
+    for node in topology:
+        # What a stream looks up in a table brings no scope along.
+        passing = node.parents if isinstance(node, _JOINS_OF_EQUALS) else node.parents[:1]
+        is_gathered = any(parent.name in shared for parent in passing)
+        if is_gathered or has_one_stream_time(node) or (keys_cross_partitions and changes_key(node)):
+            shared.add(node.name)
+    return frozenset(shared)
+
+
+def gathers(node: Node, shared: Set[str]) -> bool:
+    """Whether a node takes all that comes to it to scope 0, since one of its sides is there: joins of equals only.
+
+    Args:
+        node: The node.
+        shared: As of :func:`nodes_in_one_scope`.
+
+    >>> from streams.nodes import StreamSource
+    >>> sides = (StreamSource("flights", topic="flights"), StreamSource("weather", topic="weather"))
+    >>> gathers(StreamStreamJoin("both", sides), {"weather"}), gathers(StreamStreamJoin("both", sides), set())
+    (True, False)
+    """
+    return isinstance(node, _JOINS_OF_EQUALS) and any(parent.name in shared for parent in node.parents)
+
+
+def has_one_stream_time(node: Node) -> bool:
+    """Whether a node's store has one stream time for all partitions, or one per key: what leaves it is in scope 0."""
+    stored = getattr(node, "materialized", None)
+    if stored is None:
+        return False
+    if isinstance(node, WindowedAggregate):
+        return bool(stored.time_scope == "store")
+    waits = getattr(node, "reorder", None) is not None and stored.time_scope == "store"
+    return bool(waits or (stored.is_versioned and stored.time_scope != "partition"))

@@ -1,0 +1,111 @@
+"""Plans that are changed while rows wait, or a batch is unfinished: nothing of it is lost, or the change is refused."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from both_engines import Input, application, on_spark, sink_rows, write_records
+from crashing import crash_at
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from streams.functions import coalesce, concat
+from streams.nodes import Joined, Materialized, Topology
+from streams.topology import StreamsBuilder
+from suppress.buffer_config import BufferConfig, StrictBufferConfig
+from suppress.suppressed import Suppressed
+from suppress.windows import TimeWindows
+from versioned import faults
+from versioned.errors import ConfigurationError
+
+_SOURCE: Final = {"key": "k", "value": "v", "deleted": "dead"}
+
+
+def _waiting(grace_ms: int | None) -> Topology:
+    builder = StreamsBuilder()
+    table = builder.table("c", Materialized.versioned("1 hour", name="history"), name="table", **_SOURCE)
+    joined = Joined() if grace_ms is None else Joined.with_grace_period(timedelta(milliseconds=grace_ms))
+    stream = builder.stream("a", name="stream", **_SOURCE)
+    stream.left_join(table, _pair, joined=joined, name="join").to_changelog("out")
+    return builder.build()
+
+
+def _pair(left: Any, right: Any) -> Any:
+    return {"j": concat(left.v, coalesce(right.v, "-"))}
+
+
+@pytest.mark.rule("R145")
+def test_a_shorter_grace_lets_out_what_has_waited_long_enough_and_none_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    on_spark(spark, tmp_path, _waiting(100), [Input("a", "x", "1", 10), Input("a", "y", "2", 60)], [2])
+    with pytest.raises(ConfigurationError, match='2 rows wait in the table "join_waiting"'):
+        application(spark, tmp_path, _waiting(None)).run()
+    write_records(spark, tmp_path, _waiting(20), [Input("a", "z", "3", 61)], 2)
+    changed = application(spark, tmp_path, _waiting(20))
+    changed.run()
+    assert sink_rows(spark, changed, changed.topology)["out"] == [(("x",), ("1-",), 10_000)]
+
+
+def _suppressed(more: bool) -> Topology:
+    builder = StreamsBuilder()
+
+    def shown(value: Any) -> dict[str, Any]:
+        return {"v": value.v, "w": value.v} if more else {"v": value.v}
+
+    table = builder.table("a", Materialized.key_value("store"), name="table", **_SOURCE).map_values(shown, name="shown")
+    table.suppress(Suppressed.until_time_limit("1 hour", BufferConfig.max_records(9)), name="held").to_latest("latest")
+    return builder.build()
+
+
+def test_a_field_that_waiting_rows_would_lose_is_refused_before_anything_is_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    app = on_spark(spark, tmp_path, _suppressed(False), [Input("a", "k", "1", 10)], [1])
+    before = sorted(Path(str(app.root)).rglob("_delta_log/*.json"))
+    write_records(spark, tmp_path, _suppressed(True), [Input("a", "l", "2", 11)], 1)
+    with pytest.raises(Exception, match=r'The plan of "(held|latest)" was changed'):
+        application(spark, tmp_path, _suppressed(True)).run()
+    assert sorted(Path(str(app.root)).rglob("_delta_log/*.json")) == before
+
+
+def _counted(name: str) -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("a", name="stream", **_SOURCE)
+    stream.to_changelog("out")
+    stream.group_by_key().count(name=name).to_changelog("counts")
+    return builder.build()
+
+
+def test_an_unfinished_batch_is_finished_though_a_node_that_put_records_aside_is_renamed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    records = [Input("a", None, "1", 10), Input("a", "k", "2", 11)]
+    with faults.armed(crash_at("after:out/main")), pytest.raises(StreamingQueryException):
+        on_spark(spark, tmp_path, _counted("first"), records, [2])
+    renamed = application(spark, tmp_path, _counted("second"))
+    renamed.run()
+    assert [value for _, value, _ in sink_rows(spark, renamed, renamed.topology)["counts"]] == [(1,)]
+    rejects = spark.read.format("delta").load(str(renamed.table("rejects"))).select("node", "reason").collect()
+    assert [tuple(row) for row in rejects] == [("first", "NULL_KEY")]
+
+
+def _final(bound: StrictBufferConfig) -> Topology:
+    builder = StreamsBuilder()
+    hourly = builder.stream("a", name="stream", **_SOURCE).group_by_key().windowed_by(TimeWindows.of("1 hour"))
+    final = Suppressed.until_window_closes(bound)
+    hourly.count(name="hourly").suppress(final, name="final").to_changelog("out")
+    return builder.build()
+
+
+@pytest.mark.rule("R59")
+def test_final_results_that_were_kept_in_the_window_store_get_no_buffer_of_their_own(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    on_spark(spark, tmp_path, _final(BufferConfig.unbounded()), [Input("a", "k", "1", 10)], [1])
+    bounded = BufferConfig.max_records(9).shut_down_when_full()
+    with pytest.raises(ConfigurationError, match='"final" has kept its windows in their own store'):
+        application(spark, tmp_path, _final(bounded)).run()

@@ -1,0 +1,148 @@
+"""Partitions that meet behind a change of key, or in stores with one stream time, give what they give on the driver."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from typing import Any, Final
+
+import pytest
+from both_engines import Input, Told, on_driver, on_spark, sink_rows
+from pyspark.sql import SparkSession
+
+from streams.functions import coalesce, concat
+from streams.nodes import Materialized, Topology
+from streams.spark import StreamingApplication
+from streams.topology import StreamsBuilder
+from suppress.buffer_config import BufferConfig
+from suppress.suppressed import Suppressed
+from suppress.windows import JoinWindows, SessionWindows, TimeWindows
+
+_SOURCE: Final = {"key": "k", "value": "v", "deleted": "dead"}
+_UNBOUNDED: Final = BufferConfig.unbounded()
+_COUNT: Final = 90
+
+
+def _ms(count: int) -> timedelta:
+    return timedelta(milliseconds=count)
+
+
+def _topology() -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("a", name="stream", **_SOURCE)
+    other = builder.stream("c", name="other", **_SOURCE)
+    table = builder.table("c", Materialized.key_value("plain"), name="table", **_SOURCE)
+    rekeyed = stream.select_key(lambda key, value: coalesce(value.v, "none"), name="rekeyed")
+    near = JoinWindows.of(_ms(40)).grace(_ms(20))
+    for name, joined in (
+        ("right_moves", rekeyed.join(other, _pair, windows=near, name="inner")),
+        ("left_moves", other.left_join(rekeyed, _pair, windows=near, name="left")),
+    ):
+        joined.to_changelog(name)
+    limited = Suppressed.until_time_limit(_ms(30), BufferConfig.max_records(1_000))
+    both = rekeyed.to_table(name="as_table").outer_join(table, _pair, name="both")
+    both.suppress(limited, name="limited").to_changelog("limited_out")
+    final = Suppressed.until_window_closes(_UNBOUNDED)
+    stored = Materialized(time_scope="store")
+    tumbling = stream.group_by_key().windowed_by(TimeWindows.of(_ms(50)).grace(_ms(20)))
+    tumbling.count(name="tumbling", materialized=stored).suppress(final, name="final").to_changelog("final_out")
+    versioned = Materialized.versioned(_ms(200), name="versions", time_scope="store")
+    versions = builder.table("a", versioned, name="history", **_SOURCE).to_stream().group_by_key()
+    versions.windowed_by(TimeWindows.of(_ms(30))).count(name="of_versions").to_changelog("versions_out")
+    return builder.build()
+
+
+def _pair(left: Any, right: Any) -> Any:
+    return {"j": concat(coalesce(left.v, "-"), coalesce(right.v, "-"))}
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Input]:
+    """Keys that are values of the other topic too, in three partitions, some late."""
+    chance = random.Random(5)
+    told = []
+    for number in range(_COUNT):
+        ms = max(0, number * 5 - chance.choice((0, 0, 15, 60)))
+        value = None if chance.random() < 0.1 else chance.choice("xyz")
+        told.append(Input(chance.choice("ac"), chance.choice("xyz"), value, ms, chance.randrange(3)))
+    return told
+
+
+@pytest.fixture(scope="module")
+def app(spark: SparkSession, records: list[Input], tmp_path_factory: pytest.TempPathFactory) -> StreamingApplication:
+    return on_spark(spark, tmp_path_factory.mktemp("scopes"), _topology(), records, [40, _COUNT])
+
+
+@pytest.mark.rule("R7", "R25", "R27")
+def test_partitions_that_meet_give_what_the_driver_gives(
+    spark: SparkSession, app: StreamingApplication, records: list[Input]
+) -> None:
+    got, wanted = sink_rows(spark, app, app.topology), on_driver(app.topology, records)
+    assert got == wanted
+    assert all(wanted.values())
+
+
+def _meets_clicks() -> Topology:
+    builder = StreamsBuilder()
+    orders = builder.stream("a", name="orders", **_SOURCE).select_key(lambda key, value: value.v, name="by_customer")
+    clicks = builder.stream("c", name="clicks", **_SOURCE)
+    orders.join(clicks, _pair, windows=JoinWindows.of(_ms(10)), name="joined").to_changelog("out")
+    return builder.build()
+
+
+def test_behind_a_change_of_key_a_stream_meets_the_records_of_all_partitions() -> None:
+    clicks = [Input("c", "k", f"click{partition}", 1, partition) for partition in range(4)]
+    told = on_driver(_meets_clicks(), [Input("a", "order", "k", 0, 2), *clicks])
+    assert [value for _, value, _ in told["out"]] == [(f"kclick{partition}",) for partition in range(4)]
+
+
+def _sessions() -> Topology:
+    builder = StreamsBuilder()
+    sessions = builder.stream("a", name="stream", **_SOURCE).group_by_key().windowed_by(SessionWindows.of(_ms(10)))
+    final = Suppressed.until_window_closes(_UNBOUNDED)
+    sessions.count(name="sessions").suppress(final, name="final").to_changelog("out")
+    return builder.build()
+
+
+@pytest.mark.rule("R4")
+def test_a_window_stays_with_its_partition_when_another_one_brings_its_key(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    first = [Input("a", "k", "v", 12, 0), Input("a", "z", "v", 90, 1)]
+    second = [Input("a", "k", "v", 100, 1), Input("a", "z", "v", 60, 0)]
+    third = [Input("a", "z", "v", 200, 1)]
+    records = [*first, *second, *third]
+    app = on_spark(spark, tmp_path_factory.mktemp("sessions"), _sessions(), records, [2, 4, 5])
+    told = _final_keys(sink_rows(spark, app, app.topology)["out"])
+    assert told == _final_keys(on_driver(_sessions(), records)["out"])
+    assert ("k", 12_000, 12_000) in told
+
+
+def _final_keys(told: Told) -> set[Any]:
+    return {key for key, _, _ in told}
+
+
+def _two_clocks() -> Topology:
+    builder = StreamsBuilder()
+    wall = Suppressed.until_wall_clock_time_limit(_ms(1_000), BufferConfig.max_records(10))
+    left, right = (
+        builder.table(topic, Materialized.key_value(f"{topic}_store"), name=topic, **_SOURCE) for topic in "ac"
+    )
+    held = left.suppress(wall, name="held_left"), right.suppress(wall, name="held_right")
+    joined = held[0].join(held[1], _pair, name="joined")
+    joined.to_changelog("out")
+    joined.group_by(lambda value: value.j).count(name="counted").to_changelog("counts")
+    return builder.build()
+
+
+@pytest.mark.rule("R27")
+def test_two_suppressions_that_are_emptied_together_give_one_result(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    topology = _two_clocks()
+    records = [Input("a", "k", "l", 1), Input("c", "k", "r", 2)]
+    app = on_spark(spark, tmp_path_factory.mktemp("clocks"), topology, records, [2])
+    app.drain("held_left", "held_right")
+    told = sink_rows(spark, app, topology)
+    assert [value for _, value, _ in told["out"]] == [("lr",)]
+    assert [value for _, value, _ in told["counts"]] == [(1,)]

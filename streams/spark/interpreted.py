@@ -23,6 +23,8 @@ LESS_CODE: Final[Mapping[str, str]] = {"spark.sql.codegen.wholeStage": "false"}
 NO_CODE: Final[Mapping[str, str]] = {**LESS_CODE, "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 #: Plans stay as they were made: of a thousand records a batch had 101 jobs instead of 180, and took 12 s instead of 15.
 PLANNED_ONCE: Final[Mapping[str, str]] = {"spark.sql.adaptive.enabled": "false"}
+#: A query of a table of a few files reads them all: to find those that it could leave out is a query of its own.
+ALL_FILES: Final[Mapping[str, str]] = {"spark.databricks.delta.stats.skipping": "false"}
 #: Up to so many partitions of a shuffle; of more, planning anew joins those that are nearly empty.
 _FEW_PARTITIONS: Final = 8
 #: A batch is small up to so many records: with 1,200 it took 13 s instead of 18, with 14,000 minutes instead of half a
@@ -36,7 +38,9 @@ FIRST_RECORDS: Final = 20_000
 #: After so many batches, or records, the tables are measured again.
 _MEASURED_EVERY: Final = 100
 _MEASURED_AFTER: Final = 100_000
-_ALL: Final = (*NO_CODE, *PLANNED_ONCE)
+#: What must be a setting of this Spark before any of them is changed, and all that are.
+_NEEDED: Final = (*NO_CODE, *PLANNED_ONCE)
+_ALL: Final = (*_NEEDED, *ALL_FILES)
 
 
 class Interpretation:
@@ -78,7 +82,7 @@ class Interpretation:
         if wanted and partitions is not None and partitions <= _FEW_PARTITIONS:
             wanted = {**wanted, **PLANNED_ONCE}
         self._batches += 1
-        if wanted != self._in_force and all(map(session.conf.isModifiable, _ALL)):
+        if wanted != self._in_force and all(map(session.conf.isModifiable, _NEEDED)):
             self._former = self._former or {name: session.conf.get(name, None) for name in _ALL}
             for name, former in self._former.items():
                 put_back(session, name, wanted.get(name, former))
@@ -90,7 +94,7 @@ class Interpretation:
         if self._bytes > SMALL_TABLES:
             return {}
         if records <= FEW_RECORDS:
-            return NO_CODE
+            return {**NO_CODE, **ALL_FILES}
         return LESS_CODE if self._batches == 0 and records <= FIRST_RECORDS else {}
 
 

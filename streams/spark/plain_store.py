@@ -6,7 +6,7 @@ Where the ts of a deleted key still matters, tombstones stay as rows with ``dele
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 
@@ -14,13 +14,11 @@ from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.operator import Batch
 from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned import spark_functions as F
-from versioned.commit import Merge
+from versioned.commit import Write
 from versioned.identifiers import TableRef, check_columns, quote
 from versioned.put import read_table
 from versioned.spec import DELETED
-
-if TYPE_CHECKING:
-    from delta.tables import DeltaMergeBuilder
+from versioned.upsert import upsert
 
 #: The ts of a key's last result, deleted or not.
 LAST_US: Final = "_last_us"
@@ -133,24 +131,13 @@ class PlainStore(TableState):
             columns.append(F.col(VALUE).isNull().alias(DELETED))
         return frame.select(*columns, *more)
 
-    def _upsert(self) -> Merge:
+    def _upsert(self) -> Write:
+        assert self._batch is not None
         last = Window.partitionBy(KEY).orderBy(F.desc(PLACE), F.desc(SCOPE))
         newest = self._frame.withColumn("_rank", F.row_number().over(last)).where(F.col("_rank") == 1)
-        names = self._stored(newest).columns
-        rows = self._stored(newest, F.col(VALUE).isNull().alias(_GONE))
-        same = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in self.key_type.names)
-        values: dict[str, str | Column] = {quote(name): f"s.{quote(name)}" for name in names}
-
-        def clauses(merge: DeltaMergeBuilder) -> DeltaMergeBuilder:
-            if self._keeps_tombstones:
-                return merge.whenMatchedUpdate(set=values).whenNotMatchedInsert(values=values)
-            return (
-                merge.whenMatchedDelete(f"s.{_GONE}")
-                .whenMatchedUpdate(set=values)
-                .whenNotMatchedInsert(f"NOT s.{_GONE}", values=values)
-            )
-
-        return Merge(rows, same, clauses)
+        gone = [] if self._keeps_tombstones else [F.col(VALUE).isNull().alias(_GONE)]
+        rows, target = self._stored(newest, *gone), self.target(self._batch.root)
+        return upsert(target, rows, self.key_type.names, _GONE if gone else None, is_small=self._batch.is_small)
 
     def _changes(self) -> DataFrame:
         before = self.rows().select(KEY, F.col(VALUE).alias("_before"))

@@ -7,7 +7,7 @@ Rows carry ``_batch_id``, ``_scope`` and ``_seq`` (the record's place), so the o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 
@@ -32,13 +32,11 @@ from streams.spark.operator import Batch, Operator
 from streams.spark.stored_shape import check_names
 from streams.spark.table_table_join import count_ignored
 from versioned import spark_functions as F
-from versioned.commit import Append, Merge
+from versioned.commit import Append
 from versioned.errors import ConfigurationError, SchemaError
-from versioned.identifiers import TableRef, named_twice, quote
+from versioned.identifiers import TableRef, named_twice
 from versioned.put import read_table
-
-if TYPE_CHECKING:
-    from delta.tables import DeltaMergeBuilder
+from versioned.upsert import upsert
 
 
 class _SinkOperator(Operator[ChangelogSink | TableSink]):
@@ -159,18 +157,10 @@ class TableSinkOperator(_SinkOperator):
         rows = self._rows
         if rows is None or not self._count:
             return
-        keys = struct_fields(self._frame, KEY)
-        same = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in keys)
-        columns: dict[str, str | Column] = {name: f"s.{quote(name)}" for name in rows.columns if name != "_deleted"}
-
-        def clauses(merge: DeltaMergeBuilder) -> DeltaMergeBuilder:
-            return (
-                merge.whenMatchedDelete("s._deleted")
-                .whenMatchedUpdate(set=columns)
-                .whenNotMatchedInsert("NOT s._deleted", values=columns)
-            )
-
-        batch.commit(self.tables(batch.root)[0], lambda: Merge(rows, same, clauses), self.node.name, "main")
+        (target,), keys = self.tables(batch.root), struct_fields(self._frame, KEY)
+        batch.commit(
+            target, lambda: upsert(target, rows, keys, "_deleted", is_small=batch.is_small), self.node.name, "main"
+        )
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> None:
         frame = inputs[0].frame

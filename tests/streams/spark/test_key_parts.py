@@ -27,13 +27,14 @@ _RECORDS: Final = (
     ("AA", None, ["b"], (1, []), "three", 30),
     (None, "17", ["a", "b"], (1, [2]), "four", 40),
 )
-_SINKS: Final = ("keyed", "carriers", "by_nested", "sessions", "limited", "pairs")
+_SINKS: Final = ("keyed", "flown", "carriers", "by_nested", "sessions", "limited", "pairs")
 
 
 def _topology() -> Topology:
     builder = StreamsBuilder()
     flights = builder.stream("s", key=("c", "n"), value="v", name="flights")
     flights.to_changelog("keyed")
+    flights.group_by_key().count(name="flight_count").to_changelog("flown")
     carriers = flights.select_key(lambda key, value: {"c": key.c}, name="by_carrier")
     carriers.group_by_key().count(name="carrier_count").to_changelog("carriers")
     nested = flights.select_key(lambda key, value: {"all": key}, name="nested")
@@ -64,25 +65,29 @@ def _on_driver() -> dict[str, list[Any]]:
         key = {"c": c, "n": n, "tags": tags, "place": Row(x=x, y=y)}
         driver.pipe_input("s", key, {"v": v}, ms * 1_000)
     told = {sink: driver.read_output(sink) for sink in _SINKS}
-    return {sink: [(_plain(r.key), r.ts_us) for r in rows] for sink, rows in told.items()}
+    counted = {sink: [(r.value.count,) if sink == "flown" else () for r in rows] for sink, rows in told.items()}
+    return {
+        sink: [((*_plain(r.key), *count), r.ts_us) for r, count in zip(rows, counted[sink], strict=True)]
+        for sink, rows in told.items()
+    }
 
 
 def _on_spark(spark: SparkSession, folder: Path) -> dict[str, list[Any]]:
     rows = [(*record[:5], record[5], number) for number, record in enumerate(_RECORDS)]
     frame = spark.createDataFrame(rows, _SCHEMA.replace("ts TIMESTAMP", "ts LONG"))
-    frame.withColumn("ts", frame.ts).selectExpr(
-        "c", "n", "tags", "place", "v", "timestamp_millis(ts) AS ts", "seq"
-    ).coalesce(1).write.parquet(str(folder / "s"))
-    source = SparkSource("parquet", {"path": str(folder / "s")}, _SCHEMA, sequence_by="seq")
-    app = StreamingApplication(
-        spark, "keys", _topology(), str(folder / "out"), {"s": source}, order="sequence"
-    )  # fmt: skip
+    timed = frame.selectExpr("c", "n", "tags", "place", "v", "timestamp_millis(ts) AS ts", "seq")
+    for part in ("seq < 2", "seq >= 2"):
+        timed.where(part).coalesce(1).write.mode("append").parquet(str(folder / "s"))
+    options = {"path": str(folder / "s"), "maxFilesPerTrigger": "1"}
+    source = SparkSource("parquet", options, _SCHEMA, sequence_by="seq")
+    app = StreamingApplication(spark, "keys", _topology(), str(folder / "out"), {"s": source}, order="sequence")
     app.run()
     return {sink: _told(spark, app, sink) for sink in _SINKS}
 
 
 _KEYS: Final = {
     "keyed": ("c", "n"),
+    "flown": ("c", "n", "count"),
     "carriers": ("c",),
     "by_nested": ("all",),
     "sessions": ("tags", "windowStart", "windowEnd"),
@@ -92,7 +97,7 @@ _KEYS: Final = {
 
 
 def _told(spark: SparkSession, app: StreamingApplication, sink: str) -> list[Any]:
-    frame = spark.read.format("delta").load(str(app.table(sink))).orderBy("_seq")
+    frame = spark.read.format("delta").load(str(app.table(sink))).orderBy("_batch_id", "_seq")
     shown = [f"unix_micros({name}) AS {name}" if name.startswith("window") else name for name in _KEYS[sink]]
     rows = frame.selectExpr(*shown, "unix_micros(ts) AS at").collect()
     return [(_plain(row.asDict(recursive=True) | {})[:-1], row["at"]) for row in rows]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from versioned import faults
 from versioned.errors import CommitError, ConfigurationError, FencedError
 from versioned.identifiers import TableRef, quote
-from versioned.log_files import commit_info
+from versioned.log_files import commit_infos
 from versioned.merge_sql import SqlMerge
 from versioned.replay import check_origin
 
@@ -243,8 +243,10 @@ def _next_own(session: SparkSession, target: TableRef, identity: Mapping[str, An
     if target not in _SEEN:
         return None
     found: Landed | None = None
-    for version in range(_SEEN[target] + 1, _SEEN[target] + 2 + _LOOKED_AHEAD):
-        info = commit_info(session, target, version)
+    versions = range(_SEEN[target] + 1, _SEEN[target] + 2 + _LOOKED_AHEAD)
+    infos = commit_infos(session, target, versions)
+    for version in versions:
+        info = infos.get(version)
         if info is None:
             return found
         said = own_details(info)

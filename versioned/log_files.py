@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from versioned.identifiers import TableRef
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -20,39 +20,62 @@ if TYPE_CHECKING:
 _INFO: Final = "commitInfo"
 
 
-def log_file(target: TableRef, version: int) -> str | None:
-    """Where the log of a table has a version; None if only a catalog knows.
+def log_files(target: TableRef, versions: Iterable[int]) -> str | None:
+    """Where the log of a table has versions, as one pattern; None if only a catalog knows.
 
-    >>> log_file(TableRef.parse("/data/prices"), 7)
-    '/data/prices/_delta_log/00000000000000000007.json'
+    >>> log_files(TableRef.parse("/data/prices"), (7, 8))
+    '/data/prices/_delta_log/{00000000000000000007,00000000000000000008}.json'
     """
-    return None if target.path is None else f"{target.path}/_delta_log/{version:020}.json"
+    names = ",".join(f"{version:020}" for version in versions)
+    return None if target.path is None else f"{target.path}/_delta_log/{{{names}}}.json"
 
 
-def has_version(session: SparkSession, target: TableRef, version: int) -> bool | None:
-    """Whether the log has a version, without a Spark job; None if that cannot be told."""
-    path = log_file(target, version)
-    if path is None:
-        return None
-    try:
-        # Spark looks for a file when it is asked for its columns.
-        return bool(session.read.format("text").load(path).columns)
-    except Exception as error:  # the class differs between classic and Connect sessions
-        return False if "PATH_NOT_FOUND" in str(error) else None
+def versions_there(session: SparkSession, asked: Mapping[TableRef, Iterable[int]]) -> list[int] | None:
+    """Which of some versions the logs of tables have, in order, without a Spark job.
 
-
-def commit_info(session: SparkSession, target: TableRef, version: int) -> Mapping[str, Any] | None:
-    """What a version says of itself, such as ``userMetadata``, which may be None; one small Spark job.
+    Args:
+        session: The session.
+        asked: The versions that are asked for, by table.
 
     Returns:
-        None if the log does not have the version, or it cannot be told.
+        None if a table has none of those asked of it, or it cannot be told.
     """
-    path = log_file(target, version)
-    if path is None:
+    patterns = [log_files(target, versions) for target, versions in asked.items()]
+    known = [pattern for pattern in patterns if pattern is not None]
+    if not known or len(known) < len(patterns):
         return None
     try:
-        lines = session.read.format("text").load(path)
-        told = lines.where(lines["value"].startswith(f'{{"{_INFO}"')).collect()
-        return {"userMetadata": None, **json.loads(told[0]["value"])[_INFO]} if told else None
+        # Spark looks for files when it is given their names; of a pattern it takes what is there.
+        return sorted(map(_version_of, session.read.format("text").load(known).inputFiles()))
+    except Exception:  # the class differs between classic and Connect sessions
+        return None
+
+
+def commit_infos(session: SparkSession, target: TableRef, versions: Iterable[int]) -> Mapping[int, Mapping[str, Any]]:
+    """What versions say of themselves, such as ``userMetadata``, which may be None; one small Spark job.
+
+    Returns:
+        By version; without those that the log does not have, and those of which it cannot be told.
+    """
+    pattern = log_files(target, versions)
+    if pattern is None:
+        return {}
+    try:
+        lines = session.read.format("text").load(pattern)
+        is_info = lines["value"].startswith(f'{{"{_INFO}"')
+        told = lines.where(is_info).select("value", "_metadata.file_name").collect()
     except Exception:  # of whatever kind: the table's history tells it too, and raises if that is missing as well
+        return {}
+    read = ((_version_of(row["file_name"]), _info_of(row["value"])) for row in told)
+    return {version: info for version, info in read if info is not None}
+
+
+def _version_of(file: str) -> int:
+    return int(file.rsplit("/", 1)[-1].partition(".")[0])
+
+
+def _info_of(line: str) -> Mapping[str, Any] | None:
+    try:
+        return {"userMetadata": None, **json.loads(line)[_INFO]}
+    except ValueError:
         return None

@@ -35,7 +35,7 @@ _BEFORE: Final = (Window.unboundedPreceding, -1)
 
 def value_struct(values: tuple[str, ...]) -> Column:
     """The value columns as one struct; a table without value columns has only a presence mark."""
-    return F.struct(*values) if values else F.struct(F.lit(True).alias("_present"))
+    return F.struct(*map(F.col, values)) if values else F.struct(F.lit(True).alias("_present"))
 
 
 def versions(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:

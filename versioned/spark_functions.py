@@ -2,7 +2,8 @@
 
 Without Spark Connect each call of a function is three messages to the JVM and one to forget what came of it, a tenth of
 a millisecond each. One batch names the same few columns thousands of times. What is kept is a name or a value and
-belongs to no DataFrame, so it may be used again; import this module as ``F`` instead of Spark's own.
+belongs to no DataFrame, so it may be used again; import this module as ``F`` instead of Spark's own. Names that a frame
+is given as text are asked for each time: where many are chosen in every batch, give it ``map(F.col, names)``.
 """
 
 from __future__ import annotations

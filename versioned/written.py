@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from versioned.commit import detail_of, history, own_details, remember, restored_version
 from versioned.identifiers import TableRef
-from versioned.log_files import has_version
+from versioned.log_files import versions_there
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -71,13 +71,15 @@ def newest(session: SparkSession, target: TableRef, application: str | None = No
     return state
 
 
-def is_newest(session: SparkSession, target: TableRef, version: int) -> bool:
-    """Whether nothing was committed to a table behind this version; no Spark job, so it may be asked in each batch.
+def are_newest(session: SparkSession, versions: Mapping[TableRef, int]) -> bool:
+    """Whether nothing was committed to tables behind these versions; no Spark job, so it may be asked in each batch.
 
     Returns:
-        False also if that cannot be told: then :func:`newest` tells more.
+        False also if that cannot be told: then :func:`newest` of each tells more.
     """
-    return has_version(session, target, version) is True and has_version(session, target, version + 1) is False
+    there = versions_there(session, {target: (version, version + 1) for target, version in versions.items()})
+    # Each table has one of the two at least, so none can make up for another.
+    return there == sorted(versions.values())
 
 
 def state_of(

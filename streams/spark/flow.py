@@ -175,13 +175,13 @@ def null_inside(value: Column, kind: DataType) -> Column:
 def flat_keys(frame: DataFrame) -> DataFrame:
     """The key fields as columns of their own, in place of ``_key``."""
     others = [name for name in frame.columns if name != KEY]
-    return frame.select(f"{KEY}.*", *others)
+    return frame.select(f"{KEY}.*", *map(F.col, others))
 
 
 def struct_keys(frame: DataFrame, keys: tuple[str, ...] | list[str]) -> DataFrame:
     """The inverse of :func:`flat_keys`."""
     others = [name for name in frame.columns if name not in keys]
-    return frame.select(F.struct(*keys).alias(KEY), *others)
+    return frame.select(F.struct(*map(F.col, keys)).alias(KEY), *map(F.col, others))
 
 
 def lookup_times(times: Mapping[int, int]) -> Column:

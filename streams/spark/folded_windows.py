@@ -133,7 +133,7 @@ class FoldedWindowsOperator(WindowStoreOperator):
     def changes(self) -> DataFrame:
         out = told_rows(self._folded, "out", OUT).where(F.col(_REFUSED).isNull())
         keyed = out.withColumns({KEY: self.windowed_key(out), LATEST: F.lit(True)})
-        return keyed.select(*CHANGE)
+        return keyed.select(*map(F.col, CHANGE))
 
     def next_state(self) -> DataFrame:
         touched = told_rows(self._folded, "state", STATE)

@@ -132,7 +132,7 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         joined = to_column_if(gives, self.node.joiner, bindings, names)
         told = met.withColumn("_result", joined).withColumn(US, ts)
         none = F.lit(None).cast(told.schema["_result"].dataType)
-        return told.withColumns({VALUE: F.col("_result"), OLD: none, LATEST: F.lit(True)}).select(*CHANGE)
+        return told.withColumns({VALUE: F.col("_result"), OLD: none, LATEST: F.lit(True)}).select(*map(F.col, CHANGE))
 
     def _in_order(self, frame: DataFrame) -> DataFrame:
         """Between two versioned sides a result's ts never goes back for one left key."""
@@ -142,7 +142,7 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         last = self._result.last_times(self._batch, self._left.key_type.names)
         if last is not None:
             ordered = ordered.join(last, KEY, "left").withColumn(US, F.greatest(US, LAST_US))
-        return ordered.select(*CHANGE)
+        return ordered.select(*map(F.col, CHANGE))
 
     @property
     def _foreign_key(self) -> Expr:

@@ -241,7 +241,7 @@ class HistoryStore(TableState):
         accepted = self._accepted_puts()
         old = F.col(OLD).getField("value").alias(OLD)
         flat = accepted.select(*self.spec.keys, VALUE, old, LATEST, US, SCOPE, PLACE)
-        return struct_keys(flat, self.spec.keys).select(*CHANGE)
+        return struct_keys(flat, self.spec.keys).select(*map(F.col, CHANGE))
 
     def _opened(self, batch: Batch, records: DataFrame) -> VersionedTable:
         if self._table is None:

@@ -65,10 +65,10 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         kept = batch.cut(results) if not flow.is_empty else results
         told = Flow(kept, {} if flow.is_empty else None)
         if self.store is None:
-            return self._state.put(batch, told).map(lambda frame: frame.select(*CHANGE))
+            return self._state.put(batch, told).map(lambda frame: frame.select(*map(F.col, CHANGE)))
         # What the versioned store refuses leaves the aggregate as it is; the store itself counts it.
         self._state.put(batch, told.map(lambda frame: frame.where(~F.col(REFUSED))))
-        return self.stored(batch, told.map(lambda frame: frame.select(*CHANGE)))
+        return self.stored(batch, told.map(lambda frame: frame.select(*map(F.col, CHANGE))))
 
     def tally(self) -> DataFrame | None:
         if self._input is None or self._input.is_empty or not self._of_table:
@@ -177,7 +177,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         result = F.struct(self._result().cast(kind[0].dataType).alias(output))
         told = running.withColumn(VALUE, result).withColumn(OLD, F.lag(VALUE).over(by_group))
         told = told.where(F.col("_new")).withColumn(LATEST, F.lit(True))
-        return told.select(*CHANGE, *_kept_beside(self.node), REFUSED)
+        return told.select(*map(F.col, CHANGE), *_kept_beside(self.node), REFUSED)
 
     def _as_parts(self, stored: DataFrame) -> DataFrame:
         """Stored groups in the shape of contributions."""

@@ -12,9 +12,10 @@ from pyspark.sql import Column, DataFrame, Window
 
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.operator import Batch
+from streams.spark.stored_shape import check_names
 from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned import spark_functions as F
-from versioned.commit import Write
+from versioned.commit import Write, properties_of
 from versioned.identifiers import TableRef, check_columns, quote
 from versioned.put import read_table
 from versioned.spec import DELETED
@@ -24,6 +25,7 @@ from versioned.upsert import upsert
 LAST_US: Final = "_last_us"
 _TS: Final = "ts"
 _GONE: Final = "_gone"
+_FEED: Final = "delta.enableChangeDataFeed"
 
 
 class PlainStore(TableState):
@@ -46,6 +48,7 @@ class PlainStore(TableState):
         #: The rows before the batch: a plan that several readers share, for finding a table's files takes time.
         self._rows: DataFrame | None = None
         self._is_ready = False
+        self._has_feed: bool | None = None
 
     def target(self, root: TableRef) -> TableRef:
         """The table that it keeps."""
@@ -84,15 +87,20 @@ class PlainStore(TableState):
 
         Returns:
             ``_key``, ``_value``, ``_us`` and what is stored beside the value.
+
+        Raises:
+            ConfigurationError: the plan was changed, and the table lacks a column that is asked for.
         """
         target = self.target(batch.root)
         if not self._is_ready and batch.is_missing(target):
             return None
-        value = F.struct(*map(quote, values))
+        value = F.struct(*map(F.col, map(quote, values)))
         if self._keeps_tombstones:
             value = F.when(~F.col(DELETED), value)
-        key = F.struct(*map(quote, keys))
+        key = F.struct(*map(F.col, map(quote, keys)))
         rows = read_table(batch.session, target)
+        if not self._is_ready:
+            check_names(self._node, self._table, rows.columns, (*keys, *values, *self._extra), may_lack=True)
         return rows.select(key.alias(KEY), value.alias(VALUE), F.unix_micros(_TS).alias(US), *self._extra)
 
     def last_times(self, batch: Batch, keys: list[str]) -> DataFrame | None:
@@ -123,6 +131,9 @@ class PlainStore(TableState):
             check_columns((*self.key_type.names, *self.value_type.names, _TS))
             empty = self._stored(self._frame).limit(0)
             batch.create(target, empty)
+        elif not self._is_ready:
+            names = read_table(batch.session, target).columns
+            check_names(self._node, self._table, names, self._stored(self._frame).columns, may_lack=True)
         self._is_ready = True
 
     def _stored(self, frame: DataFrame, *more: Column) -> DataFrame:
@@ -137,7 +148,15 @@ class PlainStore(TableState):
         newest = self._frame.withColumn("_rank", F.row_number().over(last)).where(F.col("_rank") == 1)
         gone = [] if self._keeps_tombstones else [F.col(VALUE).isNull().alias(_GONE)]
         rows, target = self._stored(newest, *gone), self.target(self._batch.root)
-        return upsert(target, rows, self.key_type.names, _GONE if gone else None, is_small=self._batch.is_small)
+        is_small = self._batch.is_small and not self._tells_changes(self._batch)
+        return upsert(target, rows, self.key_type.names, _GONE if gone else None, is_small=is_small)
+
+    def _tells_changes(self, batch: Batch) -> bool:
+        """Whether somebody may follow the table by its change data feed, which tells rows that are written anew too."""
+        if self._has_feed is None:
+            said = properties_of(batch.session, self.target(batch.root))
+            self._has_feed = said.get(_FEED, "false").lower() == "true"
+        return self._has_feed
 
     def _changes(self) -> DataFrame:
         before = self.rows().select(KEY, F.col(VALUE).alias("_before"))
@@ -145,4 +164,4 @@ class PlainStore(TableState):
         is_first = F.row_number().over(so_far) == 1
         changed = self._frame.join(before, KEY, "left")
         old = F.when(is_first, F.col("_before")).otherwise(F.lag(VALUE).over(so_far))
-        return changed.withColumns({OLD: old, LATEST: F.lit(True)}).select(*CHANGE)
+        return changed.withColumns({OLD: old, LATEST: F.lit(True)}).select(*map(F.col, CHANGE))

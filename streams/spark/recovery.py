@@ -30,7 +30,7 @@ from versioned.commit import Append, Step, commit
 from versioned.identifiers import TableRef
 from versioned.put import read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS
-from versioned.written import TableState, is_newest, look, newest, steps_of
+from versioned.written import TableState, are_newest, look, newest, steps_of
 
 _LOG: Final = logging.getLogger(__name__)
 #: In the details of a commit that shuts others out: the batch after which the tables are to stand.
@@ -196,7 +196,7 @@ def turn_of(session: SparkSession, ledger: Ledger, state: LedgerState, query: st
     """What speaks against this driver's writing the next batch: a look at the ledger's newest commits."""
     if ledger.newest_own is not None:
         row, version = ledger.newest_own
-        if row == (state.epoch, state.batch_id, query) and is_newest(session, ledger.target, version):
+        if row == (state.epoch, state.batch_id, query) and are_newest(session, {ledger.target: version}):
             return None
     found = newest(session, ledger.target, ledger.application)
     facts = LedgerFacts(ledger.application, state.epoch, state.batch_id)
@@ -209,13 +209,16 @@ def turn_of(session: SparkSession, ledger: Ledger, state: LedgerState, query: st
 def _damage_since(
     session: SparkSession, ledger: Ledger, state: LedgerState, tables: Sequence[TableRef]
 ) -> Finding | None:
+    known = {target: state.tables[target.short_name] for target in tables if target.short_name in state.tables}
+    if not known or are_newest(session, known):
+        return None
     facts: dict[str, TableFacts] = {}
 
     def looked(target: TableRef) -> None:
-        if not is_newest(session, target, state.tables[target.short_name]):
+        if not are_newest(session, {target: known[target]}):
             facts[target.short_name] = _facts(target, look(session, target), state.tables)
 
-    side_by_side([partial(looked, target) for target in tables if target.short_name in state.tables], session)
+    side_by_side([partial(looked, target) for target in known], session)
     own = LedgerFacts(ledger.application, state.epoch, state.batch_id)
     return next((found for name in sorted(facts) for found in of_table(own, facts[name])), None)
 

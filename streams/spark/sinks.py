@@ -101,8 +101,8 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
         if batch.is_missing(target):
             batch.create(target, empty)
         else:
-            there = read_table(batch.session, target).schema
-            check_names(self.node.name, target.short_name, there, empty.schema, may_lack=self._may_lack)
+            there = read_table(batch.session, target).columns
+            check_names(self.node.name, target.short_name, there, empty.columns, may_lack=self._may_lack)
         self._is_ready = True
 
 
@@ -158,9 +158,8 @@ class TableSinkOperator(_SinkOperator):
         if rows is None or not self._count:
             return
         (target,), keys = self.tables(batch.root), struct_fields(self._frame, KEY)
-        batch.commit(
-            target, lambda: upsert(target, rows, keys, "_deleted", is_small=batch.is_small), self.node.name, "main"
-        )
+        # A MERGE always: who follows the table by its change data feed is told of changed rows only.
+        batch.commit(target, lambda: upsert(target, rows, keys, "_deleted"), self.node.name, "main")
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> None:
         frame = inputs[0].frame

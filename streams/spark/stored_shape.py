@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql.types import DataType, StructType
 
 from versioned.errors import ConfigurationError
@@ -24,20 +26,20 @@ def check_rows(node: str, table: str, there: StructType, made: StructType) -> No
     _refuse(node, table, [name for name in {**before, **after} if before.get(name) != after.get(name)])
 
 
-def check_names(node: str, table: str, there: StructType, made: StructType, *, may_lack: bool) -> None:
-    """Refuse rows with columns that a sink's table lacks, or without some that it has.
+def check_names(node: str, table: str, there: Iterable[str], made: Iterable[str], *, may_lack: bool) -> None:
+    """Refuse rows with columns that a table lacks, or without some that it has.
 
     Args:
         node: Whose table it is.
         table: Its name.
-        there: Its columns.
+        there: The names of its columns.
         made: Those of the rows that the plan makes now.
         may_lack: Whether rows may come without a column, which is null in them then.
 
     Raises:
         ConfigurationError: telling which columns differ.
     """
-    before, after = set(_kinds(there)), set(_kinds(made))
+    before, after = ({name.lower() for name in names} for names in (there, made))
     _refuse(node, table, sorted(after - before if may_lack else after ^ before))
 
 

@@ -87,7 +87,7 @@ class FinalResultsOperator(Operator[Suppress]):
             return None
         rule, windows = rule_of(self.node), self._windows
         fold = SuppressFold(rule, suppressed.size_of, windows.windows, self._batch.clock_us, windows.times_before())
-        told = _folded(updates, self._held(updates), fold, updates.select(*CHANGE))
+        told = _folded(updates, self._held(updates), fold, updates.select(*map(F.col, CHANGE)))
         return told.where((F.col(TOLD) == "count") & (F.col(WHAT) != EMITTED)).select(WHAT, COUNT)
 
     def report(self, batch: Batch) -> NodeReport:
@@ -196,7 +196,7 @@ class SuppressOperator(Operator[Suppress]):
         works = not inputs[0].is_empty or self._is_due(batch) or self.node.name in batch.drains
         if works:
             self._told = self._batch.cut(self._fold(batch, inputs[0]))
-            flow = Flow(told_rows(self._told, "out", OUT).select(*CHANGE))
+            flow = Flow(told_rows(self._told, "out", OUT).select(*map(F.col, CHANGE)))
         else:
             flow = Flow(self._nothing(inputs[0].frame), {})
         if self._emitted is not None:
@@ -277,7 +277,7 @@ class SuppressOperator(Operator[Suppress]):
             kind = StructType([*kind.fields, StructField(CLOSED_BY, StringType())])
         none = F.lit(None).cast(kind)
         empty = frame.limit(0).select(KEY, none.alias(VALUE), none.alias(OLD), F.lit(True).alias(LATEST), US)
-        return empty.withColumns({SCOPE: F.lit(0), PLACE: F.array(F.lit(0).cast("long"))}).select(*CHANGE)
+        return empty.withColumns({SCOPE: F.lit(0), PLACE: F.array(F.lit(0).cast("long"))}).select(*map(F.col, CHANGE))
 
     def _stored(self, batch: Batch, frame: DataFrame) -> DataFrame:
         rows = read_table(batch.session, self.tables(batch.root)[0])

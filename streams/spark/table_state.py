@@ -183,7 +183,9 @@ def latest_at_place(
     key_type = asked.schema[KEY].dataType
     version = F.struct(F.col(VALUE).alias("value"), F.col(US).alias("us")).alias(_VERSION)
     # Two tables may call the same key differently: keys are the same by position.
-    found = asked.join(rows.select(key_as(key_type).alias(KEY), version), KEY, "left").select(*asked.columns, _VERSION)
+    found = asked.join(rows.select(key_as(key_type).alias(KEY), version), KEY, "left").select(
+        *map(F.col, asked.columns), _VERSION
+    )
     if changes is not None:
         change = version.alias("_change")
         new = changes.select(key_as(key_type).alias(KEY), SCOPE, PLACE, change)

@@ -124,7 +124,7 @@ class TableTableJoinOperator(StoringOperator[TableTableJoin]):
             US: F.greatest(US, FOUND_US),
             LATEST: F.lit(True),
         }
-        return told.withColumns(results).select(*CHANGE)
+        return told.withColumns(results).select(*map(F.col, CHANGE))
 
 
 def count_ignored(changes: DataFrame) -> DataFrame:

@@ -68,7 +68,7 @@ class TimeWindowsOperator(WindowStoreOperator):
         merged = merged.withColumn(OLD, F.lag(VALUE).over(so_far)).where(~F.col("_stored")).drop(*names)
         ordinal = F.concat(PLACE, F.array(F.col(START_US)))
         keyed = merged.withColumns({KEY: self.windowed_key(merged), PLACE: ordinal, LATEST: F.lit(True)})
-        return keyed.select(*CHANGE)
+        return keyed.select(*map(F.col, CHANGE))
 
     def next_state(self) -> DataFrame:
         parts = self._parts()

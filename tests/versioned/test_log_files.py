@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from versioned.identifiers import TableRef
-from versioned.log_files import commit_info, has_version
+from versioned.log_files import commit_infos, versions_there
 
 _IN_A_CATALOG = TableRef.parse("some_catalog.some_schema.t")
 
@@ -22,27 +22,36 @@ def target(spark: SparkSession, tmp_path: Path) -> TableRef:
 
 
 def test_the_log_has_a_version_once_it_is_committed(spark: SparkSession, target: TableRef) -> None:
-    assert [has_version(spark, target, version) for version in (0, 1)] == [True, False]
-    assert has_version(spark, _IN_A_CATALOG, 0) is None
+    assert [versions_there(spark, {target: asked}) for asked in ((0, 1), (1, 2))] == [[0], None]
+    assert versions_there(spark, {target: (0,), _IN_A_CATALOG: (0,)}) is None
+
+
+def test_of_several_tables_all_versions_are_told_that_are_there(
+    spark: SparkSession, target: TableRef, tmp_path: Path
+) -> None:
+    other = TableRef.parse(str(tmp_path / "u"))
+    for _ in range(2):
+        spark.range(1).write.format("delta").mode("append").save(str(other))
+    assert versions_there(spark, {target: (0, 1), other: (0, 1)}) == [0, 0, 1]
+    assert versions_there(spark, {target: (1, 2), other: (0, 1)}) is None
 
 
 def test_a_commit_tells_what_was_done_and_what_the_writer_said(spark: SparkSession, target: TableRef) -> None:
-    told = commit_info(spark, target, 0)
-    assert told is not None
-    assert (told["operation"], told["userMetadata"]) == ("WRITE", 'of "mine"')
+    told = commit_infos(spark, target, (0, 1))
+    assert [*told] == [0]
+    assert (told[0]["operation"], told[0]["userMetadata"]) == ("WRITE", 'of "mine"')
 
 
 def test_a_commit_whose_writer_said_nothing_tells_so(spark: SparkSession, target: TableRef) -> None:
     spark.range(1).write.format("delta").mode("append").save(str(target))
-    told = commit_info(spark, target, 1)
-    assert told is not None
-    assert told["userMetadata"] is None
+    told = commit_infos(spark, target, (0, 1))
+    assert [told[version]["userMetadata"] for version in (0, 1)] == ['of "mine"', None]
 
 
 def test_of_a_version_that_is_not_there_or_not_to_be_found_nothing_is_told(
     spark: SparkSession, target: TableRef
 ) -> None:
-    assert [commit_info(spark, target, 1), commit_info(spark, _IN_A_CATALOG, 0)] == [None, None]
+    assert [commit_infos(spark, target, (1,)), commit_infos(spark, _IN_A_CATALOG, (0,))] == [{}, {}]
 
 
 def test_an_empty_or_broken_log_file_tells_nothing(spark: SparkSession, tmp_path: Path) -> None:
@@ -51,4 +60,4 @@ def test_an_empty_or_broken_log_file_tells_nothing(spark: SparkSession, tmp_path
     (log / f"{0:020}.json").write_text("")
     (log / f"{1:020}.json").write_text('{"commitInfo": {\n')
     (log / f"{2:020}.json").write_text('{"commitInfo":{\n')
-    assert [commit_info(spark, TableRef.parse(str(tmp_path / "t")), version) for version in range(3)] == [None] * 3
+    assert commit_infos(spark, TableRef.parse(str(tmp_path / "t")), range(3)) == {}

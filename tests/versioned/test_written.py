@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from versioned.commit import Step
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
-from versioned.written import Written, is_newest, state_of, written_by
+from versioned.written import Written, are_newest, state_of, written_by
 
 
 def _commit(version: int, operation: str | None = "WRITE", txn: str | None = None, batch: int = 0) -> dict[str, Any]:
@@ -60,14 +60,23 @@ def test_a_version_is_the_newest_until_another_is_committed_or_the_table_is_gone
     target, told = TableRef.parse(str(tmp_path / "t")), list[tuple[bool, bool]]()
     for version in range(2):
         spark.range(version).write.format("delta").mode("append").save(str(target))
-        told.append((is_newest(spark, target, version - 1), is_newest(spark, target, version)))
+        told.append((are_newest(spark, {target: version - 1}), are_newest(spark, {target: version})))
     assert told == [(False, True), (False, True)]
     shutil.rmtree(tmp_path / "t")
-    assert not is_newest(spark, target, 1)
+    assert not are_newest(spark, {target: 1})
+
+
+def test_one_of_several_tables_that_was_written_to_is_enough(spark: SparkSession, tmp_path: Path) -> None:
+    targets = [TableRef.parse(str(tmp_path / name)) for name in "ab"]
+    for target in targets:
+        spark.range(1).write.format("delta").save(str(target))
+    told = [are_newest(spark, dict.fromkeys(targets, 0))]
+    spark.range(1).write.format("delta").mode("append").save(str(targets[1]))
+    assert [*told, are_newest(spark, dict.fromkeys(targets, 0))] == [True, False]
 
 
 def test_of_a_table_that_only_a_catalog_knows_nothing_is_told(spark: SparkSession) -> None:
-    assert not is_newest(spark, TableRef.parse("some_catalog.some_schema.t"), 0)
+    assert not are_newest(spark, {TableRef.parse("some_catalog.some_schema.t"): 0})
 
 
 def test_batches_of_other_applications_are_passed_over_if_asked() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -70,6 +71,35 @@ def test_a_field_that_waiting_rows_would_lose_is_refused_before_anything_is_writ
     with pytest.raises(Exception, match=r'The plan of "(held|latest)" was changed'):
         application(spark, tmp_path, _suppressed(True)).run()
     assert sorted(Path(str(app.root)).rglob("_delta_log/*.json")) == before
+
+
+def _of_another_field(more: bool) -> Topology:
+    builder = StreamsBuilder()
+    value = ["v", "part"] if more else ["v"]
+    builder.table("a", Materialized.key_value("store"), key="k", value=value, name="table").to_changelog("out")
+    return builder.build()
+
+
+def _of_another_kind(more: bool) -> Topology:
+    builder = StreamsBuilder()
+    grouped = builder.stream("a", name="stream", **_SOURCE).map_values(lambda _: {"n": 1}, name="ones").group_by_key()
+    totals = grouped.sum("n", name="totals") if more else grouped.max("n", name="totals")
+    totals.to_changelog("out")
+    return builder.build()
+
+
+@pytest.mark.parametrize(
+    ("plan", "named"),
+    [(_of_another_field, r'"store".*: \[.part.\]'), (_of_another_kind, '"totals.*sum')],
+    ids=["field", "kind"],
+)
+def test_a_table_that_lacks_what_the_plan_has_now_is_told_by_name(
+    spark: SparkSession, tmp_path: Path, plan: Callable[[bool], Topology], named: str
+) -> None:
+    on_spark(spark, tmp_path, plan(False), [Input("a", "k", "1", 10)], [1])
+    write_records(spark, tmp_path, plan(True), [Input("a", "l", "2", 11)], 1)
+    with pytest.raises(Exception, match=f"the table {named}"):
+        application(spark, tmp_path, plan(True)).run()
 
 
 def _counted(name: str) -> Topology:

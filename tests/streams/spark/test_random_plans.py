@@ -60,6 +60,7 @@ def test_random_plans_give_the_same_on_both_engines(spark: SparkSession, tmp_pat
     assert _all_differences(spark, tmp_path, range(_PLANS_IN_CI), 2, in_one_query) == {}
 
 
+@pytest.mark.slow
 def test_writing_the_rows_of_touched_keys_only_makes_no_difference(spark: SparkSession, tmp_path: Path) -> None:
     with rows_by_key(spark):
         assert _differences(spark, tmp_path, [0, 1], 2, in_one_query) == {}

@@ -37,11 +37,8 @@ def test_state_with_other_fields_or_types_is_refused_by_name(value: StructType, 
 def test_a_sink_takes_no_new_column_and_may_lack_one_only_if_it_appends(
     made: str, may_lack: bool, differs: bool
 ) -> None:
-    there, rows = StructType().add("K", LongType()).add("a", LongType()), StructType()
-    for name in made:
-        rows.add(name, LongType())
     if not differs:
-        check_names("sink", "sink", there, rows, may_lack=may_lack)
+        check_names("sink", "sink", ["K", "a"], made, may_lack=may_lack)
         return
     with pytest.raises(ConfigurationError, match="holds other columns"):
-        check_names("sink", "sink", there, rows, may_lack=may_lack)
+        check_names("sink", "sink", ["K", "a"], made, may_lack=may_lack)

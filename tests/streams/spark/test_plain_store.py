@@ -1,0 +1,40 @@
+"""How tables without versions are written: anew where they are small, unless somebody follows their changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+from both_engines import Input, application, on_spark, write_records
+from pyspark.sql import SparkSession
+
+from streams.nodes import Topology
+from streams.topology import StreamsBuilder
+from versioned.commit import history
+
+_SOURCE: Final = {"key": "k", "value": "v", "deleted": "dead"}
+_RECORDS: Final = [Input("a", "x", "1", 10), Input("a", "y", "2", 11)]
+_NEXT: Final = [Input("a", "x", "3", 12)]
+
+
+def _topology() -> Topology:
+    builder = StreamsBuilder()
+    counts = builder.stream("a", name="stream", **_SOURCE).group_by_key().count(name="counts")
+    counts.to_latest("latest")
+    return builder.build()
+
+
+@pytest.mark.parametrize(("has_feed", "operation"), [(False, "WRITE"), (True, "MERGE")], ids=["no feed", "a feed"])
+def test_a_small_table_is_written_anew_unless_its_changes_may_be_followed(
+    spark: SparkSession, tmp_path: Path, has_feed: bool, operation: str
+) -> None:
+    app = on_spark(spark, tmp_path, _topology(), _RECORDS, [2])
+    table = app.table("counts")
+    if has_feed:
+        spark.sql(f"ALTER TABLE {table.sql} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    write_records(spark, tmp_path, _topology(), _NEXT, 2)
+    application(spark, tmp_path, _topology()).run()
+    assert [history(spark, app.table(name), 1)[0]["operation"] for name in ("counts", "latest")] == [operation, "MERGE"]
+    rows = spark.read.format("delta").load(str(table)).select("k", "count").collect()
+    assert {tuple(row) for row in rows} == {("x", 2), ("y", 1)}

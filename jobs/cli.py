@@ -6,7 +6,6 @@ data. It runs by itself, and by ``spark-submit jobs/cli.py ...`` with the settin
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -36,9 +35,7 @@ from jobs.cli_tables import table
 from jobs.cli_validate import validate
 from jobs.exit_codes import BAD_DATA
 from jobs.job_plan import plan_of, told
-from jobs.layers import of_fields
-from jobs.settings import load, read
-from jobs.strict import validated
+from jobs.settings import load, load_of
 from streams.nodes import Topology
 
 if TYPE_CHECKING:
@@ -120,9 +117,7 @@ def maintain(
     from jobs.maintenance import MaintainSettings, Upkeep, tables_below
     from jobs.maintenance import maintain as looked_after
 
-    settings = validated(
-        MaintainSettings, read(config, of_fields(os.environ, MaintainSettings.model_fields), sets_of(sets))
-    )
+    settings = load_of(MaintainSettings, config, sets_of(sets))
     folders = tables_below(work / settings.root, settings.tables)
     if dry_run:
         for folder in folders:

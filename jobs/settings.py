@@ -17,13 +17,13 @@ import os
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from jobs.contract_settings import ContractSettings
 from jobs.kafka_settings import KafkaSinkSettings, KafkaSourceSettings
-from jobs.layers import RECORD_RETENTION, Layers
+from jobs.layers import RECORD_RETENTION, Layers, of_fields
 from jobs.named_function import look_beside
 from jobs.option_settings import FunctionName
 from jobs.place_setting import LocalPlace, Place
@@ -34,6 +34,8 @@ from jobs.yaml_file import read_yaml
 from versioned.durations import duration_us
 from versioned.errors import ConfigurationError
 from versioned.identifiers import check_columns
+
+_S = TypeVar("_S", bound=Strict)
 
 
 def _form(said: Any) -> str:
@@ -182,6 +184,15 @@ def read(
 ) -> dict[str, Any]:
     """What a file, the environment and ``sets`` say together, not checked yet; arguments as :func:`load`."""
     return layers(path, environment, sets).merged()
+
+
+def load_of(kind: type[_S], path: Path, sets: Mapping[str, str] | None = None) -> _S:
+    """Settings of another kind than a job's, with those of the process's variables that are about them.
+
+    Raises:
+        ConfigurationError: as :func:`load` says.
+    """
+    return validated(kind, read(path, of_fields(os.environ, kind.model_fields), sets))
 
 
 def layers(path: Path, environment: Mapping[str, str] | None = None, sets: Mapping[str, str] | None = None) -> Layers:

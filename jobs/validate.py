@@ -7,7 +7,6 @@ Each table is looked at as of one version, so a stream may go on writing. What a
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,13 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs.exit_codes import BAD_DATA, DONE, EXPECTED, FAILED, exit_code, reason
 from jobs.expectations import Judge, Verdict
-from jobs.layers import of_fields
 from jobs.maintenance import tables_below
 from jobs.place_setting import local_folder
 from jobs.run import source_of
-from jobs.settings import JobSettings, SourceSettings, load, read
+from jobs.settings import JobSettings, SourceSettings, load, load_of
 from jobs.source_quality import all_rows, wrong_of
-from jobs.strict import validated
 from jobs.validate_settings import ValidateSettings
 from streams.spark.invariants import Facts, invariants_of, with_facts
 from streams.spark.stored_kinds import StoredTable, stored_table
@@ -207,7 +204,7 @@ def settings_of(config: Path, sets: Mapping[str, str] | None = None) -> tuple[Va
     Raises:
         ConfigurationError: as the loader of settings says.
     """
-    settings = validated(ValidateSettings, read(config, of_fields(os.environ, ValidateSettings.model_fields), sets))
+    settings = load_of(ValidateSettings, config, sets)
     return settings, None if settings.job is None else load(config.parent / settings.job)
 
 

@@ -80,6 +80,16 @@ def tells_older_results(node: Node) -> bool:
     return isinstance(node, _VIEWS) and tells_older_results(node.parents[0])
 
 
+def with_ancestors(node: Node) -> set[Node]:
+    """A node and all that feed it."""
+    found, waiting = {node}, [node]
+    while waiting:
+        new = [parent for parent in waiting.pop().parents if parent not in found]
+        found.update(new)
+        waiting += new
+    return found
+
+
 def windowed_ancestor(node: Node) -> WindowedAggregate | None:
     """The windowed aggregate whose keys a table has; none for any other table."""
     if isinstance(node, WindowedAggregate):

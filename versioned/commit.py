@@ -165,13 +165,18 @@ class Merge:
 Write = Append | ReplaceWhere | Merge
 
 
-def same_keys(names: Iterable[str]) -> str:
-    """The condition of a MERGE that these columns are equal and not null.
+def same_keys(names: Iterable[str], *, or_null: bool = False) -> str:
+    """The condition of a MERGE that these columns are equal.
+
+    Args:
+        names: The columns.
+        or_null: Whether two nulls are equal too.
 
     >>> same_keys(["id", "at"])
     't.`id` = s.`id` AND t.`at` = s.`at`'
     """
-    return " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in names)
+    equal = "<=>" if or_null else "="
+    return " AND ".join(f"t.{quote(name)} {equal} s.{quote(name)}" for name in names)
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,11 @@ def nullable(kind: DataType) -> DataType:
     return kind
 
 
+def nullable_columns(columns: StructType) -> dict[str, DataType]:
+    """The type of each column, by its name in small letters, where anything may be null."""
+    return {field.name.lower(): nullable(field.dataType) for field in columns.fields}
+
+
 def is_collated(kind: DataType) -> bool:
     """Whether texts of a type are equal by a collation, not by their bytes.
 

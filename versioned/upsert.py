@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 
 from versioned import spark_functions as F
-from versioned.commit import Merge, ReplaceWhere
+from versioned.commit import Merge, ReplaceWhere, same_keys
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
+from versioned.sql_types import nullable_columns
 
 if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
@@ -32,16 +33,15 @@ def upsert(
         gone: A column of ``rows``, not of the table: where it is true, the key's row is removed.
         is_small: Whether the table has so few rows that all may be written.
     """
-    names = [name for name in rows.columns if name != gone]
+    put = rows if gone is None else rows.where(~F.col(quote(gone))).drop(gone)
     if is_small:
         stored = read_table(rows.sparkSession, target)
-        if _shape(stored) == _shape(rows.select(*map(F.col, map(quote, names)))):
-            return ReplaceWhere(_after(stored, rows, keys, gone), "true")
-    return _merge(rows, names, keys, gone)
+        if nullable_columns(stored.schema) == nullable_columns(put.schema):
+            return ReplaceWhere(_without(stored, rows, keys).unionByName(put), "true")
+    return _merge(rows, put.columns, keys, gone)
 
 
-def _merge(rows: DataFrame, names: list[str], keys: Sequence[str], gone: str | None) -> Merge:
-    same = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in keys)
+def _merge(rows: DataFrame, names: Sequence[str], keys: Sequence[str], gone: str | None) -> Merge:
     values: dict[str, str | Column] = {quote(name): f"s.{quote(name)}" for name in names}
 
     def clauses(merge: DeltaMergeBuilder) -> DeltaMergeBuilder:
@@ -54,18 +54,11 @@ def _merge(rows: DataFrame, names: list[str], keys: Sequence[str], gone: str | N
             .whenNotMatchedInsert(f"NOT {removed}", values=values)
         )
 
-    return Merge(rows, same, clauses)
+    return Merge(rows, same_keys(keys, or_null=True), clauses)
 
 
-def _after(stored: DataFrame, rows: DataFrame, keys: Sequence[str], gone: str | None) -> DataFrame:
-    """All rows of the table as they are then."""
+def _without(stored: DataFrame, rows: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """The rows of a table whose keys are none of those of others."""
     stored, named = stored.alias("t"), rows.select(*map(F.col, map(quote, keys))).alias("s")
     same = (F.col(f"t.{quote(name)}").eqNullSafe(F.col(f"s.{quote(name)}")) for name in keys)
-    kept = stored.join(named, reduce(Column.__and__, same), "left_anti")
-    added = rows if gone is None else rows.where(~F.col(quote(gone))).drop(gone)
-    return kept.unionByName(added)
-
-
-def _shape(frame: DataFrame) -> dict[str, str]:
-    """Names and types of the columns; whether they may be null is no part of it."""
-    return {field.name.lower(): field.dataType.simpleString() for field in frame.schema.fields}
+    return stored.join(named, reduce(Column.__and__, same), "left_anti")

@@ -50,7 +50,7 @@ def _has_null(part: Any) -> bool:
     return part is None or (isinstance(part, Mapping) and any(map(_has_null, part.values())))
 
 
-def key_parts(key: Row) -> Key:
+def key_parts(key: Mapping[str, Any]) -> Key:
     """The parts of a key, in order, as they can be hashed.
 
     >>> key_parts(Row(origin="JFK")) == key_parts(Row(airport="JFK"))

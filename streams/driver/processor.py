@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -92,7 +93,7 @@ class Context:
         return self.processors[name]
 
 
-class Processor:
+class Processor(ABC):
     """One operator of a running topology: takes changes one by one, gives the changes that follow from each."""
 
     def __init__(self, node: Any, context: Context) -> None:
@@ -102,9 +103,9 @@ class Processor:
         self.key_fields = key_fields(self.node)
         self.metrics = NodeMetrics(node.name, store=None if materialized is None else materialized.name)
 
+    @abstractmethod
     def process(self, change: Change, parent: int = 0) -> Iterable[Change]:
         """Take one change from the parent of that index."""
-        raise NotImplementedError(f"{type(self).__name__} takes no records")
 
     def tick(self, now_us: int) -> Iterable[Change]:
         """The wall clock has come to ``now_us``; nothing by default (KIP-539: ``insertNullRecord``, R119)."""

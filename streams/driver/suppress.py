@@ -8,7 +8,8 @@ from typing import Final
 from streams.driver.keys import WINDOW_START, split_windowed_key
 from streams.driver.processor import Change, Context, Dated, Processor
 from streams.driver.windowed_aggregate import WindowedAggregateProcessor
-from streams.nodes import Node, Suppress, TableFilter, TableMapValues, WindowedAggregate
+from streams.nodes import Suppress
+from streams.plan_checks import windowed_ancestor
 from streams.reasons import NULL_KEY
 from streams.rows import Row
 from suppress.buffer_rules import Cause, Emission, SuppressBuffer, Update
@@ -31,7 +32,7 @@ class SuppressProcessor(Processor):
         super().__init__(node, context)
         if node.suppressed is None:
             raise TypeError(f"{node.name} has no configuration")
-        self._source = windowed_ancestor(node)
+        self._source = windowed_ancestor(node.parents[0])
         windows = None if self._source is None else self._source.windows
         materialized = None if self._source is None else self._source.materialized
         unit_us = 1 if materialized is None else materialized.time_resolution.value
@@ -124,14 +125,6 @@ class SuppressProcessor(Processor):
     def _observe(self) -> None:
         records, size = self.buffered
         self.metrics.observe_buffer(size, records)
-
-
-def windowed_ancestor(node: Node) -> WindowedAggregate | None:
-    """The windowed aggregate whose keys a table still has: filters and mappers keep them, nothing else does."""
-    source = node.parents[0]
-    if isinstance(source, WindowedAggregate):
-        return source
-    return windowed_ancestor(source) if isinstance(source, (TableFilter, TableMapValues, Suppress)) else None
 
 
 def _size_function(suppressed: Suppressed) -> SizeFunction:

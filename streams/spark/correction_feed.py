@@ -19,7 +19,7 @@ from streams.spark.operator import Batch, Operator
 from streams.spark.stream_table_join import StreamTableJoinOperator
 from streams.spark.table_state import TableState
 from versioned import spark_functions as F
-from versioned.commit import Merge
+from versioned.commit import Merge, same_keys
 from versioned.durations import duration_us
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
@@ -130,7 +130,6 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
             }
         )
         rows = self._as_rows(kept)
-        same = f"t.{quote(SCOPE)} = s.{quote(SCOPE)} AND t.{quote('_seq')} = s.{quote('_seq')}"
         slowest = min(self._table.stream_times().values(), default=None)
 
         def clauses(merge: DeltaMergeBuilder) -> DeltaMergeBuilder:
@@ -140,7 +139,7 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
             too_old = f"unix_micros(t.ts) < {slowest - self._retention_us}"
             return merge.whenNotMatchedBySourceDelete(too_old)
 
-        return Merge(rows, same, clauses)
+        return Merge(rows, same_keys((SCOPE, "_seq")), clauses)
 
     def _stored(self, batch: Batch, keys: list[str]) -> DataFrame:
         return read_table(batch.session, self.tables(batch.root)[0]).select(

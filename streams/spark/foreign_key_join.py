@@ -10,8 +10,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 
 from streams.expressions import Expr
-from streams.nodes import ForeignKeyJoin, Node
-from streams.plan_checks import is_versioned
+from streams.nodes import ForeignKeyJoin
+from streams.plan_checks import is_versioned, with_ancestors
 from streams.reasons import NULL_KEY
 from streams.spark.columns import to_column_if, with_key
 from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
@@ -39,7 +39,7 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         self.state: TableState = self._result
         self._left, self._right = left, right
         # A record may reach the right side while the left table has it already, and this join has not.
-        self._sides_meet = not _ancestors(node.parents[0]).isdisjoint(_ancestors(node.parents[1]))
+        self._sides_meet = not with_ancestors(node.parents[0]).isdisjoint(with_ancestors(node.parents[1]))
         self._batch: Batch | None = None
         self._inputs: list[Flow] = []
 
@@ -148,16 +148,6 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
     def _foreign_key(self) -> Expr:
         assert self.node.foreign_key is not None
         return self.node.foreign_key
-
-
-def _ancestors(node: Node) -> set[Node]:
-    """A node and all that feed it."""
-    found, waiting = {node}, [node]
-    while waiting:
-        new = [parent for parent in waiting.pop().parents if parent not in found]
-        found.update(new)
-        waiting += new
-    return found
 
 
 def _store(node: ForeignKeyJoin, keeps_order: bool) -> Store:

@@ -6,6 +6,7 @@ Where the ts of a deleted key still matters, tombstones stay as rows with ``dele
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -98,9 +99,7 @@ class PlainStore(TableState):
         if self._keeps_tombstones:
             value = F.when(~F.col(DELETED), value)
         key = F.struct(*map(F.col, map(quote, keys)))
-        rows = read_table(batch.session, target)
-        if not self._is_ready:
-            check_names(self._node, self._table, rows.columns, (*keys, *values, *self._extra), may_lack=True)
+        rows = self._checked(batch, (*keys, *values, *self._extra))
         return rows.select(key.alias(KEY), value.alias(VALUE), F.unix_micros(_TS).alias(US), *self._extra)
 
     def last_times(self, batch: Batch, keys: list[str]) -> DataFrame | None:
@@ -132,9 +131,15 @@ class PlainStore(TableState):
             empty = self._stored(self._frame).limit(0)
             batch.create(target, empty)
         elif not self._is_ready:
-            names = read_table(batch.session, target).columns
-            check_names(self._node, self._table, names, self._stored(self._frame).columns, may_lack=True)
+            self._checked(batch, self._stored(self._frame).columns)
         self._is_ready = True
+
+    def _checked(self, batch: Batch, names: Iterable[str]) -> DataFrame:
+        """The table, which is there; once it is ready its columns are known to be those of the plan."""
+        rows = read_table(batch.session, self.target(batch.root))
+        if not self._is_ready:
+            check_names(self._node, self._table, rows.columns, names, may_lack=True)
+        return rows
 
     def _stored(self, frame: DataFrame, *more: Column) -> DataFrame:
         columns: list[Column | str] = [f"{KEY}.*", F.timestamp_micros(US).alias(_TS), f"{VALUE}.*", *self._extra]

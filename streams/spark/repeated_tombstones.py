@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Window
 
-from streams.rows import frozen
+from streams.driver.keys import key_parts
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import OUT, PlainRow, Told, fold_groups, told_rows
 from versioned import spark_functions as F
@@ -39,7 +39,7 @@ class TombstoneFold:
         store = self._store(states)
         kept = dropped = None
         for event in events:
-            key, here = tuple(map(frozen, event[KEY].values())), (event[SCOPE], event[PLACE])
+            key, here = key_parts(event[KEY]), (event[SCOPE], event[PLACE])
             if event[VALUE] is not None or store.get(key) is not None:
                 store.put(key, event[VALUE], event[US], event[SCOPE])
                 kept = here
@@ -56,7 +56,7 @@ class TombstoneFold:
             first_stream_time_us=spec.first_stream_time_us,
         )
         for state in states:
-            store.restore(tuple(map(frozen, state[KEY].values())), state[VALUE], state[US])
+            store.restore(key_parts(state[KEY]), state[VALUE], state[US])
         for scope, us in self.times.items():
             store.observe(us, scope)
         return store

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import StructType
 
 from versioned.errors import ConfigurationError
-from versioned.sql_types import nullable
+from versioned.sql_types import nullable_columns
 
 
 def check_rows(node: str, table: str, there: StructType, made: StructType) -> None:
@@ -22,7 +22,7 @@ def check_rows(node: str, table: str, there: StructType, made: StructType) -> No
     Raises:
         ConfigurationError: telling which columns differ.
     """
-    before, after = _kinds(there), _kinds(made)
+    before, after = nullable_columns(there), nullable_columns(made)
     _refuse(node, table, [name for name in {**before, **after} if before.get(name) != after.get(name)])
 
 
@@ -41,10 +41,6 @@ def check_names(node: str, table: str, there: Iterable[str], made: Iterable[str]
     """
     before, after = ({name.lower() for name in names} for names in (there, made))
     _refuse(node, table, sorted(after - before if may_lack else after ^ before))
-
-
-def _kinds(columns: StructType) -> dict[str, DataType]:
-    return {field.name.lower(): nullable(field.dataType) for field in columns.fields}
 
 
 def _refuse(node: str, table: str, differing: list[str]) -> None:

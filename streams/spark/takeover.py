@@ -32,7 +32,7 @@ from streams.spark.recovery import TAKEOVER, checkpoint_of, fence
 from streams.spark.side_by_side import side_by_side
 from versioned import faults
 from versioned import spark_functions as F
-from versioned.commit import Merge, Step, commit, history, is_missing, own_details
+from versioned.commit import Merge, Step, commit, history, is_missing, own_details, same_keys
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.put import read_table
@@ -226,6 +226,6 @@ def _forget_rows(spark: SparkSession, plan: _Plan, owner: Step) -> None:
     if not later:
         return
     frame = spark.createDataFrame(later, "application STRING, epoch LONG, batch_id LONG")
-    same = " AND ".join(f"t.{name} = s.{name}" for name in frame.columns)
+    same = same_keys(frame.columns)
     step = replace(owner, node="ledger", step="rollback")
     commit(plan.ledger.target, lambda: Merge(frame, same, lambda merge: merge.whenMatchedDelete()), step)

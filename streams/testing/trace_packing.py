@@ -31,6 +31,7 @@ from streams.nodes import (
     Topology,
     WindowedAggregate,
 )
+from streams.plan_checks import with_ancestors
 from streams.testing.trace_run import Actual, Planner, Scenario, TracePlan, plan_or_refusal
 from streams.testing.trace_scaling import SCALED, same_parameters
 
@@ -167,7 +168,7 @@ class _Origins:
 
 def _shares_time(plan: TracePlan) -> bool:
     """Whether something that goes by stream time follows a change of key, which brings all cases into one scope."""
-    return any(_goes_by_time(node) and any(map(_changes_key, _ancestors(node))) for node in plan.topology)
+    return any(_goes_by_time(node) and any(map(_changes_key, with_ancestors(node))) for node in plan.topology)
 
 
 def _goes_by_time(node: Node) -> bool:
@@ -177,12 +178,6 @@ def _goes_by_time(node: Node) -> bool:
 
 def _changes_key(node: Node) -> bool:
     return isinstance(node, ForeignKeyJoin) or getattr(node, "group_key", None) is not None
-
-
-def _ancestors(node: Node) -> Iterator[Node]:
-    yield node
-    for parent in node.parents:
-        yield from _ancestors(parent)
 
 
 def _may_fail(node: Node) -> bool:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from jobs.cli_shared import AsJson, Config, Sets, commands, echo_json, sets_of
-from jobs.config_schema import FOLDER, KINDS, checked, schema_of, write
+from jobs.config_schema import FOLDER, KINDS, checked, kind_of, schema_of, write
 from jobs.exit_codes import WRONG_SETTINGS
 from jobs.job_plan import plan_of
+from jobs.layers import Layers, of_fields
 from jobs.settings import JobSettings, layers, read
 from jobs.shown import annotated, origins, shown
 from versioned.errors import ConfigurationError, TopologyError
@@ -40,7 +42,7 @@ def check(
 @conf.command()
 def show(config: Config, sets: Sets = None, json: AsJson = False) -> None:
     """Print the effective settings and where each comes from: --set, environment, file, default. No secrets."""
-    said = layers(config, None, sets_of(sets))
+    said = _layers(config, sets_of(sets))
     settings = shown(checked(said.merged()))
     if json:
         echo_json({"settings": settings, "origins": origins(settings, said)})
@@ -64,9 +66,15 @@ def schema(
         echo_json(schema_of(kind))
 
 
+def _layers(file: Path, sets: dict[str, str]) -> Layers:
+    """What is said in a file of any kind; variables for a job do not make one of other settings."""
+    kind = kind_of(read(file, {}, sets))
+    return layers(file, os.environ if kind == "job" else of_fields(os.environ, KINDS[kind].model_fields), sets)
+
+
 def _fault(file: Path, sets: dict[str, str]) -> str | None:
     try:
-        settings = checked(read(file, None, sets))
+        settings = checked(_layers(file, sets).merged())
         if isinstance(settings, JobSettings):
             plan_of(settings)
     except (ConfigurationError, TopologyError) as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,14 +40,23 @@ def schema_of(kind: str) -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": f"delta-versioned: {kind}"}
 
 
+def kind_of(said: Mapping[str, Any]) -> str:
+    """Which kind of settings a file has: a job's name an ``application``, those of a validation its ``docs``.
+
+    >>> kind_of({"root": "tables", "purge": True})
+    'maintain'
+    """
+    is_job = not said or bool({"application", "plan", "sources"} & set(said))
+    return "job" if is_job else "validate" if "docs" in said else "maintain"
+
+
 def checked(said: dict[str, Any]) -> BaseModel:
-    """Settings of whichever kind: those of a job name an ``application``, those of a validation its ``docs``.
+    """Settings of whichever kind.
 
     Raises:
         ConfigurationError: every fault with its path.
     """
-    is_job = bool({"application", "plan", "sources"} & set(said))
-    return validated(KINDS["job" if is_job else "validate" if "docs" in said else "maintain"], said)
+    return validated(KINDS[kind_of(said)], said)
 
 
 def write(folder: Path) -> list[Path]:

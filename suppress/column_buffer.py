@@ -8,9 +8,9 @@ A property test ties it to ``SuppressBuffer``.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from suppress.buffer_rules import BufferRule
@@ -62,6 +62,16 @@ class Observed:
     records: int = 0
     bytes: int = 0
 
+    def add(self, later: Observed) -> None:
+        """What was observed after it."""
+        self.suppressed += later.suppressed
+        self.samples += later.samples
+        self.most_records = max(self.most_records, later.most_records)
+        self.most_bytes = max(self.most_bytes, later.most_bytes)
+        self.sum_records += later.sum_records
+        self.sum_bytes += later.sum_bytes
+        self.records, self.bytes = later.records, later.bytes
+
 
 @dataclass
 class Emissions:
@@ -109,36 +119,50 @@ def fold_columns(rows: Columns, held: int, rule: BufferRule, stream_time_us: int
     first = {keys[at]: at for at in range(held)}
     latest = dict(first)
     heap = [(ts_us[at], key) for key, at in first.items()]
-    heapq.heapify(heap)
-    size = sum(sizes[at] for at in range(held))
-    most_records = _NEVER if rule.max_records is None or rule.when_full == "grow" else rule.max_records
-    most_bytes = _NEVER if rule.max_bytes is None or rule.when_full == "grow" else rule.max_bytes
+    heapify(heap)
+    most_records, most_bytes = _limits(rule)
     now_us = -_NEVER if stream_time_us is None else stream_time_us
-    out = Emissions()
-    seen.most_records, seen.most_bytes = max(seen.most_records, held), max(seen.most_bytes, size)
+    out, records, size = Emissions(), held, sum(sizes[at] for at in range(held))
+    # Plain numbers, told at the end: a million updates would spend half their time on attributes and calls.
+    suppressed = sum_records = sum_bytes = 0
+    peak_records, peak_bytes = records, size
     for at in range(held, len(keys)):
         key, us = keys[at], ts_us[at]
-        now_us = max(now_us, us)
+        if us > now_us:
+            now_us = us
         known = latest.get(key)
         if known is None:
             first[key] = at
-            heapq.heappush(heap, (us, key))
+            heappush(heap, (us, key))
             size += sizes[at]
+            records += 1
         else:
-            seen.suppressed += 1
+            suppressed += 1
             size += sizes[at] - sizes[known]
         latest[key] = at
-        while heap and (heap[0][0] + rule.wait_us <= now_us or len(latest) > most_records or size > most_bytes):
-            gone = heapq.heappop(heap)[1]
+        while records and (heap[0][0] + rule.wait_us <= now_us or records > most_records or size > most_bytes):
+            gone = heappop(heap)[1]
             out.after.append(at)
             out.first.append(first.pop(gone))
             out.latest.append(latest.pop(gone))
             size -= sizes[out.latest[-1]]
-        seen.samples += 1
-        seen.sum_records += len(latest)
-        seen.sum_bytes += size
-        seen.most_records = max(seen.most_records, len(latest))
-        seen.most_bytes = max(seen.most_bytes, size)
-    seen.records, seen.bytes = len(latest), size
-    left = [(first[key], latest[key]) for _, key in sorted(heap)]
-    return Folded(out, left, None if now_us == -_NEVER else now_us)
+            records -= 1
+        sum_records += records
+        sum_bytes += size
+        if records > peak_records:
+            peak_records = records
+        if size > peak_bytes:
+            peak_bytes = size
+    seen.add(Observed(suppressed, len(keys) - held, peak_records, peak_bytes, sum_records, sum_bytes, records, size))
+    waiting = [(first[key], latest[key]) for _, key in sorted(heap)]
+    return Folded(out, waiting, None if now_us == -_NEVER else now_us)
+
+
+def _limits(rule: BufferRule) -> tuple[int, int]:
+    """The most records, and the most bytes, that may wait."""
+    if rule.when_full == "grow":
+        return _NEVER, _NEVER
+    return (
+        _NEVER if rule.max_records is None else rule.max_records,
+        _NEVER if rule.max_bytes is None else rule.max_bytes,
+    )

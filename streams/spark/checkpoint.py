@@ -55,8 +55,7 @@ def read_checkpoint(spark: SparkSession, checkpoint: str, sources: int = 0) -> C
         checkpoint: The folder; it need not exist.
         sources: How many sources the query had at its last start, the tick included; 0 = not known.
     """
-    # A client of Spark Connect may have other files than the server.
-    folder = None if is_remote() else local_folder(checkpoint)
+    folder = local_folder(checkpoint)
     files = read_by_spark(spark, checkpoint) if folder is None else _read_local(folder)
     return facts_of(checkpoint, files, sources)
 
@@ -114,9 +113,21 @@ def _text(content: bytes) -> str:
 
 
 def local_folder(checkpoint: str) -> Path | None:
-    """The folder of a checkpoint on a local file system; None on any other."""
+    """The folder of a checkpoint on a file system of this machine; None where only Spark may reach it.
+
+    A path without a scheme is on the file system that Spark has as its default, which may be another one: it is taken
+    for one of this machine where there is such a folder.
+    """
+    folder = local_path(checkpoint)
+    is_here = folder is not None and (urlparse(checkpoint).scheme == "file" or folder.is_dir())
+    return folder if is_here else None
+
+
+def local_path(checkpoint: str) -> Path | None:
+    """As :func:`local_folder`, of a folder that need not be there yet."""
     url = urlparse(checkpoint)
-    return Path(url.path) if url.scheme in ("", "file") else None
+    # A client of Spark Connect may have other files than the server.
+    return None if is_remote() or url.scheme not in ("", "file") else Path(url.path)
 
 
 def _newest(files: Mapping[str, str], folder: str) -> int:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from streams.spark.checkpoint import local_folder
+from streams.spark.checkpoint import local_folder, local_path
 from versioned.errors import CheckpointMismatchError
 
 _HEADER_LINES: Final = 2
@@ -55,7 +55,7 @@ def copy_checkpoint(checkpoint: str, copy: str, batch_id: int) -> str | None:
     Raises:
         CheckpointMismatchError: as :func:`check_copy`.
     """
-    source, target = local_folder(checkpoint), local_folder(copy)
+    source, target = local_folder(checkpoint), local_path(copy)
     if source is None or target is None:
         return (
             f"copy {checkpoint} to {copy}, without the files in offsets and commits that have a number above "

@@ -15,6 +15,7 @@ from streams.spark.global_table_join import StreamGlobalTableJoinOperator
 from streams.spark.history_store import HistoryStore
 from streams.spark.interpreted import FEW_RECORDS, SMALL_TABLES
 from streams.spark.keyed_aggregate import KeyedAggregateOperator
+from streams.spark.of_keys import MOST_SENT
 from streams.spark.operator import Operator
 from streams.spark.sinks import ChangelogSinkOperator, TableSinkOperator
 from streams.spark.sources import SparkSource
@@ -69,6 +70,9 @@ def explain(
     )
     lines.append(
         f"up to {FEW_RECORDS:,} records on tables of up to {SMALL_TABLES >> 20} MiB together: interpreted, not compiled"
+    )
+    lines.append(
+        f"in larger batches: of flows of up to {MOST_SENT:,} records the keys go to every task and tables are not moved"
     )
     return "\n".join(lines)
 

@@ -16,7 +16,7 @@ Columns of a flow's frame:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -55,6 +55,7 @@ class Flow:
     """A frame, built when first asked for, with what is known about it without running a job.
 
     ``bounds`` per scope is None where it is not known; an empty mapping means that the flow is known to be empty.
+    ``most`` is the number of records that there are at most, where only that is known.
     ``maxima_before`` is set where each place begins with the newest time so far, in its scope, of this flow's own
     records, all of which have a key: it is that newest time before the batch.
     """
@@ -64,11 +65,13 @@ class Flow:
         frame: DataFrame | Callable[[], DataFrame],
         bounds: Mapping[int, Bounds] | None = None,
         maxima_before: Mapping[int, int] | None = None,
+        most: int | None = None,
     ) -> None:
         # The operators below may ask at the same time.
         self._frame = Once(frame if callable(frame) else lambda: frame)
         self.bounds = bounds
         self.maxima_before = maxima_before
+        self._most = most
 
     @property
     def frame(self) -> DataFrame:
@@ -94,6 +97,11 @@ class Flow:
         """Number of records, as far as known."""
         return sum(bounds.count for bounds in (self.bounds or {}).values())
 
+    @property
+    def most(self) -> int | None:
+        """How many records there are at most; None = not known."""
+        return self._most if self.bounds is None else self.count
+
     def in_one_scope(self, change: Callable[[DataFrame], DataFrame]) -> Flow:
         """As :meth:`map`, by a change that brings all records into the scope 0."""
         if not self.bounds:
@@ -102,11 +110,18 @@ class Flow:
 
     def map(self, change: Callable[[DataFrame], DataFrame]) -> Flow:
         """Another frame made of this one, with records of the same times, or fewer."""
-        return Flow(lambda: change(self.frame), self.bounds)
+        return Flow(lambda: change(self.frame), self.bounds, most=self._most)
 
     def map_each(self, change: Callable[[DataFrame], DataFrame]) -> Flow:
         """As :meth:`map`, by a change that keeps every valid record, under its key and behind the same others."""
-        return Flow(lambda: change(self.frame), self.bounds, self.maxima_before)
+        return Flow(lambda: change(self.frame), self.bounds, self.maxima_before, self._most)
+
+
+def most_of(flows: Iterable[Flow]) -> int | None:
+    """How many records several flows have at most, together; None = not known."""
+    each = [flow.most for flow in flows]
+    known = [most for most in each if most is not None]
+    return sum(known) if len(known) == len(each) else None
 
 
 @dataclass

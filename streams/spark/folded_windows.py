@@ -21,6 +21,7 @@ from streams.rows import Row
 from streams.spark.aggregate_types import USER_CODE, is_scalar, result_type
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.kernel import COUNT, OUT, STATE, WHAT, PlainRow, Told, fold_groups, told_counts, told_rows
+from streams.spark.of_keys import of_keys
 from streams.spark.operator import Batch
 from streams.spark.window_store import END_US, START_US, Survey, WindowStoreOperator
 from suppress.window_rules import Window
@@ -118,6 +119,7 @@ class FoldedWindowsOperator(WindowStoreOperator):
     def __init__(self, node: WindowedAggregate) -> None:
         super().__init__(node)
         self._told: Once[DataFrame] | None = None
+        self._few = False
 
     def parts(self) -> StructType:
         records, aggregation = self.records(), self.node.aggregation
@@ -141,6 +143,7 @@ class FoldedWindowsOperator(WindowStoreOperator):
         return touched.unionByName(untouched)
 
     def _take(self, records: DataFrame, flow: Flow) -> None:
+        self._few = self.batch.has_few(flow)
         self._told = Once(self._fold if flow.is_empty else lambda: self.batch.cut(self._fold()))
         if isinstance(self.windows, SlidingWindows):
             records = records.where(F.col(VALUE).isNotNull())
@@ -176,7 +179,7 @@ class FoldedWindowsOperator(WindowStoreOperator):
             PLACE,
             F.lit(None).cast("string").alias(_REFUSED),
         ).schema
-        touched = stored.join(records.select(KEY).distinct(), KEY, "left_semi")
+        touched = of_keys(stored, records, few=self._few)
         fold = WindowFold(self.windows, codec, self.unit_us, self.parts().names)
         states = touched.withColumn(_IDLE, F.lit(False))
         closed = self.closed_windows()

@@ -15,6 +15,7 @@ from streams.plan_checks import is_versioned, with_ancestors
 from streams.reasons import NULL_KEY
 from streams.spark.columns import to_column_if, with_key
 from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
+from streams.spark.of_keys import of_keys
 from streams.spark.operator import Batch
 from streams.spark.plain_store import LAST_US, PlainStore
 from streams.spark.store import Store, StoringOperator, store_of, table_name
@@ -47,17 +48,18 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         left, right = inputs
         self._batch = batch
         self._inputs = [flow for flow in inputs if not flow.is_empty]
-        touched = self._touched(left.frame.where(F.col(LATEST)))
+        touched = self._touched(left.frame.where(F.col(LATEST)), few=batch.has_few(left))
         if self._inputs:
             touched = batch.cut(touched)
-        results = self._of_left(batch, touched.where(F.col(_FROM).isNotNull()))
+        results = self._of_left(batch, touched.where(F.col(_FROM).isNotNull()), few=batch.has_few(left))
         if not right.is_empty:
             untouched = self._left.rows()
             if not left.is_empty:
                 untouched = untouched.join(touched.select(KEY), KEY, "left_anti")
             pointing = with_key(untouched, _TO, self._foreign_key, F.col(VALUE))
             everyone = touched.unionByName(pointing, allowMissingColumns=True)
-            results = results.unionByName(self._of_right(right.frame.where(F.col(LATEST)), everyone))
+            changed = right.frame.where(F.col(LATEST))
+            results = results.unionByName(self._of_right(changed, everyone, few=batch.has_few(right)))
         results = self.rescoped(results)
         flow = Flow(batch.cut(results) if self._inputs else results, None if self._inputs else {})
         return self.stored(batch, flow.map(self._in_order) if self._keeps_order else flow)
@@ -66,9 +68,9 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         told = [count_ignored(flow.frame) for flow in self._inputs]
         return None if not told else told[0] if len(told) == 1 else told[0].unionByName(told[1])
 
-    def _touched(self, changes: DataFrame) -> DataFrame:
+    def _touched(self, changes: DataFrame, *, few: bool) -> DataFrame:
         """The left rows that change in the batch: as they were, and as each change leaves them."""
-        stored = self._left.rows().join(changes.select(KEY).distinct(), KEY, "left_semi")
+        stored = of_keys(self._left.rows(), changes, few=few)
         new = changes.select(KEY, VALUE, US, SCOPE, PLACE, F.col(PLACE).alias(_FROM))
         by_key = Window.partitionBy(KEY).orderBy(F.col(_FROM).asc_nulls_first())
         steps = stored.unionByName(new, allowMissingColumns=True).withColumns(
@@ -77,14 +79,14 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         pointed = with_key(steps, _TO, self._foreign_key, F.col(VALUE))
         return with_key(pointed, _TO_BEFORE, self._foreign_key, F.col(_BEFORE))
 
-    def _of_left(self, batch: Batch, changed: DataFrame) -> DataFrame:
+    def _of_left(self, batch: Batch, changed: DataFrame, *, few: bool) -> DataFrame:
         """A left row's change: its result, or the end of it."""
         is_left_join, is_deleted = F.lit(self.node.kind == "left"), F.col(VALUE).isNull()
         if self.node.kind == "inner":
             batch.reject(self.node.name, changed.where(~is_deleted & F.col(_TO).isNull()), F.lit(NULL_KEY))
         asked = changed.withColumnRenamed(KEY, "_own").withColumn(KEY, F.coalesce(_TO, _TO_BEFORE))
         # A row that points nowhere now finds nothing, even if it pointed somewhere before.
-        met = self._right.find_latest(asked).drop(KEY).withColumnRenamed("_own", KEY)
+        met = self._right.find_latest(asked, few=few).drop(KEY).withColumnRenamed("_own", KEY)
         nowhere = ~is_deleted & F.col(_TO).isNull()
         met = met.withColumns({name: F.when(~nowhere, F.col(name)) for name in (FOUND, FOUND_US)})
         gives = ~is_deleted & (is_left_join | F.col(FOUND).isNotNull())
@@ -94,7 +96,7 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         ts = F.when(is_deleted & is_left_join, F.col(US)).otherwise(F.greatest(US, FOUND_US))
         return self._told(met.where(gives | ends), gives, F.col(VALUE), ts)
 
-    def _of_right(self, changed: DataFrame, lefts: DataFrame) -> DataFrame:
+    def _of_right(self, changed: DataFrame, lefts: DataFrame, *, few: bool) -> DataFrame:
         """A right row's change: a result for each left row that points to it then."""
         asked = changed.select(
             F.col(KEY).cast(self._right.key_type).alias("_right_key"),
@@ -106,6 +108,7 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         held = F.coalesce(F.col(_FROM) < F.col("_right_place"), F.lit(True))
         still = F.coalesce(F.col("_right_place") < F.col(_UNTIL), F.lit(True))
         to = F.col(_TO).try_cast(self._right.key_type)
+        asked = F.broadcast(asked) if few else asked
         met = asked.join(lefts.where(F.col(VALUE).isNotNull()), (F.col("_right_key") == to) & held & still)
         rank = F.row_number().over(Window.partitionBy("_right_scope", "_right_place").orderBy(KEY)).cast("long")
         placed = met.withColumn(SCOPE, F.col("_right_scope")).withColumn(PLACE, F.concat("_right_place", F.array(rank)))

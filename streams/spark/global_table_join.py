@@ -36,7 +36,8 @@ class StreamGlobalTableJoinOperator(Operator[StreamGlobalTableJoin]):
             reason = F.when(F.col(VALUE).isNull(), NULL_VALUE).when(F.col(KEY).isNull() & F.lit(is_inner), NULL_KEY)
             batch.reject(self.node.name, asked.where(reason.isNotNull()), reason)
         usable = asked.where(F.col(VALUE).isNotNull())
-        found = self._table.find_latest(usable.where(F.col(KEY).isNotNull()) if is_inner else usable)
+        usable = usable.where(F.col(KEY).isNotNull()) if is_inner else usable
+        found = self._table.find_latest(usable, few=batch.has_few(stream))
         found = found.withColumn(REASON, F.when(F.col(FOUND).isNull(), NO_MATCH))
         if not stream.is_empty:
             self._found = found = batch.cut(found)

@@ -113,7 +113,7 @@ class HistoryStore(TableState):
         if self._drops_repeats and not flow.is_empty:
             rows = read_table(batch.session, target).where(F.col(CURRENT))
             latest = struct_keys(put_frames.versions(rows, spec), spec.keys).select(KEY, VALUE, US)
-            records = batch.cut(without_repeated_tombstones(records, latest, spec, times))
+            records = batch.cut(without_repeated_tombstones(records, latest, spec, times, few=batch.has_few(flow)))
         self._batch = batch
         count = None if flow.bounds is None else flow.count
         bounds, names = self._bounds(flow, spec), table.names_keys
@@ -170,18 +170,18 @@ class HistoryStore(TableState):
         start = F.unix_micros(VersionedTable.open(batch.session, target).spec.valid_from)
         return rows.select(F.struct(*map(quote, keys)).alias(KEY), start.alias(LAST_US))
 
-    def find_latest(self, asked: DataFrame) -> DataFrame:
+    def find_latest(self, asked: DataFrame, *, few: bool = False) -> DataFrame:
         changes = None if self._is_empty else self._accepted(F.col(LATEST))
-        return latest_at_place(asked, self._current(), changes, dated_tombstones=True)
+        return latest_at_place(asked, self._current(), changes, dated_tombstones=True, few=few)
 
-    def find_valid(self, asked: DataFrame, oldest_us: int | None) -> DataFrame:
+    def find_valid(self, asked: DataFrame, oldest_us: int | None, *, few: bool = False) -> DataFrame:
         if oldest_us is None:
             # A flow whose times are not known: one small job tells how far back closed history must be read.
             oldest_us = asked.agg(F.min(US)).collect()[0][0] or 0
         keys = struct_fields(asked, KEY)
         assert self._batch is not None
         found = lookup_versioned(
-            flat_keys(asked), self.spec, self.puts, not self._is_empty, oldest_us, keys, self._batch.cut
+            flat_keys(asked), self.spec, self.puts, not self._is_empty, oldest_us, keys, self._batch.cut, few=few
         )
         return struct_keys(found, keys)
 

@@ -13,7 +13,7 @@ from itertools import chain, groupby
 from typing import Any, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructField, StructType
 
 from streams.spark.flow import KEY, PLACE, SCOPE
@@ -31,6 +31,9 @@ COUNT: Final = "n"
 _GROUP: Final = "_group"
 _ROWS_AT_ONCE: Final = 4_096
 _CHUNK_ROWS: Final = 100_000
+#: As many scopes and places as fit into a long together; other scopes go first, those beyond the places last.
+_ROUGH_SCOPES: Final = 2**11
+_ROUGH_PLACES: Final = 2**51
 
 #: What a fold tells: ("out", row), ("state", row) or ("count", (what, n)).
 Told = tuple[str, Any]
@@ -82,9 +85,25 @@ def fold_groups(
         rows = rows.unionByName(_packed(states, by, STATE), allowMissingColumns=True)
     else:
         rows = rows.withColumn(STATE, F.lit(None).cast("boolean"))
-    in_order = rows.repartition(_GROUP).sortWithinPartitions(_GROUP, F.col(PLACE).asc_nulls_first(), SCOPE)
+    together = rows.repartition(_GROUP)
+    in_order = together.sortWithinPartitions(_rough_order(by), _GROUP, F.col(PLACE).asc_nulls_first(), SCOPE)
     runner = _column_runner(fold, arrow) if isinstance(fold, ColumnFold) else _runner(fold, arrow)
     return in_order.select(_GROUP, EVENT, STATE).mapInArrow(runner, schema)
+
+
+def _rough_order(by: list[str]) -> Column:
+    """A long that goes before the group in the order of rows: Spark compares long by long, and structs only if equal.
+
+    It never parts the rows of a group. Of scopes it tells the place as well, which begins with an instant or an offset.
+    """
+    if by != [SCOPE]:
+        return F.xxhash64(_GROUP)
+    # A row that waits has no place, and goes first.
+    first = F.coalesce(F.element_at(PLACE, 1), F.lit(0))
+    place = F.greatest(F.least(first, F.lit(_ROUGH_PLACES - 1)), F.lit(0))
+    is_told = F.col(f"{_GROUP}.{SCOPE}").between(0, _ROUGH_SCOPES - 1)
+    scope = F.col(f"{_GROUP}.{SCOPE}").cast("long")
+    return F.when(is_told, scope * F.lit(_ROUGH_PLACES) + place).otherwise(F.lit(-1))
 
 
 def _refuse_collations(events: DataFrame, names: Iterable[str]) -> None:

@@ -29,6 +29,7 @@ from streams.spark.columns import to_column, to_column_if, with_key
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow, has_null_key, struct_fields
 from streams.spark.history_store import HistoryStore
 from streams.spark.kernel import OUT, fold_groups, told_rows
+from streams.spark.of_keys import of_keys
 from streams.spark.operator import Batch
 from streams.spark.plain_store import PlainStore
 from streams.spark.store import StoringOperator, store_of, table_name
@@ -61,9 +62,13 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         events = self._of_changes(flow.frame) if self._of_table else self._of_records(batch, flow)
         kind = result_type(self.node.name, self.node.aggregation, self._values(flow.frame))
         events = events.withColumn(HORIZON_US, self._horizon(batch, events))
-        results = self._folded(batch, events, kind) if self.is_sequential else self._running(batch, events, kind)
+        few = batch.has_few(flow)
+        told_of = self._folded if self.is_sequential else self._running
+        results = told_of(batch, events, kind, few)
         kept = batch.cut(results) if not flow.is_empty else results
-        told = Flow(kept, {} if flow.is_empty else None)
+        # A table's change may be one of two groups.
+        most = None if flow.most is None else flow.most * (2 if self._of_table else 1)
+        told = Flow(kept, {} if flow.is_empty else None, most=most)
         if self.store is None:
             return self._state.put(batch, told).map(lambda frame: frame.select(*map(F.col, CHANGE)))
         # What the versioned store refuses leaves the aggregate as it is; the store itself counts it.
@@ -142,7 +147,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         keyed = keyed.withColumn(part, mapped)
         return keyed.withColumn(group, F.when(F.col(part).isNotNull(), F.col(group)))
 
-    def _running(self, batch: Batch, events: DataFrame, kind: StructType) -> DataFrame:
+    def _running(self, batch: Batch, events: DataFrame, kind: StructType, few: bool) -> DataFrame:
         """Set-wise: each event's result out of all contributions to its group before it."""
         aggregation, output = self.node.aggregation, self.node.aggregation.output
         plus, minus = (F.when(F.col(p).isNotNull(), operand(aggregation, F.col(p))) for p in (_PLUS, _MINUS))
@@ -158,7 +163,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         stored = self._state.before(batch, struct_fields(events, KEY), kind.names)
         both = new.withColumn("_new", F.lit(True))
         if stored is not None:
-            touched = stored.join(new.select(KEY).distinct(), KEY, "left_semi")
+            touched = of_keys(stored, new, few=few)
             both = both.unionByName(self._as_parts(touched), allowMissingColumns=True)
         by_group = Window.partitionBy(KEY).orderBy(F.col(PLACE).asc_nulls_first(), SCOPE)
         until_now = by_group.rowsBetween(Window.unboundedPreceding, 0)
@@ -195,7 +200,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
             return F.try_divide(F.col(SUM).cast("double"), NUMBER)
         return F.when(F.col(NUMBER) != 0, F.col(SUM)) if kind == "sum" else F.col(SUM)
 
-    def _folded(self, batch: Batch, events: DataFrame, kind: StructType) -> DataFrame:
+    def _folded(self, batch: Batch, events: DataFrame, kind: StructType, few: bool) -> DataFrame:
         """One by one: user code, and the bags of ``min`` and ``max`` of tables."""
         aggregation = self.node.aggregation
         codec = StateCodec(aggregation, is_scalar(aggregation, events))
@@ -213,7 +218,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         fold = ReplacingFold(self.node.name, codec) if self._of_table else AddingFold(codec)
         inputs = events if self._of_table else events.withColumnRenamed(_PLUS, VALUE).drop(_MINUS)
         stored = self._state.before(batch, struct_fields(events, KEY), kind.names)
-        touched = None if stored is None else stored.join(events.select(KEY).distinct(), KEY, "left_semi")
+        touched = None if stored is None else of_keys(stored, events, few=few)
         told = fold_groups(inputs, touched, [KEY], fold, out, touched.schema if touched is not None else out)
         return told_rows(told, "out", OUT)
 

@@ -41,6 +41,8 @@ def lookup_versioned(
     oldest_us: int,
     keys: list[str],
     cut: Callable[[DataFrame], DataFrame],
+    *,
+    few: bool = False,
 ) -> DataFrame:
     """Each stream record with the version valid at its ``_us``, known at its place (R138-R142).
 
@@ -52,12 +54,13 @@ def lookup_versioned(
         oldest_us: The oldest ``_us`` of the stream's records; prunes the closed history that is read.
         keys: The stream's key columns.
         cut: Computes a frame once (:meth:`Batch.cut <streams.spark.operator.Batch.cut>`).
+        few: Whether the stream's records are few: then only versions of their keys are moved.
 
     Returns:
         The stream's columns with ``_found`` (value struct or null) and ``_reason`` (null where found).
     """
     hides = _horizon_may_hide(spec, puts, has_puts, oldest_us)
-    found = _last_before(_line(stream, spec, puts, has_puts, oldest_us, keys), len(keys), has_puts, hides, spec)
+    found = _last_before(_line(stream, spec, puts, has_puts, oldest_us, keys, few), len(keys), has_puts, hides, spec)
     if has_puts:
         found = _only_puts_before(cut(found), spec, puts, keys)
     found = _with_version(found, has_puts)
@@ -72,16 +75,25 @@ def lookup_versioned(
 
 
 def _line(
-    stream: DataFrame, spec: VersionedTableSpec, puts: PutBatch, has_puts: bool, oldest_us: int, keys: list[str]
+    stream: DataFrame,
+    spec: VersionedTableSpec,
+    puts: PutBatch,
+    has_puts: bool,
+    oldest_us: int,
+    keys: list[str],
+    few: bool,
 ) -> DataFrame:
     """Stored versions, puts and asking records as points in time of their keys."""
     stored = puts.current().unionByName(puts.closed(oldest_us))
     us, value = F.col(US).alias("us"), F.col(VALUE).alias("value")
     no_place = F.lit(None).cast("array<bigint>")
     version = F.struct(us, value, F.col("_to_us").alias("to_us")).alias(_STORED)
-    line = _points(stream, keys, _IS_ASK, F.col(PLACE), F.struct("*").alias(_ASK)).unionByName(
-        _points(stored, spec.keys, _IS_STORED, no_place, version), allowMissingColumns=True
-    )
+    asks = _points(stream, keys, _IS_ASK, F.col(PLACE), F.struct("*").alias(_ASK))
+    versions = _points(stored, spec.keys, _IS_STORED, no_place, version)
+    if few:
+        named = [f"_k{number}" for number in range(len(keys))]
+        versions = versions.join(F.broadcast(asks.select(*named)), named, "left_semi")
+    line = asks.unionByName(versions, allowMissingColumns=True)
     if not has_puts:
         return line
     put = F.struct(us, value, F.col(PLACE).alias("place")).alias(_PUT)

@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from streams.nodes import Node
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport, in_one_scope
+from streams.spark.of_keys import MOST_SENT
 from streams.spark.stored_shape import check_rows
 from versioned import spark_functions as F
 from versioned.commit import EPOCH_BITS, Landed, Step, Write, commit, is_missing
@@ -75,6 +76,13 @@ class Batch:
     def number(self) -> int:
         """What stored rows carry as ``_batch_id``: the batch id; in later epochs, whose ids start anew, above it."""
         return ((self.epoch - 1) << EPOCH_BITS) + self.batch_id
+
+    def has_few(self, flow: Flow) -> bool:
+        """Whether a flow's records are so few that tables are read where they lie (:mod:`streams.spark.of_keys`).
+
+        Not in small batches: their tables are small as well, and moved in no time.
+        """
+        return not self.is_small and flow.most is not None and flow.most <= MOST_SENT
 
     def cut(self, frame: DataFrame) -> DataFrame:
         """The rows of a frame, computed once, without the plan that made them.

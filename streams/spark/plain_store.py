@@ -12,6 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
+from streams.spark.of_keys import of_keys
 from streams.spark.operator import Batch
 from streams.spark.stored_shape import check_names
 from streams.spark.table_state import TableState, check_apart, latest_at_place
@@ -70,7 +71,7 @@ class PlainStore(TableState):
         """
         self._batch, self._input, self._rows = batch, flow, None
         self._make_ready(batch)
-        return Flow(self._changes if flow.is_empty else lambda: batch.cut(self._changes()), flow.bounds)
+        return Flow(self._changes if flow.is_empty else lambda: batch.cut(self._changes()), flow.bounds, most=flow.most)
 
     def rows(self) -> DataFrame:
         return self.dated().where(F.col(VALUE).isNotNull())
@@ -107,10 +108,10 @@ class PlainStore(TableState):
         rows = self.before(batch, keys, [])
         return None if rows is None else rows.select(KEY, F.col(US).alias(LAST_US))
 
-    def find_latest(self, asked: DataFrame) -> DataFrame:
+    def find_latest(self, asked: DataFrame, *, few: bool = False) -> DataFrame:
         assert self._input is not None
         changes = None if self._input.is_empty else self._frame
-        return latest_at_place(asked, self.dated(), changes, dated_tombstones=self._keeps_tombstones)
+        return latest_at_place(asked, self.dated(), changes, dated_tombstones=self._keeps_tombstones, few=few)
 
     def write(self, batch: Batch) -> None:
         """Commit the newest change of each key."""
@@ -164,7 +165,11 @@ class PlainStore(TableState):
         return self._has_feed
 
     def _changes(self) -> DataFrame:
+        assert self._batch is not None
+        assert self._input is not None
         before = self.rows().select(KEY, F.col(VALUE).alias("_before"))
+        if self._batch.has_few(self._input):
+            before = of_keys(before, self._frame, few=True)
         so_far = Window.partitionBy(KEY).orderBy(PLACE, SCOPE)
         is_first = F.row_number().over(so_far) == 1
         changed = self._frame.join(before, KEY, "left")

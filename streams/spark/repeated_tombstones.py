@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, Window
 from streams.driver.keys import key_parts
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import OUT, PlainRow, Told, fold_groups, told_rows
+from streams.spark.of_keys import of_keys
 from versioned import spark_functions as F
 from versioned.spec import VersionedTableSpec
 from versioned.store_rules import VersionedStore
@@ -63,7 +64,7 @@ class TombstoneFold:
 
 
 def without_repeated_tombstones(
-    records: DataFrame, current: DataFrame, spec: VersionedTableSpec, times: Mapping[int, int]
+    records: DataFrame, current: DataFrame, spec: VersionedTableSpec, times: Mapping[int, int], *, few: bool = False
 ) -> DataFrame:
     """The records but for the tombstones of keys whose latest version is a tombstone, or that have none.
 
@@ -72,10 +73,11 @@ def without_repeated_tombstones(
         current: The latest version of each key before the batch: ``_key _value _us``.
         spec: The store.
         times: Its stream time per scope before the batch, microseconds.
+        few: Whether the records are few: then only versions of their keys are moved.
     """
     has_value = F.when(F.col(VALUE).isNotNull(), True).alias(VALUE)
     everything = F.lit(True).alias(_ALL)
-    touched = current.join(records.select(KEY).distinct(), KEY, "left_semi")
+    touched = of_keys(current, records, few=few)
     events = records.select(everything, KEY, has_value, US, SCOPE, PLACE)
     states = touched.select(everything, KEY, has_value, US)
     out = records.select(SCOPE, PLACE, F.lit(True).alias(_BUT_ONE)).schema

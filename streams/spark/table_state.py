@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from streams.reasons import NO_MATCH, TOMBSTONE
 from streams.spark.flow import FOUND, FOUND_US, KEY, PLACE, REASON, SCOPE, US, VALUE
 from streams.spark.key_types import key_as
+from streams.spark.of_keys import of_keys
 from versioned import spark_functions as F
 from versioned.errors import SchemaError, TopologyError
 
@@ -82,28 +83,30 @@ class TableState(ABC):
         return {}
 
     @abstractmethod
-    def find_latest(self, asked: DataFrame) -> DataFrame:
+    def find_latest(self, asked: DataFrame, *, few: bool = False) -> DataFrame:
         """Each record with the latest value of its key at its place.
 
         Args:
             asked: ``_key``, ``_scope``, ``_place`` and others.
+            few: Whether they are few: then only rows of their keys are moved.
 
         Returns:
             asked + ``_found`` (null if there is none) and ``_found_us`` (its ts; of a versioned table also that of a
             tombstone).
         """
 
-    def find_valid(self, asked: DataFrame, oldest_us: int | None) -> DataFrame:
+    def find_valid(self, asked: DataFrame, oldest_us: int | None, *, few: bool = False) -> DataFrame:
         """Each record with the value valid at its ``_us``; a table without versions only knows the latest (R144).
 
         Args:
             asked: ``_key``, ``_us``, ``_scope``, ``_place`` and others.
             oldest_us: The oldest ``_us`` asked for, if known.
+            few: As in :meth:`find_latest`.
 
         Returns:
             asked + ``_found`` and ``_reason`` (null where found).
         """
-        found = self.find_latest(asked).drop(FOUND_US)
+        found = self.find_latest(asked, few=few).drop(FOUND_US)
         return found.withColumn(REASON, F.when(F.col(FOUND).isNull(), NO_MATCH))
 
 
@@ -133,11 +136,11 @@ class ViewState(TableState):
     def stream_times(self) -> dict[int, int]:
         return self._table.stream_times()
 
-    def find_latest(self, asked: DataFrame) -> DataFrame:
-        return self._applied(self._table.find_latest(asked), FOUND)
+    def find_latest(self, asked: DataFrame, *, few: bool = False) -> DataFrame:
+        return self._applied(self._table.find_latest(asked, few=few), FOUND)
 
-    def find_valid(self, asked: DataFrame, oldest_us: int | None) -> DataFrame:
-        found = self._applied(self._table.find_valid(asked, oldest_us), FOUND)
+    def find_valid(self, asked: DataFrame, oldest_us: int | None, *, few: bool = False) -> DataFrame:
+        found = self._applied(self._table.find_valid(asked, oldest_us, few=few), FOUND)
         # A value that a filter takes away is a deleted one to whoever looks.
         reason = F.coalesce(F.col(REASON), F.when(F.col(FOUND).isNull(), TOMBSTONE))
         return found.withColumn(REASON, reason)
@@ -167,7 +170,12 @@ def _struct(frame: DataFrame, column: str) -> StructType:
 
 
 def latest_at_place(
-    asked: DataFrame, rows: DataFrame, changes: DataFrame | None, *, dated_tombstones: bool = False
+    asked: DataFrame,
+    rows: DataFrame,
+    changes: DataFrame | None,
+    *,
+    dated_tombstones: bool = False,
+    few: bool = False,
 ) -> DataFrame:
     """Each record with the latest value of its key before its place: of the batch's changes, else of the rows before.
 
@@ -176,6 +184,7 @@ def latest_at_place(
         rows: The table before the batch: ``_key``, ``_value``, ``_us``, one row per key.
         changes: The batch's changes: the same with ``_scope`` and ``_place``; None if there are none.
         dated_tombstones: Whether a deleted key still has a ts.
+        few: Whether only rows of the keys asked for are to be moved.
 
     Returns:
         asked + ``_found`` and ``_found_us``.
@@ -183,9 +192,10 @@ def latest_at_place(
     key_type = asked.schema[KEY].dataType
     version = F.struct(F.col(VALUE).alias("value"), F.col(US).alias("us")).alias(_VERSION)
     # Two tables may call the same key differently: keys are the same by position.
-    found = asked.join(rows.select(key_as(key_type).alias(KEY), version), KEY, "left").select(
-        *map(F.col, asked.columns), _VERSION
-    )
+    versions = rows.select(key_as(key_type).alias(KEY), version)
+    if few:
+        versions = of_keys(versions, asked, few=True)
+    found = asked.join(versions, KEY, "left").select(*map(F.col, asked.columns), _VERSION)
     if changes is not None:
         change = version.alias("_change")
         new = changes.select(key_as(key_type).alias(KEY), SCOPE, PLACE, change)

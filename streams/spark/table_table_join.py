@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 
 from streams.nodes import JoinKind, TableTableJoin
 from streams.spark.columns import to_column_if
-from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, US, VALUE, Flow
+from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, US, VALUE, Flow, most_of
 from streams.spark.key_types import check_outer_keys, key_as
 from streams.spark.operator import Batch
 from streams.spark.store import StoringOperator, store_of
@@ -73,10 +73,10 @@ class JoinedView(TableState):
         rows = both.select(KEY, value.alias(VALUE), F.greatest("_u0", "_u1").alias(US))
         return rows.where(F.col(VALUE).isNotNull())
 
-    def find_latest(self, asked: DataFrame) -> DataFrame:
+    def find_latest(self, asked: DataFrame, *, few: bool = False) -> DataFrame:
         left, right = self._pairing.sides
-        found = left.find_latest(asked).withColumnsRenamed({FOUND: "_left", FOUND_US: "_left_us"})
-        found = right.find_latest(found)
+        found = left.find_latest(asked, few=few).withColumnsRenamed({FOUND: "_left", FOUND_US: "_left_us"})
+        found = right.find_latest(found, few=few)
         value = self._pairing.value(F.col("_left"), F.col(FOUND), 0)
         us = F.greatest("_left_us", FOUND_US)
         joined = found.withColumns({FOUND: value, FOUND_US: us}).drop("_left", "_left_us")
@@ -98,22 +98,26 @@ class TableTableJoinOperator(StoringOperator[TableTableJoin]):
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
         self._inputs = [flow for flow in inputs if not flow.is_empty]
-        sides = [self._results(flow.frame, side) for side, flow in enumerate(inputs) if not flow.is_empty]
+        sides = [
+            self._results(flow.frame, side, few=batch.has_few(flow))
+            for side, flow in enumerate(inputs)
+            if not flow.is_empty
+        ]
         if not sides:
             return self.stored(batch, Flow(self._results(inputs[0].frame, 0), {}))
-        return self.stored(batch, Flow(batch.cut(reduce(DataFrame.unionByName, sides))))
+        return self.stored(batch, Flow(batch.cut(reduce(DataFrame.unionByName, sides)), most=most_of(self._inputs)))
 
     def tally(self) -> DataFrame | None:
         if not self._inputs:
             return None
         return reduce(DataFrame.unionByName, (count_ignored(flow.frame) for flow in self._inputs))
 
-    def _results(self, changes: DataFrame, side: int) -> DataFrame:
+    def _results(self, changes: DataFrame, side: int, *, few: bool = False) -> DataFrame:
         key_type = self._pairing.sides[0].key_type
         if self.node.kind == "outer" and side == 1:
             check_outer_keys(self.node.name, key_type, changes.schema[KEY].dataType)
         mine = changes.where(F.col(LATEST)).withColumn(KEY, key_as(key_type))
-        met = self._pairing.sides[1 - side].find_latest(mine)
+        met = self._pairing.sides[1 - side].find_latest(mine, few=few)
         says_something = F.col(FOUND).isNotNull()
         if not self._pairing.needs_other(side):
             says_something = says_something | F.col(VALUE).isNotNull() | F.col(OLD).isNotNull()

@@ -335,8 +335,8 @@ class WindowTable(TableState):
         stored = self._operator.stored_ever()
         return stored.select(self._operator.windowed_key(stored).alias(KEY), self._operator.result().alias(VALUE), US)
 
-    def find_latest(self, asked: DataFrame) -> DataFrame:
-        return latest_at_place(asked, self.rows(), self._operator.changes())
+    def find_latest(self, asked: DataFrame, *, few: bool = False) -> DataFrame:
+        return latest_at_place(asked, self.rows(), self._operator.changes(), few=few)
 
 
 def _reach_us(windows: Windows) -> int:

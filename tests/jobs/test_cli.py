@@ -38,6 +38,15 @@ def test_every_file_of_conf_is_right(file: str) -> None:
     assert (ended.exit_code, ended.stdout.strip()) == (0, f"{_CONF / file}: right")
 
 
+@pytest.mark.parametrize("file", ["maintain.yaml", "validate.yaml"])
+def test_variables_for_a_job_do_not_make_a_job_of_other_settings(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VERSIONED_JOB__APPLICATION", "orders")
+    monkeypatch.setenv("VERSIONED_JOB__SOURCES__CLICKS__OPTIONS__PATH", "elsewhere")
+    checked, shown = _run("conf", "check", str(_CONF / file)), _run("conf", "show", "-c", str(_CONF / file), "--json")
+    assert (checked.exit_code, shown.exit_code) == (0, 0), checked.stderr
+    assert "sources" not in json.loads(shown.stdout)["settings"]
+
+
 def test_a_file_that_is_no_mapping_is_told_once_by_its_name(tmp_path: Path) -> None:
     empty = tmp_path / "empty.yaml"
     empty.touch()

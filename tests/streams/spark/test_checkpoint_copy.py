@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from streams.spark import checkpoint
 from streams.spark.checkpoint_copy import check_copy, copy_checkpoint, cut_log
 from versioned.errors import CheckpointMismatchError
 
@@ -63,6 +64,18 @@ def test_on_another_file_system_it_is_told_what_to_copy() -> None:
     assert told is not None
     assert "s3://b/app/_checkpoint-epoch-3" in told
     assert "above 7" in told
+
+
+def test_a_client_of_spark_connect_copies_nothing_of_its_own_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "offsets").mkdir()
+    monkeypatch.setattr(checkpoint, "is_remote", lambda: True)
+    check_copy(str(tmp_path), 4)
+    told = copy_checkpoint(str(tmp_path), str(tmp_path / "copy"), 4)
+    assert told is not None
+    assert str(tmp_path / "copy") in told
+    assert not (tmp_path / "copy").exists()
 
 
 @pytest.mark.slow

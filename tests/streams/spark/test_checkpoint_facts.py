@@ -9,7 +9,7 @@ import pytest
 
 from streams.recovery_rules import CheckpointFacts
 from streams.spark import checkpoint
-from streams.spark.checkpoint import add_sources, facts_of
+from streams.spark.checkpoint import add_sources, facts_of, read_checkpoint
 from versioned.errors import CheckpointMismatchError
 
 _OFFSETS = 'v1\n{"batchTimestampMs": 1}\n{"offset": 3}\n{"logOffset": 0}\n-'
@@ -48,6 +48,14 @@ def test_damage_is_told_by_file_and_line(name: str, content: str | None, told: s
     files = {**_FILES, name: content}
     facts = facts_of("/c", {name: text for name, text in files.items() if text is not None}, 3)
     assert told in (facts.damage or "")
+
+
+def test_a_path_that_is_not_on_this_machine_is_read_where_spark_has_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "read_by_spark", lambda spark, place: _FILES)
+    assert read_checkpoint(_NO_SESSION, str(tmp_path / "gone"), 3).query == "q"
+    assert read_checkpoint(_NO_SESSION, str(tmp_path), 3).query is None
 
 
 def test_a_file_of_more_sources_than_known_is_whole() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import LongType, StructType
+from pyspark.sql.types import ArrayType, LongType, StructType
 
 from streams.spark.flow import KEY, PLACE, SCOPE
 from streams.spark.kernel import EVENT, OUT, STATE, TOLD, PlainRow, Told, _runner, fold_groups
@@ -56,3 +56,23 @@ def test_a_key_that_is_compared_by_a_collation_is_refused(spark: SparkSession) -
     )
     with pytest.raises(ConfigurationError, match="UTF8_LCASE"):
         fold_groups(events, None, [KEY], _echo, StructType().add("n", LongType()), StructType())
+
+
+def _first_and_last(group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
+    held = [row["n"] for row in states]
+    yield "out", {"scope": group[SCOPE], "seen": [*held, *(row["n"] for row in events)]}
+
+
+def test_each_scope_comes_once_states_first_and_records_in_order_of_place_whatever_the_numbers(
+    spark: SparkSession,
+) -> None:
+    far = 2**51
+    scopes = [-1, 0, 1, 2_047, 2_048, 70_000]
+    # First parts of places before all time, beyond what a rough order tells apart, and equal ones.
+    places = [[-far, 1], [-5, 2], [0, 0], [3, 1], [3, 2], [far - 1, 1], [far, 1], [4 * far, 0]]
+    rows = [(n, scope, place) for scope in scopes for n, place in enumerate(places)]
+    events = spark.createDataFrame(rows[::-1], f"n LONG, {SCOPE} INT, {PLACE} ARRAY<LONG>")
+    states = spark.createDataFrame([(100, scope) for scope in scopes], f"n LONG, {SCOPE} INT")
+    out = StructType().add("scope", LongType()).add("seen", ArrayType(LongType()))
+    told = fold_groups(events, states, [SCOPE], _first_and_last, out, states.schema).select(f"{OUT}.*").collect()
+    assert sorted(map(tuple, told)) == [(scope, [100, *range(len(places))]) for scope in scopes]

@@ -10,7 +10,13 @@ from pyspark.sql import SparkSession
 from streams.nodes import Materialized
 from streams.spark import interpreted
 from streams.spark.engine import operators_of, tables_read
-from streams.spark.interpreted import FEW_RECORDS, FIRST_RECORDS, Interpretation, total_bytes
+from streams.spark.interpreted import (
+    FEW_RECORDS,
+    FIRST_RECORDS,
+    PLANNED_ONCE_RECORDS,
+    Interpretation,
+    total_bytes,
+)
 from streams.topology import StreamsBuilder
 from versioned.identifiers import TableRef
 
@@ -59,17 +65,26 @@ def test_a_first_batch_of_some_size_goes_without_the_code_of_whole_stages(
 
 
 @pytest.mark.parametrize(("partitions", "adaptive"), [(8, "false"), (9, "true")])
-def test_small_batches_are_planned_once_where_a_shuffle_has_few_partitions(
+def test_batches_of_some_size_are_planned_once_where_a_shuffle_has_few_partitions(
     session: SparkSession, table: TableRef, partitions: int, adaptive: str
 ) -> None:
     session.conf.set("spark.sql.shuffle.partitions", partitions)
     session.conf.set(_ADAPTIVE, "true")
     interpretation = Interpretation([table])
     told = []
-    for records in (FEW_RECORDS, FIRST_RECORDS + 1):
+    for records in (FEW_RECORDS, PLANNED_ONCE_RECORDS, PLANNED_ONCE_RECORDS + 1):
         interpretation.choose(session, records)
         told.append(session.conf.get(_ADAPTIVE))
-    assert told == [adaptive, "true"]
+    assert told == [adaptive, adaptive, "true"]
+
+
+def test_batches_on_large_tables_are_planned_once_too(
+    session: SparkSession, table: TableRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interpreted, "SMALL_TABLES", 100)
+    session.conf.set(_ADAPTIVE, "true")
+    Interpretation([table]).choose(session, PLANNED_ONCE_RECORDS)
+    assert session.conf.get(_ADAPTIVE) == "false"
 
 
 def test_on_large_tables_every_batch_is_compiled(

@@ -21,7 +21,7 @@ from streams.rows import Row
 from streams.spark.aggregate_types import USER_CODE, is_scalar, result_type
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.kernel import COUNT, OUT, STATE, WHAT, PlainRow, Told, fold_groups, told_counts, told_rows
-from streams.spark.of_keys import of_keys
+from streams.spark.of_keys import of_keys, without_keys
 from streams.spark.operator import Batch
 from streams.spark.window_store import END_US, START_US, Survey, WindowStoreOperator
 from suppress.window_rules import Window
@@ -139,7 +139,7 @@ class FoldedWindowsOperator(WindowStoreOperator):
 
     def next_state(self) -> DataFrame:
         touched = told_rows(self._folded, "state", STATE)
-        untouched = self.stored().join(self.records().select(KEY).distinct(), KEY, "left_anti")
+        untouched = without_keys(self.stored(), self.records(), few=self._few)
         return touched.unionByName(untouched)
 
     def _take(self, records: DataFrame, flow: Flow) -> None:

@@ -15,7 +15,7 @@ from streams.plan_checks import is_versioned, with_ancestors
 from streams.reasons import NULL_KEY
 from streams.spark.columns import to_column_if, with_key
 from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
-from streams.spark.of_keys import of_keys
+from streams.spark.of_keys import of_keys, without_keys
 from streams.spark.operator import Batch
 from streams.spark.plain_store import LAST_US, PlainStore
 from streams.spark.store import Store, StoringOperator, store_of, table_name
@@ -55,7 +55,7 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         if not right.is_empty:
             untouched = self._left.rows()
             if not left.is_empty:
-                untouched = untouched.join(touched.select(KEY), KEY, "left_anti")
+                untouched = without_keys(untouched, touched, few=batch.has_few(left))
             pointing = with_key(untouched, _TO, self._foreign_key, F.col(VALUE))
             everyone = touched.unionByName(pointing, allowMissingColumns=True)
             changed = right.frame.where(F.col(LATEST))
@@ -108,8 +108,12 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         held = F.coalesce(F.col(_FROM) < F.col("_right_place"), F.lit(True))
         still = F.coalesce(F.col("_right_place") < F.col(_UNTIL), F.lit(True))
         to = F.col(_TO).try_cast(self._right.key_type)
-        asked = F.broadcast(asked) if few else asked
-        met = asked.join(lefts.where(F.col(VALUE).isNotNull()), (F.col("_right_key") == to) & held & still)
+        points = F.col("_right_key") == to
+        lefts = lefts.where(F.col(VALUE).isNotNull())
+        if few:
+            # Only keys are sent: values may be large.
+            lefts = lefts.join(F.broadcast(asked.select("_right_key")), points, "left_semi")
+        met = asked.join(lefts, points & held & still)
         rank = F.row_number().over(Window.partitionBy("_right_scope", "_right_place").orderBy(KEY)).cast("long")
         placed = met.withColumn(SCOPE, F.col("_right_scope")).withColumn(PLACE, F.concat("_right_place", F.array(rank)))
         if self._sides_meet or not self._left.is_dated_by_changes:

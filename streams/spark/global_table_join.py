@@ -41,7 +41,7 @@ class StreamGlobalTableJoinOperator(Operator[StreamGlobalTableJoin]):
         found = found.withColumn(REASON, F.when(F.col(FOUND).isNull(), NO_MATCH))
         if not stream.is_empty:
             self._found = found = batch.cut(found)
-        return Flow(self._joined(found), stream.bounds)
+        return Flow(self._joined(found), stream.bounds, most=stream.most)
 
     def tally(self) -> DataFrame | None:
         if self._found is None:

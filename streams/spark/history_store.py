@@ -121,7 +121,7 @@ class HistoryStore(TableState):
         self._puts = puts
         # Computed once, since every consumer of the changes reads it.
         self._outcomes = Once(lambda: batch.cut(puts.outcomes().where(~F.col("_refused"))))
-        return Flow(self._changes, flow.bounds)
+        return Flow(self._changes, flow.bounds, most=flow.most)
 
     def scoped(self, flow: Flow) -> Flow:
         """Records with the scopes and places that they have in this table: all in one scope, or as they are."""

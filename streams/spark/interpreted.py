@@ -1,8 +1,8 @@
 """Small batches are interpreted: making and compiling code for a few rows takes longer than running over them.
 
 Spark writes Java for most expressions and compiles it, anew wherever a number in it differs, as stream times do in each
-batch. Over millions of rows that pays; in a batch of a thousand it was a third of the time. Nor are they planned anew
-after each shuffle, which makes one job of a query into three.
+batch. Over millions of rows that pays; in a batch of a thousand it was a third of the time. Nor are they, and batches
+of some size, planned anew after each shuffle, which makes one job of a query into three.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ LESS_CODE: Final[Mapping[str, str]] = {"spark.sql.codegen.wholeStage": "false"}
 NO_CODE: Final[Mapping[str, str]] = {**LESS_CODE, "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 #: Plans stay as they were made: of a thousand records a batch had 101 jobs instead of 180, and took 12 s instead of 15.
 #: Of 200,000 records one took 5.0 s instead of 6.1, of a million hardly less.
-PLANNED_ONCE: Final[Mapping[str, str]] = {"spark.sql.adaptive.enabled": "false"}
+#: A plan made once waits for what it sends to all tasks, five minutes unless told otherwise, however much work that is.
+PLANNED_ONCE: Final[Mapping[str, str]] = {"spark.sql.adaptive.enabled": "false", "spark.sql.broadcastTimeout": "-1"}
 #: A query of a table of a few files reads them all: to find those that it could leave out is a query of its own.
 ALL_FILES: Final[Mapping[str, str]] = {"spark.databricks.delta.stats.skipping": "false"}
 #: Up to so many partitions of a shuffle; of more, planning anew joins those that are nearly empty,

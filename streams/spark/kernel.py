@@ -31,9 +31,10 @@ COUNT: Final = "n"
 _GROUP: Final = "_group"
 _ROWS_AT_ONCE: Final = 4_096
 _CHUNK_ROWS: Final = 100_000
-#: As many scopes and places as fit into a long together; other scopes go first, those beyond the places last.
+#: As many scopes and places as fit into a long together (microseconds until the year 2112); other scopes go first,
+#: later places last.
 _ROUGH_SCOPES: Final = 2**11
-_ROUGH_PLACES: Final = 2**51
+_ROUGH_PLACES: Final = 2**52
 
 #: What a fold tells: ("out", row), ("state", row) or ("count", (what, n)).
 Told = tuple[str, Any]

@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame
 from streams.spark.flow import KEY
 from versioned import spark_functions as F
 
-#: The keys of more records take longer to send than most tables take to move.
+#: The keys of more records take longer to send than most tables take to move. (A put sends up to five times as many: it
+#: saves the shuffle of all current rows twice.)
 MOST_SENT: Final = 100_000
 
 
@@ -25,5 +26,14 @@ def of_keys(stored: DataFrame, asked: DataFrame, *, few: bool) -> DataFrame:
         asked: Has ``_key``, any number of times.
         few: Whether the records asking are few (:meth:`Batch.has_few <streams.spark.operator.Batch.has_few>`).
     """
+    return stored.join(_keys(asked, few), KEY, "left_semi")
+
+
+def without_keys(stored: DataFrame, asked: DataFrame, *, few: bool) -> DataFrame:
+    """The other stored rows; as :func:`of_keys`."""
+    return stored.join(_keys(asked, few), KEY, "left_anti")
+
+
+def _keys(asked: DataFrame, few: bool) -> DataFrame:
     keys = asked.select(F.col(KEY))
-    return stored.join(F.broadcast(keys) if few else keys.distinct(), KEY, "left_semi")
+    return F.broadcast(keys) if few else keys.distinct()

@@ -77,7 +77,9 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
             unkeyed = usable.where(has_null_key(frame)).withColumn(REASON, F.lit(NO_MATCH))
             found = found.unionByName(unkeyed, allowMissingColumns=True)
         self._looked_up = batch.cut(found)
-        return Flow(self._joined(self._looked_up), stream.bounds if self._hold is None else None)
+        if self._hold is not None:
+            return Flow(self._joined(self._looked_up))
+        return Flow(self._joined(self._looked_up), stream.bounds, most=stream.most)
 
     def holding(self) -> list[str]:
         return [] if self._hold is None else [self._hold.table]

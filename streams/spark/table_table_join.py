@@ -76,7 +76,8 @@ class JoinedView(TableState):
     def find_latest(self, asked: DataFrame, *, few: bool = False) -> DataFrame:
         left, right = self._pairing.sides
         found = left.find_latest(asked, few=few).withColumnsRenamed({FOUND: "_left", FOUND_US: "_left_us"})
-        found = right.find_latest(found, few=few)
+        # The first look-up asks for the keys twice; what it found is not to be worked out twice as well.
+        found = right.find_latest(found)
         value = self._pairing.value(F.col("_left"), F.col(FOUND), 0)
         us = F.greatest("_left_us", FOUND_US)
         joined = found.withColumns({FOUND: value, FOUND_US: us}).drop("_left", "_left_us")

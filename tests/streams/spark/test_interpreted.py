@@ -87,6 +87,16 @@ def test_batches_on_large_tables_are_planned_once_too(
     assert session.conf.get(_ADAPTIVE) == "false"
 
 
+def test_a_plan_made_once_waits_for_what_it_sends_as_long_as_that_takes(session: SparkSession, table: TableRef) -> None:
+    setting = "spark.sql.broadcastTimeout"
+    interpretation, former = Interpretation([table]), session.conf.get(setting)
+    told = []
+    for records in (PLANNED_ONCE_RECORDS, PLANNED_ONCE_RECORDS + 1):
+        interpretation.choose(session, records)
+        told.append(session.conf.get(setting))
+    assert told == ["-1", former]
+
+
 def test_on_large_tables_every_batch_is_compiled(
     session: SparkSession, table: TableRef, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from streams.spark.flow import KEY, Bounds, Flow, most_of
-from streams.spark.of_keys import of_keys
+from streams.spark.flow import FOUND, KEY, PLACE, SCOPE, US, VALUE, Bounds, Flow, most_of
+from streams.spark.of_keys import of_keys, without_keys
+from streams.spark.table_state import TableState, latest_at_place
+from streams.spark.table_table_join import JoinedView
 
 
 def _keyed(spark: SparkSession, keys: list[tuple[str | None, int | None]]) -> DataFrame:
@@ -15,10 +18,11 @@ def _keyed(spark: SparkSession, keys: list[tuple[str | None, int | None]]) -> Da
 
 
 @pytest.mark.parametrize("few", [True, False])
-def test_each_row_of_a_key_that_is_asked_for_comes_once_and_no_other(spark: SparkSession, few: bool) -> None:
+def test_each_row_is_either_of_a_key_that_is_asked_for_or_not(spark: SparkSession, few: bool) -> None:
     stored = _keyed(spark, [("x", 1), ("x", 2), ("y", 1), ("z", None), (None, None)])
     asked = _keyed(spark, [("x", 2), ("x", 2), ("z", None), ("w", 1)])
     assert sorted(row["n"] for row in of_keys(stored, asked, few=few).collect()) == [1, 3]
+    assert sorted(row["n"] for row in without_keys(stored, asked, few=few).collect()) == [0, 2, 4]
 
 
 def test_rows_are_not_moved_for_few_records(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,3 +38,44 @@ def test_how_many_records_flows_have_at_most_is_known_if_it_is_of_each(spark: Sp
     counted, limited, unknown = Flow(frame, {0: Bounds(0, 1, 7)}), Flow(frame, most=5), Flow(frame)
     assert most_of([counted, limited.map(lambda rows: rows)]) == 12
     assert most_of([counted, unknown]) is None
+
+
+class _Table(TableState):
+    """A table of one row."""
+
+    def __init__(self, row: DataFrame) -> None:
+        self._row = row
+
+    def rows(self) -> DataFrame:
+        return self._row
+
+    def find_latest(self, asked: DataFrame, *, few: bool = False) -> DataFrame:
+        return latest_at_place(asked, self._row, None, few=few)
+
+
+class _Pairing:
+    """Puts the values of two tables after each other."""
+
+    def __init__(self, *sides: TableState) -> None:
+        self.sides = sides
+
+    def value(self, left: Column, right: Column, _: int) -> Column:
+        return F.struct(F.concat(left.getField("v"), right.getField("v")).alias("v"))
+
+
+def test_tables_joined_one_behind_another_ask_for_the_few_keys_once(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = spark.range(1).select(
+        F.struct("id").alias(KEY), F.struct(F.lit("a").alias("v")).alias(VALUE), F.lit(1).cast("long").alias(US)
+    )
+    place = F.array(F.lit(5).cast("long")).alias(PLACE)
+    asked = spark.range(7, 8).select(F.struct(F.col("id") - 7).alias(KEY), F.lit(0).alias(SCOPE), place)
+    view: TableState = _Table(row)
+    for _ in range(3):
+        view = JoinedView(_Pairing(view, _Table(row)))  # type: ignore[arg-type]
+    found = view.find_latest(asked, few=True)
+    found.explain()
+    # Once for the keys that are sent, once for what is found.
+    assert capsys.readouterr().out.count("Range (7, 8") == 2
+    assert [row[FOUND].v for row in found.collect()] == ["aaaa"]

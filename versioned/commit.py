@@ -260,6 +260,25 @@ def _next_own(session: SparkSession, target: TableRef, identity: Mapping[str, An
     return None
 
 
+def recent(session: SparkSession, target: TableRef, back: int) -> list[Mapping[str, Any]] | None:
+    """The newest commits, newest first, as the log's files tell them: from ``back`` before the one seen here last.
+
+    Returns:
+        None where only the history tells them: of a table not seen yet, or written by many others since.
+    """
+    seen = _SEEN.get(target)
+    if seen is None:
+        return None
+    asked = range(max(seen - back, 0), seen + 2 + _LOOKED_AHEAD)
+    infos = commit_infos(session, target, asked)
+    newest = max(infos, default=-1)
+    # One that is missing among them may be a commit that says nothing of itself; behind the last there may be more.
+    if newest < seen or newest == asked[-1] or newest - min(infos) >= len(infos):
+        return None
+    remember(target, newest)
+    return [{"version": version, **infos[version]} for version in sorted(infos, reverse=True)]
+
+
 def newest_own(session: SparkSession, target: TableRef, step: Step | None) -> Landed | None:
     """The commit that this very step left in the table's history, or None; without a step that of any write."""
     return _newest_of(session, target, None if step is None else _identity(step))
@@ -304,7 +323,8 @@ def _compacts(row: Row | Mapping[str, Any]) -> bool:
 
 def restored_version(row: Row | Mapping[str, Any]) -> int | None:
     """The version that a RESTORE made a table's newest again; None if it was told an instant instead."""
-    version = (row["operationParameters"] or {}).get("version") or ""
+    # A number in the log, a text in the history.
+    version = str((row["operationParameters"] or {}).get("version"))
     return int(version) if version.isdigit() else None
 
 

@@ -18,16 +18,21 @@ if TYPE_CHECKING:
 
 #: How the line begins that tells who committed, and why.
 _INFO: Final = "commitInfo"
+#: What a writer need not tell.
+_UNTOLD: Final = dict.fromkeys(("operation", "operationParameters", "operationMetrics", "userMetadata"))
 
 
 def log_files(target: TableRef, versions: Iterable[int]) -> str | None:
     """Where the log of a table has versions, as one pattern; None if only a catalog knows.
 
+    Each alternative names its folder: Hadoop then asks for these files one by one, and does not list a log that may
+    have hundreds of thousands.
+
     >>> log_files(TableRef.parse("/data/prices"), (7, 8))
-    '/data/prices/_delta_log/{00000000000000000007,00000000000000000008}.json'
+    '/data/prices/{_delta_log/00000000000000000007,_delta_log/00000000000000000008}.json'
     """
-    names = ",".join(f"{version:020}" for version in versions)
-    return None if target.path is None else f"{target.path}/_delta_log/{{{names}}}.json"
+    names = ",".join(f"_delta_log/{version:020}" for version in versions)
+    return None if target.path is None else f"{target.path}/{{{names}}}.json"
 
 
 def versions_there(session: SparkSession, asked: Mapping[TableRef, Iterable[int]]) -> list[int] | None:
@@ -52,7 +57,7 @@ def versions_there(session: SparkSession, asked: Mapping[TableRef, Iterable[int]
 
 
 def commit_infos(session: SparkSession, target: TableRef, versions: Iterable[int]) -> Mapping[int, Mapping[str, Any]]:
-    """What versions say of themselves, such as ``userMetadata``, which may be None; one small Spark job.
+    """What versions say of themselves, such as ``operation`` and ``userMetadata``, which may be None; one small job.
 
     Returns:
         By version; without those that the log does not have, and those of which it cannot be told.
@@ -76,6 +81,6 @@ def _version_of(file: str) -> int:
 
 def _info_of(line: str) -> Mapping[str, Any] | None:
     try:
-        return {"userMetadata": None, **json.loads(line)[_INFO]}
+        return {**_UNTOLD, **json.loads(line)[_INFO]}
     except ValueError:
         return None

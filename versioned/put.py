@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, Row, Window
 
 from versioned import put_frames, touched
 from versioned import spark_functions as F
-from versioned.commit import Append, Landed, Merge, ReplaceWhere, Step, commit, history, same_keys
+from versioned.commit import Append, Landed, Merge, ReplaceWhere, Step, commit, history, recent, same_keys
 from versioned.durations import instant_literal
 from versioned.identifiers import TableRef, quote
 from versioned.once import Once
@@ -224,7 +224,8 @@ class PutBatch:
         """The main write, the one for late records that must come before it, and what the main one says of itself."""
         if not self._names_keys:
             return *self._whole(), {}
-        rows = touched.current_rows(history(self._session, self._target, _COMMITS_OF_UPKEEP))
+        asked = (self._session, self._target, _COMMITS_OF_UPKEEP)
+        rows = touched.current_rows(recent(*asked) or history(*asked))
         after = None if rows is None or self._count is None else rows.after(self._count)
         if after is None or self._count is None:
             main, splice = self._whole()

@@ -16,7 +16,7 @@ from typing import Any, Final
 from pyspark.sql import Row, SparkSession
 
 from versioned import spark_functions as F
-from versioned.commit import history, own_details, properties_of, restored_version, saying
+from versioned.commit import history, own_details, properties_of, recent, remember, restored_version, saying
 from versioned.identifiers import TableRef, quote, text_literal
 from versioned.put import read_table
 from versioned.spec import VersionedTableSpec
@@ -93,10 +93,19 @@ def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int
 
 def _told(spark: SparkSession, target: TableRef) -> Times:
     """The largest that the newest commits tell, since a purge may land just after a batch it had not seen."""
+    newest = told_times(recent(spark, target, _LIMITS[0]) or [])
+    if newest:
+        return _largest(newest)
     for limit in _LIMITS:
         commits = history(spark, target, limit)
+        if limit == _LIMITS[0] and commits:
+            remember(target, commits[0]["version"])
         told = told_times(commits)
         if told or len(commits) < limit:
-            scopes = {scope for times in told for scope in times}
-            return {int(scope): max(times[scope] for times in told if scope in times) for scope in scopes}
+            return _largest(told)
     return {}
+
+
+def _largest(told: list[dict[str, int]]) -> Times:
+    scopes = {scope for times in told for scope in times}
+    return {int(scope): max(times[scope] for times in told if scope in times) for scope in scopes}

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from versioned.commit import history, own_details
+from versioned.commit import _SEEN, history, own_details
 from versioned.table import VersionedTable
 
 
@@ -54,6 +54,37 @@ def test_late_records_are_refused_after_the_log_was_cleaned(
     ).outcomes
     accepted = {row["sequence"] for row in outcomes.where("outcome <> 'refused'").collect()}
     assert accepted == ({450} if partition == "p" else set())
+
+
+def _no_history(*_: object) -> list[object]:
+    raise AssertionError("the history was asked for")
+
+
+def test_a_table_seen_before_tells_its_stream_times_without_its_history_also_restored(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = VersionedTable.create(spark, str(tmp_path / "t"), "k STRING", keys="k", history_retention="100 seconds")
+    table.put(_records(spark, ("a", 10, 0)))
+    version = history(spark, table.target, 1)[0]["version"]
+    table.put(_records(spark, ("a", 1000, 0)))
+    monkeypatch.setattr("versioned.stream_times.history", _no_history)
+    assert table.stream_times() == {0: 1_000_000_000}
+    spark.sql(f"RESTORE TABLE {table.target.sql} TO VERSION AS OF {version}")
+    assert table.stream_times() == {0: 10_000_000}
+
+
+@pytest.mark.parametrize("others", [1, 5])
+def test_stream_times_are_those_of_the_newest_put_whoever_made_it_and_whatever_lies_on_top(
+    spark: SparkSession, tmp_path: Path, others: int
+) -> None:
+    table = VersionedTable.create(spark, str(tmp_path / "t"), "k STRING", keys="k", history_retention="100 seconds")
+    table.put(_records(spark, ("a", 10, 0)))
+    seen = dict(_SEEN)
+    table.put(_records(spark, ("a", 1000, 0)))
+    for number in range(others):
+        spark.sql(f"ALTER TABLE {table.target.sql} SET TBLPROPERTIES ('elsewhere' = '{number}')")
+    _SEEN.update(seen)  # as a process would that did not make the second put
+    assert table.stream_times() == {0: 1_000_000_000}
 
 
 @pytest.mark.slow

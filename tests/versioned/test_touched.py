@@ -124,6 +124,15 @@ def test_at_the_limits_all_current_rows_are_replaced_again(
     assert _said(full, spark) == {}
 
 
+def test_a_table_that_was_just_written_is_not_asked_for_its_history(
+    spark: SparkSession, full: VersionedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full.put(_day(spark, 7))
+    monkeypatch.setattr("versioned.put.history", lambda *_: pytest.fail("it was asked"))
+    full.put(_puts(spark, [(1, 8 * _DAY_US, "a")]))
+    assert _said(full, spark)["records"] == 1
+
+
 def test_without_deletion_vectors_all_current_rows_are_replaced_and_nothing_is_said_of_them(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -276,7 +276,7 @@ def recent(session: SparkSession, target: TableRef, back: int) -> list[Mapping[s
     if newest < seen or newest == asked[-1] or newest - min(infos) >= len(infos):
         return None
     remember(target, newest)
-    return [{"version": version, **infos[version]} for version in sorted(infos, reverse=True)]
+    return [{**infos[version], "version": version} for version in sorted(infos, reverse=True)]
 
 
 def newest_own(session: SparkSession, target: TableRef, step: Step | None) -> Landed | None:

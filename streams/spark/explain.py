@@ -72,7 +72,7 @@ def explain(
         f"up to {FEW_RECORDS:,} records on tables of up to {SMALL_TABLES >> 20} MiB together: interpreted, not compiled"
     )
     lines.append(
-        f"in larger batches: of flows of up to {MOST_SENT:,} records the keys go to every task and tables are not moved"
+        f"in larger batches: look-ups known to be of up to {MOST_SENT:,} records send keys and do not move tables"
     )
     return "\n".join(lines)
 

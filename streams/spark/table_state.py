@@ -88,7 +88,7 @@ class TableState(ABC):
 
         Args:
             asked: ``_key``, ``_scope``, ``_place`` and others.
-            few: Whether they are few: then only rows of their keys are moved.
+            few: Whether they are few: then a table may move only rows of their keys.
 
         Returns:
             asked + ``_found`` (null if there is none) and ``_found_us`` (its ts; of a versioned table also that of a

@@ -37,6 +37,7 @@ def _run(work: Path, *arguments: str) -> Any:
     return CliRunner().invoke(app, [*arguments, "-c", str(work / "shop.yaml"), "-w", str(work)], catch_exceptions=False)
 
 
+@pytest.mark.slow
 def test_a_lost_checkpoint_is_told_refused_and_overcome_by_a_new_epoch(spark: SparkSession, work: Path) -> None:
     before = json.loads(_run(work, "doctor", "--json").stdout)
     assert (before["healthy"], [found["rule"] for found in before["findings"]]) == (True, ["no-batch"])

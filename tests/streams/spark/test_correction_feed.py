@@ -119,8 +119,9 @@ def test_a_correction_of_a_record_that_waited_names_that_record_as_on_the_driver
     assert _named_on_spark(spark, app) == named
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R154")
-@pytest.mark.parametrize("sequence", [None, pytest.param("seq", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("sequence", [None, "seq"])
 def test_answers_of_different_batches_are_remembered_apart(
     sequence: str | None, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -138,6 +139,7 @@ def test_answers_of_different_batches_are_remembered_apart(
     assert len({tuple(row["original_seq"]) for row in told}) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R154")
 def test_records_that_are_equal_in_every_column_are_corrected_once(spark: SparkSession, tmp_path: Path) -> None:
     order = {"seq": 2, "k": "tea", "ts": _at(50)}

@@ -52,6 +52,7 @@ def _shout(key: Row, value: Row) -> str:
     return str(value.v).upper()
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R163")
 def test_functions_of_the_user_are_not_asked_of_rows_that_are_not_there(spark: SparkSession, tmp_path: Path) -> None:
     builder = StreamsBuilder()

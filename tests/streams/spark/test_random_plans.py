@@ -63,7 +63,7 @@ def _differences(
 
 
 @pytest.mark.usefixtures("some_keys_are_sent")
-@pytest.mark.rule("R127", "R132", "R167", "R168", "R169")
+@pytest.mark.rule("R3", "R127", "R132", "R167", "R168", "R169")
 def test_random_plans_give_the_same_on_both_engines(spark: SparkSession, tmp_path: Path) -> None:
     assert _all_differences(spark, tmp_path, range(_PLANS_IN_CI), 2, in_one_query) == {}
 

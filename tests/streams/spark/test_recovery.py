@@ -338,6 +338,7 @@ def test_damage_between_two_batches_of_a_query_is_refused_before_the_next_write(
     assert commits(out) == seen[0]
 
 
+@pytest.mark.slow
 def test_a_zombie_in_the_middle_of_its_batch_is_fenced_at_its_next_write(
     spark: SparkSession, source: Path, tmp_path: Path
 ) -> None:

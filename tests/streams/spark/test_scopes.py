@@ -135,6 +135,7 @@ def _two_clocks() -> Topology:
     return builder.build()
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R27")
 def test_two_suppressions_that_are_emptied_together_give_one_result(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory

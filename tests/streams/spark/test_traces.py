@@ -33,7 +33,7 @@ _CUTS: Final = (Cut(3, seed=889), Cut(4, seed=914))
 #: The sample: at least so many scenarios.
 _SCENARIOS: Final = 15
 #: The samples that ``make test`` has time for; the others have tests of their own there, and random plans.
-_QUICK: Final = ("fk_join", "propagation")
+_QUICK: Final = ("propagation",)
 #: In these a step fails; each needs an application of its own.
 _FAILING: Final = {
     "stream_table_join": "stream_table_join/grace-null-key-left-left-v",

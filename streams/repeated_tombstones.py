@@ -2,8 +2,8 @@
 
 A repeated tombstone says nothing new about a plain table, but in a versioned one, and in what a join with complete
 history tells, it carries a time. So the table that is filtered decides, never what is done with the result; only a
-source table without a store, which cannot tell what its old values were, learns them from an operator that asks for
-them.
+table without a store of its own, which cannot tell what its old values were, learns them for an operator that asks for
+them. Who asks is as in Kafka (KAFKA-10077): see :func:`_asks`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from streams.nodes import (
     TableSource,
     TableTableJoin,
     Topology,
+    ToTable,
 )
 from streams.plan_checks import is_versioned, tells_older_results
 
 _VIEWS = (TableFilter, TableMapValues)
-_ASK_FOR_OLD_VALUES = (TableAggregate, TableTableJoin, ForeignKeyJoin, Suppress)
+_KEEP_NOTHING_UNASKED = (TableSource, ToTable, ForeignKeyJoin)
+_ASK_FOR_OLD_VALUES = (TableAggregate, ForeignKeyJoin, Suppress)
 
 
 def drops_repeated_tombstones(topology: Topology, node: TableFilter) -> bool:
@@ -42,16 +44,37 @@ def drops_repeated_tombstones(topology: Topology, node: TableFilter) -> bool:
 
 
 def _knows_old_values(node: Node) -> bool:
+    """Whether a table can tell its old values without being asked to keep them."""
     if getattr(node, "materialized", None) is not None:
         return True
-    if isinstance(node, TableSource):
+    if isinstance(node, _KEEP_NOTHING_UNASKED):
         return False
     return not isinstance(node, _VIEWS) or _knows_old_values(node.parents[0])
 
 
 def _is_asked_for_old_values(topology: Topology, node: Node) -> bool:
-    return any(
-        isinstance(child, _ASK_FOR_OLD_VALUES)
-        or (isinstance(child, _VIEWS) and child.materialized is None and _is_asked_for_old_values(topology, child))
-        for child in topology.children(node)
-    )
+    is_stored = getattr(node, "materialized", None) is not None
+    return any(_asks(topology, child, node, is_stored) for child in topology.children(node))
+
+
+def _asks(topology: Topology, child: Node, parent: Node, is_stored: bool) -> bool:
+    """Whether a node asks the table it reads for old values.
+
+    A filter takes them only where they are there already: from a stored table (``is_stored``), not through it. A join
+    needs those of the side that may be missing in its result, and of both once it is asked itself.
+    """
+    if isinstance(child, TableFilter) and is_stored:
+        return True
+    if isinstance(child, TableTableJoin):
+        pads = child.kind == "outer" or (child.kind == "left" and child.parents[0] is parent)
+        return pads or (child.materialized is None and _is_asked(topology, child))
+    if isinstance(child, _VIEWS):
+        return child.materialized is None and any(
+            _asks(topology, grandchild, child, is_stored) for grandchild in topology.children(child)
+        )
+    return isinstance(child, _ASK_FOR_OLD_VALUES)
+
+
+def _is_asked(topology: Topology, join: TableTableJoin) -> bool:
+    # Whoever asks a join makes its sides keep what they need, so a filter behind it asks as if they were stored.
+    return any(_asks(topology, child, join, True) for child in topology.children(join))

@@ -188,12 +188,14 @@ def _slide(windows: SlidingWindows, known: dict[Window, int], ts_us: int, unit_u
     steps = [SlidingStep(w, w, adds=True) for w in reversed(known) if w.start_us <= ts_us <= w.end_us]
     if known.get(own) == ts_us:
         return steps
-    previous_us = _previous(known, ts_us)
+    # Each record is the latest one of the window that it made, so the nearest window before ts tells the predecessor.
+    # Kafka looks no further: what only later windows still know, after the predecessor's window was deleted, is gone.
+    nearest = max((w for w in known if w.end_us < ts_us), default=None)
+    previous_us = known.get(own if nearest is None else nearest)
     steps += _right_of_previous(windows, known, previous_us, ts_us, unit_us)
     if own not in known:
-        base = max((w for w in known if w.end_us < ts_us), default=None)
         holds_previous = previous_us is not None and previous_us >= own.start_us
-        steps.append(SlidingStep(own, base if holds_previous else None, adds=True))
+        steps.append(SlidingStep(own, nearest if holds_previous else None, adds=True))
     return steps + _right_of_record(windows, known, ts_us, unit_us)
 
 
@@ -201,13 +203,11 @@ def _slide_early(windows: SlidingWindows, known: dict[Window, int], ts_us: int, 
     first = Window(0, windows.difference_us)
     steps = [SlidingStep(w, w, adds=True) for w in known if w != first and w.start_us <= ts_us]
     steps += _right_of_record(windows, known, ts_us, unit_us)
-    steps += _right_of_previous(windows, known, _previous(known, ts_us), ts_us, unit_us)
+    # Records this early all share the first window, so it alone tells the predecessor.
+    previous_us = known.get(first)
+    if previous_us is not None and previous_us < ts_us:
+        steps += _right_of_previous(windows, known, previous_us, ts_us, unit_us)
     return [*steps, SlidingStep(first, first if first in known else None, adds=True)]
-
-
-def _previous(known: dict[Window, int], ts_us: int) -> int | None:
-    # Each record is the latest one of the window it made, so the latest ones below ts include the predecessor.
-    return max((latest for latest in known.values() if latest < ts_us), default=None)
 
 
 def _right_of_previous(

@@ -15,7 +15,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from versioned import spark_functions as F
-from versioned.identifiers import TableRef
+from versioned.durations import FIRST_INSTANT_US, LONGEST_US
+from versioned.identifiers import TableRef, quote
 from versioned.put import PutBatch
 from versioned.spec import VersionedTableSpec
 from versioned.system_history import next_system_us
@@ -23,7 +24,7 @@ from versioned.system_history import next_system_us
 _LOG: Final = logging.getLogger(__name__)
 #: Reason of a rejected record: it lies after the table's stream time.
 NOT_HISTORY: Final = "NOT_HISTORY"
-_FOREVER_US: Final = 2**62
+_LATEST_US: Final = "_latest_us"
 
 
 @dataclass(frozen=True)
@@ -42,18 +43,30 @@ class BackfillResult:
     version: int | None = None
 
 
-def only_history(shaped: DataFrame, times: Mapping[int, int]) -> DataFrame:
+def only_history(
+    shaped: DataFrame, times: Mapping[int, int], current: DataFrame, spec: VersionedTableSpec
+) -> DataFrame:
     """Records in the scope that is furthest ahead; those after its stream time get a reason.
+
+    Where each key has a stream time of its own, those after the latest version of their key do too.
 
     Args:
         shaped: Records with ``_us``, ``_scope`` and ``_reason``.
         times: Stream time per scope; empty for a table without records, which takes all.
+        current: The table's current rows.
+        spec: Its contract.
     """
     if not times:
         return shaped
     scope = max(times, key=lambda one: (times[one], one))
-    too_new = F.when(F.col("_us") > F.lit(times[scope]), NOT_HISTORY)
-    return shaped.withColumns({"_scope": F.lit(scope), "_reason": F.coalesce("_reason", too_new)})
+    newest_us = F.lit(times[scope])
+    if spec.time_scope == "key":
+        latest = current.select(*map(quote, spec.keys), F.unix_micros(quote(spec.valid_from)).alias(_LATEST_US))
+        shaped = shaped.join(latest, list(spec.keys), "left")
+        newest_us = F.coalesce(_LATEST_US, newest_us)
+    too_new = F.when(F.col("_us") > newest_us, NOT_HISTORY)
+    told = shaped.withColumns({"_scope": F.lit(scope), "_reason": F.coalesce("_reason", too_new)})
+    return told.drop(_LATEST_US)
 
 
 def backfill_frame(
@@ -77,7 +90,7 @@ def backfill_frame(
     """
     held = shaped.persist()
     # Kept beyond any lateness: then nothing is refused.
-    lenient = replace(spec, history_retention_us=_FOREVER_US, grace_us=_FOREVER_US)
+    lenient = replace(spec, history_retention_us=LONGEST_US, grace_us=LONGEST_US)
     batch = PutBatch(target, lenient, held.where(F.col("_reason").isNull()).drop("_reason"), times)
     try:
         outcomes = batch.outcomes().localCheckpoint(eager=True)
@@ -115,4 +128,4 @@ def _horizon_us(spec: VersionedTableSpec, times: Mapping[int, int]) -> Column | 
     """The horizon as an integer in the table's resolution; none where there is none, or each key has its own."""
     if not times or spec.time_scope == "key":
         return None
-    return F.lit((min(times.values()) - spec.history_retention_us) // spec.time_resolution.value)
+    return F.lit(max(min(times.values()) - spec.history_retention_us, FIRST_INSTANT_US) // spec.time_resolution.value)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from versioned import faults
 from versioned.errors import CommitError, ConfigurationError, FencedError
@@ -65,6 +66,8 @@ _TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"
 #: A MERGE takes its transaction id from the session alone, so only one may run. Others say theirs as options of the
 #: write, which go before what the session says.
 _MERGING: Final = threading.Lock()
+#: In each session one command at a time that says something: what maintenance says, no MERGE may carry.
+_SAYING: Final[WeakKeyDictionary[SparkSession, threading.RLock]] = WeakKeyDictionary()
 
 
 class _SharedSetting:
@@ -366,6 +369,10 @@ def session_settings(session: SparkSession, settings: Mapping[str, str]) -> Iter
             put_back(session, name, former)
 
 
+def _alone_in(session: SparkSession) -> threading.RLock:
+    return _SAYING.setdefault(session, threading.RLock())
+
+
 def put_back(session: SparkSession, name: str, former: str | None) -> None:
     """Give a setting its former value; None = it had none of its own."""
     if former is None:
@@ -376,8 +383,12 @@ def put_back(session: SparkSession, name: str, former: str | None) -> None:
 
 @contextmanager
 def saying(session: SparkSession, details: Mapping[str, Any]) -> Iterator[None]:
-    """Let the commits of maintenance commands (OPTIMIZE, VACUUM) carry facts, as all commits of this library do."""
-    with _MICROSECONDS.of(session), session_settings(session, {_METADATA: _metadata({}, details)}):
+    """Let the commits of maintenance commands (OPTIMIZE, VACUUM) carry facts, as all commits of this library do.
+
+    What a MERGE says is a setting of its session too, so in one session the two wait for each other. A stream has a
+    session of its own and waits for no maintenance.
+    """
+    with _alone_in(session), _MICROSECONDS.of(session), session_settings(session, {_METADATA: _metadata({}, details)}):
         yield
 
 
@@ -412,7 +423,7 @@ def _execute(target: TableRef, write: Write, step: Step | None, metadata: str) -
     session = write.frame.sparkSession
     with _MICROSECONDS.of(session):
         if isinstance(write, Merge):
-            with _MERGING, session_settings(session, _merge_settings(step, metadata)):
+            with _alone_in(session), _MERGING, session_settings(session, _merge_settings(step, metadata)):
                 write.clauses(_merge(target, write)).execute()
             return
         writer = write.frame.write.format("delta").option("userMetadata", metadata)

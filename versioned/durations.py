@@ -19,6 +19,8 @@ Duration = timedelta | str
 #: Instants lie in the years 1 to 9999, as microseconds since 1970: other readers of the tables know no others.
 FIRST_INSTANT_US: Final = -62_135_596_800_000_000
 LAST_INSTANT_US: Final = 253_402_300_799_999_999
+#: Longer than any two instants are apart; a duration above it would overflow beside an instant in a column.
+LONGEST_US: Final = 2**62
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND: Final = timedelta(microseconds=1)

@@ -95,7 +95,9 @@ class TableRef:
             return target
         if "/" in target:
             return cls(path=_absolute(_checked_path(target)))
-        parts = tuple(part.strip("`") for part in target.split("."))
+        quoted = target.split(".")
+        # A part in backticks is quoted on both ends; one with a dot inside would come apart here.
+        parts = tuple(part[1:-1] if len(part) > 1 and part[0] == part[-1] == "`" else part for part in quoted)
         if not all(_PART.fullmatch(part) for part in parts):
             raise ConfigurationError(
                 f'"{target}" is not a table name. Write a path with a "/", or name parts of letters, digits, _ and -.'

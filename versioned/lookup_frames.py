@@ -13,6 +13,7 @@ from typing import Final, Literal
 from pyspark.sql import Column, DataFrame
 
 from versioned import spark_functions as F
+from versioned.durations import LONGEST_US
 from versioned.errors import SchemaError
 from versioned.identifiers import quote
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
@@ -27,7 +28,6 @@ How = Literal["inner", "left"]
 HORIZON: Final = "_horizon"
 _DEAD: Final = "_dead"
 _LATEST_FROM: Final = "_latest_from"
-_LONGEST: Final = 2**62
 
 
 def visible(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
@@ -151,7 +151,7 @@ def key_horizons(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
 
 
 def _less_retention(instant: Column, spec: VersionedTableSpec) -> Column:
-    retention = F.lit(min(spec.history_retention_us, _LONGEST)).cast("long")
+    retention = F.lit(min(spec.history_retention_us, LONGEST_US)).cast("long")
     return F.timestamp_micros(F.unix_micros(instant) - retention)
 
 

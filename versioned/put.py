@@ -364,7 +364,7 @@ class PutBatch:
 
     def _known(self, system_us: int, number: int | None) -> DataFrame:
         """The accepted puts as rows of the system history; of several at one instant the last by place."""
-        last = Window.partitionBy(*map(quote, self._spec.keys), "_us").orderBy(F.desc("_place"))
+        last = Window.partitionBy(*map(quote, self._spec.keys), "_us").orderBy(F.desc("_place"), F.desc("_scope"))
         puts = self._accepted().withColumn("_rank", F.row_number().over(last)).where(F.col("_rank") == 1)
         return puts.select(
             *map(quote, self._spec.keys),

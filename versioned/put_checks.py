@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pyspark.sql import DataFrame
-from pyspark.sql.types import BooleanType, DataType, DecimalType, DoubleType, FloatType, IntegralType, NumericType
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    MapType,
+    NumericType,
+    StructType,
+)
 
+from versioned import spark_functions as F
+from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
 from versioned.errors import SchemaError
+from versioned.identifiers import quote
+from versioned.spec import VersionedTableSpec
 
 
 def check_there(records: DataFrame, wanted: Iterable[str]) -> None:
@@ -22,7 +37,8 @@ def check_there(records: DataFrame, wanted: Iterable[str]) -> None:
 
 
 def check_types(records: DataFrame, types: Mapping[str, DataType], timestamp: str) -> None:
-    """Refuse what a cast would change: a number as an instant, of which it takes seconds, and cut fractions.
+    """Refuse what a cast would change: a number as an instant, of which it takes seconds, cut fractions, and the
+    fields of a struct that go by other names, since it takes them by their places.
 
     Args:
         records: They have all columns of ``types``.
@@ -39,11 +55,72 @@ def check_types(records: DataFrame, types: Mapping[str, DataType], timestamp: st
             "it a timestamp first, with timestamp_millis, timestamp_micros or timestamp_seconds."
         )
     for name, kind in types.items():
-        if _has_fractions(given[name]) and isinstance(kind, IntegralType):
+        harm = _harm(given[name], kind)
+        if harm is not None:
             raise SchemaError(
-                f'The records have "{name}" as {given[name].simpleString()}, the table as {kind.simpleString()}: '
-                "fractions would be cut off. Round and cast it first."
+                f'The records have "{name}" as {given[name].simpleString()}, the table as {kind.simpleString()}: {harm}'
             )
+
+
+def casts(records: DataFrame, types: Mapping[str, DataType]) -> tuple[dict[str, Column], list[Column]]:
+    """The columns in the types of the table, and for each whether a value of it is none of that type.
+
+    Whatever the session says of casts (ANSI or not), such a value neither changes in silence nor ends the put. Inside
+    structs, arrays and maps it is as the session says.
+    """
+    given = {field.name: field.dataType for field in records.schema.fields}
+    made, misfits = {}, []
+    for name, kind in types.items():
+        value = F.col(quote(name))
+        if given[name] == kind or isinstance(kind, (StructType, ArrayType, MapType)):
+            made[name] = value.cast(kind)
+        else:
+            made[name] = value.try_cast(kind)
+            misfits.append(value.isNotNull() & made[name].isNull())
+    return made, misfits
+
+
+def reason(spec: VersionedTableSpec, us: Column, misfits: Iterable[Column]) -> Column:
+    """Why a record is rejected; null if it is not.
+
+    Args:
+        spec: The table.
+        us: The record's instant.
+        misfits: Whether a value is none of its column's type, of each as :func:`casts` tells.
+    """
+    told = F.when(us.isNull(), "NULL_TS").when(~_is_instant(us), "TS_RANGE")
+    for name in spec.keys:
+        told = told.when(F.col(quote(name)).isNull(), "NULL_KEY")
+    for misfit in misfits:
+        told = told.when(misfit, "BAD_TYPE")
+    return told
+
+
+def _is_instant(us: Column) -> Column:
+    return us.between(FIRST_INSTANT_US, LAST_INSTANT_US)
+
+
+def rejected_rows(rejected: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """Keys, ``ts`` (null if there is no such instant) and ``reason`` of records with ``_us`` and ``_reason``."""
+    ts = F.when(_is_instant(F.col("_us")), F.timestamp_micros("_us"))
+    return rejected.select(*map(quote, spec.keys), ts.alias("ts"), F.col("_reason").alias("reason"))
+
+
+def _harm(given: DataType, kind: DataType) -> str | None:
+    """What a cast would do to a value of the one type to be one of the other; None if nothing."""
+    if _has_fractions(given) and isinstance(kind, IntegralType):
+        return "fractions would be cut off. Round and cast it first."
+    if isinstance(given, StructType) and isinstance(kind, StructType):
+        if [name.lower() for name in given.names] != [name.lower() for name in kind.names]:
+            return "fields would be taken by their places. Make a struct with the table's fields, in its order."
+        pairs = [(one.dataType, other.dataType) for one, other in zip(given.fields, kind.fields, strict=True)]
+    elif isinstance(given, ArrayType) and isinstance(kind, ArrayType):
+        pairs = [(given.elementType, kind.elementType)]
+    elif isinstance(given, MapType) and isinstance(kind, MapType):
+        pairs = [(given.keyType, kind.keyType), (given.valueType, kind.valueType)]
+    else:
+        return None
+    return next((harm for pair in pairs if (harm := _harm(*pair)) is not None), None)
 
 
 def _has_fractions(kind: DataType) -> bool:

@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from versioned import neighbours
 from versioned import spark_functions as F
+from versioned.durations import LONGEST_US
 from versioned.identifiers import quote
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 
@@ -29,7 +30,6 @@ from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 LATEST: Final = -1
 #: put_result of a record that came too late.
 REFUSED: Final = -(2**63)
-_LONGEST: Final = 2**62
 _BEFORE: Final = (Window.unboundedPreceding, -1)
 
 
@@ -185,7 +185,7 @@ def judge(
         both = both.unionByName(touched, allowMissingColumns=True)
     # Refused records change nothing: they take part without an instant.
     us = F.when(~F.coalesce("_refused", F.lit(False)), F.col("_us"))
-    by_place = Window.partitionBy(*keys).orderBy(F.col("_place").asc_nulls_first())
+    by_place = Window.partitionBy(*keys).orderBy(F.col("_place").asc_nulls_first(), "_scope")
     before = by_place.rowsBetween(*_BEFORE)
     whole = Window.partitionBy(*keys)
     judged = both.withColumn("_prev_us", F.max(us).over(before)).withColumn(
@@ -235,9 +235,12 @@ def _splices(judged: DataFrame, known: DataFrame, spec: VersionedTableSpec, *, m
     """For each out-of-order record: the version before it and the start of the one after it, at its place."""
     columns = (*spec.keys, "_us", "_value")
     is_late = (~F.col("_is_latest")).alias(neighbours.LATE)
-    accepted = judged.where(~F.col("_refused")).select(*columns, "_scope", "_place", is_late)
+    # At one place of several scopes, the scope tells which record is first.
+    place = F.struct("_place", "_scope").alias("_place")
+    accepted = judged.where(~F.col("_refused")).select(*columns, "_scope", place, is_late)
     find = neighbours.among_blocks if many else neighbours.among_all
-    return find(accepted, known.select(*columns), spec)
+    found = find(accepted, known.select(*columns), spec)
+    return found.withColumn("_place", F.col("_place").getField("_place"))
 
 
 def next_current(current: DataFrame, accepted: DataFrame, spec: VersionedTableSpec, *, few: bool = False) -> DataFrame:
@@ -304,7 +307,8 @@ def _with_end(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) 
 
 
 def _next_us(spec: VersionedTableSpec) -> Column:
-    return F.lead("_us").over(Window.partitionBy(*spec.keys).orderBy("_us", F.col("_place").asc_nulls_first()))
+    order = ("_us", F.col("_place").asc_nulls_first(), "_scope")
+    return F.lead("_us").over(Window.partitionBy(*spec.keys).orderBy(*order))
 
 
 def _is_kept(following: str) -> Column:
@@ -335,9 +339,9 @@ def _sent(of_batch: DataFrame, few: bool) -> DataFrame:
 def _stored_and_batch(stored: DataFrame, batch: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     old = stored.select(*spec.keys, "_us", "_to_us", "_value", F.lit(True).alias("_stored"))
     ends = ["_to_us"] if "_to_us" in batch.columns else []
-    new = batch.select(*spec.keys, "_us", *ends, "_value", "_place", F.lit(False).alias("_stored"))
+    new = batch.select(*spec.keys, "_us", *ends, "_value", "_place", "_scope", F.lit(False).alias("_stored"))
     return old.unionByName(new, allowMissingColumns=True)
 
 
 def _grace(spec: VersionedTableSpec) -> Column:
-    return F.lit(min(spec.grace_us, _LONGEST)).cast("long")
+    return F.lit(min(spec.grace_us, LONGEST_US)).cast("long")

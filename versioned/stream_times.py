@@ -72,6 +72,8 @@ def keep_times(spark: SparkSession, target: TableRef, times: Mapping[int, int]) 
 def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int]]:
     """What commits, newest first, tell of stream times; those that a RESTORE took back do not count.
 
+    Nor does anything below a RESTORE to an instant.
+
     >>> said = '{"versioned": {}, "details": {"streamTimes": {"0": 9}}}'
     >>> undone = {"version": 1, "operation": "WRITE", "userMetadata": said}
     >>> restored = {"version": 2, "operation": "RESTORE", "operationParameters": {"version": "0"}, "userMetadata": None}
@@ -87,7 +89,9 @@ def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int
             told.append(said)
         if row["operation"] == "RESTORE":
             version = restored_version(row)
-            newest = newest if version is None else version
+            if version is None:
+                break  # Told an instant, in a time zone that it does not tell: the rows say what they say since.
+            newest = version
     return told
 
 

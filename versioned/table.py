@@ -15,7 +15,7 @@ from versioned import spark_functions as F
 from versioned.backfill import BackfillResult, backfill_frame, only_history
 from versioned.commit import is_missing, properties_of
 from versioned.drawing import Picture
-from versioned.durations import Duration, Resolution, instant, instant_us
+from versioned.durations import FIRST_INSTANT_US, Duration, Resolution, instant, instant_us
 from versioned.errors import ConfigurationError
 from versioned.hashing import row_hash
 from versioned.identifiers import TableRef, quote
@@ -33,9 +33,9 @@ from versioned.making import make_table
 from versioned.once import Once
 from versioned.pictures import version_timeline
 from versioned.put import PutBatch, PutCounts, read_table, survey_records
-from versioned.put_checks import check_there, check_types
+from versioned.put_checks import casts, check_there, check_types, reason, rejected_rows
 from versioned.schema import check_keys, check_schema, create_statement
-from versioned.spec import DELETED, TimeScope, VersionedTableSpec, known_target
+from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec, known_target
 from versioned.sql import register_sql
 from versioned.statistics import hidden_names, hides_any
 from versioned.stream_times import keep_times, stream_times_of
@@ -49,7 +49,7 @@ from versioned.written import look, newest
 class PutResult:
     """What became of a batch of puts: counts, and row by row.
 
-    ``rejected``: the input rows without key or timestamp, with ``reason``. ``counts.accepted + counts.refused +
+    ``rejected``: the input rows that are no records, with ``reason``. ``counts.accepted + counts.refused +
     rejected_count`` = number of input rows.
 
     What the put need not know itself is worked out when it is first asked for: ``outcomes`` and ``changes`` from the
@@ -227,7 +227,7 @@ class VersionedTable:
         times = self.stream_times()
         if not times or self._spec.time_scope == "key":
             return None
-        return instant(max(min(times.values()) - self._spec.history_retention_us, _YEAR_ONE_US))
+        return instant(max(min(times.values()) - self._spec.history_retention_us, FIRST_INSTANT_US))
 
     def put(
         self,
@@ -249,7 +249,8 @@ class VersionedTable:
                 broken by a hash of the row.
 
         Returns:
-            Counts, rejected rows, and on demand the outcome of each record.
+            Counts, rejected rows, and on demand the outcome of each record. Reasons of rejection: ``NULL_TS``,
+            ``TS_RANGE`` (beyond the years 1 to 9999), ``NULL_KEY``, ``BAD_TYPE`` (a value that its column cannot hold).
 
         Raises:
             SchemaError: a column is missing or has another type.
@@ -291,11 +292,12 @@ class VersionedTable:
                 'what it no longer holds. Use streams.spark.backfill or "versioned backfill", which stop it first.'
             )
         times = self.stream_times()
-        shaped = only_history(self._shape(records, timestamp, deleted, None, sequence), times)
+        shaped = self._shape(records, timestamp, deleted, None, sequence)
+        shaped = only_history(shaped, times, self.rows().where(F.col(CURRENT)), self._spec)
         done = backfill_frame(self._spark, self._target, self._spec, shaped, times, dry_run=dry_run)
         if done.version is not None and not times:
             keep_times(self._spark, self._target, self.stream_times())
-        outcomes, rejected = _outcome_rows(done.outcomes, self._spec), _rejected_rows(done.rejected, self._spec)
+        outcomes, rejected = _outcome_rows(done.outcomes, self._spec), rejected_rows(done.rejected, self._spec)
         return replace(done, outcomes=outcomes, rejected=rejected)
 
     def delete(
@@ -509,7 +511,7 @@ class VersionedTable:
         before = batch.version_before
         if before is None:
             before = newest(self._spark, self._target).version
-        reasons = _rejected_rows(shaped.where(F.col("_reason").isNotNull()), self._spec)
+        reasons = rejected_rows(shaped.where(F.col("_reason").isNotNull()), self._spec)
         return PutResult(reasons, told.rejected, batch, self._spec, partial(put, as_of=before))
 
     def _shape(
@@ -520,14 +522,20 @@ class VersionedTable:
         types = {field.name: field.dataType for field in self.rows().schema.fields}
         own = {name: types[name] for name in (*self._spec.keys, *self._spec.values)}
         check_types(records, own, timestamp)
-        cast = {name: F.col(quote(name)).cast(kind) for name, kind in own.items()}
+        cast, misfits = casts(records, own)
         us = put_frames.floor_to_resolution(F.unix_micros(F.col(quote(timestamp)).cast("timestamp")), self._spec)
         value = put_frames.value_struct(self._spec.values)
         tombstone = F.coalesce(F.col(quote(deleted)), F.lit(False)) if deleted else F.lit(False)
         scope = F.col(quote(partition)).cast("int") if partition and self._spec.time_scope == "partition" else F.lit(0)
         order = F.col(quote(sequence)) if sequence else us
         shaped = records.withColumns(
-            {"_us": us, "_scope": F.coalesce(scope, F.lit(0)), "_order": order, "_dead": tombstone}
+            {
+                "_us": us,
+                "_scope": F.coalesce(scope, F.lit(0)),
+                "_order": order,
+                "_dead": tombstone,
+                "_reason": reason(self._spec, us, misfits),
+            }
         )
         shaped = shaped.withColumns(cast)
         tie = row_hash(((F.col(quote(name)), types[name]) for name in cast), "_us", "_dead")
@@ -537,7 +545,7 @@ class VersionedTable:
             F.when(~F.col("_dead"), value).alias("_value"),
             "_scope",
             F.struct(F.col("_order").alias("sequence"), tie.alias("tie")).alias("_place"),
-            _reason(self._spec).alias("_reason"),
+            "_reason",
         )
 
 
@@ -552,20 +560,6 @@ def _instant(at: datetime) -> Column:
 def _check_order(method: str, start: datetime | None, end: datetime | None) -> None:
     if start is not None and end is not None and instant_us(start) > instant_us(end):
         raise ConfigurationError(f"{method}: start {start} is after end {end}. Swap them.")
-
-
-_YEAR_ONE_US = -62_135_596_800_000_000
-
-
-def _reason(spec: VersionedTableSpec) -> Column:
-    reason = F.when(F.col("_us").isNull(), "NULL_TS")
-    for name in spec.keys:
-        reason = reason.when(F.col(quote(name)).isNull(), "NULL_KEY")
-    return reason
-
-
-def _rejected_rows(rejected: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    return rejected.select(*spec.keys, F.timestamp_micros("_us").alias("ts"), F.col("_reason").alias("reason"))
 
 
 def _outcome_rows(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:

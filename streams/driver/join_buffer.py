@@ -151,10 +151,11 @@ class JoinBuffer:
         still_open: set[Side] = set()
         waiting = [record for record in self._unmatched if not record.matched]
         for position, record in enumerate(waiting):
+            # The next look begins where this one ends, at the record it did not come to as well.
+            self._look_from_us = record.ts_us
             if len(still_open) == len(Side):
                 kept.extend(waiting[position:])
                 break
-            self._look_from_us = record.ts_us
             if self.is_final(record.side, record.ts_us):
                 record.padded = True
                 final.append(record)

@@ -25,7 +25,8 @@ class StreamStreamJoinProcessor(Processor):
     """Joins records of two streams with the same key and near timestamps (Kafka: ``KStreamKStreamJoin``).
 
     The result's ts is the larger of the two. A null value is skipped; a null key too in an inner join, while left
-    and outer joins emit such a record padded at once, without holding it. An unmatched record of a padded side is
+    and outer joins emit such a record padded at once, without holding it. All of them move stream time, as in Kafka,
+    though only a record that is held makes the join look for final ones. An unmatched record of a padded side is
     emitted once its window and the grace have passed: exactly once, and never beside a joined result.
     """
 
@@ -48,14 +49,14 @@ class StreamStreamJoinProcessor(Processor):
         side = Side.LEFT if parent == 0 else Side.RIGHT
         own = None if change.key is None else self.own_key(change.key)
         key = whole_key(own)
+        stream_time_us = self._buffer.advance(change.ts_us)
+        self.metrics.observe_lateness(lateness_us(stream_time_us, change.ts_us))
         if change.new is None or (key is None and side not in self._padded_sides):
             self.skip(change, NULL_VALUE if change.new is None else NULL_KEY)
             return
         if key is None:
             yield self._padded(side, own, change.new, change.ts_us)
             return
-        stream_time_us = self._buffer.advance(change.ts_us)
-        self.metrics.observe_lateness(lateness_us(stream_time_us, change.ts_us))
         if change.ts_us == stream_time_us:
             for held in self._buffer.final_unmatched(side):
                 yield self._padded(held.side, held.key, held.value, held.ts_us)

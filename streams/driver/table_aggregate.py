@@ -126,10 +126,13 @@ class TableAggregateProcessor(StoredTable):
     def _changed(self, group: Row, parts: list[tuple[_Part, int]], ts_us: int) -> Iterator[Change]:
         before = self._slots.get(group)
         state = self._aggregator.initial() if before is None else before.state
+        if before is None:
+            # Nothing can be taken from a group that has no aggregate: its store refused it, or user code made it null.
+            parts = [(part, sign) for part, sign in parts if sign > 0]
         for part, sign in parts:
             state = self._aggregator.change(state, group, part.value, sign)
         after = Slot(state, ts_us if before is None else max(before.ts_us, ts_us))
-        new = self._aggregator.result(state)
+        new = self._aggregator.result(state) if before is not None or parts else None
         old = None if before is None else self._aggregator.result(before.state)
         taken = self._stored(group, Change(group, new, old, after.ts_us))
         if taken is None:

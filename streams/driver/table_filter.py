@@ -10,6 +10,7 @@ from streams.driver.processor import Change, Context, Dated, Found, Processor
 from streams.driver.table_state import StoredTable
 from streams.expressions import Expr, evaluate
 from streams.nodes import TableFilter, TableMapValues
+from streams.plan_checks import is_versioned
 from streams.reasons import TOMBSTONE
 from streams.repeated_tombstones import drops_repeated_tombstones
 from streams.rows import Row
@@ -49,7 +50,11 @@ class TableViewProcessor(StoredTable):
 
     def _view_get(self, key: Row) -> Dated | None:
         dated = self._table().get(key)
-        return None if dated is None else (self._applied(key, dated[0]), dated[1])
+        if dated is None:
+            return None
+        value = self._applied(key, dated[0])
+        # A plain table keeps no ts for what is not there; what a filter takes away is not there.
+        return None if value is None and not is_versioned(self.node) else (value, dated[1])
 
     def _view_find(self, key: Row, at_us: int) -> Found:
         found = self._table().find(key, at_us)

@@ -87,11 +87,13 @@ class ReplacingFold:
         for event in events:
             before = None if us is None else aggregator.result(state)
             changed = aggregator.initial() if us is None else state
-            for value, sign in ((event["_minus"], -1), (event["_plus"], 1)):
+            # Nothing can be taken from a group that has no aggregate: its store refused it, or user code made it null.
+            minus, plus = None if us is None else event["_minus"], event["_plus"]
+            for value, sign in ((minus, -1), (plus, 1)):
                 if value is not None:
                     changed = aggregator.change(changed, key, Row(value), sign)
             at = event[US] if us is None else max(us, event[US])
-            after = aggregator.result(changed)
+            after = None if us is None and plus is None else aggregator.result(changed)
             told = _change(group, event, before, after, at)
             yield ("out", {**told, **self.codec.kept(changed)})
             if not told[REFUSED]:

@@ -3,7 +3,8 @@
 A row goes if it has a field of each name that the keys have, wherever it stands in the row (a column, a field of a
 struct, an element of an array or a map), and the values of one of the keys in them. A rejected row goes if its record
 has them. So stores lose all versions of a key, buffers what they hold of it, outputs what was told of it, rejects what
-was put aside. Each table loses its rows in one commit.
+was put aside. Each table loses its rows in one commit. In a versioned table a version with the values outside its key
+becomes a deletion instead: the versions before and after it would not meet any more.
 
 Rows are gone at once; their files with the first vacuum from the day on that the receipt names. Delta's log tells the
 least and the greatest value of a column for each file, until its commits are cleaned up. It never does for
@@ -19,7 +20,7 @@ from functools import reduce
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from streams.spark.application import StreamingApplication
 from streams.spark.erase_record import in_record, kinds_of
@@ -27,12 +28,13 @@ from streams.spark.recovery import Survey
 from streams.spark.rejects import RECORD
 from streams.spark.takeover import refuse_running
 from versioned import spark_functions as F
-from versioned.commit import Landed, Merge, commit, history, is_missing, newest_own, properties_of, saying
+from versioned.commit import Landed, Merge, commit, history, is_missing, newest_own, properties_of, same_keys, saying
 from versioned.durations import duration
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS
+from versioned.spec import DELETED, SPEC_PROPERTY, SYSTEM_FROM, VersionedTableSpec, known_target
 from versioned.statistics import always_hidden
 from versioned.touched import DELETION_VECTORS
 from versioned.upkeep import least_file_retention
@@ -43,17 +45,19 @@ _LEAST_LOG: Final = timedelta(days=30)
 Path = tuple[str, ...]
 _EACH: Final = "[]"
 _LOOKED_AT: Final = 100
+#: Whether all versions of a key go, since the key itself has the values.
+_WHOLE: Final = "_whole"
 
 
 @dataclass(frozen=True)
 class ErasedTable:
     """What was done with one table.
 
-    ``rows`` went in the commit ``version`` (None = no such rows, so no commit). ``fields`` are the places that were
-    compared; none = no row of the table can be told to be of the subject. A vacuum on the day ``files_gone`` or later
-    removes the last file with the rows. Delta's log may tell values, as the least or the greatest of a file, until
-    ``log_gone``; None = it never did. Of a table with deletion vectors both days are told even if it had no such rows:
-    files may have some that were removed before.
+    ``rows`` went, or became deletions, in the commit ``version`` (None = no such rows, so no commit). ``fields`` are
+    the places that were compared; none = no row of the table can be told to be of the subject. A vacuum on the day
+    ``files_gone`` or later removes the last file with the rows. Delta's log may tell values, as the least or the
+    greatest of a file, until ``log_gone``; None = it never did. Of a table with deletion vectors both days are told
+    even if it had no such rows: files may have some that were removed before.
     """
 
     table: str
@@ -135,8 +139,11 @@ def erase(
     try:
         _refuse_halves(wanted)
         kinds = {called: _kinds(schemas.values(), called) for called in names.values()}
+        histories = _histories(spark, there)
         told = [
-            _Table(spark, target, schema, names, kinds if target == rejects else None).erase(wanted, at, dry_run)
+            _Table(spark, target, schema, names, kinds if target == rejects else None, histories.get(target)).erase(
+                wanted, at, dry_run
+            )
             for target, schema in schemas.items()
         ]
     finally:
@@ -192,7 +199,7 @@ class _Table:
     """One table, from which rows go.
 
     ``names`` are the names that each column of the keys has in the tables; ``kinds``, for the rejects only, the types
-    that fields of these names have there.
+    that fields of these names have there; ``spec`` the contract of a versioned table, and of its system history.
     """
 
     def __init__(
@@ -202,8 +209,10 @@ class _Table:
         schema: StructType,
         names: Mapping[str, tuple[str, ...]],
         kinds: Mapping[tuple[str, ...], Iterable[DataType]] | None = None,
+        spec: VersionedTableSpec | None = None,
     ) -> None:
         self._spark = spark
+        self._spec = spec
         self._target = target
         self._schema = schema
         self._names = names
@@ -216,7 +225,7 @@ class _Table:
         told = ErasedTable(self._target.short_name, self._fields)
         if not self._fields:
             return told
-        same = reduce(Column.__and__, (self._has(F.col(f"s.{quote(key)}"), self._names[key]) for key in keys.columns))
+        same = self._same(keys, self._schema.fieldNames())
         found = read_table(self._spark, self._target).alias("t").join(keys.alias("s"), same, "left_semi")
         if dry_run:
             return ErasedTable(told.table, told.fields, found.count())
@@ -226,9 +235,7 @@ class _Table:
             return told
         said, landed = _said(self._spark, self._target), None
         if is_there:
-            landed = commit(
-                self._target, lambda: Merge(keys, same, lambda merge: merge.whenMatchedDelete()), None, said
-            )
+            landed = commit(self._target, lambda: self._removal(keys, same), None, said)
         if may_be_hidden:
             # Rows that a deletion vector hides are in their files still, those too that upkeep or an erasure which was
             # cut off removed before.
@@ -244,16 +251,39 @@ class _Table:
             None if self._is_hidden(names, properties) else gone_on(at, _log_retention(properties)),
         )
 
-    def _has(self, value: Column, called: tuple[str, ...]) -> Column:
+    def _removal(self, keys: DataFrame, same: Column) -> Merge:
+        if self._spec is None:
+            return Merge(keys, same, lambda merge: merge.whenMatchedDelete())
+        # A version that several of the keys are found in may be updated once only.
+        place = [name for name in (*self._spec.keys, self._spec.valid_from, SYSTEM_FROM) if name in self._schema.names]
+        rows = read_table(self._spark, self._target).alias("t")
+        of_key = rows.join(keys.alias("s"), self._same(keys, self._spec.keys), "left_semi").select(*map(quote, place))
+        found = rows.join(keys.alias("s"), same, "left_semi").select(*map(quote, place))
+        marked = found.distinct().join(of_key.distinct().withColumn(_WHOLE, F.lit(True)), place, "left")
+        erased: dict[str, str | Column] = {quote(name): F.lit(None) for name in self._spec.values}
+        erased[DELETED] = F.lit(True)
+        return Merge(
+            marked,
+            same_keys(place),
+            lambda merge: merge.whenMatchedDelete(F.col(f"s.{_WHOLE}")).whenMatchedUpdate(set=erased),
+        )
+
+    def _same(self, keys: DataFrame, within: Iterable[str]) -> Column:
+        fields = [field for field in self._schema.fields if field.name in set(within)]
+        return reduce(
+            Column.__and__, (self._has(F.col(f"s.{quote(key)}"), self._names[key], fields) for key in keys.columns)
+        )
+
+    def _has(self, value: Column, called: tuple[str, ...], fields: Iterable[StructField]) -> Column:
         if self._is_rejects:
             return in_record(F.col(f"t.{quote(RECORD)}"), value, called, self._kinds[called])
         found = [
             holds
             for name in called
-            for field in self._schema.fields
+            for field in fields
             for holds in _holds(F.col(f"t.{quote(field.name)}"), field.name, field.dataType, name, value)
         ]
-        return reduce(Column.__or__, found)
+        return reduce(Column.__or__, found, F.lit(False))
 
     def _is_hidden(self, names: set[str], properties: Mapping[str, str]) -> bool:
         here = {name for name in names if any(True for _ in paths_of(self._schema, name))}
@@ -263,7 +293,19 @@ class _Table:
         # The REORG may lie on it, and upkeep.
         commits = history(self._spark, self._target, _LOOKED_AT)
         metrics = (row["operationMetrics"] for row in commits if row["version"] == landed.version)
-        return int(next(metrics).get("numTargetRowsDeleted", 0))
+        told = next(metrics)
+        return sum(int(told.get(name, 0)) for name in ("numTargetRowsDeleted", "numTargetRowsUpdated"))
+
+
+def _histories(spark: SparkSession, targets: Iterable[TableRef]) -> dict[TableRef, VersionedTableSpec]:
+    """The contracts of the versioned tables, and of their system histories."""
+    found: dict[TableRef, VersionedTableSpec] = {}
+    for target in targets:
+        properties = properties_of(spark, target)
+        if SPEC_PROPERTY in properties:
+            spec = VersionedTableSpec.from_properties(properties, str(target))
+            found |= {target: spec, known_target(target): spec}
+    return found
 
 
 def _refuse_unfinished(application: StreamingApplication) -> Survey:

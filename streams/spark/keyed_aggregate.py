@@ -7,7 +7,9 @@ window by group; ``min`` and ``max`` of streams likewise. User code, and ``min``
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql.types import StructType
 
 from streams.nodes import StreamAggregate, TableAggregate
@@ -39,6 +41,11 @@ from versioned import spark_functions as F
 from versioned.identifiers import TableRef
 
 _PLUS, _MINUS = "_plus", "_minus"
+_IS_NEW: Final = "_new"
+#: Whether an event gives a group its first aggregate if it has none; whether it has one after the event.
+_BEGINS, _HAS = "_begins", "_has"
+#: What an event contributes to a group that has no aggregate yet.
+_FIRST: Final = {NUMBER: "_first_number", SUM: "_first_sum"}
 
 
 class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
@@ -149,40 +156,47 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
 
     def _running(self, batch: Batch, events: DataFrame, kind: StructType, few: bool) -> DataFrame:
         """Set-wise: each event's result out of all contributions to its group before it."""
-        aggregation, output = self.node.aggregation, self.node.aggregation.output
-        plus, minus = (F.when(F.col(p).isNotNull(), operand(aggregation, F.col(p))) for p in (_PLUS, _MINUS))
-        parts = {NUMBER: plus.isNotNull().cast("long") - minus.isNotNull().cast("long")}
-        if aggregation.kind in ("sum", "avg"):
-            # Taken away in the type of the sum: a difference may be twice as large as what the column's own type holds.
-            total = events.agg(F.sum(plus).alias(SUM)).schema[SUM].dataType
-            added, taken_away = (F.coalesce(part.cast(total), F.lit(0).cast(total)) for part in (plus, minus))
-            parts[SUM] = (added - taken_away).cast(total)
-        if aggregation.kind in ("min", "max"):
-            parts[SUM] = plus
-        new = events.select(KEY, US, SCOPE, PLACE, HORIZON_US, *(column.alias(name) for name, column in parts.items()))
+        may_refuse = isinstance(self.store, HistoryStore)
+        parts = self._contributions(events, may_refuse)
+        flags = {_BEGINS: F.col(_PLUS).isNotNull(), _IS_NEW: F.lit(True)}
+        columns = [column.alias(name) for name, column in {**parts, **flags}.items()]
+        both = events.select(KEY, US, SCOPE, PLACE, HORIZON_US, *columns)
         stored = self._state.before(batch, struct_fields(events, KEY), kind.names)
-        both = new.withColumn("_new", F.lit(True))
         if stored is not None:
-            touched = of_keys(stored, new, few=few)
+            touched = of_keys(stored, both, few=few)
             both = both.unionByName(self._as_parts(touched), allowMissingColumns=True)
         by_group = Window.partitionBy(KEY).orderBy(F.col(PLACE).asc_nulls_first(), SCOPE)
         until_now = by_group.rowsBetween(Window.unboundedPreceding, 0)
-        newest = F.max(US).over(until_now)
         # What refuses nothing is merged in one pass over the groups: no sum waits for its result's time.
-        may_refuse = isinstance(self.store, HistoryStore)
+        times = {} if may_refuse else {US: F.max(US).over(until_now), REFUSED: F.lit(False)}
         if may_refuse:
-            is_late = F.coalesce(newest < F.col(HORIZON_US), F.lit(False))
-            both = both.withColumns({US: newest, REFUSED: is_late})
-        taken = _unless_refused if may_refuse else F.col
-        merge = {"min": F.min, "max": F.max}.get(aggregation.kind, F.sum)
-        merged = {NUMBER: F.sum(taken(NUMBER)).over(until_now)}
-        if SUM in parts:
-            merged[SUM] = merge(taken(SUM)).over(until_now)
-        running = both.withColumns(merged if may_refuse else {**merged, US: newest, REFUSED: F.lit(False)})
-        result = F.struct(self._result().cast(kind[0].dataType).alias(output))
-        told = running.withColumn(VALUE, result).withColumn(OLD, F.lag(VALUE).over(by_group))
-        told = told.where(F.col("_new")).withColumn(LATEST, F.lit(True))
+            both = _without_refused(both, by_group)
+        merge = {"min": F.min, "max": F.max}.get(self.node.aggregation.kind, F.sum)
+        merges = {NUMBER: F.sum, SUM: merge}
+        running = both.withColumns({n: merges[n](n).over(until_now) for n in merges if n in both.columns} | times)
+        result = F.struct(self._result().cast(kind[0].dataType).alias(self.node.aggregation.output))
+        told = running.withColumn(VALUE, F.when(F.col(_HAS), result) if may_refuse else result)
+        told = told.withColumn(OLD, F.lag(VALUE).over(by_group))
+        told = told.where(F.col(_IS_NEW)).withColumn(LATEST, F.lit(True))
         return told.select(*map(F.col, CHANGE), *_kept_beside(self.node), REFUSED)
+
+    def _contributions(self, events: DataFrame, may_refuse: bool) -> dict[str, Column]:
+        """What each event adds to the number and to the sum (of ``min`` and ``max``: its value).
+
+        Where a store may refuse results, also what it adds to a group that has no aggregate yet.
+        """
+        aggregation = self.node.aggregation
+        plus, minus = (F.when(F.col(p).isNotNull(), operand(aggregation, F.col(p))) for p in (_PLUS, _MINUS))
+        added = {NUMBER: plus.isNotNull().cast("long")}
+        changed = {NUMBER: added[NUMBER] - minus.isNotNull().cast("long")}
+        if aggregation.kind in ("sum", "avg"):
+            # Taken away in the type of the sum: a difference may be twice as large as what the column's own type holds.
+            total = events.agg(F.sum(plus).alias(SUM)).schema[SUM].dataType
+            added[SUM], taken_away = (F.coalesce(part.cast(total), F.lit(0).cast(total)) for part in (plus, minus))
+            changed[SUM] = (added[SUM] - taken_away).cast(total)
+        if aggregation.kind in ("min", "max"):
+            added[SUM] = changed[SUM] = plus
+        return changed | ({_FIRST[name]: column for name, column in added.items()} if may_refuse else {})
 
     def _as_parts(self, stored: DataFrame) -> DataFrame:
         """Stored groups in the shape of contributions."""
@@ -223,8 +237,21 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         return told_rows(told, "out", OUT)
 
 
-def _unless_refused(name: str) -> Column:
-    return F.when(~F.col(REFUSED), F.col(name))
+def _without_refused(both: DataFrame, by_group: WindowSpec) -> DataFrame:
+    """Stored groups and events with the ts of their results, and without the contributions of those that are refused.
+
+    Nothing can be taken from a group without an aggregate, and it has none until its store takes a result of it.
+    """
+    until_now = by_group.rowsBetween(Window.unboundedPreceding, 0)
+    is_taken = F.coalesce(F.col(US) >= F.col(HORIZON_US), F.lit(True))
+    both = both.withColumn(_HAS, F.max(F.coalesce(_BEGINS, F.lit(True)) & is_taken).over(until_now))
+    had = F.coalesce(F.lag(_HAS).over(by_group), F.lit(False)) | F.col(_IS_NEW).isNull()
+    newest = F.max(F.when(F.col(_HAS), F.col(US))).over(until_now)
+    both = both.withColumns({"_had": had, US: F.coalesce(newest, US)})
+    both = both.withColumn(REFUSED, F.coalesce(F.col(US) < F.col(HORIZON_US), F.lit(False)))
+    named = {name: first for name, first in _FIRST.items() if name in both.columns}
+    parts = {name: F.when(F.col("_had"), F.col(name)).otherwise(F.col(first)) for name, first in named.items()}
+    return both.withColumns({name: F.when(~F.col(REFUSED), part) for name, part in parts.items()})
 
 
 def _part(group: Column, plus: Column, minus: Column | str, step: int) -> Column:

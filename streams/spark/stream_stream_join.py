@@ -29,7 +29,7 @@ from versioned.commit import ReplaceWhere
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
 
-_LEFT, _RIGHT, _SIDE = "_left", "_right", "_side"
+_LEFT, _RIGHT, _SIDE, _IS_HELD = "_left", "_right", "_side", "_is_held"
 _ARRIVAL, _MATCHED, _PADDED = "_arrival", "_matched", "_padded"
 #: Marks per scope, in the ledger: stream time is the node's own, the others are named after it.
 _LOOK: Final = "look"
@@ -39,7 +39,10 @@ _TIME: Final = "time"
 
 @dataclass(frozen=True)
 class JoinFold:
-    """The buffer of one scope: events and states have ``_key _side _left _right _us``, states how they stand too."""
+    """The buffer of one scope: events and states have ``_key _side _left _right _us``, states how they stand too.
+
+    Events that are not to be held (``_is_held``: they lack a key or a value) only move stream time.
+    """
 
     windows: JoinWindows
     padded_sides: frozenset[Side]
@@ -53,6 +56,8 @@ class JoinFold:
         for event in events:
             side, ordinal = Side(event[_SIDE]), 0
             stream_time_us = buffer.advance(event[US])
+            if not event[_IS_HELD]:
+                continue
             final = buffer.final_unmatched(side) if event[US] == stream_time_us else []
             for held in final:
                 yield _result(event, scope, ordinal, held, None)
@@ -133,7 +138,7 @@ class StreamStreamJoinOperator(Operator[StreamStreamJoin]):
         return NodeReport(plain, times, marks={f"{self.node.name}/{name}": by for name, by in told.items()})
 
     def measured(self) -> DataFrame | None:
-        """Both sides' records, which share one stream time; those without a key are never held."""
+        """Both sides' records, which share one stream time."""
         return None if self._told is None else self._events
 
     def write(self, batch: Batch) -> None:
@@ -141,17 +146,17 @@ class StreamStreamJoinOperator(Operator[StreamStreamJoin]):
             batch.commit(self.tables(batch.root)[0], self._replace, self.node.name, "main")
 
     def _keyed(self, frames: list[DataFrame]) -> DataFrame:
-        """Both sides' records that have a key and a value, as events."""
+        """Both sides' records as events; only what has a key and a value is held."""
         left, right = frames
         if self.node.kind == "outer":
             check_outer_keys(self.node.name, left.schema[KEY].dataType, right.schema[KEY].dataType)
         kinds = {_LEFT: left.schema[VALUE].dataType, _RIGHT: right.schema[VALUE].dataType}
         parts = []
         for side, frame, own in ((Side.LEFT, left, _LEFT), (Side.RIGHT, right, _RIGHT)):
-            usable = frame.where(F.col(VALUE).isNotNull() & ~has_null_key(frame))
             values = {name: F.lit(None).cast(kind) for name, kind in kinds.items()} | {own: F.col(VALUE)}
-            rows = usable.withColumns({**values, KEY: key_as(left.schema[KEY].dataType), _SIDE: F.lit(int(side))})
-            parts.append(rows.select(KEY, _SIDE, _LEFT, _RIGHT, US, SCOPE, PLACE))
+            flags = {_SIDE: F.lit(int(side)), _IS_HELD: F.col(VALUE).isNotNull() & ~has_null_key(frame)}
+            rows = frame.withColumns({**values, KEY: key_as(left.schema[KEY].dataType), **flags})
+            parts.append(rows.select(KEY, _SIDE, _LEFT, _RIGHT, US, SCOPE, PLACE, _IS_HELD))
         return parts[0].unionByName(parts[1])
 
     def _without_key(self, frame: DataFrame, side: Side, frames: list[DataFrame]) -> DataFrame:

@@ -54,6 +54,7 @@ from suppress.suppress_rules import buffer_rule
 from suppress.suppressed import UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from versioned import spark_functions as F
 from versioned.commit import ReplaceWhere
+from versioned.durations import LONGEST_US
 from versioned.errors import BufferFullError
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
@@ -184,7 +185,8 @@ class SuppressOperator(Operator[Suppress]):
             F.unix_micros(START).alias(START_US),
             F.unix_micros(END).alias(END_US),
         ]
-        waited = F.unix_micros("arrivedAt") + F.lit(self.rule.retention_us) <= F.lit(batch.clock_us)
+        retention_us = LONGEST_US if self.rule.retention_us is None else min(self.rule.retention_us, LONGEST_US)
+        waited = F.unix_micros("arrivedAt") + F.lit(retention_us) <= F.lit(batch.clock_us)
         due = read_table(batch.session, buffer).where(waited & F.col("value").isNotNull()).select(*columns)
         if batch.is_missing(marks):
             return due

@@ -111,11 +111,18 @@ class TableState(ABC):
 
 
 class ViewState(TableState):
-    """A function of each row of another table; it stores nothing."""
+    """A function of each row of another table; it stores nothing.
 
-    def __init__(self, table: TableState, function: RowFunction) -> None:
+    Args:
+        table: The other table.
+        function: Of its key and value.
+        dates_tombstones: Whether it is versioned: then what a filter takes away still has a ts.
+    """
+
+    def __init__(self, table: TableState, function: RowFunction, *, dates_tombstones: bool) -> None:
         self._table = table
         self._function = function
+        self._dates_tombstones = dates_tombstones
 
     @property
     def is_dated_by_changes(self) -> bool:
@@ -137,7 +144,10 @@ class ViewState(TableState):
         return self._table.stream_times()
 
     def find_latest(self, asked: DataFrame, *, few: bool = False) -> DataFrame:
-        return self._applied(self._table.find_latest(asked, few=few), FOUND)
+        found = self._applied(self._table.find_latest(asked, few=few), FOUND)
+        if self._dates_tombstones:
+            return found
+        return found.withColumn(FOUND_US, F.when(F.col(FOUND).isNotNull(), F.col(FOUND_US)))
 
     def find_valid(self, asked: DataFrame, oldest_us: int | None, *, few: bool = False) -> DataFrame:
         found = self._applied(self._table.find_valid(asked, oldest_us, few=few), FOUND)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 
 from streams.nodes import TableFilter, TableMapValues
+from streams.plan_checks import is_versioned
 from streams.spark.columns import to_column_if
 from streams.spark.flow import KEY, OLD, VALUE, Flow
 from streams.spark.history_store import HistoryStore
@@ -30,7 +31,9 @@ class TableViewOperator(StoringOperator[TableFilter | TableMapValues]):
         stored = node.materialized
         super().__init__(node, None if stored is None else store_of(node, stored, drops_repeats=drops))
         self._drops = drops
-        self.state: TableState | None = self.store or (None if table is None else ViewState(table, self._row))
+        self.state: TableState | None = self.store
+        if self.state is None and table is not None:
+            self.state = ViewState(table, self._row, dates_tombstones=is_versioned(node))
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
         # A store of its own knows best what was sent before; a versioned one has dropped what it does not take.

@@ -72,14 +72,16 @@ def suppressed_of(spec: Mapping[str, Any], size_of: SizeOf, timer: Any = "first"
 
 
 class CurrentStep:
-    """The timestamp of the record that is being processed, for a size that depends on how a window came to be."""
+    """The record that is being processed, for a size that depends on how a window came to be."""
 
     def __init__(self) -> None:
         self.ts_us = 0
+        self.value_bytes = 0
 
     def note(self, step: Mapping[str, Any]) -> None:
         """Called before each step."""
         self.ts_us = step.get("ts", 0) * _US
+        self.value_bytes = len((step.get("value") or "").encode())
 
 
 class KafkaSize:
@@ -97,7 +99,7 @@ class KafkaSize:
         self._sliding_start_bytes: dict[Any, int] = {}
 
     def __call__(self, row: BufferedRow) -> int:
-        prior_bytes = self._bytes_at_start(row.key) if row.prior is None else value_bytes(row.prior)
+        prior_bytes = self._bytes_at_start(row) if row.prior is None else value_bytes(row.prior)
         old_bytes = 0 if row.old == row.prior or self._is_without_old(row) else value_bytes(row.old)
         context = _FIXED_BYTES + self._topic_length + self._key_bytes(row.key)
         return context + prior_bytes + old_bytes + value_bytes(row.value)
@@ -108,14 +110,21 @@ class KafkaSize:
         in_place = isinstance(self._windows, SessionWindows) and row.value is not None
         return in_place or (isinstance(self._windows, SlidingWindows) and row.old == row.value)
 
-    def _bytes_at_start(self, key: Any) -> int:
+    def _bytes_at_start(self, row: BufferedRow) -> int:
         if self._windows is None or isinstance(self._windows, SessionWindows):
             return 0
         if not isinstance(self._windows, SlidingWindows):
             return self._start_bytes
-        # Whether a sliding window began as a copy is to be seen only when it begins: this memory needs the driver.
-        is_copy = key[WINDOW_START] == self.step.ts_us + _US
-        return self._sliding_start_bytes.setdefault(key, 0 if is_copy else self._start_bytes)
+        # How a sliding window began is to be seen only when it begins: this memory needs the driver.
+        return self._sliding_start_bytes.setdefault(row.key, self._bytes_of_copied(row))
+
+    def _bytes_of_copied(self, row: BufferedRow) -> int:
+        key: Any = row.key
+        if key[WINDOW_START] == self.step.ts_us + _US:
+            return 0
+        is_text = row.value is not None and isinstance(next(iter(row.value.values())), str)
+        # Texts are put one after the other, so what the window began with is all but the record's own.
+        return value_bytes(row.value) - self.step.value_bytes if is_text else self._start_bytes
 
     def _key_bytes(self, key: Any) -> int:
         # The only text in a key is Kafka's key; windows, and the case of a packed scenario, are not.

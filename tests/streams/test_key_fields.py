@@ -52,22 +52,74 @@ VERSIONED = Materialized.versioned("1 day", name="t")
         (None, "stream", False),
         (None, "count", True),
         (None, "view and count", True),
-        (None, "join", True),
+        (None, "foreign-key join", True),
+        (None, "inner join", False),
+        (None, "inner join and count", True),
+        (None, "left join", True),
+        (None, "right of left join", False),
+        (None, "right of left join and count", True),
+        (None, "outer join", True),
+        (None, "filter", False),
+        (None, "stored filter", False),
+        (None, "filter and count", True),
     ],
 )
-def test_the_filtered_table_decides_whether_repeated_tombstones_are_dropped(
+def test_the_filtered_table_and_who_asks_decide_whether_repeated_tombstones_are_dropped(
     materialized: Materialized | None, downstream: str, drops: bool
 ) -> None:
     builder = StreamsBuilder()
-    source = builder.table("t", materialized, value="v", name="t")
-    filtered = source.filter(lambda value: value.v > 1, name="filtered")
-    if downstream == "stream":
-        filtered.to_stream()
-    elif downstream == "join":
-        filtered.join(builder.table("other", value="w"))
-    elif downstream != "none":
-        view = filtered.map_values(lambda value: {"v": value.v}) if downstream.startswith("view") else filtered
-        view.group_by("v").count()
+    filtered = builder.table("t", materialized, value="v", name="t").filter(lambda v: v.v > 1, name="filtered")
+    _put_downstream(filtered, downstream.removesuffix(" and count"), builder, downstream.endswith(" and count"))
     node = filtered.node
     assert isinstance(node, TableFilter)
     assert drops_repeated_tombstones(builder.build(), node) is drops
+
+
+def _put_downstream(filtered: KTable, operation: str, builder: StreamsBuilder, counted: bool) -> None:
+    other = builder.table("other", Materialized.key_value("other"), value="w")
+    made: dict[str, Callable[[], object]] = {
+        "none": lambda: filtered,
+        "count": lambda: filtered.group_by("v").count(),
+        "stream": filtered.to_stream,
+        "view": lambda: filtered.map_values(lambda value: {"v": value.v}),
+        "foreign-key join": lambda: filtered.join(other, foreign_key="v"),
+        "inner join": lambda: filtered.join(other),
+        "left join": lambda: filtered.left_join(other),
+        "right of left join": lambda: other.left_join(filtered),
+        "outer join": lambda: filtered.outer_join(other),
+        "filter": lambda: filtered.filter(lambda value: value.v > 2),
+        "stored filter": lambda: filtered.filter(
+            lambda value: value.v > 2, materialized=Materialized.key_value("stored")
+        ),
+    }
+    table = made[operation]()
+    if counted:
+        assert isinstance(table, KTable)
+        table.group_by("v").count()
+
+
+@pytest.mark.rule("R160")
+@pytest.mark.parametrize(("stored_below", "drops"), [(False, False), (True, True)])
+@pytest.mark.parametrize("source", ["to_table", "foreign-key join"])
+def test_a_table_without_a_store_keeps_no_old_values_unasked(source: str, stored_below: bool, drops: bool) -> None:
+    builder = StreamsBuilder()
+    table = builder.stream("s", value="v").to_table()
+    if source == "foreign-key join":
+        other = builder.table("other", Materialized.key_value("other"), value="w")
+        table = table.join(other, lambda left, right: {"v": left.v}, foreign_key="v")
+    filtered = table.filter(lambda value: value.v > 1, name="filtered")
+    if stored_below:
+        filtered.group_by("v").count()
+    node = filtered.node
+    assert isinstance(node, TableFilter)
+    assert drops_repeated_tombstones(builder.build(), node) is drops
+
+
+@pytest.mark.rule("R160")
+def test_a_stored_filter_of_a_stored_filter_asks_it_for_old_values() -> None:
+    builder = StreamsBuilder()
+    source = builder.table("t", value="v", name="t")
+    first = source.filter(lambda value: value.v > 1, materialized=Materialized.key_value("first"), name="first")
+    first.filter(lambda value: value.v > 2, name="second")
+    assert isinstance(first.node, TableFilter)
+    assert drops_repeated_tombstones(builder.build(), first.node)

@@ -76,3 +76,14 @@ def test_an_empty_table_takes_a_backfill_as_its_first_records(spark: SparkSessio
     table = VersionedTable.create(spark, str(tmp_path / "t"), "k STRING, v STRING", keys="k", history_retention="1 s")
     assert table.backfill(_records(spark, [("a", "x", 5), ("a", "y", 900)])).counts["accepted"] == 2
     assert table.stream_times() == {0: 900_000_000}
+
+
+def test_where_each_key_has_its_stream_time_a_backfill_moves_none(spark: SparkSession, tmp_path: Path) -> None:
+    table = VersionedTable.create(
+        spark, str(tmp_path / "t"), "k STRING, v STRING", keys="k", history_retention="10 s", time_scope="key"
+    )
+    table.put(_records(spark, [("a", "a10", 10), ("b", "b100", 100)]))
+    told = table.backfill(_records(spark, [("a", "a50", 50), ("a", "a5", 5), ("c", "c50", 50)]))
+    assert [row["k"] for row in told.rejected.collect()] == ["a"]
+    assert (told.counts["accepted"], told.counts["rejected.NOT_HISTORY"]) == (2, 1)
+    assert sorted(row["v"] for row in table.current().collect()) == ["a10", "b100", "c50"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, Final
 
@@ -132,6 +132,33 @@ def test_no_write_leaves_a_setting_on_the_session(spark: SparkSession, target: T
     commit(target, lambda: Merge(_frame(spark, 4), "t.id = s.id", lambda m: m.whenNotMatchedInsertAll()), _step(1))
     commit(target, lambda: ReplaceWhere(_frame(spark, 5), "id = 4"), _step(2))
     assert [spark.conf.get(name, None) for name in _SETTINGS] == before
+
+
+def test_a_merge_beside_a_maintenance_command_tells_its_own_facts(spark: SparkSession, target: TableRef) -> None:
+    def merged() -> None:
+        commit(
+            target,
+            lambda: Merge(_frame(spark, 4), "t.id = s.id", lambda m: m.whenNotMatchedInsertAll()),
+            _step(1),
+            {"of": "merge"},
+        )
+
+    with ThreadPoolExecutor(1) as pool:
+        with saying(spark, {"of": "upkeep"}):
+            beside = pool.submit(merged)
+            wait([beside], timeout=3)
+            spark.sql(f"ALTER TABLE {target.sql} SET TBLPROPERTIES ('a' = '1')")
+        beside.result()
+    told = {row["operation"]: (own_details(row) or {})["details"] for row in history(spark, target, 2)}
+    assert told == {"SET TBLPROPERTIES": {"of": "upkeep"}, "MERGE": {"of": "merge"}}
+
+
+def test_a_merge_in_another_session_waits_for_no_maintenance(spark: SparkSession, target: TableRef) -> None:
+    other = spark.newSession()
+    with ThreadPoolExecutor(1) as pool, saying(spark, {"of": "upkeep"}):
+        merge = Merge(_frame(other, 4), "t.id = s.id", lambda m: m.whenNotMatchedInsertAll())
+        pool.submit(commit, target, lambda: merge, _step(1), {"of": "merge"}).result(timeout=60)
+    assert (own_details(history(spark, target, 1)[0]) or {})["details"] == {"of": "merge"}
 
 
 def test_every_write_stores_instants_as_microseconds(spark: SparkSession, tmp_path: Path) -> None:

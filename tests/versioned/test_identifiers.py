@@ -80,7 +80,9 @@ def test_a_target_is_a_path_if_it_has_a_slash_and_else_a_name_of_parts(target: s
     assert TableRef.parse(target).sql == sql
 
 
-@pytest.mark.parametrize("target", ["", ".", "a.", ".a", "a..b", "a b", "a;b", "a b.c", "a`b", "x" * 256, "a\n"])
+@pytest.mark.parametrize(
+    "target", ["", ".", "a.", ".a", "a..b", "a b", "a;b", "a b.c", "a`b", "`a.b`.c", "`", "x" * 256, "a\n"]
+)
 def test_a_malformed_table_name_is_refused_with_what_to_write(target: str) -> None:
     with pytest.raises(ConfigurationError, match='Write a path with a "/", or name parts'):
         TableRef.parse(target)

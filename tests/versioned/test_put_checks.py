@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from versioned.commit import session_settings
 from versioned.errors import SchemaError
 from versioned.put_checks import check_types
 from versioned.table import VersionedTable
@@ -29,6 +31,37 @@ def test_a_type_that_would_change_what_is_meant_is_refused(spark: SparkSession, 
         check_types(spark.createDataFrame([], columns), types, "ts")
 
 
+_NESTED = "k STRUCT<a: STRING, b: INT>, v ARRAY<STRUCT<x: INT, y: INT>>"
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ("k STRUCT<b: STRING, a: INT>, v ARRAY<STRUCT<x: INT, y: INT>>", '"k" as struct<b:string,a:int>.* places'),
+        ("k STRUCT<a: STRING>, v ARRAY<STRUCT<x: INT, y: INT>>", "taken by their places"),
+        ("k STRUCT<a: STRING, b: INT>, v ARRAY<STRUCT<y: INT, x: INT>>", '"v" as array.* places'),
+        ("k STRUCT<a: STRING, b: DOUBLE>, v ARRAY<STRUCT<x: INT, y: INT>>", "fractions would be cut off"),
+    ],
+)
+def test_what_a_cast_would_change_inside_a_value_is_refused(spark: SparkSession, columns: str, reason: str) -> None:
+    types = {field.name: field.dataType for field in spark.createDataFrame([], _NESTED).schema.fields}
+    check_types(spark.createDataFrame([], f"{_NESTED}, ts TIMESTAMP"), types, "ts")
+    with pytest.raises(SchemaError, match=reason):
+        check_types(spark.createDataFrame([], f"{columns}, ts TIMESTAMP"), types, "ts")
+
+
+def test_a_put_beyond_the_calendar_is_rejected_and_counted(spark: SparkSession, tmp_path: Path) -> None:
+    table = VersionedTable.create(spark, f"{tmp_path}/t", _TABLE, keys="k", history_retention="999999999 days")
+    ends = [-62_135_596_800_000_000, 253_402_300_799_999_999]
+    times = [ends[0] - 1, *ends, ends[1] + 1]
+    rows = spark.createDataFrame([("a", n, us) for n, us in enumerate(times)], "k STRING, v INT, us BIGINT")
+    told = table.put(rows.withColumn("ts", F.timestamp_micros("us")))
+    assert (told.counts.accepted, told.rejected_count) == (2, 2)
+    assert {row["reason"] for row in told.rejected.collect()} == {"TS_RANGE"}
+    assert [row["v"] for row in table.current().collect()] == [2]
+    assert table.backfill(rows.withColumn("ts", F.timestamp_micros("us"))).counts["rejected.TS_RANGE"] == 2
+
+
 @pytest.mark.parametrize("columns", ["k INT, v DECIMAL(9, 0), ts TIMESTAMP", "k STRING, v BIGINT, ts DATE"])
 def test_other_types_are_cast_as_ever(spark: SparkSession, columns: str) -> None:
     types = {field.name: field.dataType for field in spark.createDataFrame([], _TABLE).schema.fields}
@@ -40,3 +73,18 @@ def test_a_put_of_whole_numbers_as_instants_changes_nothing(spark: SparkSession,
     with pytest.raises(SchemaError, match="would be read as seconds"):
         table.put(spark.createDataFrame([("a", 1, 1_700_000_000_000)], "k STRING, v INT, ts BIGINT"))
     assert (table.stream_times(), table.current().count()) == ({}, 0)
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_a_value_that_its_column_does_not_hold_is_rejected_whatever_the_session_says_of_casts(
+    spark: SparkSession, tmp_path: Path, ansi: str
+) -> None:
+    table = VersionedTable.create(spark, f"{tmp_path}/t", _TABLE, keys="k", history_retention="1 day")
+    with session_settings(spark, {"spark.sql.ansi.enabled": ansi}):
+        for kind, values in {"BIGINT": [1, 2**40, None], "STRING": ["2", "two", None]}.items():
+            rows = [(f"{kind}{place}", value, place) for place, value in enumerate(values)]
+            records = spark.createDataFrame(rows, f"k STRING, v {kind}, s INT")
+            told = table.put(records.withColumn("ts", F.timestamp_seconds("s")))
+            assert [(row["k"], row["reason"]) for row in told.rejected.collect()] == [(f"{kind}1", "BAD_TYPE")]
+    stored = {row["k"]: row["v"] for row in table.current().collect()}
+    assert stored == {"BIGINT0": 1, "BIGINT2": None, "STRING0": 2, "STRING2": None}

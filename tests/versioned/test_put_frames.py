@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from versioned.durations import Resolution
-from versioned.put_frames import in_resolution, stream_time_before
+from versioned.put_frames import accept_all, in_resolution, judge, next_versions, outcomes, stream_time_before
 from versioned.spec import VersionedTableSpec
 
 
@@ -20,6 +20,39 @@ def test_of_records_at_the_same_place_that_of_the_lower_partition_comes_first(
     frame = spark.createDataFrame(rows, "_scope INT, _place ARRAY<BIGINT>, _us LONG").coalesce(1)
     timed = frame.withColumn("before", stream_time_before(F.lit(1).cast("long"), [F.lit(0)], spec))
     assert [row["before"] for row in timed.sort("_scope").collect()] == [1, 50]
+
+
+_SPEC = VersionedTableSpec.of(keys=("k",), values=("v",), history_retention="1 day", time_scope="partition")
+
+
+def _at_one_place(spark: SparkSession, partitions: tuple[int, int], us: int) -> DataFrame:
+    """A record of one key from each partition, with the partition as its value."""
+    kinds = "k STRING, _scope INT, _place ARRAY<BIGINT>, _us LONG, _value STRUCT<v: STRING>"
+    rows = [("a", partition, [7], us, (f"{partition}",)) for partition in partitions]
+    return accept_all(spark.createDataFrame(rows, kinds).coalesce(1))
+
+
+@pytest.mark.parametrize("partitions", [(0, 1), (1, 0)])
+def test_of_one_key_at_one_place_the_record_of_the_higher_partition_stays(
+    partitions: tuple[int, int], spark: SparkSession
+) -> None:
+    batch = _at_one_place(spark, partitions, 9)
+    told = outcomes(judge(batch, None, _SPEC), None, _SPEC).sort("_scope").select("_scope", "_old.value.v")
+    assert [tuple(row) for row in told.collect()] == [(0, None), (1, "0")]
+    nothing = batch.limit(0).withColumn("_to_us", F.lit(None).cast("long"))
+    assert [row["_value"]["v"] for row in next_versions(nothing, batch, _SPEC).collect()] == ["1"]
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("partitions", [(0, 1), (1, 0)])
+def test_out_of_order_records_at_one_place_follow_each_other_by_partition(
+    partitions: tuple[int, int], many: bool, spark: SparkSession
+) -> None:
+    stored = spark.createDataFrame([("a", 9, ("s",))], "k STRING, _us LONG, _value STRUCT<v: STRING>")
+    known = stored.withColumn("_to_us", F.lit(None).cast("long"))
+    judged = judge(_at_one_place(spark, partitions, 5), stored, _SPEC)
+    told = outcomes(judged, known, _SPEC, many=many).sort("_scope").select("_scope", "_old.value.v", "put_result")
+    assert [tuple(row) for row in told.collect()] == [(0, None, 9), (1, "0", 9)]
 
 
 def test_instants_at_the_end_of_the_calendar_are_told_exactly_in_milliseconds(spark: SparkSession) -> None:

@@ -87,11 +87,12 @@ def test_stream_times_are_those_of_the_newest_put_whoever_made_it_and_whatever_l
     assert table.stream_times() == {0: 1_000_000_000}
 
 
-@pytest.mark.slow
-def test_a_restored_table_has_the_stream_time_of_then(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", [pytest.param("VERSION", marks=pytest.mark.slow), "TIMESTAMP"])
+def test_a_restored_table_has_the_stream_time_of_then(spark: SparkSession, tmp_path: Path, by: str) -> None:
     table = VersionedTable.create(spark, str(tmp_path / "t"), "k STRING", keys="k", history_retention="100 seconds")
     table.put(_records(spark, ("a", 10, 0)))
-    version = history(spark, table.target, 1)[0]["version"]
+    then = history(spark, table.target, 1)[0]
     table.put(_records(spark, ("a", 1000, 0)))
-    spark.sql(f"RESTORE TABLE {table.target.sql} TO VERSION AS OF {version}")
+    place = {"VERSION": str(then["version"]), "TIMESTAMP": f"'{then['timestamp']}'"}[by]
+    spark.sql(f"RESTORE TABLE {table.target.sql} TO {by} AS OF {place}")
     assert table.stream_times() == {0: 10_000_000}

@@ -72,6 +72,12 @@ def test_null_values_are_skipped_and_rejected_with_the_reason() -> None:
     assert [reject.reason for reject in running.rejects] == ["NULL_VALUE", "NULL_VALUE"]
 
 
+def test_a_record_without_value_moves_the_time_after_which_records_are_padded() -> None:
+    running = driver("left", JoinWindows(10, 10, 0))
+    outputs = piped(running, ("left", "k", "l", 0), ("right", "other", None, 11), ("left", "k", "l2", 11))
+    assert outputs == [("k", "l", None, 0)]
+
+
 @pytest.mark.rule("R62")
 def test_a_record_too_late_to_meet_anybody_counts_as_late_in_an_inner_join() -> None:
     running = driver("inner", JoinWindows(10, 10, 0))

@@ -27,6 +27,11 @@ def check(scenario: dict[str, Any]) -> None:
     assert first_difference(scenario["expected"], run_scenario(scenario, "driver")) is None
 
 
+@pytest.mark.parametrize("scenario", scenarios("fuzzed"), ids=named)
+def test_random_steps_give_what_kafka_streams_gave(scenario: dict[str, Any]) -> None:
+    check(scenario)
+
+
 @pytest.mark.rule("R172", "R173", "R174", "R180", "R181", "R182", "R183", "R184", "R185")
 @pytest.mark.parametrize("scenario", scenarios("versioned_store"), ids=named)
 def test_the_store_returns_what_the_trace_says(scenario: dict[str, Any]) -> None:

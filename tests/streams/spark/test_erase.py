@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from functools import reduce
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from crashing import crash, then
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from touched_keys import deletion_vectors
-from two_tables import application, commits, write_batch
+from two_tables import application, commits, topology, write_batch
 
 from streams.nodes import Topology
 from streams.spark import SparkSource, StreamingApplication
@@ -132,6 +132,28 @@ def test_a_vacuum_then_leaves_no_file_with_the_rows(spark: SparkSession, erased:
             if "_delta_log" not in file.parts:
                 told = spark.read.parquet(str(file)).selectExpr("to_json(struct(*)) AS row")
                 assert told.where("row LIKE '%tea%'").count() == 0, file
+
+
+def test_a_version_with_the_values_outside_its_key_becomes_a_deletion(spark: SparkSession, tmp_path: Path) -> None:
+    plan = topology(24, system_history=True)
+    for number in (0, 5, 9):
+        write_batch(tmp_path / "input", number)
+        application(spark, tmp_path / "input", tmp_path / "out", plan).run()
+    app = application(spark, tmp_path / "input", tmp_path / "out", plan)
+    keys = spark.createDataFrame([(5.0,), (5.5,)], "price DOUBLE")
+    receipt = erase(app, keys)
+    told = {table.table: table.rows for table in receipt.tables}
+    assert told == {"prices": 2, "prices_known": 2, "priced_orders": 2, "rejects": 0}
+    table = VersionedTable.open(spark, str(tmp_path / "out" / "prices"))
+    assert table.verify().is_sound
+    assert "price" in table.current().columns
+    at = {hour: datetime(2026, 1, 1, hour, 30, tzinfo=timezone.utc) for hour in (0, 5, 9)}
+    now = datetime.now(timezone.utc)
+    for known_at in (None, now):
+        versions = {hour: table.as_of(when, known_at=known_at) for hour, when in at.items()}
+        prices = {hour: [row.price for row in rows.collect()] for hour, rows in versions.items()}
+        assert prices == {0: [0.0, 0.0], 5: [], 9: [9.0, 9.0]}
+    assert erase(app, keys).rows == 0
 
 
 def test_a_name_that_no_table_has_is_refused_and_nothing_goes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -21,6 +22,15 @@ _RECORDS: Final = (
     Input("a", "y", "b1", 200),
     Input("a", "z", "a0", 150),
     Input("a", "q", "a333", 190),
+)
+#: The only record of group "a" is refused; what is taken from a group without an aggregate changes nothing.
+_TAKEN: Final = (
+    Input("a", "y", "b1", 200),
+    Input("a", "x", "a1", 150),
+    Input("a", "x", "b22", 210),
+    Input("a", "z", "a55", 220),
+    Input("a", "w", "c1", 170),
+    Input("a", "w", None, 230),
 )
 _AGGREGATES: Final = ("count", "sum", "min", "reduce", "of_stream", "of_stream_reduced")
 
@@ -69,3 +79,12 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
 def test_a_refused_result_leaves_the_aggregate_as_it_is(told: dict[str, Told], name: str) -> None:
     assert told[f"{name}_out"] == on_driver(_topology(), _RECORDS)[f"{name}_out"]
     assert [key for key, _, _ in told[f"{name}_out"]] == [("a",), ("b",), ("a",)]
+
+
+@pytest.mark.rule("R163")
+@pytest.mark.parametrize("ends", [[6], [1, 2, 3, 4, 5, 6], [2, 4, 6], [3, 6]])
+def test_nothing_is_taken_from_a_group_that_has_no_aggregate(
+    spark: SparkSession, tmp_path: Path, ends: list[int]
+) -> None:
+    app = on_spark(spark, tmp_path, _topology(), _TAKEN, ends)
+    assert sink_rows(spark, app, _topology()) == on_driver(_topology(), _TAKEN)

@@ -61,7 +61,7 @@ def _asks(topology: Topology, child: Node, parent: Node, is_stored: bool) -> boo
     """Whether a node asks the table it reads for old values.
 
     A filter takes them only where they are there already: from a stored table (``is_stored``), not through it. A join
-    needs those of the side that may be missing in its result, and of both once it is asked itself.
+    needs those of the side whose unmatched rows are in its result, and of both once it is asked itself.
     """
     if isinstance(child, TableFilter) and is_stored:
         return True

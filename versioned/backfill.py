@@ -22,7 +22,7 @@ from versioned.spec import VersionedTableSpec
 from versioned.system_history import next_system_us
 
 _LOG: Final = logging.getLogger(__name__)
-#: Reason of a rejected record: it lies after the table's stream time.
+#: Reason of a rejected record: it lies after the stream time of the table, or of its key where each has its own.
 NOT_HISTORY: Final = "NOT_HISTORY"
 _LATEST_US: Final = "_latest_us"
 

@@ -62,21 +62,21 @@ def check_types(records: DataFrame, types: Mapping[str, DataType], timestamp: st
             )
 
 
-def casts(records: DataFrame, types: Mapping[str, DataType]) -> tuple[dict[str, Column], list[Column]]:
-    """The columns in the types of the table, and for each whether a value of it is none of that type.
+def casts(records: DataFrame, types: Mapping[str, DataType]) -> tuple[dict[str, Column], dict[str, Column]]:
+    """The columns in the types of the table, and of those that are cast whether a value has none in that type.
 
-    Whatever the session says of casts (ANSI or not), such a value neither changes in silence nor ends the put. Inside
-    structs, arrays and maps it is as the session says.
+    Whatever the session says of casts (ANSI or not), such a value neither becomes null in silence nor ends the put.
+    Decimals are rounded as Spark does. Inside structs, arrays and maps it is as the session says.
     """
     given = {field.name: field.dataType for field in records.schema.fields}
-    made, misfits = {}, []
+    made, misfits = {}, {}
     for name, kind in types.items():
         value = F.col(quote(name))
         if given[name] == kind or isinstance(kind, (StructType, ArrayType, MapType)):
             made[name] = value.cast(kind)
         else:
             made[name] = value.try_cast(kind)
-            misfits.append(value.isNotNull() & made[name].isNull())
+            misfits[name] = value.isNotNull() & made[name].isNull()
     return made, misfits
 
 
@@ -98,6 +98,20 @@ def reason(spec: VersionedTableSpec, us: Column, misfits: Iterable[Column]) -> C
 
 def _is_instant(us: Column) -> Column:
     return us.between(FIRST_INSTANT_US, LAST_INSTANT_US)
+
+
+def refuse_rejected(shaped: DataFrame) -> None:
+    """Refuse records of which some have a ``_reason``, where nobody would be told of them.
+
+    Raises:
+        SchemaError: telling how many and why.
+    """
+    reasons = {row["_reason"]: row["n"] for row in shaped.groupBy("_reason").agg(F.count("*").alias("n")).collect()}
+    reasons.pop(None, None)
+    if reasons:
+        raise SchemaError(
+            f"Some records tell no version: {reasons}. Nothing was deleted. Mend them, or leave them out."
+        )
 
 
 def rejected_rows(rejected: DataFrame, spec: VersionedTableSpec) -> DataFrame:

@@ -72,7 +72,8 @@ def keep_times(spark: SparkSession, target: TableRef, times: Mapping[int, int]) 
 def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int]]:
     """What commits, newest first, tell of stream times; those that a RESTORE took back do not count.
 
-    Nor does anything below a RESTORE to an instant.
+    A RESTORE to an instant does not say what it took back. Of a table with one scope nothing below it counts, since the
+    rows tell its stream time; of others all does: too late a stream time only refuses what is late.
 
     >>> said = '{"versioned": {}, "details": {"streamTimes": {"0": 9}}}'
     >>> undone = {"version": 1, "operation": "WRITE", "userMetadata": said}
@@ -80,7 +81,7 @@ def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int
     >>> told_times([undone]), told_times([restored, undone])
     ([{'0': 9}], [])
     """
-    told, newest = [], None
+    told, newest, counted = [], None, None
     for row in commits:
         if newest is not None and row["version"] > newest:
             continue
@@ -90,9 +91,11 @@ def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int
         if row["operation"] == "RESTORE":
             version = restored_version(row)
             if version is None:
-                break  # Told an instant, in a time zone that it does not tell: the rows say what they say since.
-            newest = version
-    return told
+                counted = len(told) if counted is None else counted
+            else:
+                newest = version
+    below = [] if counted is None else told[counted:]
+    return told if any(set(times) - {"0"} for times in below) else told[:counted]
 
 
 def _told(spark: SparkSession, target: TableRef) -> Times:

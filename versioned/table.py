@@ -33,7 +33,7 @@ from versioned.making import make_table
 from versioned.once import Once
 from versioned.pictures import version_timeline
 from versioned.put import PutBatch, PutCounts, read_table, survey_records
-from versioned.put_checks import casts, check_there, check_types, reason, rejected_rows
+from versioned.put_checks import casts, check_there, check_types, reason, refuse_rejected, rejected_rows
 from versioned.schema import check_keys, check_schema, create_statement
 from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec, known_target
 from versioned.sql import register_sql
@@ -271,7 +271,8 @@ class VersionedTable:
         """Put old history into the table, however late it is; stream time stays as it is.
 
         Args:
-            records: As of :meth:`put`. Those after the table's stream time are no history: they are rejected.
+            records: As of :meth:`put`. Those after the stream time (the table's, or their key's own) are no history:
+                they are rejected.
             timestamp: Name of the timestamp column.
             deleted: Name of a boolean column that is true for tombstones.
             sequence: Name of the column that orders the records; None = by timestamp.
@@ -309,12 +310,18 @@ class VersionedTable:
             Key columns, ``ts``, ``put_result``, and ``validFrom`` with the value columns of the version that was
             valid at ``ts`` (null if there was none, or if the record came too late). A value column that is called
             ``ts`` or ``put_result`` itself is told as ``old_ts`` or ``old_put_result``.
+
+        Raises:
+            SchemaError: a column is missing or has another type, or some records have no key or no instant; nothing was
+                deleted.
         """
         named = {"_at": timestamp, "_in": partition, "_by": sequence}
         check_there(keys, (*self._spec.keys, *filter(None, named.values())))
         dead = put_frames.tombstones(keys, self.rows().schema, self._spec, named)
         shaped = self._shape(dead, "_at", "_dead", partition and "_in", sequence and "_by")
-        outcomes = self._put(shaped.localCheckpoint(eager=False))._judged
+        shaped = shaped.localCheckpoint(eager=False)
+        refuse_rejected(shaped)
+        outcomes = self._put(shaped)._judged
         return put_frames.replaced_values(outcomes, self._spec)
 
     def current(self) -> DataFrame:
@@ -522,10 +529,12 @@ class VersionedTable:
         types = {field.name: field.dataType for field in self.rows().schema.fields}
         own = {name: types[name] for name in (*self._spec.keys, *self._spec.values)}
         check_types(records, own, timestamp)
-        cast, misfits = casts(records, own)
+        tombstone = F.coalesce(F.col(quote(deleted)), F.lit(False)) if deleted else F.lit(False)
+        cast, lost = casts(records, own)
+        # Nobody reads the values of a deletion.
+        misfits = [misfit if name in self._spec.keys else misfit & ~tombstone for name, misfit in lost.items()]
         us = put_frames.floor_to_resolution(F.unix_micros(F.col(quote(timestamp)).cast("timestamp")), self._spec)
         value = put_frames.value_struct(self._spec.values)
-        tombstone = F.coalesce(F.col(quote(deleted)), F.lit(False)) if deleted else F.lit(False)
         scope = F.col(quote(partition)).cast("int") if partition and self._spec.time_scope == "partition" else F.lit(0)
         order = F.col(quote(sequence)) if sequence else us
         shaped = records.withColumns(

@@ -4,7 +4,7 @@ A row goes if it has a field of each name that the keys have, wherever it stands
 struct, an element of an array or a map), and the values of one of the keys in them. A rejected row goes if its record
 has them. So stores lose all versions of a key, buffers what they hold of it, outputs what was told of it, rejects what
 was put aside. Each table loses its rows in one commit. In a versioned table a version with the values outside its key
-becomes a deletion instead: the versions before and after it would not meet any more.
+becomes a deletion instead, if other values of the key stay: those before and after it would not meet any more.
 
 Rows are gone at once; their files with the first vacuum from the day on that the receipt names. Delta's log tells the
 least and the greatest value of a column for each file, until its commits are cleaned up. It never does for
@@ -20,7 +20,7 @@ from functools import reduce
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from streams.spark.application import StreamingApplication
 from streams.spark.erase_record import in_record, kinds_of
@@ -80,7 +80,7 @@ class ErasureReceipt:
 
     @property
     def rows(self) -> int:
-        """All rows that went."""
+        """All rows that went or became deletions."""
         return sum(table.rows for table in self.tables)
 
     @property
@@ -225,8 +225,7 @@ class _Table:
         told = ErasedTable(self._target.short_name, self._fields)
         if not self._fields:
             return told
-        same = self._same(keys, self._schema.fieldNames())
-        found = read_table(self._spark, self._target).alias("t").join(keys.alias("s"), same, "left_semi")
+        found = self._removed(keys)
         if dry_run:
             return ErasedTable(told.table, told.fields, found.count())
         properties = properties_of(self._spark, self._target)
@@ -235,7 +234,7 @@ class _Table:
             return told
         said, landed = _said(self._spark, self._target), None
         if is_there:
-            landed = commit(self._target, lambda: self._removal(keys, same), None, said)
+            landed = commit(self._target, lambda: self._removal(keys), None, said)
         if may_be_hidden:
             # Rows that a deletion vector hides are in their files still, those too that upkeep or an erasure which was
             # cut off removed before.
@@ -251,39 +250,49 @@ class _Table:
             None if self._is_hidden(names, properties) else gone_on(at, _log_retention(properties)),
         )
 
-    def _removal(self, keys: DataFrame, same: Column) -> Merge:
+    def _removed(self, keys: DataFrame) -> DataFrame:
+        """The rows that go; of a versioned table their places, and whether their key goes with them (``_whole``)."""
+        rows = read_table(self._spark, self._target)
+        found = rows.alias("t").join(keys.alias("s"), self._same(keys), "left_semi")
         if self._spec is None:
-            return Merge(keys, same, lambda merge: merge.whenMatchedDelete())
-        # A version that several of the keys are found in may be updated once only.
-        place = [name for name in (*self._spec.keys, self._spec.valid_from, SYSTEM_FROM) if name in self._schema.names]
-        rows = read_table(self._spark, self._target).alias("t")
-        of_key = rows.join(keys.alias("s"), self._same(keys, self._spec.keys), "left_semi").select(*map(quote, place))
-        found = rows.join(keys.alias("s"), same, "left_semi").select(*map(quote, place))
-        marked = found.distinct().join(of_key.distinct().withColumn(_WHOLE, F.lit(True)), place, "left")
-        erased: dict[str, str | Column] = {quote(name): F.lit(None) for name in self._spec.values}
-        erased[DELETED] = F.lit(True)
+            return found
+        places = (*self._spec.keys, self._spec.valid_from, SYSTEM_FROM)
+        place = [name for name in places if name in self._schema.names]
+        of_key = list(self._spec.keys)
+        found = found.select(*map(quote, place)).distinct()
+        # A key none of whose values stays goes with its deletions: it may be what tells the subject.
+        stays = rows.where(~F.col(DELETED)).join(found, place, "left_anti").select(*map(quote, of_key))
+        whole = found.select(*map(quote, of_key)).distinct().join(stays, of_key, "left_anti")
+        of_whole = rows.join(whole, of_key, "left_semi").select(*map(quote, place)).distinct()
+        others = found.join(whole, of_key, "left_anti")
+        return of_whole.withColumn(_WHOLE, F.lit(True)).unionByName(others.withColumn(_WHOLE, F.lit(False)))
+
+    def _removal(self, keys: DataFrame) -> Merge:
+        if self._spec is None:
+            return Merge(keys, self._same(keys), lambda merge: merge.whenMatchedDelete())
+        removed = self._removed(keys)
+        # As text: the one form that both Delta's builder and ours for Spark Connect take.
+        erased: dict[str, str | Column] = {quote(name): "NULL" for name in self._spec.values}
+        erased[DELETED] = "true"
         return Merge(
-            marked,
-            same_keys(place),
-            lambda merge: merge.whenMatchedDelete(F.col(f"s.{_WHOLE}")).whenMatchedUpdate(set=erased),
+            removed,
+            same_keys([name for name in removed.columns if name != _WHOLE]),
+            lambda merge: merge.whenMatchedDelete(f"s.{_WHOLE}").whenMatchedUpdate(set=erased),
         )
 
-    def _same(self, keys: DataFrame, within: Iterable[str]) -> Column:
-        fields = [field for field in self._schema.fields if field.name in set(within)]
-        return reduce(
-            Column.__and__, (self._has(F.col(f"s.{quote(key)}"), self._names[key], fields) for key in keys.columns)
-        )
+    def _same(self, keys: DataFrame) -> Column:
+        return reduce(Column.__and__, (self._has(F.col(f"s.{quote(key)}"), self._names[key]) for key in keys.columns))
 
-    def _has(self, value: Column, called: tuple[str, ...], fields: Iterable[StructField]) -> Column:
+    def _has(self, value: Column, called: tuple[str, ...]) -> Column:
         if self._is_rejects:
             return in_record(F.col(f"t.{quote(RECORD)}"), value, called, self._kinds[called])
         found = [
             holds
             for name in called
-            for field in fields
+            for field in self._schema.fields
             for holds in _holds(F.col(f"t.{quote(field.name)}"), field.name, field.dataType, name, value)
         ]
-        return reduce(Column.__or__, found, F.lit(False))
+        return reduce(Column.__or__, found)
 
     def _is_hidden(self, names: set[str], properties: Mapping[str, str]) -> bool:
         here = {name for name in names if any(True for _ in paths_of(self._schema, name))}

@@ -88,3 +88,19 @@ def test_a_value_that_its_column_does_not_hold_is_rejected_whatever_the_session_
             assert [(row["k"], row["reason"]) for row in told.rejected.collect()] == [(f"{kind}1", "BAD_TYPE")]
     stored = {row["k"]: row["v"] for row in table.current().collect()}
     assert stored == {"BIGINT0": 1, "BIGINT2": None, "STRING0": 2, "STRING2": None}
+
+
+def test_a_deletion_is_taken_whatever_its_values_and_refused_whole_if_a_key_does_not_fit(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = VersionedTable.create(spark, f"{tmp_path}/t", "k INT, v INT", keys="k", history_retention="1 day")
+    kinds = "k STRING, v STRING, s INT, dead BOOLEAN"
+    rows = spark.createDataFrame([("1", "7", 1, False), ("2", "8", 1, False), ("1", "n/a", 2, True)], kinds)
+    told = table.put(rows.withColumn("ts", F.timestamp_seconds("s")), deleted="dead")
+    assert (told.counts.accepted, told.rejected_count) == (3, 0)
+    gone = spark.createDataFrame([("2", 3), ("12x", 3), (None, 3)], "k STRING, s INT")
+    with pytest.raises(SchemaError, match=r"Some records tell no version: .*Nothing was deleted") as refused:
+        table.delete(gone.withColumn("ts", F.timestamp_seconds("s")))
+    assert "'BAD_TYPE': 1" in str(refused.value)
+    assert "'NULL_KEY': 1" in str(refused.value)
+    assert [row["k"] for row in table.current().collect()] == [2]

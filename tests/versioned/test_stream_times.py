@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from versioned.commit import _SEEN, history, own_details
+from versioned.stream_times import told_times
 from versioned.table import VersionedTable
 
 
@@ -96,3 +98,14 @@ def test_a_restored_table_has_the_stream_time_of_then(spark: SparkSession, tmp_p
     place = {"VERSION": str(then["version"]), "TIMESTAMP": f"'{then['timestamp']}'"}[by]
     spark.sql(f"RESTORE TABLE {table.target.sql} TO {by} AS OF {place}")
     assert table.stream_times() == {0: 10_000_000}
+
+
+@pytest.mark.parametrize(("times", "told"), [({"0": 9}, []), ({"0": 9, "1": 2}, [{"0": 9, "1": 2}])])
+def test_below_a_restore_to_an_instant_only_what_rows_cannot_tell_still_counts(
+    times: dict[str, int], told: list[dict[str, int]]
+) -> None:
+    said = json.dumps({"versioned": {}, "details": {"streamTimes": times}})
+    before = {"version": 1, "operation": "WRITE", "userMetadata": said}
+    instant = {"version": None, "timestamp": "2026-01-01"}
+    restored = {"version": 2, "operation": "RESTORE", "operationParameters": instant, "userMetadata": None}
+    assert told_times([restored, before]) == told

@@ -154,6 +154,14 @@ def test_a_version_with_the_values_outside_its_key_becomes_a_deletion(spark: Spa
         prices = {hour: [row.price for row in rows.collect()] for hour, rows in versions.items()}
         assert prices == {0: [0.0, 0.0], 5: [], 9: [9.0, 9.0]}
     assert erase(app, keys).rows == 0
+    # A key that stands beside the values, and keeps no others, goes with them.
+    both = spark.createDataFrame([("tea", 0.0), ("tea", 9.0)], "item STRING, price DOUBLE")
+    dry = erase(app, both, dry_run=True)
+    rows = {table.table: table.rows for table in erase(app, both).tables}
+    assert rows == {table.table: table.rows for table in dry.tables}
+    assert rows == {"prices": 3, "prices_known": 3, "priced_orders": 2, "rejects": 0}
+    assert {row.item for row in table.rows().collect()} == {"rice"}
+    assert table.verify().is_sound
 
 
 def test_a_name_that_no_table_has_is_refused_and_nothing_goes(

@@ -40,7 +40,7 @@ def drops_repeated_tombstones(topology: Topology, node: TableFilter) -> bool:
     parent = node.parents[0]
     if is_versioned(parent) or tells_older_results(parent):
         return False
-    return _knows_old_values(parent) or _is_asked_for_old_values(topology, node)
+    return _knows_old_values(parent) or _is_asked(topology, node, is_stored=node.materialized is not None)
 
 
 def _knows_old_values(node: Node) -> bool:
@@ -52,8 +52,8 @@ def _knows_old_values(node: Node) -> bool:
     return not isinstance(node, _VIEWS) or _knows_old_values(node.parents[0])
 
 
-def _is_asked_for_old_values(topology: Topology, node: Node) -> bool:
-    is_stored = getattr(node, "materialized", None) is not None
+def _is_asked(topology: Topology, node: Node, *, is_stored: bool) -> bool:
+    """Whether anybody asks for a table's old values; ``is_stored`` as of :func:`_asks`."""
     return any(_asks(topology, child, node, is_stored) for child in topology.children(node))
 
 
@@ -67,14 +67,8 @@ def _asks(topology: Topology, child: Node, parent: Node, is_stored: bool) -> boo
         return True
     if isinstance(child, TableTableJoin):
         pads = child.kind == "outer" or (child.kind == "left" and child.parents[0] is parent)
-        return pads or (child.materialized is None and _is_asked(topology, child))
+        # Whoever asks a join makes its sides keep what they need, so a filter behind it asks as if they were stored.
+        return pads or (child.materialized is None and _is_asked(topology, child, is_stored=True))
     if isinstance(child, _VIEWS):
-        return child.materialized is None and any(
-            _asks(topology, grandchild, child, is_stored) for grandchild in topology.children(child)
-        )
+        return child.materialized is None and _is_asked(topology, child, is_stored=is_stored)
     return isinstance(child, _ASK_FOR_OLD_VALUES)
-
-
-def _is_asked(topology: Topology, join: TableTableJoin) -> bool:
-    # Whoever asks a join makes its sides keep what they need, so a filter behind it asks as if they were stored.
-    return any(_asks(topology, child, join, True) for child in topology.children(join))

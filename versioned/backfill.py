@@ -15,7 +15,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from versioned import spark_functions as F
-from versioned.durations import FIRST_INSTANT_US, LONGEST_US
+from versioned.durations import LONGEST_US
 from versioned.identifiers import TableRef, quote
 from versioned.put import PutBatch
 from versioned.spec import VersionedTableSpec
@@ -95,7 +95,9 @@ def backfill_frame(
     try:
         outcomes = batch.outcomes().localCheckpoint(eager=True)
         rejected = held.where(F.col("_reason").isNotNull()).localCheckpoint(eager=True)
-        counts = _counts(batch, outcomes, rejected, _horizon_us(spec, times))
+        horizon_us = spec.horizon_us(times)
+        horizon = None if horizon_us is None else F.lit(horizon_us // spec.time_resolution.value)
+        counts = _counts(batch, outcomes, rejected, horizon)
         version = None
         if counts["accepted"] and not dry_run:
             known = (next_system_us(spark, target), None) if spec.system_history else None
@@ -122,10 +124,3 @@ def _counts(batch: PutBatch, outcomes: DataFrame, rejected: DataFrame, horizon: 
         "rejected": sum(reasons.values()),
         **reasons,
     }
-
-
-def _horizon_us(spec: VersionedTableSpec, times: Mapping[int, int]) -> Column | None:
-    """The horizon as an integer in the table's resolution; none where there is none, or each key has its own."""
-    if not times or spec.time_scope == "key":
-        return None
-    return F.lit(max(min(times.values()) - spec.history_retention_us, FIRST_INSTANT_US) // spec.time_resolution.value)

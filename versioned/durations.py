@@ -19,7 +19,7 @@ Duration = timedelta | str
 #: Instants lie in the years 1 to 9999, as microseconds since 1970: other readers of the tables know no others.
 FIRST_INSTANT_US: Final = -62_135_596_800_000_000
 LAST_INSTANT_US: Final = 253_402_300_799_999_999
-#: Longer than any two instants are apart; a duration above it would overflow beside an instant in a column.
+#: Longer than any two instants are apart, and short enough to be added to one.
 LONGEST_US: Final = 2**62
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -36,6 +36,15 @@ _UNIT_US: Final = {
 _PART: Final = re.compile(r"([+-]?\d+)\s*([a-z]+)")
 #: The longest timedelta has 20 digits of microseconds; Python itself refuses to read numbers of thousands of digits.
 _MOST_DIGITS: Final = 25
+
+
+def capped_us(duration_us: int) -> int:
+    """A duration that does not overflow beside an instant in a column, and means the same there.
+
+    >>> capped_us(7), capped_us(10**30) == LONGEST_US
+    (7, True)
+    """
+    return min(duration_us, LONGEST_US)
 
 
 class Resolution(Enum):

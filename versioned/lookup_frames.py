@@ -13,7 +13,7 @@ from typing import Final, Literal
 from pyspark.sql import Column, DataFrame
 
 from versioned import spark_functions as F
-from versioned.durations import LONGEST_US
+from versioned.durations import capped_us
 from versioned.errors import SchemaError
 from versioned.identifiers import quote
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
@@ -151,7 +151,7 @@ def key_horizons(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
 
 
 def _less_retention(instant: Column, spec: VersionedTableSpec) -> Column:
-    retention = F.lit(min(spec.history_retention_us, LONGEST_US)).cast("long")
+    retention = F.lit(capped_us(spec.history_retention_us)).cast("long")
     return F.timestamp_micros(F.unix_micros(instant) - retention)
 
 

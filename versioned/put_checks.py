@@ -88,7 +88,7 @@ def reason(spec: VersionedTableSpec, us: Column, misfits: Iterable[Column]) -> C
         us: The record's instant.
         misfits: Whether a value is none of its column's type, of each as :func:`casts` tells.
     """
-    told = F.when(us.isNull(), "NULL_TS").when(~_is_instant(us), "TS_RANGE")
+    told = F.when(us.isNull(), "NULL_TS").when(~in_range(us), "TS_RANGE")
     for name in spec.keys:
         told = told.when(F.col(quote(name)).isNull(), "NULL_KEY")
     for misfit in misfits:
@@ -96,27 +96,21 @@ def reason(spec: VersionedTableSpec, us: Column, misfits: Iterable[Column]) -> C
     return told
 
 
-def _is_instant(us: Column) -> Column:
-    return us.between(FIRST_INSTANT_US, LAST_INSTANT_US)
+def in_range(us: Column) -> Column:
+    """Whether an instant lies in the years 1 to 9999."""
+    return us.between(F.lit(FIRST_INSTANT_US), F.lit(LAST_INSTANT_US))
 
 
-def refuse_rejected(shaped: DataFrame) -> None:
-    """Refuse records of which some have a ``_reason``, where nobody would be told of them.
-
-    Raises:
-        SchemaError: telling how many and why.
-    """
-    reasons = {row["_reason"]: row["n"] for row in shaped.groupBy("_reason").agg(F.count("*").alias("n")).collect()}
-    reasons.pop(None, None)
-    if reasons:
-        raise SchemaError(
-            f"Some records tell no version: {reasons}. Nothing was deleted. Mend them, or leave them out."
-        )
+def rejects_refused(shaped: DataFrame) -> SchemaError:
+    """The error for records of which some have a ``_reason``, where nobody would be told of these."""
+    rejected = shaped.where(F.col("_reason").isNotNull())
+    reasons = {row["_reason"]: row["n"] for row in rejected.groupBy("_reason").agg(F.count("*").alias("n")).collect()}
+    return SchemaError(f"Some records tell no version: {reasons}. Nothing was deleted. Mend them, or leave them out.")
 
 
 def rejected_rows(rejected: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     """Keys, ``ts`` (null if there is no such instant) and ``reason`` of records with ``_us`` and ``_reason``."""
-    ts = F.when(_is_instant(F.col("_us")), F.timestamp_micros("_us"))
+    ts = F.when(in_range(F.col("_us")), F.timestamp_micros("_us"))
     return rejected.select(*map(quote, spec.keys), ts.alias("ts"), F.col("_reason").alias("reason"))
 
 

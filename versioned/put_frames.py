@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 
 from versioned import neighbours
 from versioned import spark_functions as F
-from versioned.durations import LONGEST_US
+from versioned.durations import capped_us
 from versioned.identifiers import quote
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 
@@ -344,4 +344,4 @@ def _stored_and_batch(stored: DataFrame, batch: DataFrame, spec: VersionedTableS
 
 
 def _grace(spec: VersionedTableSpec) -> Column:
-    return F.lit(min(spec.grace_us, LONGEST_US)).cast("long")
+    return F.lit(capped_us(spec.grace_us)).cast("long")

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Final, Literal
 
-from versioned.durations import Duration, Resolution, duration_us
+from versioned.durations import FIRST_INSTANT_US, Duration, Resolution, duration_us
 from versioned.errors import ConfigurationError, NotAVersionedTableError
 from versioned.identifiers import TableRef, check_columns
 
@@ -107,6 +107,23 @@ class VersionedTableSpec:
             first_stream_time_us=first_stream_time_us,
             system_history=system_history,
         )
+
+    def horizon_us(self, stream_times: Mapping[int, int]) -> int | None:
+        """The oldest instant whose lookups are promised: the slowest scope's stream time minus retention.
+
+        Args:
+            stream_times: By scope, in microseconds.
+
+        Returns:
+            None before the first record, and with ``time_scope="key"``: there each key has its own.
+
+        >>> spec = VersionedTableSpec.of(keys="id", values=["price"], history_retention="1 s")
+        >>> spec.horizon_us({0: 5_000_000, 1: 3_000_000}), spec.horizon_us({})
+        (2000000, None)
+        """
+        if not stream_times or self.time_scope == "key":
+            return None
+        return max(min(stream_times.values()) - self.history_retention_us, FIRST_INSTANT_US)
 
     def to_properties(self) -> dict[str, str]:
         """The Delta table properties that carry this spec."""

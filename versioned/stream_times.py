@@ -73,7 +73,7 @@ def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int
     """What commits, newest first, tell of stream times; those that a RESTORE took back do not count.
 
     A RESTORE to an instant does not say what it took back. Of a table with one scope nothing below it counts, since the
-    rows tell its stream time; of others all does: too late a stream time only refuses what is late.
+    rows tell its stream time; of others all does, since the rows do not tell whose they were.
 
     >>> said = '{"versioned": {}, "details": {"streamTimes": {"0": 9}}}'
     >>> undone = {"version": 1, "operation": "WRITE", "userMetadata": said}

@@ -15,7 +15,7 @@ from versioned import spark_functions as F
 from versioned.backfill import BackfillResult, backfill_frame, only_history
 from versioned.commit import is_missing, properties_of
 from versioned.drawing import Picture
-from versioned.durations import FIRST_INSTANT_US, Duration, Resolution, instant, instant_us
+from versioned.durations import Duration, Resolution, instant, instant_us
 from versioned.errors import ConfigurationError
 from versioned.hashing import row_hash
 from versioned.identifiers import TableRef, quote
@@ -33,7 +33,7 @@ from versioned.making import make_table
 from versioned.once import Once
 from versioned.pictures import version_timeline
 from versioned.put import PutBatch, PutCounts, read_table, survey_records
-from versioned.put_checks import casts, check_there, check_types, reason, refuse_rejected, rejected_rows
+from versioned.put_checks import casts, check_there, check_types, reason, rejected_rows, rejects_refused
 from versioned.schema import check_keys, check_schema, create_statement
 from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec, known_target
 from versioned.sql import register_sql
@@ -224,10 +224,8 @@ class VersionedTable:
         None while the table is empty. With ``time_scope="key"`` always None: there each key has its own, the start
         of its latest version minus retention.
         """
-        times = self.stream_times()
-        if not times or self._spec.time_scope == "key":
-            return None
-        return instant(max(min(times.values()) - self._spec.history_retention_us, FIRST_INSTANT_US))
+        us = self._spec.horizon_us(self.stream_times())
+        return None if us is None else instant(us)
 
     def put(
         self,
@@ -319,9 +317,7 @@ class VersionedTable:
         check_there(keys, (*self._spec.keys, *filter(None, named.values())))
         dead = put_frames.tombstones(keys, self.rows().schema, self._spec, named)
         shaped = self._shape(dead, "_at", "_dead", partition and "_in", sequence and "_by")
-        shaped = shaped.localCheckpoint(eager=False)
-        refuse_rejected(shaped)
-        outcomes = self._put(shaped)._judged
+        outcomes = self._put(shaped.localCheckpoint(eager=False), takes_rejects=False)._judged
         return put_frames.replaced_values(outcomes, self._spec)
 
     def current(self) -> DataFrame:
@@ -505,8 +501,10 @@ class VersionedTable:
         horizon = self.horizon()
         return None if horizon is None else _instant(horizon)
 
-    def _put(self, shaped: DataFrame) -> PutResult:
+    def _put(self, shaped: DataFrame, *, takes_rejects: bool = True) -> PutResult:
         told, times = survey_records(shaped), self.stream_times()
+        if told.rejected and not takes_rejects:
+            raise rejects_refused(shaped)
         valid = shaped.where(F.col("_reason").isNull()).drop("_reason")
         put = partial(PutBatch, self._target, self._spec, valid, times, told.bounds, told.count)
         batch = put(with_old=False, names_keys=self.names_keys)

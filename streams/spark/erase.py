@@ -45,7 +45,7 @@ _LEAST_LOG: Final = timedelta(days=30)
 Path = tuple[str, ...]
 _EACH: Final = "[]"
 _LOOKED_AT: Final = 100
-#: Whether all versions of a key go, since the key itself has the values.
+#: Whether all versions of the key go.
 _WHOLE: Final = "_whole"
 
 
@@ -139,11 +139,18 @@ def erase(
     try:
         _refuse_halves(wanted)
         kinds = {called: _kinds(schemas.values(), called) for called in names.values()}
-        histories = _histories(spark, there)
+        properties = {target: properties_of(spark, target) for target in there}
+        specs = _specs(properties)
         told = [
-            _Table(spark, target, schema, names, kinds if target == rejects else None, histories.get(target)).erase(
-                wanted, at, dry_run
-            )
+            _Table(
+                spark,
+                target,
+                schema,
+                properties[target],
+                names,
+                kinds if target == rejects else None,
+                specs.get(target),
+            ).erase(wanted, at, dry_run)
             for target, schema in schemas.items()
         ]
     finally:
@@ -199,7 +206,7 @@ class _Table:
     """One table, from which rows go.
 
     ``names`` are the names that each column of the keys has in the tables; ``kinds``, for the rejects only, the types
-    that fields of these names have there; ``spec`` the contract of a versioned table, and of its system history.
+    that fields of these names have there; ``spec``, for a versioned table and its system history, the contract.
     """
 
     def __init__(
@@ -207,6 +214,7 @@ class _Table:
         spark: SparkSession,
         target: TableRef,
         schema: StructType,
+        properties: Mapping[str, str],
         names: Mapping[str, tuple[str, ...]],
         kinds: Mapping[tuple[str, ...], Iterable[DataType]] | None = None,
         spec: VersionedTableSpec | None = None,
@@ -215,6 +223,7 @@ class _Table:
         self._spec = spec
         self._target = target
         self._schema = schema
+        self._properties = properties
         self._names = names
         self._kinds = kinds or {}
         self._is_rejects = kinds is not None
@@ -225,11 +234,9 @@ class _Table:
         told = ErasedTable(self._target.short_name, self._fields)
         if not self._fields:
             return told
-        found = self._removed(keys)
         if dry_run:
-            return ErasedTable(told.table, told.fields, found.count())
-        properties = properties_of(self._spark, self._target)
-        is_there, may_be_hidden = not found.isEmpty(), properties.get(DELETION_VECTORS) == "true"
+            return ErasedTable(told.table, told.fields, self._removed(keys).count())
+        is_there, may_be_hidden = not self._found(keys).isEmpty(), self._properties.get(DELETION_VECTORS) == "true"
         if not (is_there or may_be_hidden):
             return told
         said, landed = _said(self._spark, self._target), None
@@ -247,19 +254,22 @@ class _Table:
             0 if landed is None else self._deleted(landed),
             None if landed is None else landed.version,
             gone_on(at, least_file_retention(self._spark, self._target)),
-            None if self._is_hidden(names, properties) else gone_on(at, _log_retention(properties)),
+            None if self._is_hidden(names) else gone_on(at, _log_retention(self._properties)),
         )
+
+    def _found(self, keys: DataFrame) -> DataFrame:
+        rows = read_table(self._spark, self._target)
+        return rows.alias("t").join(keys.alias("s"), self._same(keys), "left_semi")
 
     def _removed(self, keys: DataFrame) -> DataFrame:
         """The rows that go; of a versioned table their places, and whether their key goes with them (``_whole``)."""
-        rows = read_table(self._spark, self._target)
-        found = rows.alias("t").join(keys.alias("s"), self._same(keys), "left_semi")
         if self._spec is None:
-            return found
+            return self._found(keys)
+        rows = read_table(self._spark, self._target)
         places = (*self._spec.keys, self._spec.valid_from, SYSTEM_FROM)
         place = [name for name in places if name in self._schema.names]
         of_key = list(self._spec.keys)
-        found = found.select(*map(quote, place)).distinct()
+        found = self._found(keys).select(*map(quote, place)).distinct()
         # A key none of whose values stays goes with its deletions: it may be what tells the subject.
         stays = rows.where(~F.col(DELETED)).join(found, place, "left_anti").select(*map(quote, of_key))
         whole = found.select(*map(quote, of_key)).distinct().join(stays, of_key, "left_anti")
@@ -294,9 +304,9 @@ class _Table:
         ]
         return reduce(Column.__or__, found)
 
-    def _is_hidden(self, names: set[str], properties: Mapping[str, str]) -> bool:
+    def _is_hidden(self, names: set[str]) -> bool:
         here = {name for name in names if any(True for _ in paths_of(self._schema, name))}
-        return {name.lower() for name in here} <= {name.lower() for name in always_hidden(properties)}
+        return {name.lower() for name in here} <= {name.lower() for name in always_hidden(self._properties)}
 
     def _deleted(self, landed: Landed) -> int:
         # The REORG may lie on it, and upkeep.
@@ -306,13 +316,12 @@ class _Table:
         return sum(int(told.get(name, 0)) for name in ("numTargetRowsDeleted", "numTargetRowsUpdated"))
 
 
-def _histories(spark: SparkSession, targets: Iterable[TableRef]) -> dict[TableRef, VersionedTableSpec]:
+def _specs(properties: Mapping[TableRef, Mapping[str, str]]) -> dict[TableRef, VersionedTableSpec]:
     """The contracts of the versioned tables, and of their system histories."""
     found: dict[TableRef, VersionedTableSpec] = {}
-    for target in targets:
-        properties = properties_of(spark, target)
-        if SPEC_PROPERTY in properties:
-            spec = VersionedTableSpec.from_properties(properties, str(target))
+    for target, said in properties.items():
+        if SPEC_PROPERTY in said:
+            spec = VersionedTableSpec.from_properties(said, str(target))
             found |= {target: spec, known_target(target): spec}
     return found
 

@@ -32,10 +32,11 @@ from streams.spark.operator import RAW
 from streams.spark.places import PIECE, SEQUENCE, TIE, Order, Ordering, pieces_of, put_in_order
 from streams.spark.source_checks import rejection
 from streams.spark.sources import MALFORMED, SparkSource
-from streams.spark.typed_input import cast_row_by_row, cut_row, event_time, in_range, size_of, total
+from streams.spark.typed_input import cast_row_by_row, cut_row, event_time, size_of, total
 from versioned import spark_functions as F
 from versioned.hashing import row_hash
 from versioned.identifiers import quote
+from versioned.put_checks import in_range
 
 SourceNode = StreamSource | TableSource | GlobalTableSource
 #: Why a record is invalid; null = it is valid.

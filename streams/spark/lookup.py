@@ -18,11 +18,11 @@ from pyspark.sql import Column, DataFrame, Window
 from streams.reasons import EXPIRED, NO_MATCH, TOMBSTONE
 from streams.spark.flow import FOUND, PLACE, REASON, SCOPE, US, VALUE, lookup_times, stream_time_at
 from versioned import spark_functions as F
+from versioned.durations import capped_us
 from versioned.identifiers import quote
 from versioned.put import PutBatch
 from versioned.spec import VersionedTableSpec
 
-_LONGEST: Final = 2**62
 #: A point of the line: its instant, what it is, and its place in the batch.
 _AT, _KIND, _AT_PLACE = "_at_us", "_kind", "_at_place"
 #: At one instant, versions come before the records that ask for them.
@@ -196,4 +196,4 @@ def _accepted(puts: PutBatch) -> DataFrame:
 
 
 def _retention(spec: VersionedTableSpec) -> Column:
-    return F.lit(min(spec.history_retention_us, _LONGEST)).cast("long")
+    return F.lit(capped_us(spec.history_retention_us)).cast("long")

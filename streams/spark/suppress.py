@@ -54,7 +54,7 @@ from suppress.suppress_rules import buffer_rule
 from suppress.suppressed import UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from versioned import spark_functions as F
 from versioned.commit import ReplaceWhere
-from versioned.durations import LONGEST_US
+from versioned.durations import capped_us
 from versioned.errors import BufferFullError
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
@@ -185,8 +185,8 @@ class SuppressOperator(Operator[Suppress]):
             F.unix_micros(START).alias(START_US),
             F.unix_micros(END).alias(END_US),
         ]
-        retention_us = LONGEST_US if self.rule.retention_us is None else min(self.rule.retention_us, LONGEST_US)
-        waited = F.unix_micros("arrivedAt") + F.lit(retention_us) <= F.lit(batch.clock_us)
+        assert self.rule.retention_us is not None  # Nobody asks for the windows of a node that closes none.
+        waited = F.unix_micros("arrivedAt") + F.lit(capped_us(self.rule.retention_us)) <= F.lit(batch.clock_us)
         due = read_table(batch.session, buffer).where(waited & F.col("value").isNotNull()).select(*columns)
         if batch.is_missing(marks):
             return due
@@ -302,7 +302,7 @@ class SuppressOperator(Operator[Suppress]):
 
     def _as_rows(self, state: DataFrame) -> DataFrame:
         # A wait may be longer than what is left of SQL's time: then the row is never due.
-        due = F.try_add(BUFFER_US, F.lit(min(self.rule.wait_us, 2**62)).cast("long"))
+        due = F.try_add(BUFFER_US, F.lit(capped_us(self.rule.wait_us)).cast("long"))
         deadline = F.when(due < F.lit(253_402_300_800_000_000), F.timestamp_micros(due))
         return state.select(
             f"{KEY}.*",

@@ -26,7 +26,6 @@ from pyspark.sql.types import (
 )
 
 from versioned import spark_functions as F
-from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
 from versioned.identifiers import named_twice, quote
 from versioned.sql_types import JSON_INSTANTS
 
@@ -78,11 +77,6 @@ def event_time(value: Column, kind: DataType, ts_unit: str | None) -> Column:
     if isinstance(kind, DateType):
         value = F.when(F.year(value).between(*_YEARS), value)
     return F.unix_micros(value.cast("timestamp"))
-
-
-def in_range(us: Column) -> Column:
-    """Whether an instant lies in the years 1 to 9999."""
-    return us.between(F.lit(FIRST_INSTANT_US), F.lit(LAST_INSTANT_US))
 
 
 def size_of(value: Column, kind: DataType) -> Column | None:

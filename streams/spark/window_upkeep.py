@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from streams.spark.flow import SCOPE, lookup_times
 from versioned import spark_functions as F
 from versioned.commit import Landed, Merge, commit, newest_own, properties_of, same_keys
-from versioned.durations import LONGEST_US
+from versioned.durations import capped_us
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote, text_literal
 from versioned.put import read_table
@@ -99,7 +99,7 @@ def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:
         return None
 
     def expired() -> DataFrame:
-        horizon = lookup_times(times) - F.lit(min(int(properties[_RETENTION]), LONGEST_US))
+        horizon = lookup_times(times) - F.lit(capped_us(int(properties[_RETENTION])))
         rows = read_table(spark, target).where(~F.col(OPEN))
         return rows.where(F.unix_micros(START) < horizon).select(SCOPE, START).distinct()
 

@@ -23,7 +23,7 @@ _RECORDS: Final = (
     Input("a", "z", "a0", 150),
     Input("a", "q", "a333", 190),
 )
-#: The only record of group "a" is refused; what is taken from a group without an aggregate changes nothing.
+#: The only record of group "a" is refused; a group without an aggregate has nothing that could be taken.
 _TAKEN: Final = (
     Input("a", "y", "b1", 200),
     Input("a", "x", "a1", 150),

@@ -75,9 +75,18 @@ def casts(records: DataFrame, types: Mapping[str, DataType]) -> tuple[dict[str, 
         if given[name] == kind or isinstance(kind, (StructType, ArrayType, MapType)):
             made[name] = value.cast(kind)
         else:
-            made[name] = value.try_cast(kind)
+            made[name] = _in_bounds(value, kind)
             misfits[name] = value.isNotNull() & made[name].isNull()
     return made, misfits
+
+
+def _in_bounds(value: Column, kind: DataType) -> Column:
+    """The value in another type; null where that has none. Of what a FLOAT is too small for, Spark makes infinity."""
+    told = value.try_cast(kind)
+    if not isinstance(kind, FloatType):
+        return told
+    is_beyond = (F.abs(told) == float("inf")) & (F.abs(value.try_cast("double")) != float("inf"))
+    return F.when(is_beyond, None).otherwise(told)
 
 
 def reason(spec: VersionedTableSpec, us: Column, misfits: Iterable[Column]) -> Column:

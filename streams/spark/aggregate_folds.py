@@ -45,6 +45,40 @@ class StateCodec:
 
 
 @dataclass(frozen=True)
+class KeyGrace:
+    """The grace of a versioned store in which each key has a stream time of its own; both in microseconds."""
+
+    grace_us: int
+    resolution_us: int
+
+    def horizon(self, newest_us: int) -> int:
+        """The first instant that is not refused behind a result at ``newest_us``.
+
+        >>> KeyGrace(grace_us=20, resolution_us=1).horizon(200), KeyGrace(grace_us=15, resolution_us=10).horizon(209)
+        (180, 190)
+        """
+        oldest = newest_us // self.resolution_us * self.resolution_us - self.grace_us
+        return -(-oldest // self.resolution_us) * self.resolution_us
+
+
+class _Horizon:
+    """Before which instant the versioned store refuses results of one group: at each event, and behind its own."""
+
+    def __init__(self, grace: KeyGrace | None) -> None:
+        self._grace = grace
+        self._own_us: int | None = None
+
+    def refuses(self, event: PlainRow, us: int) -> bool:
+        """Whether a result at an event is refused."""
+        return any(horizon is not None and us < horizon for horizon in (event[HORIZON_US], self._own_us))
+
+    def move(self, us: int) -> None:
+        """A result was taken."""
+        if self._grace is not None:
+            self._own_us = self._grace.horizon(us)
+
+
+@dataclass(frozen=True)
 class AddingFold:
     """Unwindowed aggregates of a stream: each record is added (Kafka: ``KStreamAggregate``).
 
@@ -52,20 +86,23 @@ class AddingFold:
     """
 
     codec: StateCodec
+    key_grace: KeyGrace | None = None
 
     def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
         aggregator, key = Aggregator(self.codec.aggregation), Row(group[KEY])
         known = next(states, None)
         state = None if known is None else self.codec.state(known)
         us = None if known is None else known[US]
+        horizon = _Horizon(self.key_grace)
         for event in events:
             before = None if us is None else aggregator.result(state)
             added = aggregator.add(aggregator.initial() if us is None else state, key, _row(event[VALUE]))
             at = event[US] if us is None else max(us, event[US])
             after = aggregator.result(added)
-            told = _change(group, event, before, after, at)
+            told = _change(group, event, before, after, at, is_refused=horizon.refuses(event, at))
             yield ("out", told)
             if not told[REFUSED]:
+                horizon.move(at)
                 state, us = added, None if after is None else at
 
 
@@ -78,12 +115,14 @@ class ReplacingFold:
 
     node: str
     codec: StateCodec
+    key_grace: KeyGrace | None = None
 
     def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
         aggregator, key = TableAggregator(self.node, self.codec.aggregation), Row(group[KEY])
         known = next(states, None)
         state = None if known is None else self.codec.state(known)
         us = None if known is None else known[US]
+        horizon = _Horizon(self.key_grace)
         for event in events:
             before = None if us is None else aggregator.result(state)
             changed = aggregator.initial() if us is None else state
@@ -94,13 +133,16 @@ class ReplacingFold:
                     changed = aggregator.change(changed, key, Row(value), sign)
             at = event[US] if us is None else max(us, event[US])
             after = None if us is None and plus is None else aggregator.result(changed)
-            told = _change(group, event, before, after, at)
+            told = _change(group, event, before, after, at, is_refused=horizon.refuses(event, at))
             yield ("out", {**told, **self.codec.kept(changed)})
             if not told[REFUSED]:
+                horizon.move(at)
                 state, us = changed, None if after is None else at
 
 
-def _change(group: PlainRow, event: PlainRow, before: Row | None, after: Row | None, us: int) -> PlainRow:
+def _change(
+    group: PlainRow, event: PlainRow, before: Row | None, after: Row | None, us: int, *, is_refused: bool
+) -> PlainRow:
     return {
         KEY: group[KEY],
         VALUE: after,
@@ -110,7 +152,7 @@ def _change(group: PlainRow, event: PlainRow, before: Row | None, after: Row | N
         SCOPE: event[SCOPE],
         PLACE: event[PLACE],
         # A result that the versioned store refuses leaves the aggregate as it is.
-        REFUSED: event[HORIZON_US] is not None and us < event[HORIZON_US],
+        REFUSED: is_refused,
     }
 
 

@@ -98,7 +98,7 @@ class CompleteJoinOperator(StoringOperator[TableTableJoin]):
         key_type = self._pairing.sides[0].key_type
         if self.node.kind == "outer" and side == 1:
             check_outer_keys(self.node.name, key_type, frame.schema[KEY].dataType)
-        key = key_as(key_type)
+        key = key_as(frame, key_type)
         return frame.select(key.alias(KEY), F.lit(side).alias(_SIDE), *self._values(side), US, SCOPE, PLACE)
 
     def _values(self, side: int) -> list[Any]:
@@ -123,7 +123,8 @@ class CompleteJoinOperator(StoringOperator[TableTableJoin]):
         states = []
         for side, table in enumerate(self._pairing.sides):
             # What was valid just before the oldest change tells whether a result starts there.
-            rows = table.history(from_us - 1).withColumn(KEY, key_as(self._pairing.sides[0].key_type))
+            rows = table.history(from_us - 1)
+            rows = rows.withColumn(KEY, key_as(rows, self._pairing.sides[0].key_type))
             touched = rows.join(keys, KEY, "left_semi")
             states.append(touched.select(KEY, F.lit(side).alias(_SIDE), *self._values(side), US))
         assert self.node.joiner is not None

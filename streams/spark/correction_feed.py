@@ -72,8 +72,9 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
     def _revised(self, answers: DataFrame) -> DataFrame:
         """Each answer with each change of the table that reached it, in order, and what that made of it."""
         key_type = answers.schema[KEY].dataType
-        spans = self._table.spans().select(
-            key_as(key_type).alias(KEY),
+        spans = self._table.spans()
+        spans = spans.select(
+            key_as(spans, key_type).alias(KEY),
             F.col(VALUE).alias(_NEW),
             F.col(US).alias(_CAUSE),
             "_until_us",

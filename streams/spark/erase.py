@@ -23,7 +23,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from streams.spark.application import StreamingApplication
-from streams.spark.erase_record import in_record, kinds_of
+from streams.spark.erase_record import as_field, in_record, kinds_of
 from streams.spark.recovery import Survey
 from streams.spark.rejects import RECORD
 from streams.spark.takeover import refuse_running
@@ -389,7 +389,7 @@ def _holds(column: Column, called: str, kind: DataType, name: str, value: Column
         yield from _any(F.map_keys(column), called, kind.keyType, name, value)
         yield from _any(F.map_values(column), called, kind.valueType, name, value)
     elif is_it:
-        yield column == value.try_cast(kind)
+        yield column == as_field(value, kind)
 
 
 def _any(column: Column, called: str, kind: DataType, name: str, value: Column) -> Iterator[Column]:

@@ -13,7 +13,7 @@ from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column
-from pyspark.sql.types import ArrayType, AtomicType, DataType, MapType, StructType
+from pyspark.sql.types import ArrayType, AtomicType, DataType, IntegralType, MapType, StructType
 
 from streams.spark.typed_input import KEPT
 from versioned import spark_functions as F
@@ -47,6 +47,12 @@ def in_record(record: Column, value: Column, called: tuple[str, ...], kinds: Ite
     return reduce(Column.__or__, of_fields, reduce(Column.__or__, found) | somewhere)
 
 
+def as_field(value: Column, kind: DataType) -> Column:
+    """The value of a key in the type of a field; null where that type has none. No fraction becomes a whole number."""
+    told = value.try_cast(kind)
+    return F.when(value.try_cast("double") % 1 == 0, told) if isinstance(kind, IntegralType) else told
+
+
 def kinds_of(kind: DataType, name: str) -> Iterator[DataType]:
     """The types of single values that fields of a name have in a type.
 
@@ -76,7 +82,7 @@ def _single(kind: DataType) -> Iterator[DataType]:
 
 def _in_field(record: Column, value: Column, name: str, kind: DataType) -> Column:
     """Whether a field of that name has the value, as JSON writes one of this type."""
-    typed = value.try_cast(kind)
+    typed = as_field(value, kind)
     whole = F.to_json(F.array(typed))
     written = F.substring(whole, F.lit(2), F.length(whole) - 2)
     literally = F.replace(written, F.lit(r"\E"), F.lit(r"\E\\E\Q"))

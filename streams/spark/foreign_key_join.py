@@ -15,6 +15,7 @@ from streams.plan_checks import is_versioned, with_ancestors
 from streams.reasons import NULL_KEY
 from streams.spark.columns import to_column_if, with_key
 from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
+from streams.spark.key_types import key_as
 from streams.spark.of_keys import of_keys, without_keys
 from streams.spark.operator import Batch
 from streams.spark.plain_store import LAST_US, PlainStore
@@ -99,7 +100,7 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
     def _of_right(self, changed: DataFrame, lefts: DataFrame, *, few: bool) -> DataFrame:
         """A right row's change: a result for each left row that points to it then."""
         asked = changed.select(
-            F.col(KEY).cast(self._right.key_type).alias("_right_key"),
+            key_as(changed, self._right.key_type).alias("_right_key"),
             F.col(VALUE).alias(FOUND),
             F.col(US).alias(FOUND_US),
             F.col(SCOPE).alias("_right_scope"),
@@ -107,7 +108,7 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         )
         held = F.coalesce(F.col(_FROM) < F.col("_right_place"), F.lit(True))
         still = F.coalesce(F.col("_right_place") < F.col(_UNTIL), F.lit(True))
-        to = F.col(_TO).try_cast(self._right.key_type)
+        to = key_as(lefts, self._right.key_type, _TO)
         points = F.col("_right_key") == to
         lefts = lefts.where(F.col(VALUE).isNotNull())
         if few:

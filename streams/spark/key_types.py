@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, ShortType, StringType, StructType
 
 from streams.spark.flow import KEY
@@ -15,14 +15,34 @@ from versioned.sql_types import nullable
 _WIDER: Final[tuple[type[DataType], ...]] = (ByteType, ShortType, IntegerType, LongType)
 
 
-def key_as(kind: DataType) -> Column:
-    """The key as one of another side.
+def key_as(frame: DataFrame, kind: DataType, name: str = KEY) -> Column:
+    """The key of a frame's rows as one of another side: no two keys become one, whichever side's type is taken.
 
     A part that the other type does not hold becomes null, which is equal to no key there: one large number on a side
-    of wider numbers must not end the application.
+    of wider numbers must not end the application, and the text "01" is not the number 1.
+
+    Args:
+        frame: The rows.
+        kind: The type of the other side's keys.
+        name: The column of the key.
     """
+    own = frame.schema[name].dataType
+    assert isinstance(own, StructType)
+    assert isinstance(kind, StructType)
+    pairs = zip(own.fields, kind.fields, strict=True)
+    parts = [
+        _part_as(F.col(name).getField(mine.name), mine.dataType, other.dataType).alias(other.name)
+        for mine, other in pairs
+    ]
+    return F.when(F.col(name).isNotNull(), F.struct(*parts))
+
+
+def _part_as(part: Column, own: DataType, kind: DataType) -> Column:
     # Spark casts nothing that may be null to what may not.
-    return F.col(KEY).try_cast(nullable(kind))
+    told = part.try_cast(nullable(kind))
+    if own.simpleString() == kind.simpleString():
+        return told
+    return F.when(told.try_cast(nullable(own)) == part, told)
 
 
 def check_outer_keys(node: str, left: DataType, right: DataType) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from streams.nodes import StreamAggregate, TableAggregate
 from streams.reasons import NULL_KEY, NULL_VALUE
-from streams.spark.aggregate_folds import AddingFold, ReplacingFold, StateCodec
+from streams.spark.aggregate_folds import AddingFold, KeyGrace, ReplacingFold, StateCodec
 from streams.spark.aggregate_types import (
     BAG,
     HORIZON_US,
@@ -33,12 +33,13 @@ from streams.spark.history_store import HistoryStore
 from streams.spark.kernel import OUT, fold_groups, told_rows
 from streams.spark.of_keys import of_keys
 from streams.spark.operator import Batch
-from streams.spark.plain_store import PlainStore
+from streams.spark.plain_store import LAST_US, PlainStore
 from streams.spark.store import StoringOperator, store_of, table_name
 from streams.spark.table_state import TableState
 from streams.spark.table_table_join import count_ignored
 from versioned import spark_functions as F
 from versioned.identifiers import TableRef
+from versioned.put_frames import horizon_at
 
 _PLUS, _MINUS = "_plus", "_minus"
 _IS_NEW: Final = "_new"
@@ -68,8 +69,8 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         self._input = flow
         events = self._of_changes(flow.frame) if self._of_table else self._of_records(batch, flow)
         kind = result_type(self.node.name, self.node.aggregation, self._values(flow.frame))
-        events = events.withColumn(HORIZON_US, self._horizon(batch, events))
         few = batch.has_few(flow)
+        events = self._with_horizon(batch, events, few)
         told_of = self._folded if self.is_sequential else self._running
         results = told_of(batch, events, kind, few)
         kept = batch.cut(results) if not flow.is_empty else results
@@ -97,15 +98,26 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         kind = self.node.aggregation.kind
         return kind in USER_CODE or (self._of_table and kind in ("min", "max"))
 
-    def _horizon(self, batch: Batch, events: DataFrame) -> Column:
-        """The ts before which the versioned store, if there is one, refuses a result at its place; else null.
+    def _with_horizon(self, batch: Batch, events: DataFrame, few: bool) -> DataFrame:
+        """Add the ts before which the versioned store, if there is one, refuses a result at its place; else null.
 
         Its stream time goes with the events': no result is older than its event, and what it has of older events
-        moved stream time before.
+        moved stream time before. Of groups with a stream time of their own it is that before the batch, and only where
+        user code may end an aggregate: the results of others never go back.
         """
         if not isinstance(self.store, HistoryStore):
-            return F.lit(None).cast("long")
-        return self.store.horizon(batch, events)
+            return events.withColumn(HORIZON_US, F.lit(None).cast("long"))
+        if self.is_sequential and self.store.key_spec is not None:
+            return self._with_own_horizon(batch, events, self.store, few)
+        return events.withColumn(HORIZON_US, self.store.horizon(batch, events))
+
+    def _with_own_horizon(self, batch: Batch, events: DataFrame, store: HistoryStore, few: bool) -> DataFrame:
+        assert store.key_spec is not None
+        last = store.last_times(batch, struct_fields(events, KEY))
+        if last is None:
+            return events.withColumn(HORIZON_US, F.lit(None).cast("long"))
+        known = events.join(of_keys(last, events, few=few), KEY, "left")
+        return known.withColumn(HORIZON_US, horizon_at(F.col(LAST_US), store.key_spec)).drop(LAST_US)
 
     def _values(self, frame: DataFrame) -> DataFrame:
         """The rows that are aggregated, for their types."""
@@ -229,7 +241,9 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
             *(F.lit(None).cast(bag_type(kind[0].dataType)).alias(name) for name in _kept_beside(self.node)),
             F.lit(False).alias(REFUSED),
         ).schema
-        fold = ReplacingFold(self.node.name, codec) if self._of_table else AddingFold(codec)
+        spec = self.store.key_spec if isinstance(self.store, HistoryStore) else None
+        grace = None if spec is None else KeyGrace(spec.grace_us, spec.time_resolution.value)
+        fold = ReplacingFold(self.node.name, codec, grace) if self._of_table else AddingFold(codec, grace)
         inputs = events if self._of_table else events.withColumnRenamed(_PLUS, VALUE).drop(_MINUS)
         stored = self._state.before(batch, struct_fields(events, KEY), kind.names)
         touched = None if stored is None else of_keys(stored, events, few=few)

@@ -155,7 +155,7 @@ class StreamStreamJoinOperator(Operator[StreamStreamJoin]):
         for side, frame, own in ((Side.LEFT, left, _LEFT), (Side.RIGHT, right, _RIGHT)):
             values = {name: F.lit(None).cast(kind) for name, kind in kinds.items()} | {own: F.col(VALUE)}
             flags = {_SIDE: F.lit(int(side)), _IS_HELD: F.col(VALUE).isNotNull() & ~has_null_key(frame)}
-            rows = frame.withColumns({**values, KEY: key_as(left.schema[KEY].dataType), **flags})
+            rows = frame.withColumns({**values, KEY: key_as(frame, left.schema[KEY].dataType), **flags})
             parts.append(rows.select(KEY, _SIDE, _LEFT, _RIGHT, US, SCOPE, PLACE, _IS_HELD))
         return parts[0].unionByName(parts[1])
 
@@ -166,7 +166,7 @@ class StreamStreamJoinOperator(Operator[StreamStreamJoin]):
         values = {name: F.lit(None).cast(kind) for name, kind in kinds.items()} | {own: F.col(VALUE)}
         lost = frame.where(F.col(VALUE).isNotNull() & has_null_key(frame))
         # Of a key of several fields, those that are there stay.
-        return lost.withColumns({**values, KEY: key_as(frames[0].schema[KEY].dataType)}).select(
+        return lost.withColumns({**values, KEY: key_as(frame, frames[0].schema[KEY].dataType)}).select(
             KEY, _LEFT, _RIGHT, US, SCOPE, PLACE
         )
 

@@ -202,13 +202,13 @@ def latest_at_place(
     key_type = asked.schema[KEY].dataType
     version = F.struct(F.col(VALUE).alias("value"), F.col(US).alias("us")).alias(_VERSION)
     # Two tables may call the same key differently: keys are the same by position.
-    versions = rows.select(key_as(key_type).alias(KEY), version)
+    versions = rows.select(key_as(rows, key_type).alias(KEY), version)
     if few:
         versions = of_keys(versions, asked, few=True)
     found = asked.join(versions, KEY, "left").select(*map(F.col, asked.columns), _VERSION)
     if changes is not None:
         change = version.alias("_change")
-        new = changes.select(key_as(key_type).alias(KEY), SCOPE, PLACE, change)
+        new = changes.select(key_as(changes, key_type).alias(KEY), SCOPE, PLACE, change)
         both = found.withColumn("_asks", F.lit(True)).unionByName(new, allowMissingColumns=True)
         order = (F.col(PLACE), F.col(SCOPE), F.coalesce("_asks", F.lit(False)))
         so_far = Window.partitionBy(KEY).orderBy(*order).rowsBetween(Window.unboundedPreceding, 0)

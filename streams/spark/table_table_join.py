@@ -63,7 +63,8 @@ class JoinedView(TableState):
         return left.select(KEY, self._pairing.value(F.col(VALUE), other, 0).alias(VALUE))
 
     def rows(self) -> DataFrame:
-        left, right = (side.rows().select(key_as(self.key_type).alias(KEY), VALUE, US) for side in self._pairing.sides)
+        sides = (side.rows() for side in self._pairing.sides)
+        left, right = (rows.select(key_as(rows, self.key_type).alias(KEY), VALUE, US) for rows in sides)
         named = [
             frame.withColumnsRenamed({VALUE: f"_v{place}", US: f"_u{place}"})
             for place, frame in enumerate((left, right))
@@ -117,7 +118,7 @@ class TableTableJoinOperator(StoringOperator[TableTableJoin]):
         key_type = self._pairing.sides[0].key_type
         if self.node.kind == "outer" and side == 1:
             check_outer_keys(self.node.name, key_type, changes.schema[KEY].dataType)
-        mine = changes.where(F.col(LATEST)).withColumn(KEY, key_as(key_type))
+        mine = changes.where(F.col(LATEST)).withColumn(KEY, key_as(changes, key_type))
         met = self._pairing.sides[1 - side].find_latest(mine, few=few)
         says_something = F.col(FOUND).isNotNull()
         if not self._pairing.needs_other(side):

@@ -93,6 +93,19 @@ def test_a_value_that_its_column_does_not_hold_is_rejected_whatever_the_session_
     assert stored == {"BIGINT0": 1, "BIGINT2": None, "STRING0": 2, "STRING2": None}
 
 
+def test_a_number_too_large_for_a_float_is_rejected_and_an_infinite_one_is_not(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    columns = "k STRING, v FLOAT, ts TIMESTAMP"
+    table = VersionedTable.create(spark, f"{tmp_path}/t", columns, keys="k", history_retention="1 day")
+    rows = [("fits", 1.5), ("beyond", -1e39), ("infinite", float("inf")), ("none", float("nan")), ("null", None)]
+    records = spark.createDataFrame(rows, "k STRING, v DOUBLE").withColumn("ts", F.timestamp_seconds(F.lit(1)))
+    told = table.put(records)
+    assert [(row["k"], row["reason"]) for row in told.rejected.collect()] == [("beyond", "BAD_TYPE")]
+    stored = {row["k"]: str(row["v"]) for row in table.current().collect()}
+    assert stored == {"fits": "1.5", "infinite": "inf", "none": "nan", "null": "None"}
+
+
 def test_a_deletion_is_taken_whatever_its_values_and_refused_whole_if_a_key_does_not_fit(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, DecimalType, LongType, StringType, TimestampType
 
-from streams.spark.erase_record import in_record
+from streams.spark.erase_record import as_field, in_record
 
 #: Of each case: what is looked for, the record, and whether it is of the subject. Fields may be called "id" or "buyer".
 _CASES: Final = {
@@ -47,3 +47,11 @@ def test_a_value_is_found_in_whatever_form_a_field_of_the_name_has_it_and_nowher
         for row in frame.select("name", F.coalesce(found, F.lit(False)).alias("found")).collect()
     }
     assert told == {name: is_of for name, (_, _, is_of) in _CASES.items()}
+
+
+def test_a_fraction_is_no_whole_number_whatever_its_type(spark: SparkSession) -> None:
+    wanted = spark.createDataFrame([(17.5, "17.5"), (17.0, "17"), (-0.5, "x")], "fraction DOUBLE, written STRING")
+    columns = [as_field(F.col(name), LongType()) for name in wanted.columns]
+    columns += [as_field(F.col("fraction").cast("decimal(5,2)"), LongType())]
+    assert [tuple(row) for row in wanted.select(*columns).collect()] == [(None,) * 3, (17,) * 3, (None,) * 3]
+    assert wanted.where(F.col("fraction") == as_field(F.col("fraction"), DecimalType(5, 2))).count() == 3

@@ -32,6 +32,15 @@ _TAKEN: Final = (
     Input("a", "w", "c1", 170),
     Input("a", "w", None, 230),
 )
+#: User code ends group "a" at 200; what it is given then is too old for the group's own stream time, at first.
+_ENDED: Final = (
+    Input("a", "x", "a1", 100),
+    Input("a", "x", None, 200),
+    Input("a", "y", "a2", 150),
+    Input("a", "z", "b9", 120),
+    Input("a", "w", "a3", 185),
+    Input("a", "v", "a4", 210),
+)
 _AGGREGATES: Final = ("count", "sum", "min", "reduce", "of_stream", "of_stream_reduced")
 
 
@@ -90,3 +99,25 @@ def test_nothing_is_taken_from_a_group_that_has_no_aggregate(
 ) -> None:
     app = on_spark(spark, tmp_path, _topology(), _TAKEN, ends)
     assert sink_rows(spark, app, _topology()) == on_driver(_topology(), _TAKEN)
+
+
+def _nothing(_total: Row, _part: Row) -> None:
+    return None
+
+
+@pytest.mark.rule("R174")
+@pytest.mark.parametrize(
+    "ends", [[2, 6], *(pytest.param(ends, marks=pytest.mark.slow) for ends in ([6], [1, 2, 3, 4, 5, 6]))]
+)
+def test_with_a_stream_time_per_key_a_refused_result_leaves_an_ended_aggregate_as_it_is(
+    spark: SparkSession, tmp_path: Path, ends: list[int]
+) -> None:
+    builder = StreamsBuilder()
+    grouped = builder.table("a", Materialized.key_value("a-store"), name="a_table", **_SOURCE).group_by(_first)
+    store = Materialized.versioned("20 milliseconds", name="ended-store", time_scope="key")
+    grouped.reduce(_plus, _nothing, materialized=store, name="ended").to_changelog("ended_out")
+    topology = builder.build()
+    app = on_spark(spark, tmp_path, topology, _ENDED, ends)
+    told = sink_rows(spark, app, topology)
+    assert told == on_driver(topology, _ENDED)
+    assert [value for key, value, _ in told["ended_out"] if key == ("a",)][-1] == ("a3+a4",)

@@ -48,6 +48,8 @@ def main() -> None:
     unknown = sorted(set(args.points) - set(POINTS))
     if unknown:
         parser.error(f"unknown: {unknown}; there are {list(POINTS)}")
+    if args.work:
+        args.work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="benchmarks-", dir=args.work) as work:
         setting = Setting(Path(work), args.scale, args.runs, batches=args.batches)
         done = measure(args.points or list(POINTS), setting, args.out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -11,8 +12,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks import __main__ as command
 from benchmarks import data, docs, report
 from benchmarks.measure import Contestant, Figure, Timing, alternate
+from benchmarks.setting import Setting
 
 
 def _figure(ours: float, peer: float, aim: float, sense: Literal["faster", "slower"] = "faster") -> Figure:
@@ -99,3 +102,20 @@ def test_the_table_in_the_documentation_has_every_point_in_order(tmp_path: Path)
     assert [line.split(" | ")[0] for line in told.splitlines() if line.startswith("| P")] == [
         "| P1", "| P5k", "| P9", "| P10",
     ]  # fmt: skip
+
+
+def test_the_folder_for_the_data_is_made_and_nothing_is_left_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, seen = tmp_path / "not" / "there", []
+
+    def measure(points: list[str], setting: Setting, out: Path) -> bool:
+        seen.append((points, setting.work.parent, setting.work.is_dir(), out))
+        return True
+
+    monkeypatch.setattr(command, "measure", measure)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "P1", "--work", str(work), "--out", str(tmp_path)])
+    with pytest.raises(SystemExit, match=r"^0$"):
+        command.main()
+    assert seen == [(["P1"], work, True, tmp_path)]
+    assert list(work.iterdir()) == []

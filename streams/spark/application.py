@@ -30,6 +30,7 @@ from streams.spark.engine import Operators, operators_of, tables_read, tally
 from streams.spark.explain import explain
 from streams.spark.few_tasks import in_few_tasks
 from streams.spark.flow import Flow, NodeReport
+from streams.spark.giving_back import giving_back
 from streams.spark.guards import BatchGuard, GuardPolicy
 from streams.spark.input_checks import checked_rules
 from streams.spark.intake import OFFSET, IntakeRule, bounds_of, maxima_before, offsets_of, shape, survey_of
@@ -258,7 +259,7 @@ class StreamingApplication:
         add_sources(self._spark, self._epoch_checkpoint(), len(topics) + 1)
         self._ledger.keep_topics(topics, self._found.topics)
         writer = united.writeStream.queryName(self.name).option("checkpointLocation", self._epoch_checkpoint())
-        return writer.foreachBatch(self._run_batch).trigger(**told).start()
+        return writer.foreachBatch(giving_back(self._run_batch)).trigger(**told).start()
 
     def survey(self) -> Survey:
         """The ledger, the checkpoint and the tables as they are found now; nothing is changed."""
@@ -325,20 +326,22 @@ class StreamingApplication:
         """What travels to the server of Spark Connect, where batches run: all but the client's session."""
         return {name: held for name, held in self.__dict__.items() if name not in ("_spark", "_ledger")}
 
-    def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
+    def _run_batch(self, frame: DataFrame, batch_id: int) -> int:
+        """Run a batch; how many records it had."""
         started = time.monotonic()
         if not hasattr(self, "_spark"):  # In the server of Spark Connect.
             self._spark = frame.sparkSession
             self._ledger = Ledger(self._spark, self._root.child("ledger"), self.name)
-        input_rows = in_few_tasks(frame).persist()
+        input_rows = in_few_tasks(frame, more=1).persist()
         try:
             came = arrived(input_rows)
             batch = self._batch(frame.sparkSession, batch_id, came)
             if not batch.details[FINGERPRINTS] and not self._has_work(batch):
                 self._keep_checkpoint()
-                return
+                return 0
             counted = {topic: said.count for topic, said in came.items() if topic in self._sources}
             self._process(batch, input_rows, counted, started)
+            return sum(counted.values())
         finally:
             input_rows.unpersist()
 

@@ -24,3 +24,9 @@ def test_a_union_has_no_more_tasks_than_a_shuffle(spark: SparkSession, parts: in
 def test_its_rows_stay(spark: SparkSession) -> None:
     told = sorted(row["id"] for row in in_few_tasks(_union(spark, 3)).collect())
     assert told == [0, 1, 1, 2, 2, 2, 3, 3, 4]
+
+
+def test_a_tick_in_front_leaves_the_records_to_two_tasks(spark: SparkSession) -> None:
+    tick, records = spark.range(0, 1, 1, 1), spark.range(10, 20, 1, 2)
+    rows_of_tasks = in_few_tasks(tick.unionByName(records), more=1).rdd.glom().map(len).collect()
+    assert sorted(rows_of_tasks) == [1, 5, 5]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,3 +50,13 @@ def test_out_of_order_records_break_the_merge_by_hand_and_not_the_versioned_tabl
     wrong = notes["wrong intervals"]
     assert wrong["versioned put"] == 0
     assert wrong["SCD2 MERGE"] > 0
+
+
+@pytest.mark.slow
+def test_the_command_measures_spark_with_its_state_in_rocksdb(tmp_path: Path) -> None:
+    """In a session of the command's own: Spark's state store does not take every class of local files."""
+    told = [sys.executable, "-m", "benchmarks", "P6", "--scale", "0.001", "--runs", "1", "--out", str(tmp_path)]
+    run = subprocess.run(told, capture_output=True, text=True, timeout=600, check=False)  # noqa: S603 - our own module
+    assert run.returncode == 0, run.stdout[-2_000:]
+    (figure,) = json.loads((tmp_path / "benchmarks.json").read_text(encoding="utf-8"))["figures"]
+    assert figure["notes"]["same final counts"]

@@ -1,8 +1,9 @@
 """Rows that a batch computed once are given back when it ends, not when Python happens to look.
 
-Spark keeps such rows until nothing refers to them. What a batch makes refers to itself in circles, of which Python finds
-out rarely: with a million records a batch three gigabytes of a driver of eight were rows of batches long over, old
-ones went to disk, and the collector took a fifth of the time. The look takes 0.05 s, so batches of few records go without.
+Spark keeps such rows until nothing refers to them. What a batch makes refers to itself in circles, of which Python
+finds out rarely: with a million records a batch three gigabytes of a driver of eight were rows of batches long over,
+old ones went to disk, and the collector took a fifth of the time. The look takes 0.05 s, so batches of few records go
+without.
 """
 
 from __future__ import annotations

@@ -3,20 +3,23 @@
 A record sees the table's state before the batch and, of the batch itself, exactly the puts before its own place,
 never those after it.
 
-All that concerns a key is put on one line by event time: the stored versions, the batch's puts and the records that
-ask. One sort of that line answers nearly every record: its version is the last one before it, however many versions
-and records a key has. Only a record whose last version on the line came *after* it is looked up put by put.
+Of many records most are paired with stored versions (``lookup_pairs.py``). Else all that concerns a key is put on one
+line by event time: the stored versions, the batch's puts and the records that ask. One sort of that line answers nearly
+every record: its version is the last one before it, however many versions and records a key has. Only a record whose
+last version on the line came *after* it is looked up put by put.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 
 from streams.reasons import EXPIRED, NO_MATCH, TOMBSTONE
 from streams.spark.flow import FOUND, PLACE, REASON, SCOPE, US, VALUE, lookup_times, stream_time_at
+from streams.spark.lookup_pairs import STORED, same_types, version, with_versions
 from versioned import spark_functions as F
 from versioned.durations import capped_us
 from versioned.identifiers import quote
@@ -27,10 +30,10 @@ from versioned.spec import VersionedTableSpec
 _AT, _KIND, _AT_PLACE = "_at_us", "_kind", "_at_place"
 #: At one instant, versions come before the records that ask for them.
 _IS_STORED, _IS_PUT, _IS_ASK = 0, 1, 2
-_ASK, _STORED, _PUT = "_ask", "_stored", "_put"
+_ASK, _PUT = "_ask", "_put"
 _VERSION, _LATER, _CURRENT_US, _OBSERVED_US = "_version", "_later", "_current_us", "_observed_us"
 _LATER_PLACE, _NEWEST_US, _BEST = "_later_place", "_newest_us", "_best"
-_HELPERS: Final = (_STORED, _PUT, _VERSION, _LATER, _CURRENT_US, _OBSERVED_US, _LATER_PLACE, _NEWEST_US)
+_HELPERS: Final = (STORED, _PUT, _VERSION, _LATER, _CURRENT_US, _OBSERVED_US, _LATER_PLACE, _NEWEST_US)
 
 
 def lookup_versioned(
@@ -43,6 +46,7 @@ def lookup_versioned(
     cut: Callable[[DataFrame], DataFrame],
     *,
     few: bool = False,
+    many: bool = False,
 ) -> DataFrame:
     """Each stream record with the version valid at its ``_us``, known at its place (R138-R142).
 
@@ -55,50 +59,59 @@ def lookup_versioned(
         keys: The stream's key columns.
         cut: Computes a frame once (:meth:`Batch.cut <streams.spark.operator.Batch.cut>`).
         few: Whether the stream's records are few: then only versions of their keys are moved.
+        many: Whether they are known to be many: then most are paired with versions (:mod:`streams.spark.lookup_pairs`).
 
     Returns:
         The stream's columns with ``_found`` (value struct or null) and ``_reason`` (null where found).
     """
     hides = _horizon_may_hide(spec, puts, has_puts, oldest_us)
-    found = _last_before(_line(stream, spec, puts, has_puts, oldest_us, keys, few), len(keys), has_puts, hides, spec)
+    stored = puts.current().unionByName(puts.closed(oldest_us))
+    if many and not hides and same_types(stream, stored, keys, spec.keys):
+        found = with_versions(stream, stored, keys, spec.keys, cut, partial(_lined, spec=spec, keys=keys))
+        if has_puts:
+            found = _last_before(_line(found, None, puts, spec, keys), len(keys), (_PUT,), False, spec)
+    else:
+        line = _line(stream, stored, puts if has_puts else None, spec, keys, few)
+        found = _last_before(line, len(keys), (STORED, _PUT) if has_puts else (STORED,), hides, spec)
     if has_puts:
         found = _only_puts_before(cut(found), spec, puts, keys)
     found = _with_version(found, has_puts)
-    version = F.col(_VERSION)
-    reason = F.when(version.isNull(), NO_MATCH).when(version.getField("value").isNull(), TOMBSTONE)
+    best = F.col(_VERSION)
+    reason = F.when(best.isNull(), NO_MATCH).when(best.getField("value").isNull(), TOMBSTONE)
     if hides:
         found = _with_stream_time(found, spec, puts, has_puts)
         hidden = (F.col(US) < F.col(_OBSERVED_US) - _retention(spec)) & F.col(_LATER)
         reason = F.when(hidden, EXPIRED).otherwise(reason)
-    value = F.when(F.col(REASON).isNull(), version.getField("value"))
+    value = F.when(F.col(REASON).isNull(), best.getField("value"))
     return found.withColumn(REASON, reason).withColumn(FOUND, value).drop(*_HELPERS)
+
+
+def _lined(stream: DataFrame, stored: DataFrame, spec: VersionedTableSpec, keys: list[str]) -> DataFrame:
+    """The asking records with the last stored version at or before their instant."""
+    return _last_before(_line(stream, stored, None, spec, keys), len(keys), (STORED,), False, spec)
 
 
 def _line(
     stream: DataFrame,
+    stored: DataFrame | None,
+    puts: PutBatch | None,
     spec: VersionedTableSpec,
-    puts: PutBatch,
-    has_puts: bool,
-    oldest_us: int,
     keys: list[str],
-    few: bool,
+    few: bool = False,
 ) -> DataFrame:
     """Stored versions, puts and asking records as points in time of their keys."""
-    stored = puts.current().unionByName(puts.closed(oldest_us))
-    us, value = F.col(US).alias("us"), F.col(VALUE).alias("value")
-    no_place = F.lit(None).cast("array<bigint>")
-    version = F.struct(us, value, F.col("_to_us").alias("to_us")).alias(_STORED)
-    asks = _points(stream, keys, _IS_ASK, F.col(PLACE), F.struct("*").alias(_ASK))
-    versions = _points(stored, spec.keys, _IS_STORED, no_place, version)
-    if few:
-        named = [f"_k{number}" for number in range(len(keys))]
-        versions = versions.join(F.broadcast(asks.select(*named)), named, "left_semi")
-    line = asks.unionByName(versions, allowMissingColumns=True)
-    if not has_puts:
-        return line
-    put = F.struct(us, value, F.col(PLACE).alias("place")).alias(_PUT)
-    new = _points(_accepted(puts), spec.keys, _IS_PUT, F.col(PLACE), put)
-    return line.unionByName(new, allowMissingColumns=True)
+    line = asks = _points(stream, keys, _IS_ASK, F.col(PLACE), F.struct("*").alias(_ASK))
+    if stored is not None:
+        versions = _points(stored, spec.keys, _IS_STORED, F.lit(None).cast("array<bigint>"), version())
+        if few:
+            named = [f"_k{number}" for number in range(len(keys))]
+            versions = versions.join(F.broadcast(asks.select(*named)), named, "left_semi")
+        line = line.unionByName(versions, allowMissingColumns=True)
+    if puts is not None:
+        put = F.struct(F.col(US).alias("us"), F.col(VALUE).alias("value"), F.col(PLACE).alias("place")).alias(_PUT)
+        new = _points(_accepted(puts), spec.keys, _IS_PUT, F.col(PLACE), put)
+        line = line.unionByName(new, allowMissingColumns=True)
+    return line
 
 
 def _points(frame: DataFrame, keys: list[str] | tuple[str, ...], kind: int, place: Column, what: Column) -> DataFrame:
@@ -107,18 +120,18 @@ def _points(frame: DataFrame, keys: list[str] | tuple[str, ...], kind: int, plac
     return frame.select(*named, F.col(US).alias(_AT), F.lit(kind).alias(_KIND), place.alias(_AT_PLACE), what)
 
 
-def _last_before(line: DataFrame, width: int, has_puts: bool, hides: bool, spec: VersionedTableSpec) -> DataFrame:
-    """The asking records with the last stored version and the last put at or before their instant."""
+def _last_before(
+    line: DataFrame, width: int, sought: tuple[str, ...], hides: bool, spec: VersionedTableSpec
+) -> DataFrame:
+    """The asking records with the last stored version, the last put, or both, at or before their instant."""
     of_key = Window.partitionBy(*(f"_k{number}" for number in range(width)))
     before = (Window.unboundedPreceding, 0)
     by_time = of_key.orderBy(_AT, _KIND, _AT_PLACE).rowsBetween(*before)
-    told = {_STORED: F.last(_STORED, ignorenulls=True).over(by_time)}
-    if has_puts:
-        told[_PUT] = F.last(_PUT, ignorenulls=True).over(by_time)
+    told = {name: F.last(name, ignorenulls=True).over(by_time) for name in sought}
     if hides:
-        current = F.when(F.col(_STORED).getField("to_us").isNull(), F.col(_STORED).getField("us"))
+        current = F.when(F.col(STORED).getField("to_us").isNull(), F.col(STORED).getField("us"))
         told[_CURRENT_US] = F.max(current).over(of_key)
-    if hides and has_puts:
+    if hides and _PUT in sought:
         # Whether the batch put a later version, and how late the key's newest is, as known at the record's place.
         from_the_end = of_key.orderBy(F.desc(_AT), F.desc(_KIND)).rowsBetween(*before)
         told[_LATER_PLACE] = F.min(F.col(_PUT).getField("place")).over(from_the_end)
@@ -150,10 +163,10 @@ def _only_puts_before(found: DataFrame, spec: VersionedTableSpec, puts: PutBatch
 
 def _with_version(found: DataFrame, has_puts: bool) -> DataFrame:
     """Add the version that counts, and whether its key has a later one."""
-    stored, until = F.col(_STORED), F.col(_STORED).getField("to_us")
+    stored, until = F.col(STORED), F.col(STORED).getField("to_us")
     is_valid = stored.isNotNull() & (until.isNull() | (F.col(US) < until))
-    version = F.when(is_valid, F.struct(stored.getField("us").alias("us"), stored.getField("value").alias("value")))
-    found = found.withColumns({_VERSION: version, _LATER: is_valid & until.isNotNull()})
+    valid = F.when(is_valid, F.struct(stored.getField("us").alias("us"), stored.getField("value").alias("value")))
+    found = found.withColumns({_VERSION: valid, _LATER: is_valid & until.isNotNull()})
     if _CURRENT_US in found.columns:
         # Nothing valid then, but something now: that is later.
         found = found.withColumn(_LATER, F.col(_LATER) | (F.col(_VERSION).isNull() & F.col(_CURRENT_US).isNotNull()))

@@ -84,6 +84,10 @@ class Batch:
         """
         return not self.is_small and flow.most is not None and flow.most <= MOST_SENT
 
+    def has_many(self, flow: Flow) -> bool:
+        """Whether a flow is known to have more records than :meth:`has_few` allows."""
+        return not self.is_small and flow.most is not None and flow.most > MOST_SENT
+
     def cut(self, frame: DataFrame) -> DataFrame:
         """The rows of a frame, computed once, without the plan that made them.
 

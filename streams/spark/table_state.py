@@ -95,13 +95,16 @@ class TableState(ABC):
             tombstone).
         """
 
-    def find_valid(self, asked: DataFrame, oldest_us: int | None, *, few: bool = False) -> DataFrame:
+    def find_valid(
+        self, asked: DataFrame, oldest_us: int | None, *, few: bool = False, many: bool = False
+    ) -> DataFrame:
         """Each record with the value valid at its ``_us``; a table without versions only knows the latest (R144).
 
         Args:
             asked: ``_key``, ``_us``, ``_scope``, ``_place`` and others.
             oldest_us: The oldest ``_us`` asked for, if known.
             few: As in :meth:`find_latest`.
+            many: Whether they are known to be many: then a table may choose what pays only then.
 
         Returns:
             asked + ``_found`` and ``_reason`` (null where found).
@@ -149,8 +152,10 @@ class ViewState(TableState):
             return found
         return found.withColumn(FOUND_US, F.when(F.col(FOUND).isNotNull(), F.col(FOUND_US)))
 
-    def find_valid(self, asked: DataFrame, oldest_us: int | None, *, few: bool = False) -> DataFrame:
-        found = self._applied(self._table.find_valid(asked, oldest_us, few=few), FOUND)
+    def find_valid(
+        self, asked: DataFrame, oldest_us: int | None, *, few: bool = False, many: bool = False
+    ) -> DataFrame:
+        found = self._applied(self._table.find_valid(asked, oldest_us, few=few, many=many), FOUND)
         # A value that a filter takes away is a deleted one to whoever looks.
         reason = F.coalesce(F.col(REASON), F.when(F.col(FOUND).isNull(), TOMBSTONE))
         return found.withColumn(REASON, reason)

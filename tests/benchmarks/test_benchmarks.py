@@ -56,7 +56,7 @@ def test_out_of_order_records_break_the_merge_by_hand_and_not_the_versioned_tabl
 def test_the_command_measures_spark_with_its_state_in_rocksdb(tmp_path: Path) -> None:
     """In a session of the command's own: Spark's state store does not take every class of local files."""
     told = [sys.executable, "-m", "benchmarks", "P6", "--scale", "0.001", "--runs", "1", "--out", str(tmp_path)]
-    run = subprocess.run(told, capture_output=True, text=True, timeout=600, check=False)  # noqa: S603 - our own module
+    run = subprocess.run(told, capture_output=True, text=True, timeout=600, check=False)
     assert run.returncode == 0, run.stdout[-2_000:]
     (figure,) = json.loads((tmp_path / "benchmarks.json").read_text(encoding="utf-8"))["figures"]
     assert figure["notes"]["same final counts"]

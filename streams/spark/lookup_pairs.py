@@ -1,0 +1,78 @@
+"""Looking many records up in stored versions by pairs: an equi-join by key, with a range of time.
+
+For a million records and five million versions this takes 4 s, where putting both on a line (``lookup.py``) takes
+7.5 s. But of each key all versions meet all records: of a key with very many of both, as many pairs as their product.
+The records of such keys are put on lines, which are sorted once however much is on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+
+from streams.spark.flow import US, VALUE
+from versioned import spark_functions as F
+from versioned.identifiers import quote
+
+#: The version found: its start, value and end.
+STORED: Final = "_stored"
+#: So many records of a key meet each of its versions; of more, all are put on a line.
+MOST_PAIRED: Final = 32
+_RECORDS, _FROM_US, _TO_US = "_records", "_from_us", "_to_us"
+
+Lines = Callable[[DataFrame, DataFrame], DataFrame]
+
+
+def version() -> Column:
+    """``_stored`` of a stored version."""
+    us, value = F.col(US).alias("us"), F.col(VALUE).alias("value")
+    return F.struct(us, value, F.col(_TO_US).alias("to_us")).alias(STORED)
+
+
+def same_types(asked: DataFrame, stored: DataFrame, keys: Sequence[str], stored_keys: Sequence[str]) -> bool:
+    """Whether keys are equal here where they are on a line: a join compares unlike types in a way of its own."""
+    pairs = zip(keys, stored_keys, strict=True)
+    return all(asked.schema[mine].dataType == stored.schema[other].dataType for mine, other in pairs)
+
+
+def with_versions(
+    asked: DataFrame,
+    stored: DataFrame,
+    keys: Sequence[str],
+    stored_keys: Sequence[str],
+    cut: Callable[[DataFrame], DataFrame],
+    lines: Lines,
+) -> DataFrame:
+    """Records with the stored version of their key that is valid at their instant, in ``_stored``; null if none is.
+
+    One job tells which keys have many records.
+
+    Args:
+        asked: Flat key columns ``keys``, ``_us`` and others.
+        stored: Flat key columns ``stored_keys`` of the same types, ``_us``, ``_to_us`` and ``_value``.
+        keys: The key columns of the records.
+        stored_keys: Those of the versions, in the same order.
+        cut: Computes a frame once.
+        lines: Does the same for the records and versions of some keys, however many there are.
+    """
+    counted = asked.groupBy(*map(quote, keys)).agg(F.count("*").alias(_RECORDS))
+    crowded = cut(counted.where(F.col(_RECORDS) > MOST_PAIRED).drop(_RECORDS))
+    if crowded.isEmpty():
+        return _pairs(asked, stored, keys, stored_keys)
+    # At most one key for each 33 records.
+    mine, theirs = F.broadcast(crowded), F.broadcast(crowded.toDF(*stored_keys))
+    paired = _pairs(asked.join(mine, list(keys), "left_anti"), stored, keys, stored_keys)
+    lined = lines(asked.join(mine, list(keys), "left_semi"), stored.join(theirs, list(stored_keys), "left_semi"))
+    return paired.unionByName(lined)
+
+
+def _pairs(asked: DataFrame, stored: DataFrame, keys: Sequence[str], stored_keys: Sequence[str]) -> DataFrame:
+    named = {f"_k{number}": name for number, name in enumerate(stored_keys)}
+    start, end = F.col(US).alias(_FROM_US), F.col(_TO_US)
+    versions = stored.select(*(F.col(quote(name)).alias(to) for to, name in named.items()), start, end, version())
+    valid = (F.col(_FROM_US) <= F.col(US)) & (F.col(_TO_US).isNull() | (F.col(US) < F.col(_TO_US)))
+    for to, name in zip(named, keys, strict=True):
+        valid = (F.col(quote(name)) == F.col(to)) & valid
+    return asked.join(versions, valid, "left").drop(*named, _FROM_US, _TO_US)

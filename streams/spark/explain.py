@@ -15,6 +15,7 @@ from streams.spark.global_table_join import StreamGlobalTableJoinOperator
 from streams.spark.history_store import HistoryStore
 from streams.spark.interpreted import FEW_RECORDS, SMALL_TABLES
 from streams.spark.keyed_aggregate import KeyedAggregateOperator
+from streams.spark.lookup_pairs import MOST_PAIRED
 from streams.spark.of_keys import MOST_SENT
 from streams.spark.operator import Operator
 from streams.spark.sinks import ChangelogSinkOperator, TableSinkOperator
@@ -72,7 +73,8 @@ def explain(
         f"up to {FEW_RECORDS:,} records on tables of up to {SMALL_TABLES >> 20} MiB together: interpreted, not compiled"
     )
     lines.append(
-        f"in larger batches: look-ups known to be of up to {MOST_SENT:,} records send keys and do not move tables"
+        f"in larger batches: look-ups known to be of up to {MOST_SENT:,} records send keys and do not move tables; of "
+        f"more, a stream-table join pairs records with versions where a key has at most {MOST_PAIRED} records"
     )
     return "\n".join(lines)
 

@@ -13,6 +13,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 
 from streams.spark.flow import US, VALUE
+from streams.spark.of_keys import MOST_SENT
 from versioned import spark_functions as F
 from versioned.identifiers import quote
 
@@ -59,9 +60,12 @@ def with_versions(
     """
     counted = asked.groupBy(*map(quote, keys)).agg(F.count("*").alias(_RECORDS))
     crowded = cut(counted.where(F.col(_RECORDS) > MOST_PAIRED).drop(_RECORDS))
-    if crowded.isEmpty():
+    number = crowded.limit(MOST_SENT + 1).count()
+    if number == 0:
         return _pairs(asked, stored, keys, stored_keys)
-    # At most one key for each 33 records.
+    if number > MOST_SENT:
+        # Too many keys to be sent, and most of the records are theirs.
+        return lines(asked, stored)
     mine, theirs = F.broadcast(crowded), F.broadcast(crowded.toDF(*stored_keys))
     paired = _pairs(asked.join(mine, list(keys), "left_anti"), stored, keys, stored_keys)
     lined = lines(asked.join(mine, list(keys), "left_semi"), stored.join(theirs, list(stored_keys), "left_semi"))

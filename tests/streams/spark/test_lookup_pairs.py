@@ -70,6 +70,18 @@ def test_records_of_keys_that_are_not_crowded_need_no_line(spark: SparkSession) 
     assert {row["k"]: row[STORED] and row[STORED]["value"]["n"] for row in found.collect()} == {"a": 1, "b": None}
 
 
+def test_all_are_on_lines_where_more_keys_are_crowded_than_can_be_sent(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup_pairs, "MOST_SENT", 1)
+    asked = spark.createDataFrame([(key, 5) for key in "aaabbbc"], "k STRING, _us LONG")
+    lined = Mock()
+    stored = _stored(spark, {"a": [1]})
+    found = with_versions(asked, stored, ["k"], ["t"], lambda some: some.localCheckpoint(), lined)
+    assert found is lined.return_value
+    lined.assert_called_once_with(asked, stored)
+
+
 def test_keys_of_unlike_types_are_not_paired(spark: SparkSession) -> None:
     number, text = spark.createDataFrame([], "k LONG"), spark.createDataFrame([], "k STRING")
     assert same_types(number, number, ["k"], ["k"])

@@ -33,6 +33,7 @@ from streams.spark.flow import (
     struct_keys,
 )
 from streams.spark.lookup import lookup_versioned
+from streams.spark.of_keys import Amount
 from streams.spark.operator import Batch
 from streams.spark.plain_store import LAST_US
 from streams.spark.repeated_tombstones import without_repeated_tombstones
@@ -181,18 +182,14 @@ class HistoryStore(TableState):
         changes = None if self._is_empty else self._accepted(F.col(LATEST))
         return latest_at_place(asked, self._current(), changes, dated_tombstones=True, few=few)
 
-    def find_valid(
-        self, asked: DataFrame, oldest_us: int | None, *, few: bool = False, many: bool = False
-    ) -> DataFrame:
+    def find_valid(self, asked: DataFrame, oldest_us: int | None, amount: Amount = "unknown") -> DataFrame:
         if oldest_us is None:
             # A flow whose times are not known: one small job tells how far back closed history must be read.
             oldest_us = asked.agg(F.min(US)).collect()[0][0] or 0
         keys = struct_fields(asked, KEY)
         assert self._batch is not None
         cut, has_puts = self._batch.cut, not self._is_empty
-        found = lookup_versioned(
-            flat_keys(asked), self.spec, self.puts, has_puts, oldest_us, keys, cut, few=few, many=many
-        )
+        found = lookup_versioned(flat_keys(asked), self.spec, self.puts, has_puts, oldest_us, keys, cut, amount)
         return struct_keys(found, keys)
 
     def report(self, batch: Batch) -> NodeReport:

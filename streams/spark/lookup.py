@@ -20,6 +20,7 @@ from pyspark.sql import Column, DataFrame, Window
 from streams.reasons import EXPIRED, NO_MATCH, TOMBSTONE
 from streams.spark.flow import FOUND, PLACE, REASON, SCOPE, US, VALUE, lookup_times, stream_time_at
 from streams.spark.lookup_pairs import STORED, same_types, version, with_versions
+from streams.spark.of_keys import Amount
 from versioned import spark_functions as F
 from versioned.durations import capped_us
 from versioned.identifiers import quote
@@ -44,9 +45,7 @@ def lookup_versioned(
     oldest_us: int,
     keys: list[str],
     cut: Callable[[DataFrame], DataFrame],
-    *,
-    few: bool = False,
-    many: bool = False,
+    amount: Amount = "unknown",
 ) -> DataFrame:
     """Each stream record with the version valid at its ``_us``, known at its place (R138-R142).
 
@@ -58,20 +57,20 @@ def lookup_versioned(
         oldest_us: The oldest ``_us`` of the stream's records; prunes the closed history that is read.
         keys: The stream's key columns.
         cut: Computes a frame once (:meth:`Batch.cut <streams.spark.operator.Batch.cut>`).
-        few: Whether the stream's records are few: then only versions of their keys are moved.
-        many: Whether they are known to be many: then most are paired with versions (:mod:`streams.spark.lookup_pairs`).
+        amount: How many records the stream has: of few only versions of their keys are moved, of many most are paired
+            with versions (:mod:`streams.spark.lookup_pairs`).
 
     Returns:
         The stream's columns with ``_found`` (value struct or null) and ``_reason`` (null where found).
     """
     hides = _horizon_may_hide(spec, puts, has_puts, oldest_us)
     stored = puts.current().unionByName(puts.closed(oldest_us))
-    if many and not hides and same_types(stream, stored, keys, spec.keys):
+    if amount == "many" and not hides and same_types(stream, stored, keys, spec.keys):
         found = with_versions(stream, stored, keys, spec.keys, cut, partial(_lined, spec=spec, keys=keys))
         if has_puts:
             found = _last_before(_line(found, None, puts, spec, keys), len(keys), (_PUT,), False, spec)
     else:
-        line = _line(stream, stored, puts if has_puts else None, spec, keys, few)
+        line = _line(stream, stored, puts if has_puts else None, spec, keys, few=amount == "few")
         found = _last_before(line, len(keys), (STORED, _PUT) if has_puts else (STORED,), hides, spec)
     if has_puts:
         found = _only_puts_before(cut(found), spec, puts, keys)
@@ -97,6 +96,7 @@ def _line(
     puts: PutBatch | None,
     spec: VersionedTableSpec,
     keys: list[str],
+    *,
     few: bool = False,
 ) -> DataFrame:
     """Stored versions, puts and asking records as points in time of their keys."""

@@ -6,7 +6,7 @@ to every task instead: the table is read where it lies, and only what is asked f
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from pyspark.sql import DataFrame
 
@@ -16,6 +16,8 @@ from versioned import spark_functions as F
 #: The keys of more records take longer to send than most tables take to move. (A put sends up to five times as many: it
 #: saves the shuffle of all current rows twice.)
 MOST_SENT: Final = 100_000
+#: How many records ask: up to :data:`MOST_SENT`, more, or so many as nobody knows.
+Amount = Literal["few", "unknown", "many"]
 
 
 def of_keys(stored: DataFrame, asked: DataFrame, *, few: bool) -> DataFrame:

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from streams.nodes import Node
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport, in_one_scope
-from streams.spark.of_keys import MOST_SENT
+from streams.spark.of_keys import MOST_SENT, Amount
 from streams.spark.stored_shape import check_rows
 from versioned import spark_functions as F
 from versioned.commit import EPOCH_BITS, Landed, Step, Write, commit, is_missing
@@ -77,16 +77,15 @@ class Batch:
         """What stored rows carry as ``_batch_id``: the batch id; in later epochs, whose ids start anew, above it."""
         return ((self.epoch - 1) << EPOCH_BITS) + self.batch_id
 
+    def amount(self, flow: Flow) -> Amount:
+        """How many records a flow has; nobody asks in small batches: their tables are small too, moved in no time."""
+        if self.is_small or flow.most is None:
+            return "unknown"
+        return "few" if flow.most <= MOST_SENT else "many"
+
     def has_few(self, flow: Flow) -> bool:
-        """Whether a flow's records are so few that tables are read where they lie (:mod:`streams.spark.of_keys`).
-
-        Not in small batches: their tables are small as well, and moved in no time.
-        """
-        return not self.is_small and flow.most is not None and flow.most <= MOST_SENT
-
-    def has_many(self, flow: Flow) -> bool:
-        """Whether a flow is known to have more records than :meth:`has_few` allows."""
-        return not self.is_small and flow.most is not None and flow.most > MOST_SENT
+        """Whether a flow's records are so few that tables are read where they lie (:mod:`streams.spark.of_keys`)."""
+        return self.amount(flow) == "few"
 
     def cut(self, frame: DataFrame) -> DataFrame:
         """The rows of a frame, computed once, without the plan that made them.

@@ -68,11 +68,11 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
         if self._is_empty:
             return stream.map(self._unmatched_output)
         self._reject_invalid(batch, frame)
-        few, many, oldest_us = batch.has_few(stream), batch.has_many(stream), stream.oldest_us
+        amount, oldest_us = batch.amount(stream), stream.oldest_us
         if self._hold is not None:
             # Those that waited are of other times, and may be many.
-            few, many, oldest_us = False, False, None
-        found = self._table.find_valid(keyed, oldest_us, few=few, many=many)
+            amount, oldest_us = "unknown", None
+        found = self._table.find_valid(keyed, oldest_us, amount)
         if self.node.kind == "left" and self._hold is None:
             unkeyed = usable.where(has_null_key(frame)).withColumn(REASON, F.lit(NO_MATCH))
             found = found.unionByName(unkeyed, allowMissingColumns=True)

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from streams.reasons import NO_MATCH, TOMBSTONE
 from streams.spark.flow import FOUND, FOUND_US, KEY, PLACE, REASON, SCOPE, US, VALUE
 from streams.spark.key_types import key_as
-from streams.spark.of_keys import of_keys
+from streams.spark.of_keys import Amount, of_keys
 from versioned import spark_functions as F
 from versioned.errors import SchemaError, TopologyError
 
@@ -95,21 +95,19 @@ class TableState(ABC):
             tombstone).
         """
 
-    def find_valid(
-        self, asked: DataFrame, oldest_us: int | None, *, few: bool = False, many: bool = False
-    ) -> DataFrame:
+    def find_valid(self, asked: DataFrame, oldest_us: int | None, amount: Amount = "unknown") -> DataFrame:
         """Each record with the value valid at its ``_us``; a table without versions only knows the latest (R144).
 
         Args:
             asked: ``_key``, ``_us``, ``_scope``, ``_place`` and others.
             oldest_us: The oldest ``_us`` asked for, if known.
-            few: As in :meth:`find_latest`.
-            many: Whether they are known to be many: then a table may choose what pays only then.
+            amount: How many they are: of few a table may move only rows of their keys, of many choose what pays only
+                then.
 
         Returns:
             asked + ``_found`` and ``_reason`` (null where found).
         """
-        found = self.find_latest(asked, few=few).drop(FOUND_US)
+        found = self.find_latest(asked, few=amount == "few").drop(FOUND_US)
         return found.withColumn(REASON, F.when(F.col(FOUND).isNull(), NO_MATCH))
 
 
@@ -152,10 +150,8 @@ class ViewState(TableState):
             return found
         return found.withColumn(FOUND_US, F.when(F.col(FOUND).isNotNull(), F.col(FOUND_US)))
 
-    def find_valid(
-        self, asked: DataFrame, oldest_us: int | None, *, few: bool = False, many: bool = False
-    ) -> DataFrame:
-        found = self._applied(self._table.find_valid(asked, oldest_us, few=few, many=many), FOUND)
+    def find_valid(self, asked: DataFrame, oldest_us: int | None, amount: Amount = "unknown") -> DataFrame:
+        found = self._applied(self._table.find_valid(asked, oldest_us, amount), FOUND)
         # A value that a filter takes away is a deleted one to whoever looks.
         reason = F.coalesce(F.col(REASON), F.when(F.col(FOUND).isNull(), TOMBSTONE))
         return found.withColumn(REASON, reason)

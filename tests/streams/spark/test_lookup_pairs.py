@@ -100,8 +100,7 @@ def _join() -> Topology:
 def test_a_join_of_many_records_answers_as_the_test_driver_while_its_table_changes(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Batch, "has_few", lambda *_: False)
-    monkeypatch.setattr(Batch, "has_many", lambda *_: True)
+    monkeypatch.setattr(Batch, "amount", lambda *_: "many")
     chance = random.Random(914)
     records = [
         Input(

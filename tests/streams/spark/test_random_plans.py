@@ -14,6 +14,8 @@ from random_plans import random_records, random_topology
 from touched_keys import WAYS, rows_by_key, was_taken
 
 from streams.spark import StreamingApplication
+from streams.spark.flow import Flow
+from streams.spark.of_keys import Amount
 from streams.spark.operator import Batch
 from streams.testing.sessions import in_sessions
 
@@ -32,7 +34,11 @@ _Differences = dict[str, tuple[object, object]]
 @pytest.fixture
 def some_keys_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of flows with an even number of records the keys go to every task, as otherwise only in larger batches."""
-    monkeypatch.setattr(Batch, "has_few", lambda batch, flow: flow.most is not None and flow.most % 2 == 0)
+
+    def amount(_: Batch, flow: Flow) -> Amount:
+        return "few" if flow.most is not None and flow.most % 2 == 0 else "unknown"
+
+    monkeypatch.setattr(Batch, "amount", amount)
 
 
 def _all_differences(

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from versioned import put_frames, upkeep
 from versioned import spark_functions as F
 from versioned.backfill import BackfillResult, backfill_frame, only_history
-from versioned.commit import is_missing, properties_of
+from versioned.commit import detail_of, is_missing, properties_of
 from versioned.drawing import Picture
 from versioned.durations import Duration, Resolution, instant, instant_us
 from versioned.errors import ConfigurationError
@@ -32,9 +32,10 @@ from versioned.lookup_frames import (
 from versioned.making import make_table
 from versioned.once import Once
 from versioned.pictures import version_timeline
-from versioned.put import PutBatch, PutCounts, read_table, survey_records
+from versioned.put import BatchSurvey, PutBatch, PutCounts, read_table, survey_records
 from versioned.put_checks import casts, check_there, check_types, reason, rejected_rows, rejects_refused
 from versioned.schema import check_keys, check_schema, create_statement
+from versioned.side_by_side import side_by_side
 from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec, known_target
 from versioned.sql import register_sql
 from versioned.statistics import hidden_names, hides_any
@@ -502,7 +503,7 @@ class VersionedTable:
         return None if horizon is None else _instant(horizon)
 
     def _put(self, shaped: DataFrame, *, takes_rejects: bool = True) -> PutResult:
-        told, times = survey_records(shaped), self.stream_times()
+        told, times = self._looked_at(shaped)
         if told.rejected and not takes_rejects:
             raise rejects_refused(shaped)
         valid = shaped.where(F.col("_reason").isNull()).drop("_reason")
@@ -518,6 +519,15 @@ class VersionedTable:
             before = newest(self._spark, self._target).version
         reasons = rejected_rows(shaped.where(F.col("_reason").isNotNull()), self._spec)
         return PutResult(reasons, told.rejected, batch, self._spec, partial(put, as_of=before))
+
+    def _looked_at(self, shaped: DataFrame) -> tuple[BatchSurvey, dict[int, int]]:
+        """A batch surveyed, and the table's stream times."""
+        told, times = Once(partial(survey_records, shaped)), Once(self.stream_times)
+        # Whoever asks first for a new version of a table waits until Delta has put it together: better now, beside the
+        # survey, than the write.
+        put_together = partial(detail_of, self._spark, self._target)
+        side_by_side([told, times, put_together], self._spark)
+        return told(), times()
 
     def _shape(
         self, records: DataFrame, timestamp: str, deleted: str | None, partition: str | None, sequence: str | None

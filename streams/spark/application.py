@@ -52,11 +52,11 @@ from streams.spark.recovery import (
     written_before_crash,
 )
 from streams.spark.rejects import Rejects
-from streams.spark.side_by_side import in_turn, side_by_side
 from streams.spark.sinks import send_to_kafka
 from streams.spark.source_checks import look_at
 from streams.spark.sources import SparkSource, records_of, unite
 from streams.spark.suppress import SuppressOperator
+from streams.spark.writing import write_all
 from versioned import faults
 from versioned import spark_functions as F
 from versioned.commit import is_missing
@@ -66,6 +66,7 @@ from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, check_columns
 from versioned.put import newest_times, read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS, check_origin
+from versioned.side_by_side import side_by_side
 from versioned.statistics import hidden_names, hide
 
 _LOG: Final = logging.getLogger(__name__)
@@ -500,11 +501,8 @@ class StreamingApplication:
 
     def _write(self, batch: Batch) -> None:
         over = written_before_crash(self.topology, self._operators, self._root, batch.landed)
-        self._rejects.write(batch)
-        # Whoever reads a table's state before the batch is below it in the plan, and is written before it.
-        writes = {name: partial(op.write, batch) for name, op in reversed(self._operators.items()) if name not in over}
-        below = {n: {c.name for c in self.topology.children(self._operators[n].node)} & writes.keys() for n in writes}
-        in_turn(writes, below, batch.session)
+        left = {name: operator for name, operator in self._operators.items() if name not in over}
+        write_all(self.topology, left, self._rejects.ready(batch), batch)
 
     def _close(
         self, batch: Batch, reports: Mapping[str, NodeReport], arrived: Mapping[str, int], seconds: float

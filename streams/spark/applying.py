@@ -16,7 +16,7 @@ from streams.nodes import Topology
 from streams.spark.engine import Operators, branched
 from streams.spark.flow import Flow, in_one_scope
 from streams.spark.operator import Batch
-from streams.spark.side_by_side import in_turn
+from versioned.side_by_side import in_turn
 
 
 class EmptyFlows:

@@ -47,7 +47,6 @@ from streams.spark.foreign_key_join import ForeignKeyJoinOperator
 from streams.spark.global_table_join import StreamGlobalTableJoinOperator
 from streams.spark.keyed_aggregate import KeyedAggregateOperator
 from streams.spark.operator import Operator
-from streams.spark.side_by_side import side_by_side
 from streams.spark.sinks import ChangelogSinkOperator, TableSinkOperator
 from streams.spark.source import StreamSourceOperator
 from streams.spark.stateless import (
@@ -70,6 +69,7 @@ from suppress.windows import TimeWindows, UnlimitedWindows
 from versioned import spark_functions as F
 from versioned.errors import TopologyError
 from versioned.identifiers import TableRef
+from versioned.side_by_side import side_by_side
 
 Operators = dict[str, Operator[Any]]
 #: So many frames of counts are read in two jobs.

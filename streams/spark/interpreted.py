@@ -14,9 +14,9 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from streams.spark.few_tasks import most_partitions
-from streams.spark.side_by_side import side_by_side
 from versioned.commit import detail_of, put_back
 from versioned.identifiers import TableRef
+from versioned.side_by_side import side_by_side
 
 #: Settings of a session: code for single expressions, but none for whole stages; and none at all.
 LESS_CODE: Final[Mapping[str, str]] = {"spark.sql.codegen.wholeStage": "false"}

@@ -24,12 +24,12 @@ from streams.recovery_rules import (
 from streams.spark.checkpoint import read_checkpoint
 from streams.spark.engine import Operators
 from streams.spark.ledger import Ledger, LedgerState, kept_checkpoint, kept_topics
-from streams.spark.side_by_side import side_by_side
 from versioned import spark_functions as F
 from versioned.commit import Append, Step, commit
 from versioned.identifiers import TableRef
 from versioned.put import read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS
+from versioned.side_by_side import side_by_side
 from versioned.written import TableState, are_newest, look, newest, steps_of
 
 _LOG: Final = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ and one that is to *fail* ends the batch before anything of it was written.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import reduce
+from functools import partial, reduce
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -57,8 +57,8 @@ class Rejects:
         elif self._hidden:
             hide(session, self.target, self._hidden)
 
-    def write(self, batch: Batch) -> None:
-        """Write the batch's rejects, if any; only the nodes that have some are looked at.
+    def ready(self, batch: Batch) -> Callable[[], object] | None:
+        """What writes the batch's rejects; None if there are none. Only the nodes that have some are looked at.
 
         Raises:
             RecordError: there are records that are to fail; nothing of the batch was written.
@@ -69,12 +69,12 @@ class Rejects:
         rejecting = {node for node, _ in batch.rejected}
         frames = [frame for node, frame in batch.rejects if node in rejecting]
         if not frames:
-            return
+            return None
         together = in_few_tasks(reduce(DataFrame.unionByName, frames))
         rows = together.withColumn("_batch_id", F.lit(batch.number).cast("long"))
         for node, reason in (aside for aside, action in actions.items() if action == "drop"):
             rows = rows.where((F.col("node") != node) | (F.col("reason") != reason))
-        batch.commit(self.target, lambda: Append(rows), "rejects", "main")
+        return partial(batch.commit, self.target, lambda: Append(rows), "rejects", "main")
 
     def _refuse(self, batch: Batch, failing: list[tuple[str, str]]) -> None:
         if failing:

@@ -29,7 +29,6 @@ from streams.spark.application import StreamingApplication
 from streams.spark.checkpoint_copy import check_copy, copy_checkpoint
 from streams.spark.ledger import Ledger, LedgerState
 from streams.spark.recovery import TAKEOVER, checkpoint_of, fence
-from streams.spark.side_by_side import side_by_side
 from versioned import faults
 from versioned import spark_functions as F
 from versioned.commit import Merge, Step, commit, history, is_missing, own_details, same_keys
@@ -37,6 +36,7 @@ from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.put import read_table
 from versioned.restore import check_version, restore
+from versioned.side_by_side import side_by_side
 from versioned.written import written_by
 
 _ALL: Final = 100_000

@@ -16,8 +16,8 @@ from streams.nodes import ChangelogSink, Topology
 from streams.rows import Row
 from streams.spark import SparkSource, StreamingApplication
 from streams.spark.places import Order
-from streams.spark.side_by_side import side_by_side
 from streams.testing import TopologyTestDriver
+from versioned.side_by_side import side_by_side
 
 #: A sink's rows, in order: key, value, microseconds.
 Told = list[tuple[Any, Any, int]]

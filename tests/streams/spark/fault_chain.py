@@ -14,9 +14,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from streams.nodes import Node, Topology
-from streams.spark import StreamingApplication, side_by_side
+from streams.spark import StreamingApplication
 from versioned import commit as commits
-from versioned import faults, put
+from versioned import faults, put, side_by_side
 
 #: The settings that a write may put on a session, and must take off again.
 WRITE_SETTINGS: Final = (
@@ -203,7 +203,9 @@ def upstream_first() -> Iterator[None]:
     def forward(app: StreamingApplication, batch: Any) -> None:
         for operator in app._operators.values():
             operator.write(batch)
-        app._rejects.write(batch)
+        rejects = app._rejects.ready(batch)
+        if rejects is not None:
+            rejects()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StreamingApplication, "_write", forward)

@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 from pyspark.sql import SparkSession
 
-from streams.spark import side_by_side as side_by_side_module
-from streams.spark.side_by_side import Task, in_turn, side_by_side
+from versioned import side_by_side as side_by_side_module
+from versioned.side_by_side import Task, in_turn, side_by_side
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 9])

@@ -10,7 +10,7 @@ from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
 _AT_ONCE: Final = 4
-Task = Callable[[], None]
+Task = Callable[[], object]
 Name = TypeVar("Name", bound=Hashable)
 
 
@@ -43,7 +43,7 @@ def in_turn(tasks: Mapping[Name, Task], before: Mapping[Name, Collection[Name]],
             task()
         return
     waiting, done = dict(tasks), set[Name]()
-    running: dict[Future[None], Name] = {}
+    running: dict[Future[object], Name] = {}
     failures: dict[Name, BaseException] = {}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         while True:
@@ -62,7 +62,7 @@ def in_turn(tasks: Mapping[Name, Task], before: Mapping[Name, Collection[Name]],
         raise ValueError(f"These wait for each other, or for others that are not there: {sorted(map(str, waiting))}.")
 
 
-def _take_ended(running: dict[Future[None], Name], done: set[Name], failures: dict[Name, BaseException]) -> None:
+def _take_ended(running: dict[Future[object], Name], done: set[Name], failures: dict[Name, BaseException]) -> None:
     """Wait for the next that ends, and sort it into those that are done and those that failed."""
     ended, _ = wait(running, return_when=FIRST_COMPLETED)
     for future in ended:

@@ -1,0 +1,41 @@
+"""In which order a batch writes its tables: several at once, none before those that still read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from streams.nodes import Topology
+from streams.spark.operator import Batch, Operator
+from streams.spark.sinks import ChangelogSinkOperator
+from versioned.side_by_side import in_turn
+
+#: The rejects among the writes; no node is called so.
+_REJECTS: Final = ""
+
+
+def write_all(
+    topology: Topology,
+    operators: dict[str, Operator[Any]],
+    rejects: Callable[[], object] | None,
+    batch: Batch,
+) -> None:
+    """Let the operators write what they have, and the rejects be written.
+
+    Args:
+        topology: The plan.
+        operators: Those that write, in the plan's order.
+        rejects: Writes the batch's rejects, if it has any.
+        batch: The batch.
+    """
+    writes: dict[str, Callable[[], object]] = {} if rejects is None else {_REJECTS: rejects}
+    writes |= {name: partial(operator.write, batch) for name, operator in reversed(operators.items())}
+    before = {name: _before(topology, operator) & writes.keys() for name, operator in operators.items()}
+    in_turn(writes, before, batch.session)
+
+
+def _before(topology: Topology, operator: Operator[Any]) -> set[str]:
+    """Whoever reads a table's state before the batch is below it in the plan; a reject may come from any such look."""
+    below = {child.name for child in topology.children(operator.node)}
+    return below if isinstance(operator, ChangelogSinkOperator) else below | {_REJECTS}

@@ -134,6 +134,7 @@ def test_a_vacuum_then_leaves_no_file_with_the_rows(spark: SparkSession, erased:
                 assert told.where("row LIKE '%tea%'").count() == 0, file
 
 
+@pytest.mark.slow
 def test_a_version_with_the_values_outside_its_key_becomes_a_deletion(spark: SparkSession, tmp_path: Path) -> None:
     plan = topology(24, system_history=True)
     for number in (0, 5, 9):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from versioned.errors import VersionedError
 
 if TYPE_CHECKING:
-    from versioned.table import PutResult, VersionedTable
+    from versioned.put_result import PutResult
+    from versioned.table import VersionedTable
 
 __all__ = ["PutResult", "VersionedError", "VersionedTable"]
 

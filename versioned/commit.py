@@ -352,7 +352,8 @@ def detail_of(session: SparkSession, target: TableRef) -> Row | None:
 
 def properties_of(session: SparkSession, target: TableRef) -> Mapping[str, str]:
     """The properties of a table that is there."""
-    told: dict[str, str] = session.sql(f"DESCRIBE DETAIL {target.sql}").select("properties").collect()[0][0]
+    # The whole row as the command gives it: to select from it would be a Spark job.
+    told: dict[str, str] = session.sql(f"DESCRIBE DETAIL {target.sql}").collect()[0]["properties"]
     return told
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
-from functools import cached_property, partial
+from functools import partial
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from versioned import put_frames, upkeep
 from versioned import spark_functions as F
 from versioned.backfill import BackfillResult, backfill_frame, only_history
-from versioned.commit import detail_of, is_missing, properties_of
+from versioned.commit import is_missing, properties_of
 from versioned.drawing import Picture
 from versioned.durations import Duration, Resolution, instant, instant_us
 from versioned.errors import ConfigurationError
@@ -32,8 +32,9 @@ from versioned.lookup_frames import (
 from versioned.making import make_table
 from versioned.once import Once
 from versioned.pictures import version_timeline
-from versioned.put import BatchSurvey, PutBatch, PutCounts, read_table, survey_records
+from versioned.put import BatchSurvey, PutBatch, read_table, survey_records
 from versioned.put_checks import casts, check_there, check_types, reason, rejected_rows, rejects_refused
+from versioned.put_result import PutResult, outcome_rows
 from versioned.schema import check_keys, check_schema, create_statement
 from versioned.side_by_side import side_by_side
 from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec, known_target
@@ -44,55 +45,6 @@ from versioned.system_history import create_known, known_rows, next_system_us, v
 from versioned.touched import DELETION_VECTORS, can_be_named, key_columns
 from versioned.verify import VerificationReport, verify_frame
 from versioned.written import look, newest
-
-
-@dataclass(frozen=True)
-class PutResult:
-    """What became of a batch of puts: counts, and row by row.
-
-    ``rejected``: the input rows that are no records, with ``reason``. ``counts.accepted + counts.refused +
-    rejected_count`` = number of input rows.
-
-    What the put need not know itself is worked out when it is first asked for: ``outcomes`` and ``changes`` from the
-    table's version before the put, so as long as VACUUM keeps that version's files.
-    """
-
-    rejected: DataFrame
-    rejected_count: int
-    _batch: PutBatch = field(repr=False)
-    _spec: VersionedTableSpec = field(repr=False)
-    #: The same batch against the table as it was before the put.
-    _before: Callable[[], PutBatch] = field(repr=False)
-
-    @property
-    def counts(self) -> PutCounts:
-        """How many records were accepted, refused, out of order and spliced."""
-        return self._batch.counts
-
-    @cached_property
-    def _judged(self) -> DataFrame:
-        batch = self._before()
-        try:
-            return batch.outcomes().localCheckpoint(eager=True)
-        finally:
-            batch.release()
-
-    @property
-    def outcomes(self) -> DataFrame:
-        """One row per valid record: key columns, ``ts``, ``sequence``, ``put_result``, ``outcome``, ``is_latest``.
-
-        ``put_result`` is validTo as an integer in the table's resolution; -1 = latest; -2^63 = refused (R172-R174).
-        ``outcome`` says it in words, and tells an end at -1 from the latest.
-        """
-        return _outcome_rows(self._judged, self._spec)
-
-    @property
-    def changes(self) -> DataFrame:
-        """One row per accepted record: key columns, ``ts``, ``sequence``, ``old`` and ``new`` structs, ``is_latest``.
-
-        ``old`` is null where there was nothing or a tombstone; ``old_valid_from`` is its start.
-        """
-        return _change_rows(self._judged, self._spec)
 
 
 class VersionedTable:
@@ -297,7 +249,7 @@ class VersionedTable:
         done = backfill_frame(self._spark, self._target, self._spec, shaped, times, dry_run=dry_run)
         if done.version is not None and not times:
             keep_times(self._spark, self._target, self.stream_times())
-        outcomes, rejected = _outcome_rows(done.outcomes, self._spec), rejected_rows(done.rejected, self._spec)
+        outcomes, rejected = outcome_rows(done.outcomes, self._spec), rejected_rows(done.rejected, self._spec)
         return replace(done, outcomes=outcomes, rejected=rejected)
 
     def delete(
@@ -525,7 +477,7 @@ class VersionedTable:
         told, times = Once(partial(survey_records, shaped)), Once(self.stream_times)
         # Whoever asks first for a new version of a table waits until Delta has put it together: better now, beside the
         # survey, than the write.
-        put_together = partial(detail_of, self._spark, self._target)
+        put_together = partial(properties_of, self._spark, self._target)
         side_by_side([told, times, put_together], self._spark)
         return told(), times()
 
@@ -577,28 +529,3 @@ def _instant(at: datetime) -> Column:
 def _check_order(method: str, start: datetime | None, end: datetime | None) -> None:
     if start is not None and end is not None and instant_us(start) > instant_us(end):
         raise ConfigurationError(f"{method}: start {start} is after end {end}. Swap them.")
-
-
-def _outcome_rows(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    # Not from ``put_result``, in which an end at -1 looks like the latest.
-    words = F.when(F.col("_refused"), "refused").when(F.col("_is_latest"), "latest")
-    return outcomes.select(
-        *spec.keys,
-        F.timestamp_micros("_us").alias("ts"),
-        F.col("_place").getField("sequence").alias("sequence"),
-        "put_result",
-        words.otherwise("out_of_order").alias("outcome"),
-        F.col("_is_latest").alias("is_latest"),
-    )
-
-
-def _change_rows(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    return outcomes.where(~F.col("_refused")).select(
-        *spec.keys,
-        F.timestamp_micros("_us").alias("ts"),
-        F.col("_place").getField("sequence").alias("sequence"),
-        F.timestamp_micros(F.col("_old").getField("us")).alias("old_valid_from"),
-        F.col("_old").getField("value").alias("old"),
-        F.col("_value").alias("new"),
-        F.col("_is_latest").alias("is_latest"),
-    )

@@ -78,7 +78,7 @@ class Batch:
         return ((self.epoch - 1) << EPOCH_BITS) + self.batch_id
 
     def amount(self, flow: Flow) -> Amount:
-        """How many records a flow has; nobody asks in small batches: their tables are small too, moved in no time."""
+        """How many records a flow has; ``unknown`` in small batches too: their tables are moved in no time."""
         if self.is_small or flow.most is None:
             return "unknown"
         return "few" if flow.most <= MOST_SENT else "many"

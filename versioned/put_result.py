@@ -1,0 +1,88 @@
+"""``PutResult``: what became of a batch of puts, as its caller sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pyspark.sql import DataFrame
+
+from versioned import spark_functions as F
+from versioned.put import PutBatch, PutCounts
+from versioned.spec import VersionedTableSpec
+
+
+@dataclass(frozen=True)
+class PutResult:
+    """What became of a batch of puts: counts, and row by row.
+
+    ``rejected``: the input rows that are no records, with ``reason``. ``counts.accepted + counts.refused +
+    rejected_count`` = number of input rows.
+
+    What the put need not know itself is worked out when it is first asked for: ``outcomes`` and ``changes`` from the
+    table's version before the put, so as long as VACUUM keeps that version's files.
+    """
+
+    rejected: DataFrame
+    rejected_count: int
+    _batch: PutBatch = field(repr=False)
+    _spec: VersionedTableSpec = field(repr=False)
+    #: The same batch against the table as it was before the put.
+    _before: Callable[[], PutBatch] = field(repr=False)
+
+    @property
+    def counts(self) -> PutCounts:
+        """How many records were accepted, refused, out of order and spliced."""
+        return self._batch.counts
+
+    @cached_property
+    def _judged(self) -> DataFrame:
+        batch = self._before()
+        try:
+            return batch.outcomes().localCheckpoint(eager=True)
+        finally:
+            batch.release()
+
+    @property
+    def outcomes(self) -> DataFrame:
+        """One row per valid record: key columns, ``ts``, ``sequence``, ``put_result``, ``outcome``, ``is_latest``.
+
+        ``put_result`` is validTo as an integer in the table's resolution; -1 = latest; -2^63 = refused (R172-R174).
+        ``outcome`` says it in words, and tells an end at -1 from the latest.
+        """
+        return outcome_rows(self._judged, self._spec)
+
+    @property
+    def changes(self) -> DataFrame:
+        """One row per accepted record: key columns, ``ts``, ``sequence``, ``old`` and ``new`` structs, ``is_latest``.
+
+        ``old`` is null where there was nothing or a tombstone; ``old_valid_from`` is its start.
+        """
+        return _change_rows(self._judged, self._spec)
+
+
+def outcome_rows(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """Judged records as :attr:`PutResult.outcomes` tells them."""
+    # Not from ``put_result``, in which an end at -1 looks like the latest.
+    words = F.when(F.col("_refused"), "refused").when(F.col("_is_latest"), "latest")
+    return outcomes.select(
+        *spec.keys,
+        F.timestamp_micros("_us").alias("ts"),
+        F.col("_place").getField("sequence").alias("sequence"),
+        "put_result",
+        words.otherwise("out_of_order").alias("outcome"),
+        F.col("_is_latest").alias("is_latest"),
+    )
+
+
+def _change_rows(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    return outcomes.where(~F.col("_refused")).select(
+        *spec.keys,
+        F.timestamp_micros("_us").alias("ts"),
+        F.col("_place").getField("sequence").alias("sequence"),
+        F.timestamp_micros(F.col("_old").getField("us")).alias("old_valid_from"),
+        F.col("_old").getField("value").alias("old"),
+        F.col("_value").alias("new"),
+        F.col("_is_latest").alias("is_latest"),
+    )

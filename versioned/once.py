@@ -26,11 +26,6 @@ class Once(Generic[T]):
         self._lock = threading.Lock()
         self._found: list[T] = []
 
-    @property
-    def is_known(self) -> bool:
-        """Whether anyone has asked."""
-        return bool(self._found)
-
     def __call__(self) -> T:
         """The value; what working it out raises is raised to each who asks."""
         with self._lock:

@@ -38,6 +38,9 @@ FEW_RECORDS: Final = 500_000
 ROWS_PER_SPLICE: Final = 1_000
 #: So many are rewritten even for a single one: they take less time than a commit of their own.
 ROWS_FOR_ANY_SPLICE: Final = 50_000
+#: So many are counted by a sample of one in so many; a hundredth more or less is no matter.
+_MANY_ROWS: Final = 1_000_000
+_SAMPLED: Final = 64
 #: Up to so many pairs of out-of-order records and others are compared; of more, all are sorted.
 FEW_PAIRS: Final = 1_000_000
 #: So many commits of upkeep may lie on a put's for it to be found.
@@ -105,6 +108,7 @@ class PutBatch:
         # None of the batch is older than any stored version: there is nothing to be spliced either.
         self._is_ahead = none_is_late and not with_old and self._begins_after_all()
         self._judged, self._survey = Once(self._judge), Once(self._look)
+        self._plan: DataFrame | None = None
         #: The table's version before :meth:`write`, and that of its system history, if it has one, after it.
         self.version_before: int | None = None
         self.known_version: int | None = None
@@ -125,8 +129,10 @@ class PutBatch:
         return self._survey()
 
     def _judge(self) -> DataFrame:
-        judged = put_frames.judge(self._timed, self.current(), self._spec, few=self._few, with_old=self._with_old)
-        return judged.persist()
+        # Tasks still tell metrics of this plan when it is cut off: Spark must not forget it before :meth:`release`.
+        self._plan = put_frames.judge(self._timed, self.current(), self._spec, few=self._few, with_old=self._with_old)
+        # Rows as they are: a cache would make columns of them, of structs too, which takes longer than all else here.
+        return self._plan.localCheckpoint(eager=False)
 
     def _look(self) -> _Survey:
         late = ~F.col("_refused") & ~F.col("_is_latest")
@@ -243,9 +249,8 @@ class PutBatch:
         return (self._main_with_closed, None) if self._rewrites_closed() else (self._main, self._splice)
 
     def release(self) -> None:
-        """Give the cached batch back."""
-        if self._judged.is_known:
-            self._judged().unpersist()
+        """Give the judged batch back, which is kept until nothing refers to it; it cannot be asked for again."""
+        self._judged, self._plan = Once(_given_back), None
 
     def current(self) -> DataFrame:
         """The stored current versions, read lazily."""
@@ -294,7 +299,7 @@ class PutBatch:
         """Whether few enough closed rows end after the oldest late record to be replaced beside the current ones."""
         oldest = self._oldest_spliced()
         most = max(ROWS_FOR_ANY_SPLICE, ROWS_PER_SPLICE * self.counts.spliced)
-        return self.closed(oldest).limit(most + 1).count() <= most
+        return _has_at_most(most, self.closed(oldest))
 
     def _main_with_closed(self) -> ReplaceWhere:
         """Replace the current rows, and the closed ones that end after the oldest late record."""
@@ -420,6 +425,18 @@ def read_table(session: Any, target: TableRef, version: int | None = None) -> Da
     reader = session.read.format("delta") if version is None else session.read.option("versionAsOf", version)
     frame: DataFrame = reader.format("delta").load(target.path) if target.path is not None else reader.table(target.sql)
     return frame
+
+
+def _given_back() -> DataFrame:
+    raise AssertionError("the batch was released")
+
+
+def _has_at_most(most: int, rows: DataFrame) -> bool:
+    """Whether there are no more rows, as a sample tells where many are allowed; no more than needed are read."""
+    if most >= _MANY_ROWS:
+        # A limit is kept by one task, to which all rows go that are counted.
+        rows, most = rows.sample(1 / _SAMPLED, seed=1), most // _SAMPLED
+    return rows.limit(most + 1).count() <= most
 
 
 def _upsert(merge: DeltaMergeBuilder) -> DeltaMergeBuilder:

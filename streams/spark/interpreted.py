@@ -35,7 +35,7 @@ PLANNED_ONCE_RECORDS: Final = 250_000
 #: one, since interpreted expressions look up settings again and again,
 FEW_RECORDS: Final = 1_500
 #: and up to so many bytes in the tables of the application that it may have to read.
-SMALL_TABLES: Final = 16 * 2**20
+SMALL_TABLES: Final = 4 * 2**20
 #: The first batch of a query mostly meets a new JVM, for which the code of whole stages is the most work: with 4,000
 #: records it took 63 s without instead of 104 s (on a busy machine); later batches took the same with and without.
 FIRST_RECORDS: Final = 20_000

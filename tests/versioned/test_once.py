@@ -29,13 +29,6 @@ def test_those_who_ask_meanwhile_wait_for_the_first() -> None:
     assert times == [1]
 
 
-def test_a_value_is_known_once_somebody_asked() -> None:
-    value = Once(lambda: None)
-    told = [value.is_known]
-    value()
-    assert [*told, value.is_known] == [False, True]
-
-
 def test_a_failure_is_not_kept() -> None:
     answers = iter([ValueError("not yet"), 7])
 

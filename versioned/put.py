@@ -299,7 +299,7 @@ class PutBatch:
         """Whether few enough closed rows end after the oldest late record to be replaced beside the current ones."""
         oldest = self._oldest_spliced()
         most = max(ROWS_FOR_ANY_SPLICE, ROWS_PER_SPLICE * self.counts.spliced)
-        return _has_at_most(most, self.closed(oldest))
+        return has_at_most(most, self.closed(oldest))
 
     def _main_with_closed(self) -> ReplaceWhere:
         """Replace the current rows, and the closed ones that end after the oldest late record."""
@@ -431,7 +431,7 @@ def _given_back() -> DataFrame:
     raise AssertionError("the batch was released")
 
 
-def _has_at_most(most: int, rows: DataFrame) -> bool:
+def has_at_most(most: int, rows: DataFrame) -> bool:
     """Whether there are no more rows, as a sample tells where many are allowed; no more than needed are read."""
     if most >= _MANY_ROWS:
         # A limit is kept by one task, to which all rows go that are counted.

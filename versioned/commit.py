@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
@@ -389,7 +389,9 @@ def saying(session: SparkSession, details: Mapping[str, Any]) -> Iterator[None]:
     What a MERGE says is a setting of its session too, so in one session the two wait for each other. A stream has a
     session of its own and waits for no maintenance.
     """
-    with _alone_in(session), _MICROSECONDS.of(session), session_settings(session, {_METADATA: _metadata({}, details)}):
+    said = {_METADATA: _metadata({}, details)}
+    alone = _alone_in(session)
+    with alone, _MICROSECONDS.of(session), _no_transaction_of_others(session), session_settings(session, said):
         yield
 
 
@@ -422,7 +424,8 @@ def _in_one_task(write: Write) -> Write:
 
 def _execute(target: TableRef, write: Write, step: Step | None, metadata: str) -> None:
     session = write.frame.sparkSession
-    with _MICROSECONDS.of(session):
+    by_itself = nullcontext() if step is not None else _no_transaction_of_others(session)
+    with _MICROSECONDS.of(session), by_itself:
         if isinstance(write, Merge):
             with _alone_in(session), _MERGING, session_settings(session, _merge_settings(step, metadata)):
                 write.clauses(_merge(target, write)).execute()
@@ -459,6 +462,25 @@ def _delta_table(target: TableRef, frame: DataFrame) -> Any:
     if target.path is not None:
         return DeltaTable.forPath(frame.sparkSession, target.path)
     return DeltaTable.forName(frame.sparkSession, target.sql)
+
+
+@contextmanager
+def _no_transaction_of_others(session: SparkSession) -> Iterator[None]:
+    """Without the transaction id that a user's own ``foreachBatch`` may have set: by it Delta skips, without a word,
+    all writes but the first."""
+    if session.conf.get(_TXN_APP, None) is None and session.conf.get(_TXN_VERSION, None) is None:
+        yield
+        return
+    # What is set may be a MERGE's in another thread, which ends before this begins.
+    with _alone_in(session):
+        former = {name: session.conf.get(name, None) for name in (_TXN_APP, _TXN_VERSION)}
+        for name in former:
+            session.conf.unset(name)
+        try:
+            yield
+        finally:
+            for name, value in former.items():
+                put_back(session, name, value)
 
 
 def _merge_settings(step: Step | None, metadata: str) -> dict[str, str]:

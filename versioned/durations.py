@@ -102,7 +102,13 @@ def duration(value: Duration) -> timedelta:
 
 
 def instant_us(value: datetime) -> int:
-    """Microseconds since the epoch; a datetime without zone is taken as UTC."""
+    """Microseconds since the epoch; a datetime without zone is taken as UTC.
+
+    Raises:
+        ConfigurationError: it is no datetime.
+    """
+    if not isinstance(value, datetime):
+        raise ConfigurationError(f"{value!r} is no instant. Give a datetime, as in datetime(2026, 1, 31).")
     aware = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
     return (aware - _EPOCH) // _MICROSECOND
 

@@ -17,6 +17,7 @@ from versioned.errors import ConfigurationError
 _COLUMN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
 _PART: Final = re.compile(r"[A-Za-z0-9_\-]{1,255}")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f*?\[\]{}]")
+_PATH_IN_SQL: Final = re.compile(r"delta\.`(.+)`", re.IGNORECASE)
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 #: Columns that the library itself writes beside the user's.
 RESERVED: Final = frozenset({"deleted", "_change_type", "_commit_version", "_commit_timestamp", "_metadata"})
@@ -29,6 +30,15 @@ def quote(name: str) -> str:
     '`odd``name`'
     """
     return "`" + name.replace("`", "``") + "`"
+
+
+def beside(name: str, taken: Iterable[str], prefix: str) -> str:
+    """What a column of the library's is called beside a user's: with a prefix where its own name is taken.
+
+    >>> beside("reason", ["id", "Reason"], "lookup_"), beside("reason", ["id"], "lookup_")
+    ('lookup_reason', 'reason')
+    """
+    return prefix + name if name.lower() in {other.lower() for other in taken} else name
 
 
 def text_literal(text: str) -> str:
@@ -56,6 +66,8 @@ def check_columns(names: Iterable[str], *, reserved: Iterable[str] = ()) -> None
         if name.lower() in barred:
             raise ConfigurationError(f'Column name "{name}" is reserved by the library. Rename the column.')
         if name.lower() in taken:
+            if name == taken[name.lower()]:
+                raise ConfigurationError(f'Column "{name}" is named twice. Rename one.')
             raise ConfigurationError(f'Columns "{taken[name.lower()]}" and "{name}" differ only by case. Rename one.')
         taken[name.lower()] = name
 
@@ -80,7 +92,8 @@ class TableRef:
 
     @classmethod
     def parse(cls, target: str | TableRef) -> TableRef:
-        """A path has a ``/``; anything else is a multipart name such as ``catalog.schema.table``.
+        """A path has a ``/``, with SQL's ``delta.`` and backticks around it or without; anything else is a multipart
+        name such as ``catalog.schema.table``.
 
         Relative paths are made absolute.
 
@@ -94,7 +107,8 @@ class TableRef:
         if isinstance(target, TableRef):
             return target
         if "/" in target:
-            return cls(path=_absolute(_checked_path(target)))
+            in_sql = _PATH_IN_SQL.fullmatch(target)
+            return cls(path=_absolute(_checked_path(in_sql[1].replace("``", "`") if in_sql else target)))
         quoted = target.split(".")
         # A part in backticks is quoted on both ends; one with a dot inside would come apart here.
         parts = tuple(part[1:-1] if len(part) > 1 and part[0] == part[-1] == "`" else part for part in quoted)

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from versioned import spark_functions as F
 from versioned.durations import capped_us
 from versioned.errors import SchemaError
-from versioned.identifiers import quote
+from versioned.identifiers import beside, quote
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 
 NO_MATCH: Final = "NO_MATCH"
@@ -27,6 +27,7 @@ How = Literal["inner", "left"]
 #: The horizon of a row; null where there is none yet.
 HORIZON: Final = "_horizon"
 _DEAD: Final = "_dead"
+_WHY: Final = "_why"
 _LATEST_FROM: Final = "_latest_from"
 
 
@@ -108,7 +109,8 @@ def lookup_frame(
 
     Returns:
         asked + value columns, validFrom, validTo and ``reason``: null where found, else ``NO_MATCH``, ``TOMBSTONE``
-        (the key was deleted then) or ``EXPIRED`` (older than the history, and the key has later versions).
+        (the key was deleted then) or ``EXPIRED`` (older than the history, and the key has later versions). Where the
+        table has a column ``reason`` itself, this one is called ``lookup_reason``.
 
     Raises:
         SchemaError: ``asked`` lacks a column, or has one that the result would have twice.
@@ -125,10 +127,10 @@ def lookup_frame(
         reason = F.when(F.col(quote(at)) < F.col(quote(spec.valid_from)), EXPIRED).otherwise(reason)
     else:
         found = _join_valid(asked, rows, spec, at, None)
-    told = found.withColumn(REASON, reason)
-    hidden = [F.when(F.col(REASON).isNull(), F.col(quote(name))).alias(name) for name in _told(spec)]
-    kept = told if how == "left" else told.where(F.col(REASON).isNull())
-    return kept.select(*(F.col(quote(name)) for name in asked.columns), *hidden, REASON)
+    told = found.withColumn(_WHY, reason)
+    hidden = [F.when(F.col(_WHY).isNull(), F.col(quote(name))).alias(name) for name in _told(spec)]
+    kept = told if how == "left" else told.where(F.col(_WHY).isNull())
+    return kept.select(*map(quote, asked.columns), *hidden, F.col(_WHY).alias(_reason_of(spec)))
 
 
 def reachable(rows: DataFrame, spec: VersionedTableSpec, horizon: Column | None) -> DataFrame:
@@ -182,11 +184,15 @@ def _told(spec: VersionedTableSpec) -> list[str]:
     return [*spec.values, spec.valid_from, spec.valid_to]
 
 
+def _reason_of(spec: VersionedTableSpec) -> str:
+    return beside(REASON, (*spec.keys, *spec.values), "lookup_")
+
+
 def _check_asked(asked: DataFrame, spec: VersionedTableSpec, at: str) -> None:
     missing = [name for name in (*spec.keys, at) if name not in asked.columns]
     if missing:
         raise SchemaError(f"The looked-up rows lack {missing}; they have {asked.columns}. Rename or add the columns.")
-    given = {name.lower() for name in (*_told(spec), REASON, HORIZON, _DEAD, _LATEST_FROM)}
+    given = {name.lower() for name in (*_told(spec), _reason_of(spec), HORIZON, _DEAD, _LATEST_FROM, _WHY)}
     twice = [name for name in asked.columns if name.lower() in given]
     if twice:
         raise SchemaError(f"The result of the lookup would have the columns {twice} twice. Rename them beforehand.")

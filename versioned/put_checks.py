@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
     DataType,
+    DateType,
     DecimalType,
     DoubleType,
     FloatType,
     IntegralType,
     MapType,
+    NullType,
     NumericType,
     StructType,
+    TimestampNTZType,
+    TimestampType,
 )
 
 from versioned import spark_functions as F
@@ -23,6 +28,9 @@ from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
 from versioned.errors import SchemaError
 from versioned.identifiers import quote
 from versioned.spec import VersionedTableSpec
+
+_INSTANTS: Final = (TimestampType, TimestampNTZType)
+_AS_INSTANT: Final = "Make it a timestamp first, with timestamp_millis, timestamp_micros or timestamp_seconds."
 
 
 def check_there(records: DataFrame, wanted: Iterable[str]) -> None:
@@ -48,18 +56,43 @@ def check_types(records: DataFrame, types: Mapping[str, DataType], timestamp: st
     Raises:
         SchemaError: a column is of such a type.
     """
+    check_instants(records, timestamp)
     given = {field.name: field.dataType for field in records.schema.fields}
-    if isinstance(given[timestamp], (NumericType, BooleanType)):
-        raise SchemaError(
-            f'The timestamp "{timestamp}" is {given[timestamp].simpleString()}, which would be read as seconds. Make '
-            "it a timestamp first, with timestamp_millis, timestamp_micros or timestamp_seconds."
-        )
     for name, kind in types.items():
         harm = _harm(given[name], kind)
         if harm is not None:
             raise SchemaError(
                 f'The records have "{name}" as {given[name].simpleString()}, the table as {kind.simpleString()}: {harm}'
             )
+
+
+def check_instants(records: DataFrame, timestamp: str) -> None:
+    """Refuse numbers as the instants from which on records hold.
+
+    Raises:
+        SchemaError: telling the column and its type.
+    """
+    kind = records.schema[timestamp].dataType
+    if isinstance(kind, (NumericType, BooleanType)):
+        raise SchemaError(
+            f'The timestamp "{timestamp}" is {kind.simpleString()}, which would be read as seconds. {_AS_INSTANT}'
+        )
+
+
+def check_roles(records: DataFrame, deleted: str | None, partition: str | None) -> None:
+    """Refuse a column of deletions that is no boolean, and one of partitions that is no integer.
+
+    Raises:
+        SchemaError: telling the column and its type.
+    """
+    roles: list[tuple[str | None, type[DataType], str]] = [
+        (deleted, BooleanType, f"are deletions. Make it a boolean, as with {deleted} = 1."),
+        (partition, IntegralType, "belong to which partition. Make it an integer."),
+    ]
+    for name, wanted, told in roles:
+        kind = NullType() if name is None else records.schema[name].dataType
+        if not isinstance(kind, (wanted, NullType)):
+            raise SchemaError(f'The column "{name}" is {kind.simpleString()}, but says which records {told}')
 
 
 def casts(records: DataFrame, types: Mapping[str, DataType]) -> tuple[dict[str, Column], dict[str, Column]]:
@@ -89,15 +122,25 @@ def _in_bounds(value: Column, kind: DataType) -> Column:
     return F.when(is_beyond, None).otherwise(told)
 
 
-def reason(spec: VersionedTableSpec, us: Column, misfits: Iterable[Column]) -> Column:
+def cast_role(records: DataFrame, name: str, kind: DataType) -> tuple[Column, Column]:
+    """A record's instant or partition in another type, and whether it has a value that is none of that type."""
+    value = F.col(quote(name))
+    if records.schema[name].dataType == kind:
+        return value, F.lit(False)
+    cast = value.try_cast(kind)
+    return cast, value.isNotNull() & cast.isNull()
+
+
+def reason(spec: VersionedTableSpec, us: Column, is_no_instant: Column, misfits: Iterable[Column]) -> Column:
     """Why a record is rejected; null if it is not.
 
     Args:
         spec: The table.
         us: The record's instant.
+        is_no_instant: Whether what stands for it is none.
         misfits: Whether a value is none of its column's type, of each as :func:`casts` tells.
     """
-    told = F.when(us.isNull(), "NULL_TS").when(~in_range(us), "TS_RANGE")
+    told = F.when(is_no_instant, "BAD_TYPE").when(us.isNull(), "NULL_TS").when(~in_range(us), "TS_RANGE")
     for name in spec.keys:
         told = told.when(F.col(quote(name)).isNull(), "NULL_KEY")
     for misfit in misfits:
@@ -120,13 +163,22 @@ def rejects_refused(shaped: DataFrame) -> SchemaError:
 def rejected_rows(rejected: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     """Keys, ``ts`` (null if there is no such instant) and ``reason`` of records with ``_us`` and ``_reason``."""
     ts = F.when(in_range(F.col("_us")), F.timestamp_micros("_us"))
-    return rejected.select(*map(quote, spec.keys), ts.alias("ts"), F.col("_reason").alias("reason"))
+    why = F.col("_reason").alias(spec.beside_keys("reason"))
+    return rejected.select(*map(quote, spec.keys), ts.alias(spec.beside_keys("ts")), why)
 
 
 def _harm(given: DataType, kind: DataType) -> str | None:
     """What a cast would do to a value of the one type to be one of the other; None if nothing."""
     if _has_fractions(given) and isinstance(kind, IntegralType):
         return "fractions would be cut off. Round and cast it first."
+    if isinstance(given, (NumericType, BooleanType)) and isinstance(kind, _INSTANTS):
+        return f"it would be read as seconds. {_AS_INSTANT}"
+    if isinstance(given, _INSTANTS) and isinstance(kind, NumericType):
+        return "it would become seconds, without their fractions. Make it a number first, as with unix_millis."
+    if isinstance(given, _INSTANTS) and isinstance(kind, DateType):
+        return "the time of day would be cut off. Make it a date first, with to_date."
+    if isinstance(given, NumericType) and isinstance(kind, BooleanType):
+        return "each number but 0 would be true. Compare it first."
     if isinstance(given, StructType) and isinstance(kind, StructType):
         if [name.lower() for name in given.names] != [name.lower() for name in kind.names]:
             return "fields would be taken by their places. Make a struct with the table's fields, in its order."

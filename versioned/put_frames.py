@@ -96,8 +96,8 @@ def replaced_values(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     was, taken = F.col("_old"), ("ts", "put_result")
     return outcomes.select(
         *spec.keys,
-        F.timestamp_micros("_us").alias("ts"),
-        "put_result",
+        F.timestamp_micros("_us").alias(spec.beside_keys("ts")),
+        F.col("put_result").alias(spec.beside_keys("put_result")),
         F.timestamp_micros(was.getField("us")).alias(spec.valid_from),
         *(
             was.getField("value").getField(name).alias(f"old_{name}" if name.lower() in taken else name)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
 from versioned import spark_functions as F
 from versioned.put import PutBatch, PutCounts
@@ -49,7 +49,8 @@ class PutResult:
         """One row per valid record: key columns, ``ts``, ``sequence``, ``put_result``, ``outcome``, ``is_latest``.
 
         ``put_result`` is validTo as an integer in the table's resolution; -1 = latest; -2^63 = refused (R172-R174).
-        ``outcome`` says it in words, and tells an end at -1 from the latest.
+        ``outcome`` says it in words, and tells an end at -1 from the latest. A column that has the name of a key begins
+        with ``put_``.
         """
         return outcome_rows(self._judged, self._spec)
 
@@ -66,23 +67,27 @@ def outcome_rows(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     """Judged records as :attr:`PutResult.outcomes` tells them."""
     # Not from ``put_result``, in which an end at -1 looks like the latest.
     words = F.when(F.col("_refused"), "refused").when(F.col("_is_latest"), "latest")
-    return outcomes.select(
-        *spec.keys,
-        F.timestamp_micros("_us").alias("ts"),
-        F.col("_place").getField("sequence").alias("sequence"),
-        "put_result",
-        words.otherwise("out_of_order").alias("outcome"),
-        F.col("_is_latest").alias("is_latest"),
-    )
+    told = {
+        "ts": F.timestamp_micros("_us"),
+        "sequence": F.col("_place").getField("sequence"),
+        "put_result": F.col("put_result"),
+        "outcome": words.otherwise("out_of_order"),
+        "is_latest": F.col("_is_latest"),
+    }
+    return _beside_keys(outcomes, spec, told)
 
 
 def _change_rows(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    return outcomes.where(~F.col("_refused")).select(
-        *spec.keys,
-        F.timestamp_micros("_us").alias("ts"),
-        F.col("_place").getField("sequence").alias("sequence"),
-        F.timestamp_micros(F.col("_old").getField("us")).alias("old_valid_from"),
-        F.col("_old").getField("value").alias("old"),
-        F.col("_value").alias("new"),
-        F.col("_is_latest").alias("is_latest"),
-    )
+    told = {
+        "ts": F.timestamp_micros("_us"),
+        "sequence": F.col("_place").getField("sequence"),
+        "old_valid_from": F.timestamp_micros(F.col("_old").getField("us")),
+        "old": F.col("_old").getField("value"),
+        "new": F.col("_value"),
+        "is_latest": F.col("_is_latest"),
+    }
+    return _beside_keys(outcomes.where(~F.col("_refused")), spec, told)
+
+
+def _beside_keys(rows: DataFrame, spec: VersionedTableSpec, told: Mapping[str, Column]) -> DataFrame:
+    return rows.select(*spec.keys, *(column.alias(spec.beside_keys(name)) for name, column in told.items()))

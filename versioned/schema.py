@@ -9,6 +9,7 @@ from typing import Final
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
+    CharType,
     DataType,
     DoubleType,
     FloatType,
@@ -16,6 +17,7 @@ from pyspark.sql.types import (
     StructField,
     StructType,
     TimestampType,
+    VarcharType,
     VariantType,
 )
 
@@ -27,6 +29,27 @@ from versioned.statistics import statistics_from_start
 
 #: The table property under which Delta keeps the CHECK constraint ``versioned_interval``.
 _CONSTRAINT: Final = "delta.constraints.versioned_interval"
+
+
+def columns_of(schema: str | StructType) -> StructType:
+    """The columns that a schema names.
+
+    Args:
+        schema: DDL, or the columns themselves.
+
+    Raises:
+        ConfigurationError: it names no columns, or texts of a bounded length, which Delta keeps as any text.
+    """
+    columns = DataType.fromDDL(schema) if isinstance(schema, str) else schema
+    if not isinstance(columns, StructType):
+        raise ConfigurationError(f'The schema "{schema}" names no columns. Write it as in "item STRING, price DOUBLE".')
+    for field in columns.fields:
+        if _has_bounded_text(field.dataType):
+            raise ConfigurationError(
+                f'Column "{field.name}" is {field.dataType.simpleString()}, but texts have no bounded length here. Use '
+                "STRING."
+            )
+    return columns
 
 
 def check_keys(columns: StructType, spec: VersionedTableSpec) -> None:
@@ -78,7 +101,7 @@ def create_plain(
     """As :func:`create_table`, for the columns of a frame: any of them may be null, whatever the frame says.
 
     >>> create_plain(TableRef.parse("sales.seen"), StructType().add("at", TimestampType(), nullable=False))
-    'CREATE TABLE `sales`.`seen` (`at` timestamp) USING DELTA'
+    'CREATE TABLE `sales`.`seen` (`at` timestamp_ltz) USING DELTA'
     """
     stored = StructType([StructField(field.name, field.dataType) for field in columns.fields])
     return create_table(ref, stored, hidden, partitioned_by=partitioned_by, properties=properties)
@@ -104,7 +127,7 @@ def create_table(
         indexed: The columns that have statistics; None = the first ones, as Delta does.
 
     >>> create_table(TableRef.parse("sales.seen"), StructType().add("at", TimestampType(), nullable=False))
-    'CREATE TABLE `sales`.`seen` (`at` timestamp NOT NULL) USING DELTA'
+    'CREATE TABLE `sales`.`seen` (`at` timestamp_ltz NOT NULL) USING DELTA'
     """
     said = {**properties, **statistics_from_start(columns, hidden, partitioned_by, indexed)}
     split = f" PARTITIONED BY ({', '.join(map(quote, partitioned_by))})" if partitioned_by else ""
@@ -142,6 +165,17 @@ def _constraint(spec: VersionedTableSpec) -> dict[str, str]:
     """The last line of defence: no version ends before it begins, and ``_current`` says what validTo says."""
     start, end = quote(spec.valid_from), quote(spec.valid_to)
     return {_CONSTRAINT: f"({end} IS NULL OR {start} < {end}) AND {quote(CURRENT)} = ({end} IS NULL)"}
+
+
+def _has_bounded_text(kind: DataType) -> bool:
+    """Whether CHAR or VARCHAR is in a type."""
+    if isinstance(kind, StructType):
+        return any(_has_bounded_text(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _has_bounded_text(kind.elementType)
+    if isinstance(kind, MapType):
+        return _has_bounded_text(kind.keyType) or _has_bounded_text(kind.valueType)
+    return isinstance(kind, (CharType, VarcharType))
 
 
 def _orderable(kind: DataType) -> bool:

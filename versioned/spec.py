@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from versioned.durations import FIRST_INSTANT_US, Duration, Resolution, duration_us
 from versioned.errors import ConfigurationError, NotAVersionedTableError
-from versioned.identifiers import TableRef, check_columns
+from versioned.identifiers import TableRef, beside, check_columns
 
 TimeScope = Literal["partition", "store", "key"]
 SPEC_PROPERTY: Final = "versioned.spec"
@@ -124,6 +124,14 @@ class VersionedTableSpec:
         if not stream_times or self.time_scope == "key":
             return None
         return max(min(stream_times.values()) - self.history_retention_us, FIRST_INSTANT_US)
+
+    def beside_keys(self, name: str) -> str:
+        """What a column is called that tells something of a record beside its key.
+
+        >>> VersionedTableSpec.of(keys="ts", values=["price"], history_retention="1 s").beside_keys("ts")
+        'put_ts'
+        """
+        return beside(name, self.keys, "put_")
 
     def to_properties(self) -> dict[str, str]:
         """The Delta table properties that carry this spec."""

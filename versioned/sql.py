@@ -78,7 +78,7 @@ class SqlNames:
         parts = self.parts(ending)
         # Qualified by the function's name, an argument is never taken for a column of the same name.
         written = {name: f"{quote(parts[-1])}.{name}" for name in arguments}
-        taken = ", ".join(f"{name} TIMESTAMP" for name in arguments)
+        taken = ", ".join(f"{name} TIMESTAMP_LTZ" for name in arguments)
         spark.sql(
             f"CREATE OR REPLACE {self._word}FUNCTION {_sql(parts)}({taken}) RETURNS TABLE RETURN {query(written)}"
         )

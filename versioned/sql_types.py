@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, TimestampType
 
 from versioned.identifiers import quote, text_literal
 
@@ -19,6 +19,8 @@ def sql_type(kind: DataType) -> str:
     >>> from pyspark.sql.types import LongType
     >>> sql_type(ArrayType(StructType().add("a`b", LongType())))
     'array<struct<`a``b`: bigint>>'
+    >>> sql_type(TimestampType())
+    'timestamp_ltz'
     """
     if isinstance(kind, StructType):
         return f"struct<{', '.join(f'{quote(field.name)}: {sql_type(field.dataType)}' for field in kind.fields)}>"
@@ -26,7 +28,8 @@ def sql_type(kind: DataType) -> str:
         return f"array<{sql_type(kind.elementType)}>"
     if isinstance(kind, MapType):
         return f"map<{sql_type(kind.keyType)}, {sql_type(kind.valueType)}>"
-    return kind.simpleString()
+    # Plain "timestamp" is what the session says it is, which may be one without a time zone.
+    return "timestamp_ltz" if isinstance(kind, TimestampType) else kind.simpleString()
 
 
 def nullable(kind: DataType) -> DataType:

@@ -17,8 +17,7 @@ from versioned.commit import is_missing, properties_of
 from versioned.drawing import Picture
 from versioned.durations import Duration, Resolution, instant, instant_us
 from versioned.errors import ConfigurationError
-from versioned.hashing import row_hash
-from versioned.identifiers import TableRef, quote
+from versioned.identifiers import TableRef
 from versioned.lookup_frames import (
     How,
     as_of_frame,
@@ -33,9 +32,10 @@ from versioned.making import make_table
 from versioned.once import Once
 from versioned.pictures import version_timeline
 from versioned.put import BatchSurvey, PutBatch, read_table, survey_records
-from versioned.put_checks import casts, check_there, check_types, reason, rejected_rows, rejects_refused
+from versioned.put_checks import check_instants, check_roles, check_there, rejected_rows, rejects_refused
+from versioned.put_records import shape_records
 from versioned.put_result import PutResult, outcome_rows
-from versioned.schema import check_keys, check_schema, create_statement
+from versioned.schema import check_keys, check_schema, columns_of, create_statement
 from versioned.side_by_side import side_by_side
 from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec, known_target
 from versioned.sql import register_sql
@@ -108,7 +108,7 @@ class VersionedTable:
             ConfigurationError: a name, type or duration is not allowed, or the table exists already.
         """
         ref = TableRef.parse(target)
-        columns = spark.createDataFrame([], schema).schema
+        columns = columns_of(schema)
         key_names = (keys,) if isinstance(keys, str) else tuple(keys)
         spec = VersionedTableSpec.of(
             keys=key_names,
@@ -201,13 +201,19 @@ class VersionedTable:
 
         Returns:
             Counts, rejected rows, and on demand the outcome of each record. Reasons of rejection: ``NULL_TS``,
-            ``TS_RANGE`` (beyond the years 1 to 9999), ``NULL_KEY``, ``BAD_TYPE`` (a value that its column cannot hold).
+            ``TS_RANGE`` (beyond the years 1 to 9999), ``NULL_KEY``, ``BAD_TYPE`` (a value that its column cannot hold,
+            a text that is no instant, a partition beyond 32 bits). A column that has the name of a key begins with
+            ``put_``.
 
         Raises:
             SchemaError: a column is missing or has another type.
         """
         # Read once: what the result tells later must be about the same records.
-        return self._put(self._shape(records, timestamp, deleted, partition, sequence).localCheckpoint(eager=False))
+        columns = self.rows().schema
+        shaped = shape_records(
+            records, columns, self._spec, timestamp, deleted=deleted, partition=partition, sequence=sequence
+        )
+        return self._put(shaped.localCheckpoint(eager=False))
 
     def backfill(
         self,
@@ -244,7 +250,8 @@ class VersionedTable:
                 'what it no longer holds. Use streams.spark.backfill or "versioned backfill", which stop it first.'
             )
         times = self.stream_times()
-        shaped = self._shape(records, timestamp, deleted, None, sequence)
+        columns = self.rows().schema
+        shaped = shape_records(records, columns, self._spec, timestamp, deleted=deleted, sequence=sequence)
         shaped = only_history(shaped, times, self.rows().where(F.col(CURRENT)), self._spec)
         done = backfill_frame(self._spark, self._target, self._spec, shaped, times, dry_run=dry_run)
         if done.version is not None and not times:
@@ -260,7 +267,8 @@ class VersionedTable:
         Returns:
             Key columns, ``ts``, ``put_result``, and ``validFrom`` with the value columns of the version that was
             valid at ``ts`` (null if there was none, or if the record came too late). A value column that is called
-            ``ts`` or ``put_result`` itself is told as ``old_ts`` or ``old_put_result``.
+            ``ts`` or ``put_result`` itself is told as ``old_ts`` or ``old_put_result``; beside a key of such a name the
+            record's own is ``put_ts`` or ``put_put_result``.
 
         Raises:
             SchemaError: a column is missing or has another type, or some records have no key or no instant; nothing was
@@ -268,8 +276,12 @@ class VersionedTable:
         """
         named = {"_at": timestamp, "_in": partition, "_by": sequence}
         check_there(keys, (*self._spec.keys, *filter(None, named.values())))
-        dead = put_frames.tombstones(keys, self.rows().schema, self._spec, named)
-        shaped = self._shape(dead, "_at", "_dead", partition and "_in", sequence and "_by")
+        check_instants(keys, timestamp)
+        check_roles(keys, None, partition)
+        columns = self.rows().schema
+        dead = put_frames.tombstones(keys, columns, self._spec, named)
+        given = {"deleted": "_dead", "partition": partition and "_in", "sequence": sequence and "_by"}
+        shaped = shape_records(dead, columns, self._spec, "_at", **given)
         outcomes = self._put(shaped.localCheckpoint(eager=False), takes_rejects=False)._judged
         return put_frames.replaced_values(outcomes, self._spec)
 
@@ -379,7 +391,8 @@ class VersionedTable:
             how: ``inner`` or ``left``.
 
         Returns:
-            frame + values, validFrom, validTo and ``reason`` (null = found; NO_MATCH, TOMBSTONE or EXPIRED).
+            frame + values, validFrom, validTo and ``reason`` (null = found; NO_MATCH, TOMBSTONE or EXPIRED), called
+            ``lookup_reason`` where the table has a column ``reason`` itself.
 
         Raises:
             SchemaError: ``frame`` lacks a column, or has one that the result would have twice.
@@ -480,42 +493,6 @@ class VersionedTable:
         put_together = partial(properties_of, self._spark, self._target)
         side_by_side([told, times, put_together], self._spark)
         return told(), times()
-
-    def _shape(
-        self, records: DataFrame, timestamp: str, deleted: str | None, partition: str | None, sequence: str | None
-    ) -> DataFrame:
-        wanted = (*self._spec.keys, *self._spec.values, timestamp, *filter(None, (deleted, partition, sequence)))
-        check_there(records, wanted)
-        types = {field.name: field.dataType for field in self.rows().schema.fields}
-        own = {name: types[name] for name in (*self._spec.keys, *self._spec.values)}
-        check_types(records, own, timestamp)
-        tombstone = F.coalesce(F.col(quote(deleted)), F.lit(False)) if deleted else F.lit(False)
-        cast, lost = casts(records, own)
-        # Nobody reads the values of a deletion.
-        misfits = [misfit if name in self._spec.keys else misfit & ~tombstone for name, misfit in lost.items()]
-        us = put_frames.floor_to_resolution(F.unix_micros(F.col(quote(timestamp)).cast("timestamp")), self._spec)
-        value = put_frames.value_struct(self._spec.values)
-        scope = F.col(quote(partition)).cast("int") if partition and self._spec.time_scope == "partition" else F.lit(0)
-        order = F.col(quote(sequence)) if sequence else us
-        shaped = records.withColumns(
-            {
-                "_us": us,
-                "_scope": F.coalesce(scope, F.lit(0)),
-                "_order": order,
-                "_dead": tombstone,
-                "_reason": reason(self._spec, us, misfits),
-            }
-        )
-        shaped = shaped.withColumns(cast)
-        tie = row_hash(((F.col(quote(name)), types[name]) for name in cast), "_us", "_dead")
-        return shaped.select(
-            *self._spec.keys,
-            "_us",
-            F.when(~F.col("_dead"), value).alias("_value"),
-            "_scope",
-            F.struct(F.col("_order").alias("sequence"), tie.alias("tie")).alias("_place"),
-            "_reason",
-        )
 
 
 def _told(times: dict[int, int]) -> dict[str, object]:

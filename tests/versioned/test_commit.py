@@ -270,6 +270,18 @@ def test_in_a_table_that_replaced_another_the_own_commit_is_found(spark: SparkSe
         assert commit(target, lambda: Append(_frame(spark, 3)), _step(batch)).version == batch - 2
 
 
+def test_a_write_outside_a_batch_lands_whatever_transaction_the_session_names(
+    spark: SparkSession, target: TableRef
+) -> None:
+    users = {"spark.databricks.delta.write.txnAppId": "theirs", "spark.databricks.delta.write.txnVersion": "7"}
+    with session_settings(spark, users):
+        commit(target, lambda: Append(_frame(spark, 2)))
+        commit(target, lambda: Append(_frame(spark, 3)))
+        commit(target, lambda: Merge(_frame(spark, 1), "t.id = s.id", lambda merge: merge.whenMatchedDelete()))
+        assert {name: spark.conf.get(name) for name in users} == users
+    assert _ids(spark, target) == [2, 3]
+
+
 def test_a_crash_between_two_steps_is_completed_by_the_replay(spark: SparkSession, target: TableRef) -> None:
     class Crash(BaseException):
         pass

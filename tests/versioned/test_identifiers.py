@@ -74,6 +74,8 @@ def test_two_columns_that_differ_only_by_case_are_refused_with_both() -> None:
         ("/data/rates", "delta.`/data/rates`"),
         ("s3a://bucket/rates", "delta.`s3a://bucket/rates`"),
         ("/data/o`dd", "delta.`/data/o``dd`"),
+        ("delta.`/data/rates`", "delta.`/data/rates`"),
+        ("DELTA.`s3a://bucket/o``dd`", "delta.`s3a://bucket/o``dd`"),
     ],
 )
 def test_a_target_is_a_path_if_it_has_a_slash_and_else_a_name_of_parts(target: str, sql: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from versioned import faults
-from versioned.commit import history, properties_of
+from versioned.commit import history, properties_of, session_settings
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.making import make_table
@@ -18,6 +18,8 @@ from versioned.spec import known_target
 from versioned.statistics import always_hidden
 from versioned.table import VersionedTable
 
+#: What every stored instant is, whatever a session takes plain "timestamp" for.
+_NO_ZONES = {"spark.sql.timestampType": "TIMESTAMP_NTZ"}
 _HIDDEN = frozenset({"email", "called"})
 
 
@@ -127,3 +129,33 @@ def test_a_table_without_versions_has_the_columns_that_it_is_made_with(spark: Sp
     assert (told["x.y"], always_hidden(told)) == ("z", frozenset("t"))
     asked.write.format("delta").mode("append").save(str(target))
     assert read_table(spark, target).count() == 1
+
+
+def test_a_table_is_made_and_put_into_the_same_whatever_the_session_takes_timestamps_for(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with session_settings(spark, _NO_ZONES):
+        table = VersionedTable.create(spark, f"{tmp_path}/t", "k STRING, v INT", keys="k", history_retention="1 day")
+        told = table.put(spark.sql("SELECT 'a' AS k, 1 AS v, timestamp_seconds(10) AS ts"))
+        assert VersionedTable.open(spark, table.target).current().count() == 1
+        table.register_sql("no_zones")
+        found = spark.sql("SELECT v FROM no_zones_as_of(timestamp_seconds(10))").collect()
+    assert (told.counts.accepted, [row["v"] for row in found]) == (1, [1])
+    kinds = {name: kind for name, kind in table.rows().dtypes if name in ("validFrom", "validTo")}
+    assert kinds == {"validFrom": "timestamp", "validTo": "timestamp"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ("k STRING, v VARCHAR(5)", r'"v" is varchar\(5\), .*Use STRING'),
+        ("k CHAR(2), v INT", r'"k" is char\(2\)'),
+        ("k STRING, v ARRAY<STRUCT<m: MAP<STRING, VARCHAR(5)>>>", '"v" is array'),
+        ("int", "names no columns"),
+    ],
+)
+def test_a_schema_that_cannot_be_kept_is_refused_with_what_to_write(
+    spark: SparkSession, tmp_path: Path, schema: str, reason: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
+        VersionedTable.create(spark, f"{tmp_path}/t", schema, keys="k", history_retention="1 day")

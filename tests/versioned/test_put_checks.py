@@ -26,6 +26,15 @@ _NESTED = "k STRUCT<a: STRING, b: INT>, v ARRAY<STRUCT<x: INT, y: INT>>"
         (_TABLE, "k STRING, v INT, ts DOUBLE", "would be read as seconds"),
         (_TABLE, "k STRING, v DOUBLE, ts TIMESTAMP", '"v" as double, the table as int: fractions'),
         (_TABLE, "k STRING, v DECIMAL(9, 2), ts TIMESTAMP", "fractions would be cut off"),
+        (_TABLE, "k STRING, v TIMESTAMP, ts TIMESTAMP", '"v" as timestamp, the table as int: it would become seconds'),
+        ("k TIMESTAMP, v INT", "k BIGINT, v INT, ts TIMESTAMP", '"k" as bigint, the table as timestamp: .*as seconds'),
+        (
+            "k STRING, v STRUCT<at: TIMESTAMP_NTZ>",
+            "k STRING, v STRUCT<at: DOUBLE>, ts TIMESTAMP",
+            "would be read as seconds",
+        ),
+        ("k DATE, v INT", "k TIMESTAMP, v INT, ts TIMESTAMP", "time of day would be cut off"),
+        ("k STRING, v BOOLEAN", "k STRING, v INT, ts TIMESTAMP", "each number but 0 would be true"),
         (
             _NESTED,
             "k STRUCT<b: STRING, a: INT>, v ARRAY<STRUCT<x: INT, y: INT>>, ts TIMESTAMP",
@@ -69,6 +78,40 @@ def test_a_put_beyond_the_calendar_is_rejected_and_counted(spark: SparkSession, 
 def test_other_types_are_cast_as_ever(spark: SparkSession, columns: str) -> None:
     types = {field.name: field.dataType for field in spark.createDataFrame([], _TABLE).schema.fields}
     check_types(spark.createDataFrame([], columns), types, "ts")
+
+
+@pytest.mark.parametrize(
+    ("columns", "how", "reason"),
+    [
+        ("dead INT", {"deleted": "dead"}, '"dead" is int, .* are deletions. Make it a boolean, as with dead = 1'),
+        ("part STRING", {"partition": "part"}, '"part" is string, .* which partition. Make it an integer'),
+    ],
+)
+def test_a_column_that_cannot_say_what_it_is_named_for_is_refused(
+    spark: SparkSession, tmp_path: Path, columns: str, how: dict[str, str], reason: str
+) -> None:
+    table = VersionedTable.create(spark, f"{tmp_path}/t", _TABLE, keys="k", history_retention="1 day")
+    with pytest.raises(SchemaError, match=reason):
+        table.put(spark.createDataFrame([], f"{_TABLE}, ts TIMESTAMP, {columns}"), **how)
+
+
+def test_a_deletion_tells_the_users_name_of_a_number_that_is_no_instant(spark: SparkSession, tmp_path: Path) -> None:
+    table = VersionedTable.create(spark, f"{tmp_path}/t", _TABLE, keys="k", history_retention="1 day")
+    with pytest.raises(SchemaError, match='"gone" is bigint'):
+        table.delete(spark.createDataFrame([], "k STRING, gone BIGINT"), timestamp="gone")
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_a_text_that_is_no_instant_and_a_number_that_is_no_partition_are_rejected(
+    spark: SparkSession, tmp_path: Path, ansi: str
+) -> None:
+    table = VersionedTable.create(spark, f"{tmp_path}/t", _TABLE, keys="k", history_retention="1 day")
+    rows = [("a", 1, "2026-01-01", 7), ("b", 1, "nope", 7), ("c", 1, None, 7), ("d", 1, "2026-01-01", 2**32 + 7)]
+    with session_settings(spark, {"spark.sql.ansi.enabled": ansi}):
+        told = table.put(spark.createDataFrame(rows, "k STRING, v INT, ts STRING, p BIGINT"), partition="p")
+    reasons = {row["k"]: row["reason"] for row in told.rejected.collect()}
+    assert reasons == {"b": "BAD_TYPE", "c": "NULL_TS", "d": "BAD_TYPE"}
+    assert (told.counts.accepted, list(table.stream_times())) == (1, [7])
 
 
 def test_a_put_of_whole_numbers_as_instants_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +183,46 @@ def test_a_lookup_refuses_a_frame_without_its_columns_or_with_the_tables_own(
     frame = spark.createDataFrame([], ", ".join(f"{name} STRING" for name in columns))
     with pytest.raises(SchemaError, match=said):
         table.lookup(frame, at="at")
+
+
+def test_a_lookup_into_a_table_with_a_column_reason_tells_its_own_beside_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    asked = spark.sql("SELECT 'sick' AS reason, 'a' AS k, timestamp_seconds(n) AS at FROM VALUES (5), (20) AS t(n)")
+    for key, value, stored in (("k", "reason", "sick"), ("reason", "k", "a")):
+        made = VersionedTable.create(
+            spark, f"{tmp_path}/{key}", f"{key} STRING, {value} STRING", keys=key, history_retention="1 day"
+        )
+        made.put(spark.sql("SELECT 'a' AS k, 'sick' AS reason, timestamp_seconds(10) AS ts"))
+        found = made.lookup(asked.select(key, "at"), at="at").orderBy("at")
+        assert found.columns == [key, "at", value, "validFrom", "validTo", "lookup_reason"]
+        told = [(row[value], row["lookup_reason"]) for row in found.collect()]
+        assert told == [(None, "NO_MATCH"), (stored, None)]
+
+
+def test_a_result_tells_of_a_record_beside_a_key_of_the_same_name(spark: SparkSession, tmp_path: Path) -> None:
+    made = VersionedTable.create(
+        spark, f"{tmp_path}/t", "ts STRING, reason STRING, v INT", keys=["ts", "reason"], history_retention="1 day"
+    )
+    told = made.put(
+        spark.sql(
+            "SELECT 'a' AS ts, key AS reason, 1 AS v, timestamp_seconds(10) AS at FROM VALUES ('b'), (null) AS t(key)"
+        ),
+        timestamp="at",
+    )
+    assert told.outcomes.columns[:3] == ["ts", "reason", "put_ts"]
+    assert [row["outcome"] for row in told.outcomes.collect()] == ["latest"]
+    assert told.changes.columns[:3] == ["ts", "reason", "put_ts"]
+    assert told.rejected.columns == ["ts", "reason", "put_ts", "put_reason"]
+    assert [row["put_reason"] for row in told.rejected.collect()] == ["NULL_KEY"]
+    gone = made.delete(spark.sql("SELECT 'a' AS ts, 'b' AS reason, timestamp_seconds(20) AS at"), timestamp="at")
+    assert gone.columns == ["ts", "reason", "put_ts", "put_result", "validFrom", "v"]
+    assert [row["v"] for row in gone.collect()] == [1]
+
+
+def test_an_instant_that_is_a_date_is_refused_with_what_to_give(table: VersionedTable) -> None:
+    with pytest.raises(ConfigurationError, match=r"is no instant. Give a datetime"):
+        table.as_of(date(2026, 1, 1))  # type: ignore[arg-type]
 
 
 @pytest.mark.rule("R140")

@@ -57,10 +57,10 @@ def test_a_retention_and_a_grace_of_zero_are_valid(changes: dict[str, Any]) -> N
     ("changes", "message"),
     [
         pytest.param({"keys": []}, "at least one key column", id="no key"),
-        pytest.param({"values": ["id"]}, "differ only by case", id="a key that is a value"),
+        pytest.param({"values": ["id"]}, "named twice", id="a key that is a value"),
         pytest.param({"values": ["ID"]}, "differ only by case", id="a key that is a value but for case"),
         pytest.param({"values": ["validto"]}, "differ only by case", id="a value named as the end column"),
-        pytest.param({"valid_to": "validFrom"}, "differ only by case", id="start and end of one name"),
+        pytest.param({"valid_to": "validFrom"}, "named twice", id="start and end of one name"),
         pytest.param({"values": ["deleted"]}, "reserved", id="a reserved value"),
         pytest.param({"valid_from": "_from"}, "not starting with _", id="a start column with underscore"),
         pytest.param({"time_scope": "topic"}, 'partition, store or key; got "topic"', id="an unknown scope"),

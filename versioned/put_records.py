@@ -1,0 +1,75 @@
+"""A user's records in the shape that a put takes them in; those that are none are told apart by ``_reason``."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import IntegerType, StructType, TimestampType
+
+from versioned import put_frames
+from versioned import spark_functions as F
+from versioned.hashing import row_hash
+from versioned.identifiers import quote
+from versioned.put_checks import cast_role, casts, check_roles, check_there, check_types, reason
+from versioned.spec import VersionedTableSpec
+
+
+def shape_records(
+    records: DataFrame,
+    columns: StructType,
+    spec: VersionedTableSpec,
+    timestamp: str,
+    *,
+    deleted: str | None = None,
+    partition: str | None = None,
+    sequence: str | None = None,
+) -> DataFrame:
+    """Records in the shape *records* of ``put_frames``, with ``_reason``.
+
+    Args:
+        records: Key columns, value columns and those named here.
+        columns: The columns of the table.
+        spec: The table.
+        timestamp: The column that tells from when on a record holds.
+        deleted: The column that is true for deletions.
+        partition: The column that tells the stream-time scope.
+        sequence: The column that orders the records of a partition.
+
+    Raises:
+        SchemaError: a column is missing or has another type.
+    """
+    check_there(records, (*spec.keys, *spec.values, timestamp, *filter(None, (deleted, partition, sequence))))
+    types = {name: columns[name].dataType for name in (*spec.keys, *spec.values)}
+    check_types(records, types, timestamp)
+    check_roles(records, deleted, partition)
+    dead = F.coalesce(F.col(quote(deleted)), F.lit(False)) if deleted else F.lit(False)
+    cast, lost = casts(records, types)
+    # Nobody reads the values of a deletion.
+    misfits = [misfit if name in spec.keys else misfit & ~dead for name, misfit in lost.items()]
+    instant, is_none = cast_role(records, timestamp, TimestampType())
+    us = put_frames.floor_to_resolution(F.unix_micros(instant), spec)
+    scope, is_no_scope = _scope(records, partition if spec.time_scope == "partition" else None)
+    own = {
+        "_us": us,
+        "_scope": scope,
+        "_order": F.col(quote(sequence)) if sequence else us,
+        "_dead": dead,
+        "_reason": reason(spec, us, is_none, [*misfits, is_no_scope]),
+    }
+    shaped = records.withColumns(own).withColumns(cast)
+    tie = row_hash(((F.col(quote(name)), types[name]) for name in cast), "_us", "_dead")
+    return shaped.select(
+        *spec.keys,
+        "_us",
+        F.when(~F.col("_dead"), put_frames.value_struct(spec.values)).alias("_value"),
+        "_scope",
+        F.struct(F.col("_order").alias("sequence"), tie.alias("tie")).alias("_place"),
+        "_reason",
+    )
+
+
+def _scope(records: DataFrame, partition: str | None) -> tuple[Column, Column]:
+    """The stream-time scope of a record, and whether what stands for it is none."""
+    if partition is None:
+        return F.lit(0), F.lit(False)
+    scope, is_none = cast_role(records, partition, IntegerType())
+    return F.coalesce(scope, F.lit(0)), is_none

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs.conf_folder import CONF
+from jobs.exit_codes import words_of
 from jobs.place_setting import local_folder
 from jobs.session import build_session
 from streams.spark.sql_views import register_application_sql
@@ -64,7 +65,7 @@ def answer(spark: SparkSession, query: str) -> bool:
     try:
         spark.sql(query).show(_ROWS, truncate=False)
     except PySparkException as error:
-        print(error.getMessage() or error, file=sys.stderr)
+        print(words_of(error), file=sys.stderr)
         return False
     return True
 

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jobs.cli_shared import AsJson, Config, DryRunFlag, Sets, Work, commands, echo_json, quiet_session, sets_of
+from jobs.cli_shared import (
+    AsJson,
+    Config,
+    DryRunFlag,
+    Sets,
+    Work,
+    commands,
+    echo_json,
+    misfits_told,
+    quiet_session,
+    sets_of,
+)
 from jobs.exit_codes import BAD_DATA
 from jobs.job_plan import plan_of
 from jobs.place_setting import below
 from jobs.settings import JobSettings, load
 from jobs.tables import schema_of
-from versioned.errors import ConfigurationError, RecordError
+from versioned.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from streams.spark import StreamingApplication
@@ -23,8 +32,6 @@ if TYPE_CHECKING:
 changes = commands("Change the tables of an application from outside its batches.")
 
 _FORMATS = ("parquet", "json", "csv", "orc", "delta")
-#: How Spark calls files that do not fit.
-_MISFITS = ("FAILED_READ_FILE", "MALFORMED_RECORD")
 #: Without types of their own.
 _TEXTS = ("json", "csv")
 
@@ -69,9 +76,13 @@ def backfill(
 
     options = _options(source_format, schema, header)
     app = _application("backfill", config, work, sets)
-    columns = None if schema is None else schema_of(app.spark, schema)
+    columns = None if schema is None else schema_of(schema)
     records = app.spark.read.load(below(work.resolve(), source), source_format, columns, **options)
-    with _misfits_told(source):
+    misfit = (
+        f"--from {source}: a value does not fit the columns of --schema, or a header is not as --header says. "
+        "Nothing was changed. Mend the files, or read such columns as STRING."
+    )
+    with misfits_told(misfit):
         done = filled(app, table, records, timestamp=timestamp, deleted=deleted, sequence=sequence, dry_run=dry_run)
     said: dict[str, Any] = {"table": table, "version": done.version, **done.counts}
     if json:
@@ -88,20 +99,6 @@ def _application(command: str, config: Path, work: Path, sets: list[str] | None)
     from jobs.run import application
 
     return application(quiet_session(command), settings, plan, work.resolve())
-
-
-@contextmanager
-def _misfits_told(source: str) -> Iterator[None]:
-    """Spark's error for a file that it cannot read as said, in words and without the values of the record."""
-    try:
-        yield
-    except Exception as error:  # Spark's own kinds, and Py4J's for what Spark does not know to wrap
-        if not any(said in str(error) for said in _MISFITS):
-            raise
-        raise RecordError(
-            f"--from {source}: a value does not fit the columns of --schema, or a header is not as --header says. "
-            "Nothing was changed. Mend the files, or read such columns as STRING."
-        ) from None
 
 
 def _options(kind: str, schema: str | None, header: bool) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def check(
     sets: Sets = None,
     json: AsJson = False,
 ) -> None:
-    """Check files with settings, plans included; code 2 if one is wrong."""
+    """Check files with settings, plans included; code 2 if one is wrong. What needs Spark, such as DDL, a run tells."""
     faults = {str(file): _fault(file, sets_of(sets)) for file in files}
     if json:
         echo_json([{"file": file, "ok": fault is None, "error": fault} for file, fault in faults.items()])
@@ -76,7 +76,9 @@ def _fault(file: Path, sets: dict[str, str]) -> str | None:
     try:
         settings = checked(_layers(file, sets).merged())
         if isinstance(settings, JobSettings):
-            plan_of(settings)
+            from jobs.dry_run import unstarted
+
+            unstarted(settings, plan_of(settings), Path())
     except (ConfigurationError, TopologyError) as error:
         return str(error)
     return None

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.cli_shared import AsJson, Config, DryRunFlag, Sets, Work, echo_json, pairs_of, quiet_session, sets_of
+from jobs.cli_shared import (
+    AsJson,
+    Config,
+    DryRunFlag,
+    Sets,
+    Work,
+    echo_json,
+    misfits_told,
+    pairs_of,
+    quiet_session,
+    sets_of,
+)
 from jobs.job_plan import plan_of
 from jobs.settings import load
 from versioned.errors import ConfigurationError
@@ -58,7 +69,10 @@ def erase(
 
     spark = quiet_session("erase")
     subjects = _from_file(spark, keys) if keys is not None else _from_pairs(spark, said)
-    receipt = erased(application(spark, settings, plan, work.resolve()), subjects, also=names, dry_run=dry_run)
+    with misfits_told(f"--keys {keys}: a line has not the fields of the header. Nothing was removed. Mend the file."):
+        if keys is not None:
+            _refuse_nobody(subjects, keys)
+        receipt = erased(application(spark, settings, plan, work.resolve()), subjects, also=names, dry_run=dry_run)
     echo_json(receipt.to_json()) if json else _tell(receipt)
 
 
@@ -83,6 +97,16 @@ def _from_pairs(spark: SparkSession, said: dict[str, str]) -> DataFrame:
 
 def _from_file(spark: SparkSession, file: Path) -> DataFrame:
     return spark.read.csv(str(file.resolve()), header=True, mode="FAILFAST")
+
+
+def _refuse_nobody(subjects: DataFrame, file: Path) -> None:
+    """A receipt for nobody would look like that of a subject who is gone.
+
+    Raises:
+        ConfigurationError: the file has no subject.
+    """
+    if not subjects.columns or subjects.na.drop("all").isEmpty():
+        raise ConfigurationError(f"--keys {file}: there is no subject in it. Write one a line, below a header.")
 
 
 def _tell(receipt: ErasureReceipt) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -15,13 +17,15 @@ from typer.core import TyperGroup
 from jobs.conf_folder import CONF
 from jobs.exit_codes import EXPECTED, exit_code, reason
 from jobs.place_setting import local_folder
-from versioned.errors import ConfigurationError
+from versioned.errors import ConfigurationError, RecordError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: A console that shows errors only.
 LOGGING: Final = CONF / "log4j2.properties"
+#: How Spark calls files that do not fit.
+_MISFITS: Final = ("FAILED_READ_FILE", "MALFORMED_RECORD")
 
 Config = Annotated[Path, typer.Option("--config", "-c", help="The YAML file with the settings.")]
 Work = Annotated[
@@ -87,6 +91,21 @@ def pairs_of(said: list[str] | None, option: str, otherwise: str = "") -> dict[s
             raise ConfigurationError(f"{option} {name.strip()}: it is given twice. Give one value{otherwise}.")
         pairs[name.strip()] = value
     return pairs
+
+
+@contextmanager
+def misfits_told(told: str) -> Iterator[None]:
+    """Spark's error for a file that it cannot read as said, in words and without the values of the record.
+
+    Raises:
+        RecordError: with the words, instead of that error.
+    """
+    try:
+        yield
+    except Exception as error:  # Spark's own kinds, and Py4J's for what Spark does not know to wrap
+        if not any(said in str(error) for said in _MISFITS):
+            raise
+        raise RecordError(told) from None
 
 
 def echo_json(value: Any) -> None:

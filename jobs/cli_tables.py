@@ -9,7 +9,7 @@ import yaml
 
 from jobs.cli_picture import Target, timeline
 from jobs.cli_shared import AsJson, DryRunFlag, commands, echo_json, pairs_of, quiet_session
-from jobs.tables import described, instant_of, json_rows, keys_frame, opened, place_of, promise, schema_of
+from jobs.tables import check_new, described, instant_of, json_rows, keys_frame, opened, place_of, promise, schema_of
 from versioned.durations import Resolution
 from versioned.spec import VersionedTableSpec
 from versioned.table import VersionedTable
@@ -50,10 +50,11 @@ def create(
         "time_resolution": Resolution[time_resolution.upper()],
         "system_history": system_history,
     }
-    columns = schema_of(spark, schema)
+    columns = schema_of(schema)
     if dry_run:
         values = [name for name in columns.names if name not in options["keys"]]
         spec = VersionedTableSpec.of(values=values, **options)
+        check_new(spark, target, columns, spec)
         _tell({"table": target, **promise(spec), "created": False}, json)
         return
     made = VersionedTable.create(spark, place_of(target), columns, **options)

@@ -1,19 +1,20 @@
-"""What a job would run and write, found out without starting Spark."""
+"""What a job would run and write, and what a start would refuse, found out without starting Spark."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from jobs.place_setting import below
-from jobs.run import source_of
+from pyspark.sql import SparkSession
+
+from jobs.run import application, source_of
 from jobs.settings import JobSettings
 from streams.nodes import Topology
+from streams.spark import StreamingApplication
 from streams.spark.engine import operators_of
 from streams.spark.explain import kafka_topics
 from streams.spark.sinks import send_to_kafka
-from versioned.identifiers import TableRef
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,23 @@ def dry_run(settings: JobSettings, plan: Topology, work: Path) -> DryRun:
     """The plan, the tables and the Kafka topics of a job.
 
     Raises:
-        TopologyError: the Spark engine does not run one of the nodes.
-        ConfigurationError: ``kafka`` names no changelog sink.
+        TopologyError, ConfigurationError: as :func:`unstarted`.
     """
-    root, operators = TableRef.parse(below(work.resolve(), settings.root)), operators_of(plan)
+    app, operators = unstarted(settings, plan, work), operators_of(plan)
     send_to_kafka(operators, {name: said.sink() for name, said in settings.kafka.items()})
     sources = {topic: source_of(topic, source, work) for topic, source in settings.sources.items()}
     topics = tuple(f"{name}: {words}" for name, words in kafka_topics(operators, sources).items())
-    owned = [table for operator in operators.values() for table in operator.tables(root)]
-    tables = [*owned, root.child("rejects"), root.child("ledger")]
-    return DryRun(settings.application, plan.describe(), tuple(dict.fromkeys(map(str, tables))), topics)
+    rejects = app.table("rejects")
+    tables = [*(table for table in app.tables() if table != rejects), rejects, app.table("ledger")]
+    return DryRun(settings.application, plan.describe(), tuple(map(str, tables)), topics)
+
+
+def unstarted(settings: JobSettings, plan: Topology, work: Path) -> StreamingApplication:
+    """The application that a run would start, with all that is refused before it does.
+
+    Raises:
+        TopologyError: the Spark engine does not run one of the nodes.
+        ConfigurationError: a table's name is reserved, used twice or no name; ``kafka`` names no changelog sink.
+    """
+    # It looks at its session from the start on.
+    return application(cast(SparkSession, None), settings, plan, work.resolve())

@@ -28,6 +28,8 @@ _CODES: Final[tuple[tuple[type[VersionedError], int], ...]] = (
     (errors.DataQualityError, BAD_DATA),
 )
 _TITLES: Final = {FAILED: "Failed", WRONG_SETTINGS: "Wrong settings", BAD_DATA: "Problem in the data"}
+#: Behind this a text of Spark's goes on with the stack of the JVM.
+_STACK: Final = "\n\nJVM stacktrace:"
 #: Spark passes on what failed in a batch as text only.
 _TOLD: Final = re.compile(r"^(?:versioned\.errors\.)(\w+): (.+?)(?:\n\s*\n|\n\tat |\Z)", re.MULTILINE | re.DOTALL)
 
@@ -51,6 +53,15 @@ def reason(error: BaseException) -> str:
     return f"{_TITLES[exit_code(error)]}: {_original(error)[1]}"
 
 
+def words_of(error: PySparkException) -> str:
+    """What an error of Spark, or of Delta, says: without the stack of the JVM."""
+    try:
+        said = error.getMessage()
+    except Exception:  # Spark looks the words up in its own list, which has none of Delta's errors.
+        said = ""
+    return (said or str(error)).split(_STACK)[0].strip()
+
+
 def _original(error: BaseException) -> tuple[type[BaseException], str]:
     """The kind and words of an error; of the one in a micro-batch, if Spark wraps it."""
     if not isinstance(error, PySparkException):
@@ -58,5 +69,5 @@ def _original(error: BaseException) -> tuple[type[BaseException], str]:
     found = _TOLD.search(str(error))
     kind = getattr(errors, found[1], None) if found else None
     if found is None or not isinstance(kind, type) or not issubclass(kind, VersionedError):
-        return type(error), error.getMessage() or str(error)
+        return type(error), words_of(error)
     return kind, found[2].strip()

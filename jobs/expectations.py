@@ -179,9 +179,10 @@ def _with_conditions(rows: DataFrame, rules: Sequence[Invariant]) -> DataFrame:
     columns = {}
     for rule in rules:
         if rule.expectation == SATISFY:
-            columns[_holds(rule)] = sql_condition(rule.arguments["condition"])
+            columns[_holds(rule)] = sql_condition(rule.arguments["condition"], rows.columns)
         if "row_condition" in rule.arguments:
-            columns[_about(rule)] = F.coalesce(sql_condition(rule.arguments["row_condition"]), F.lit(False))
+            about = sql_condition(rule.arguments["row_condition"], rows.columns)
+            columns[_about(rule)] = F.coalesce(about, F.lit(False))
     return rows.withColumns(columns) if columns else rows
 
 

@@ -22,12 +22,15 @@ import yaml
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from jobs.yaml_file import NOT_WHAT_IT_SAYS
 from versioned.errors import ConfigurationError
 
 PREFIX: Final = "VERSIONED_JOB__"
 #: Keys of the papers have dots in their names.
 RECORD_RETENTION: Final = "suppressed.record.retention.ms"
 _DOTTED: Final = (RECORD_RETENTION,)
+#: Below these, names are the user's own.
+_NAMED: Final = ("plan", "plan_settings", "sources", "kafka")
 #: Paths of options; None stands for a user's own name.
 _OPTIONS: Final = (("sources", None, "options"), ("sources", None, "kafka", "options"), ("kafka", None, "options"))
 Origin = Literal["--set", "environment", "file", "default"]
@@ -39,8 +42,9 @@ def of_fields(environment: Mapping[str, str], fields: Collection[str]) -> dict[s
     >>> of_fields({"VERSIONED_JOB__ROOT": "tables", "VERSIONED_JOB__SOURCES__CLICKS__FORMAT": "kafka"}, ["root"])
     {'VERSIONED_JOB__ROOT': 'tables'}
     """
-    first = {name: name.removeprefix(PREFIX).split("__")[0].lower() for name in environment if name.startswith(PREFIX)}
-    return {name: environment[name] for name, field in first.items() if field in fields}
+    known = set(map(_plain, fields))
+    first = {name: name.removeprefix(PREFIX).split("__")[0] for name in environment if name.startswith(PREFIX)}
+    return {name: environment[name] for name, field in first.items() if _plain(field) in known}
 
 
 @dataclass(frozen=True)
@@ -160,19 +164,21 @@ def _with(
         if not isinstance(layer, Mapping):
             # The value itself is not told: it may be a secret.
             raise ConfigurationError(f"{variable}: goes below a key that holds a value, not a mapping.")
-    key = _key(path[0], [*said, *below])
+    # No key of ours has upper case; a name of the user's may.
+    is_ours = variable.startswith(PREFIX) and not (above and above[0] in _NAMED)
+    key = _key(path[0], [*said, *below], is_ours)
     here = (*above, key)
     if len(path) > 1:
         return {**said, key: _with(said.get(key, {}), below.get(key, {}), path[1:], value, variable, here)}
     return {**said, key: value if _options_at(here) else _value(value)}
 
 
-def _key(part: str, known: Sequence[Any]) -> str:
+def _key(part: str, known: Sequence[Any], is_ours: bool) -> str:
     """The key that is meant: names of variables are upper case by custom, and have no dots or dashes."""
     if part in known:
         return part
     same = (str(key) for key in (*known, *_DOTTED) if _plain(str(key)) == _plain(part))
-    return next(same, part.lower() if part.isupper() else part)
+    return next(same, part.lower() if is_ours or part.isupper() else part)
 
 
 def _plain(name: str) -> str:
@@ -184,7 +190,7 @@ def _value(text: str) -> Any:
         return text
     try:
         return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError):
+    except (yaml.YAMLError, RecursionError, *NOT_WHAT_IT_SAYS):
         return text
 
 

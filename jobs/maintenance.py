@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -33,6 +33,7 @@ _LOG: Final = logging.getLogger(__name__)
 #: Tables that only grow are compacted from this many files on.
 _MANY_FILES: Final = 16
 _A_SECOND: Final = timedelta(seconds=1)
+_LEAST_PAUSE: Final = timedelta(milliseconds=1)
 
 
 class MaintainSettings(Strict):
@@ -50,6 +51,21 @@ class MaintainSettings(Strict):
     every: DurationSetting | None = Field(
         default=None, description="Beside a stream: do it again and again, with this pause; ends with Ctrl-C."
     )
+
+    @field_validator("retain")
+    @classmethod
+    def _is_long_enough(cls, value: timedelta | None) -> timedelta | None:
+        if value is not None and value < upkeep.LEAST_FILE_RETENTION:
+            days = upkeep.LEAST_FILE_RETENTION.days
+            raise ValueError(f"give at least {days} days: readers, replays and time travel need older files")
+        return value
+
+    @field_validator("every")
+    @classmethod
+    def _is_a_pause(cls, value: timedelta | None) -> timedelta | None:
+        if value is not None and value < _LEAST_PAUSE:
+            raise ValueError('give a pause such as "10 minutes", at least 1 millisecond')
+        return value
 
 
 @dataclass(frozen=True)
@@ -84,13 +100,23 @@ def tables_below(root: Path, names: tuple[str, ...] = ()) -> list[Path]:
     Raises:
         ConfigurationError: there are none, or not one of that name.
     """
+    found, missing = _found_below(root, names)
+    if missing is not None:
+        raise ConfigurationError(missing)
+    return found
+
+
+def _found_below(root: Path, names: tuple[str, ...]) -> tuple[list[Path], str | None]:
+    """The Delta tables in a folder, those of these names; and what is said if there are none, or not all."""
     found = {log.parent.name: log.parent for log in sorted(root.glob("*/_delta_log"))}
     if not found:
-        raise ConfigurationError(f"root: there are no tables below {root}. Run the job first, or name another folder.")
-    for name in names:
-        if name not in found:
-            raise ConfigurationError(f'tables: there is no table "{name}" below {root}{nearest(name, list(found))}')
-    return [found[name] for name in names or found]
+        return [], f"root: there are no tables below {root}. Run the job first, or name another folder."
+    missing = [
+        f'tables: there is no table "{name}" below {root}{nearest(name, list(found))}'
+        for name in names
+        if name not in found
+    ]
+    return [found[name] for name in names or found if name in found], "; ".join(missing) or None
 
 
 def maintain(
@@ -102,7 +128,8 @@ def maintain(
 ) -> list[Upkeep]:
     """Look after each table in turn. A table with broken rows is reported and otherwise left as it is.
 
-    With ``every`` in the settings it is done again and again, until ``stop`` is set.
+    With ``every`` in the settings it is done again and again, until ``stop`` is set. Tables that are not there, as
+    before the first batch of a stream, are then told in the log, and looked for in each pass.
 
     Args:
         spark: The session.
@@ -115,14 +142,18 @@ def maintain(
         What the last pass did.
 
     Raises:
-        ConfigurationError: there are no such tables, or the work folder has a scheme.
+        ConfigurationError: there are no such tables (without ``every``), or the work folder has a scheme.
         RetentionError: ``retain`` is shorter than what a replay or the table's own properties need.
     """
     told, stopped, work = on_table or (lambda _kept: None), stop or Event(), local_folder(work)
+    root, missing = work / settings.root, None
     if settings.every is None:
-        return _pass(settings, work, told, lambda folder: _look_after(spark, settings, folder))
+        return _pass(tables_below(root, settings.tables), told, lambda folder: _look_after(spark, settings, folder))
     while True:
-        kept = _pass(settings, work, told, lambda folder: _try_to_look_after(spark, settings, folder))
+        before, (folders, missing) = missing, _found_below(root, settings.tables)
+        if missing not in (None, before):  # Once, not in every pass: the stream may make it yet.
+            _LOG.warning("Upkeep leaves out what is not there, and looks for it in each pass: %s", missing)
+        kept = _pass(folders, told, lambda folder: _try_to_look_after(spark, settings, folder))
         try:
             if stopped.wait(settings.every.total_seconds()):
                 return kept
@@ -168,15 +199,7 @@ def beside(
         raise failed[0]
 
 
-def _pass(
-    settings: MaintainSettings, work: Path, told: Callable[[Upkeep], None], look_after: Callable[[str], Upkeep]
-) -> list[Upkeep]:
-    try:
-        folders = tables_below(work / settings.root, settings.tables)
-    except ConfigurationError:
-        if settings.every is None:
-            raise
-        return []  # The stream has made no table yet.
+def _pass(folders: list[Path], told: Callable[[Upkeep], None], look_after: Callable[[str], Upkeep]) -> list[Upkeep]:
     kept = []
     for folder in folders:
         kept.append(look_after(str(folder.resolve())))

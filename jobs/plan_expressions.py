@@ -16,7 +16,9 @@ from __future__ import annotations
 import ast
 import difflib
 import inspect
+import keyword
 import operator
+import re
 from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any, Final
@@ -32,7 +34,10 @@ SIDES: Final = ("key", "left", "right")
 Known = Mapping[str, tuple[str, ...] | None]
 
 _LONGEST: Final = 4_000
+_LEAST: Final = -(2**63)
 _LARGEST: Final = 2**63 - 1
+#: A field whose name Python's grammar takes for a word of its own.
+_WORD: Final = re.compile(rf"(\w+)\s*\.\s*({'|'.join(keyword.kwlist)})\b")
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     function.__name__: function
     for function in (
@@ -89,6 +94,8 @@ def _tree(text: str) -> ast.expr:
     try:
         return ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError) as error:
+        if found := _WORD.search(text):
+            raise ConfigurationError(f'"{found[0]}" is no field here. Write {found[1]}["{found[2]}"].') from None
         raise ConfigurationError(f"not an expression ({getattr(error, 'msg', error)}). Allowed: {_SYNTAX}.") from None
 
 
@@ -96,7 +103,7 @@ def _constant(value: Any) -> Any:
     if value is not None and not isinstance(value, (str, bool, int, float)):
         kind = type(value).__name__
         raise ConfigurationError(f"a {kind} is no constant here. Allowed: texts, numbers, True, False, None.")
-    if isinstance(value, int) and abs(value) > _LARGEST:
+    if isinstance(value, int) and not _LEAST <= value <= _LARGEST:
         raise ConfigurationError(f"{value} does not fit in 64 bits. Write it as a double: {value}.0")
     return value
 
@@ -168,9 +175,10 @@ class _Reader:
 
     def _unary(self, node: ast.UnaryOp) -> Any:
         if isinstance(node.op, ast.USub):
-            is_number = isinstance(node.operand, ast.Constant) and type(node.operand.value) in (int, float)
-            value = self._read(node.operand)
-            return -value if is_number else -as_expr(value)
+            value = node.operand.value if isinstance(node.operand, ast.Constant) else None
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                return _constant(-value)  # Not before it is negated: the least number has no positive twin.
+            return -self._expr(node.operand)
         if isinstance(node.op, (ast.Not, ast.Invert)):
             return ~self._expr(node.operand)
         raise ConfigurationError(f'"{ast.unparse(node)}": a sign before a value is - or not.')
@@ -221,7 +229,10 @@ class _Reader:
         for name in _CONSTANTS.get(getattr(function, "__name__", ""), ()):
             if isinstance(given[name], Expr):
                 raise ConfigurationError(f"{ast.unparse(node)}: {name} is a constant.")
-        return function(*arguments, **named)
+        made = function(*arguments, **named)
+        if not given:  # Of what takes any number, none is too few.
+            raise ConfigurationError(f"{ast.unparse(node)}: give at least one value.")
+        return made
 
     def _function(self, node: ast.expr) -> Callable[..., Any]:
         if isinstance(node, ast.Name) and node.id in FUNCTIONS:

@@ -69,6 +69,11 @@ class SourceSettings(Strict):
         default=None, description="A Kafka topic with JSON values, instead of a format of your own."
     )
 
+    @property
+    def has_sequence(self) -> bool:
+        """Whether a column orders its records; Kafka's have their offset."""
+        return self.sequence_by is not None or self.kafka is not None or self.format == "kafka"
+
     @model_validator(mode="after")
     def _is_one_of_both(self) -> SourceSettings:
         if (self.format is None) == (self.kafka is None):
@@ -149,12 +154,26 @@ class JobSettings(Strict):
             raise ValueError(f"{error} A topic of any name can be read under another one: see its options.") from None
         return sources
 
+    @field_validator("max_future_skew")
+    @classmethod
+    def _is_no_past(cls, value: timedelta) -> timedelta:
+        if value < timedelta(0):
+            raise ValueError("give 0 seconds or more: with less, records of the present would be rejected")
+        return value
+
     @field_validator("trigger")
     @classmethod
     def _is_trigger(cls, value: str) -> str:
         if value != "available_now" and duration_us(value) < 1_000:
             raise ValueError('write "available_now" or an interval such as "10 seconds", at least 1 millisecond')
         return value
+
+    @model_validator(mode="after")
+    def _sequence_has_columns(self) -> JobSettings:
+        without = [topic for topic, said in self.sources.items() if not said.has_sequence]
+        if self.order == "sequence" and without:
+            raise ValueError(f"order: sequence needs sequence_by on each source; {', '.join(without)} has none")
+        return self
 
     @model_validator(mode="after")
     def _settings_have_a_function(self) -> JobSettings:
@@ -187,12 +206,13 @@ def read(
 
 
 def load_of(kind: type[_S], path: Path, sets: Mapping[str, str] | None = None) -> _S:
-    """Settings of another kind than a job's, with those of the process's variables that are about them.
+    """Settings of a file beside which there may be another kind's, with those of the variables that are about them.
 
     Raises:
         ConfigurationError: as :func:`load` says.
     """
-    return validated(kind, read(path, of_fields(os.environ, kind.model_fields), sets))
+    fields = [said.alias or name for name, said in kind.model_fields.items()]
+    return validated(kind, read(path, of_fields(os.environ, fields), sets))
 
 
 def layers(path: Path, environment: Mapping[str, str] | None = None, sets: Mapping[str, str] | None = None) -> Layers:

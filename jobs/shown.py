@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -18,27 +19,37 @@ HIDDEN: Final = "***"
 _COLUMN: Final = 64
 Path = tuple[str, ...]
 #: Parts of names whose values nobody is to see.
-_WORDS: Final = "password|passwd|pwd|passphrase|secret|token|credential|signature|(?:access|account|api|private).?key"
-_SECRET: Final = re.compile(rf"{_WORDS}|keystore.key|connection.?string|user.?info|jaas|\b(?:sas|sig)\b|sas.?key", re.I)
+_WORDS: Final = (
+    "password|passwd|pwd|passphrase|passcode|secret|token|credential|signature|(?:access|account|api|private).?key"
+)
+_SECRET: Final = re.compile(
+    rf"{_WORDS}|connection.?string|user.?info|jaas|authorization|\b(?:sas|sig)\b|(?:key|pass|json)$", re.I
+)
 #: ``user:password@`` in an address.
 _LOGIN: Final = re.compile(r"(?<=://)[^/\s:@]*:[^/\s]+(?=@)")
-#: ``password=...`` in an address or a connection string; an expression of a plan compares with ``==``.
+#: ``password=...`` in an address or a connection string, or ``"password": ...`` in what is JSON in part.
 _PAIR: Final = re.compile(
-    rf"((?:{_WORDS}|\bsas|\bsig)s?\s*=(?!=)\s*)(?:\"[^\"]*\"|'[^']*'|\{{[^}}]*\}}|[^&;\s]+)", re.I
+    rf"((?:{_WORDS}|\b(?:sas|sig|pass)|(?<=[?&;])[\w.-]*key)s?(?:\s*=|\"\s*:)\s*)"
+    r"(?:\"[^\"]*\"|'[^']*'|\{[^}]*\}|[^&;\s]+)",
+    re.I,
 )
+#: ``Bearer ...`` in a header.
+_HEADER: Final = re.compile(r"(\b(?:Bearer|Basic)\s+)\S+", re.I)
+#: Settings whose text may hold a secret. In others, such as a plan, nothing is replaced: it means what it says.
+_MAY_HOLD: Final = frozenset({"options", "path", "root", "checkpoint", "servers", "prometheus", "docs", "job"})
 
 
 def shown(settings: Any) -> Any:
-    """Plain values for YAML or JSON; what is not set is left out, and secrets of a source's options are hidden.
+    """Plain values for YAML or JSON; what is not set is left out; secrets of options, paths and addresses are hidden.
 
     >>> from jobs.settings import SourceSettings
     >>> kafka = SourceSettings(format="kafka", options={"kafka.sasl.password": "tiger", "subscribe": "clicks"})
     >>> shown(kafka)["options"]
     {'kafka.sasl.password': '***', 'subscribe': 'clicks'}
-    >>> shown({"wait": timedelta(minutes=90), "url": "jdbc://scott:tiger@db/x"})
-    {'wait': '1 hour 30 minutes', 'url': 'jdbc://***@db/x'}
-    >>> shown("jdbc:postgresql://db/x?user=scott&password=tiger&ssl=true")
-    'jdbc:postgresql://db/x?user=scott&password=***&ssl=true'
+    >>> shown(SourceSettings(format="x", options={"url": "jdbc:h2:mem?password=tiger&ssl=true"}))["options"]
+    {'url': 'jdbc:h2:mem?password=***&ssl=true'}
+    >>> shown({"wait": timedelta(minutes=90)})
+    {'wait': '1 hour 30 minutes'}
     """
     if isinstance(settings, BaseModel):
         fields = type(settings).model_fields.items()
@@ -47,26 +58,39 @@ def shown(settings: Any) -> Any:
             for field, info in fields
             if (value := getattr(settings, field)) is not None or info.default is not None
         }
-        return {field: shown(_without_secrets(field, value)) for field, value in said.items()}
+        return {field: _hidden(value) if field in _MAY_HOLD else shown(value) for field, value in said.items()}
     if isinstance(settings, dict):
         return {str(key): shown(value) for key, value in settings.items()}
     if isinstance(settings, (list, tuple)):
         return [shown(value) for value in settings]
     if isinstance(settings, timedelta):
         return span(settings) if settings else "0 seconds"
-    if isinstance(settings, datetime):
-        return settings.isoformat()
-    return _plain(settings) if isinstance(settings, str) else settings
+    return settings.isoformat() if isinstance(settings, datetime) else settings
 
 
-def _plain(text: str) -> str:
-    return _PAIR.sub(rf"\g<1>{HIDDEN}", _LOGIN.sub(HIDDEN, text))
+def _hidden(said: Any) -> Any:
+    """Plain values without secrets.
+
+    >>> _hidden({"api.key": "tiger", "conf": '{"user": {"name": "scott", "password": "tiger"}}'})
+    {'api.key': '***', 'conf': '{"user": {"name": "scott", "password": "***"}}'}
+    """
+    if isinstance(said, dict):
+        return {key: HIDDEN if _SECRET.search(key) else _hidden(value) for key, value in said.items()}
+    if isinstance(said, list):
+        return [_hidden(value) for value in said]
+    return _without_secrets(said) if isinstance(said, str) else said
 
 
-def _without_secrets(field: str, value: Any) -> Any:
-    if field != "options":
-        return value
-    return {key: HIDDEN if _SECRET.search(key) else option for key, option in value.items()}
+def _without_secrets(text: str) -> str:
+    if text.lstrip().startswith(("{", "[")):
+        try:
+            told = json.loads(text)
+            hidden = _hidden(told)
+        except (ValueError, RecursionError):
+            pass
+        else:
+            return text if hidden == told else json.dumps(hidden, ensure_ascii=False)
+    return _HEADER.sub(rf"\g<1>{HIDDEN}", _PAIR.sub(rf"\g<1>{HIDDEN}", _LOGIN.sub(HIDDEN, text)))
 
 
 def origins(said: dict[str, Any], layers: Layers) -> dict[str, Origin]:

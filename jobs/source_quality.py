@@ -37,8 +37,8 @@ class rejecting:  # noqa: N801 - reads as a function; a class can be pickled
         self._rules = tuple(rules)
 
     def __call__(self, raw: DataFrame) -> Column:
-        reasons = [F.when(broken(rule.expectation, rule.arguments), f"{QUALITY}:{rule.name}") for rule in self._rules]
-        return F.coalesce(*reasons)
+        is_broken = {rule.name: broken(rule.expectation, rule.arguments, raw.columns) for rule in self._rules}
+        return F.coalesce(*(F.when(mark, f"{QUALITY}:{name}") for name, mark in is_broken.items()))
 
 
 class _Look:

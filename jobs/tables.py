@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from jobs.exit_codes import words_of
 from jobs.place_setting import has_scheme
 from jobs.strict import nearest
 from streams.describe import span_us
@@ -20,6 +21,7 @@ from versioned.commit import is_missing
 from versioned.durations import instant
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
+from versioned.schema import check_keys, columns_of
 from versioned.spec import VersionedTableSpec
 from versioned.sql_types import JSON_INSTANTS
 from versioned.table import VersionedTable
@@ -48,17 +50,29 @@ def opened(spark: SparkSession, target: str) -> VersionedTable:
     return VersionedTable.open(spark, place)
 
 
-def schema_of(spark: SparkSession, ddl: str) -> StructType:
-    """The columns that ``--schema`` names.
+def schema_of(ddl: str) -> StructType:
+    """The columns that ``--schema`` names. Spark reads it, so a session has to be there.
 
     Raises:
-        ConfigurationError: it is no DDL, in the words of Spark.
+        ConfigurationError: it is no DDL, in the words of Spark; or has types that no table has.
     """
     try:
-        return spark.createDataFrame([], ddl).schema
+        return columns_of(ddl)
     except PySparkException as error:
-        why = (error.getMessage() or str(error)).strip().splitlines()[0]
+        why = words_of(error).partition("\n")[0]
         raise ConfigurationError(f'--schema {ddl}: {why} Write it as in "item STRING, price DOUBLE".') from None
+
+
+def check_new(spark: SparkSession, target: str, columns: StructType, spec: VersionedTableSpec) -> None:
+    """What the making of a table would refuse.
+
+    Raises:
+        ConfigurationError: a key column is missing or of a type that is not allowed, or the table exists already.
+    """
+    check_keys(columns, spec)
+    ref = TableRef.parse(place_of(target))
+    if not is_missing(spark, ref):
+        raise ConfigurationError(f"{ref} exists already. Open it, or choose another name.")
 
 
 def promise(spec: VersionedTableSpec) -> dict[str, Any]:

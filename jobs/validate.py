@@ -21,7 +21,7 @@ from jobs.expectations import Judge, Verdict
 from jobs.maintenance import tables_below
 from jobs.place_setting import local_folder
 from jobs.run import source_of
-from jobs.settings import JobSettings, SourceSettings, load, load_of
+from jobs.settings import JobSettings, SourceSettings, load_of
 from jobs.source_quality import all_rows, wrong_of
 from jobs.validate_settings import ValidateSettings
 from streams.spark.invariants import Facts, invariants_of, with_facts
@@ -199,13 +199,13 @@ def _judged(
 
 
 def settings_of(config: Path, sets: Mapping[str, str] | None = None) -> tuple[ValidateSettings, JobSettings | None]:
-    """The settings of a validation, and of the job that it names.
+    """The settings of a validation, and of the job that it names; each with the variables that are about it.
 
     Raises:
         ConfigurationError: as the loader of settings says.
     """
     settings = load_of(ValidateSettings, config, sets)
-    return settings, None if settings.job is None else load(config.parent / settings.job)
+    return settings, None if settings.job is None else load_of(JobSettings, config.parent / settings.job)
 
 
 def main() -> int:

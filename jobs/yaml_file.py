@@ -14,7 +14,7 @@ _MAX_BYTES: Final = 1 << 20
 #: Values in a file, each counted as often as aliases repeat it.
 _MAX_VALUES: Final = 100_000
 #: What YAML's own constructors raise for ``!!int x``, the 99th of a month and the like.
-_NOT_WHAT_IT_SAYS: Final = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
+NOT_WHAT_IT_SAYS: Final = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
 _KINDS: Final[dict[type, str]] = {
     type(None): "nothing",
     bool: "true or false",
@@ -62,7 +62,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{path}: not readable as YAML: no UTF-8 at byte {error.start}") from None
     except RecursionError:
         raise ConfigurationError(f"{path}: not readable as YAML: nested too deeply") from None
-    except _NOT_WHAT_IT_SAYS as error:
+    except NOT_WHAT_IT_SAYS as error:
         kind = type(error).__name__
         raise ConfigurationError(
             f"{path}: not readable as YAML: a value does not fit its tag or form ({kind})"

@@ -108,9 +108,8 @@ def _lines(topology: Topology, node: Node) -> list[str]:
 def _source(kind: str) -> Callable[[Any], list[str]]:
     def phrases(node: StreamSource | TableSource | GlobalTableSource) -> list[str]:
         told = [f"{kind} of topic {node.topic}", f"key ({', '.join(node.key)})", f"time {node.timestamp}"]
-        if isinstance(node, TableSource):
-            told += _reordered(node.reorder) + _stored(node)
-        return told
+        told += _reordered(node.reorder) if isinstance(node, TableSource) else []
+        return told + _stored(node)
 
     return phrases
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
-from streams.evaluation import OPERATIONS, as_plain
+from streams.evaluation import CHOICES, OPERATIONS, as_plain, constant
 from streams.rows import Row
 from versioned.errors import ConfigurationError
 
@@ -24,13 +25,16 @@ _SYMBOLS: Final = {
 class Expr:
     """A symbolic value. Fields by attribute or ``["name"]``; operators and ``streams.functions`` build trees."""
 
-    __slots__ = ("_args", "_op")
+    __slots__ = ("_args", "_calls_python", "_op")
     _op: str
     _args: tuple[Any, ...]
+    _calls_python: bool
 
     def __init__(self, op: str, *args: Any) -> None:
         object.__setattr__(self, "_op", op)
         object.__setattr__(self, "_args", args)
+        calls = op == "python" or any(arg._calls_python for arg in args if isinstance(arg, Expr))
+        object.__setattr__(self, "_calls_python", calls)
 
     def __getattr__(self, name: str) -> Expr:
         if name.startswith("_"):
@@ -202,21 +206,32 @@ def evaluate(expr: Expr, bindings: Mapping[str, Any]) -> Any:
     """The value of an expression for plain rows.
 
     Raises:
-        RecordError: a field that the row does not have, or a result that does not fit in 64 bits.
+        RecordError: a field that the row does not have, values of types that do not go together, or a result that
+            does not fit in 64 bits.
 
     >>> evaluate(trace(lambda value: value.amount > 10, "value"), {"value": Row(amount=11)})
     True
     """
     op, args = expr._op, expr._args
     if op == "lit":
-        return args[0]
+        return constant(args[0])
     if op == "ref":
         return bindings[args[0]]
+    if op in CHOICES:
+        return CHOICES[op](*(_asked(expr, arg, bindings) for arg in args))
     if op == "struct":
         return Row(zip(args[0], (evaluate(arg, bindings) for arg in args[1:]), strict=True))  # type: ignore[arg-type]
     if op == "python":
         return as_plain(args[0](*(evaluate(arg, bindings) for arg in args[2:])))
     return OPERATIONS[op](*(evaluate(arg, bindings) if isinstance(arg, Expr) else arg for arg in args))
+
+
+def _asked(choice: Expr, arg: Expr, bindings: Mapping[str, Any]) -> Callable[[], Any]:
+    if not choice._calls_python:
+        return partial(evaluate, arg, bindings)
+    # Spark calls Python on every row before it chooses, so the user's functions must bear what they get here as well.
+    value = evaluate(arg, bindings)
+    return lambda: value
 
 
 def operation(expr: Expr) -> tuple[str, tuple[Any, ...]]:

@@ -18,18 +18,22 @@ from streams.nodes import (
     StreamSource,
     StreamStreamJoin,
     StreamTableJoin,
+    Suppress,
     TableAggregate,
     TableMapValues,
     TableSource,
     TableTableJoin,
     WindowedAggregate,
 )
+from suppress.suppressed import UntilWindowCloses
 
 Fields = tuple[str, ...] | None
 
 _JOINS = (StreamTableJoin, StreamGlobalTableJoin, StreamStreamJoin, TableTableJoin, ForeignKeyJoin)
 #: The value of a correction: which answer, the how many-th correction of it, the rows, and the table record's ts.
 CORRECTION_FIELDS: Final = ("original_scope", "original_seq", "revision", "old", "new", "cause")
+#: Which clock closed a window: a field of the final row, if the node may close idle windows.
+CLOSED_BY: Final = "closed_by"
 _SOURCES = (StreamSource, TableSource, GlobalTableSource)
 
 
@@ -50,6 +54,8 @@ def value_fields(node: Node) -> Fields:
         return CORRECTION_FIELDS
     if isinstance(node, (StreamAggregate, WindowedAggregate, TableAggregate)):
         return _of_aggregation(node, node.aggregation)
+    if isinstance(node, Suppress):
+        return _of_suppressed(node)
     return value_fields(node.parents[0]) if len(node.parents) == 1 else None
 
 
@@ -61,6 +67,16 @@ def _of_aggregation(node: Node, aggregation: Aggregation) -> Fields:
     known = value_fields(node.parents[0])
     mapped = node.group_value if isinstance(node, TableAggregate) else None
     return known if mapped is None else _of_expr(mapped, {"value": known})
+
+
+def _of_suppressed(node: Suppress) -> Fields:
+    known, suppressed = value_fields(node.parents[0]), node.suppressed
+    if not isinstance(suppressed, UntilWindowCloses):
+        return known
+    if suppressed.retention_us is not None:
+        return _merged([known, (CLOSED_BY,)])
+    # Only the application knows whether it has a retention of its own.
+    return None if suppressed.close_idle else known
 
 
 def _of_expr(expr: Expr | None, bindings: Mapping[str, Fields]) -> Fields:

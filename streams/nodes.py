@@ -152,6 +152,7 @@ class GlobalTableSource(_TableNode):
     timestamp: str = "ts"
     value: tuple[str, ...] | None = None
     deleted: str | None = None
+    materialized: Materialized | None = None
 
 
 @dataclass(frozen=True, eq=False)

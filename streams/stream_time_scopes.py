@@ -48,6 +48,18 @@ def gathers(node: Node, shared: Set[str]) -> bool:
     return isinstance(node, _JOINS_OF_EQUALS) and any(parent.name in shared for parent in node.parents)
 
 
+def follows_partitions(node: Node) -> bool:
+    """Whether all that comes from a node has the scope of its source partition, as one look up the plan tells.
+
+    >>> from streams.nodes import StreamFilter, StreamSource
+    >>> follows_partitions(StreamFilter("big", (StreamSource("flights", topic="flights"),)))
+    True
+    """
+    if isinstance(node, _JOINS_OF_EQUALS) or changes_key(node) or has_one_stream_time(node):
+        return False
+    return not node.parents or follows_partitions(node.parents[0])
+
+
 def has_one_stream_time(node: Node) -> bool:
     """Whether a node's store has one stream time for all partitions, or one per key: what leaves it is in scope 0."""
     stored = getattr(node, "materialized", None)

@@ -146,6 +146,7 @@ class StreamsBuilder:
             timestamp=timestamp,
             value=None if value is None else _names(value),
             deleted=deleted,
+            materialized=materialized,
         )
         return GlobalKTable(self._graph, self._graph.add(node))
 

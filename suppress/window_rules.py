@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+from versioned.durations import FIRST_INSTANT_US
 
 #: 9999-12-31 23:59:59.999999 UTC, the largest instant that SQL holds: the end of a window that never ends.
 FOREVER_US: Final = 253_402_300_799_999_999
@@ -48,6 +49,24 @@ def assign(windows: TimeWindows | UnlimitedWindows, ts_us: int) -> tuple[Window,
     if ts_us >= 0:
         first_us = max(0, first_us)
     return tuple(Window(start, start + windows.size_us) for start in range(first_us, ts_us + 1, advance_us))
+
+
+def first_taken_us(windows: Windows) -> int:
+    """The instant from which on windows take records: none may start before the first instant that tables hold.
+
+    Example:
+        >>> first_taken_us(UnlimitedWindows(start_us=5))
+        5
+        >>> first_taken_us(SlidingWindows(difference_us=10, grace_us=0)) - FIRST_INSTANT_US
+        10
+    """
+    if isinstance(windows, UnlimitedWindows):
+        return windows.start_us
+    if isinstance(windows, TimeWindows):
+        # The first window that may be, and the record that no window before it holds.
+        first_start_us = -(-FIRST_INSTANT_US // windows.advance_us) * windows.advance_us
+        return min(0, first_start_us - windows.advance_us + windows.size_us)
+    return min(0, FIRST_INSTANT_US + windows.difference_us) if isinstance(windows, SlidingWindows) else FIRST_INSTANT_US
 
 
 def close_wait_us(windows: Windows, unit_us: int = 1) -> int | None:

@@ -11,6 +11,7 @@ from streams.driver.stream_times import StreamTimes
 from streams.nodes import CorrectionFeed, StreamTableJoin
 from streams.reasons import EXPIRED
 from streams.rows import Row
+from streams.stream_time_scopes import follows_partitions
 from versioned.durations import duration_us
 
 
@@ -28,6 +29,7 @@ class CorrectionFeedProcessor(Processor):
         self._join, self._table = join.name, table.name
         self._retention_us = duration_us(join.joined.correction_retention)
         self._times = StreamTimes()
+        self._follows_partitions = all(map(follows_partitions, join.parents))
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
         """A change of the table (parent 1); the join's own output (parent 0) is what the join remembers already."""
@@ -36,14 +38,20 @@ class CorrectionFeedProcessor(Processor):
         now_us = self._times.advance(self.context.partition, change.key, change.ts_us)
         join = self.context.processor(self._join)
         assert isinstance(join, StreamTableJoinProcessor)
-        # A partition that lags behind still corrects what others have passed long ago.
-        slowest_us = self._times.slowest()
-        assert slowest_us is not None
-        join.answers = [answer for answer in join.answers if answer.ts_us >= slowest_us - self._retention_us]
+        join.answers = [answer for answer in join.answers if not self._is_too_old(answer)]
         reached_us = max(change.ts_us, now_us - self._retention_us)
         for answer in join.answers:
             if key_parts(answer.key) == key_parts(change.key) and answer.ts_us >= reached_us:
                 yield from self._corrected(join, answer, change)
+
+    def _is_too_old(self, answer: Answer) -> bool:
+        """Whether no change of the table can reach an answer any more."""
+        partition = answer.place[0]
+        if self._follows_partitions and self._times.get(partition, None) is None:
+            return False
+        # A partition that lags behind still corrects what others have passed long ago.
+        slowest_us = self._times.slowest()
+        return slowest_us is not None and answer.ts_us < slowest_us - self._retention_us
 
     def _corrected(self, join: StreamTableJoinProcessor, answer: Answer, change: Change) -> Iterator[Change]:
         table = self.context.processor(self._table)

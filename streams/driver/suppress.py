@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
 
 from streams.driver.keys import WINDOW_START, split_windowed_key
 from streams.driver.processor import Change, Context, Dated, Processor
 from streams.driver.windowed_aggregate import WindowedAggregateProcessor
+from streams.fields import CLOSED_BY
 from streams.nodes import Suppress
 from streams.plan_checks import windowed_ancestor
 from streams.reasons import NULL_KEY
@@ -17,9 +17,6 @@ from suppress.sizes import SizeFunction, sizer
 from suppress.suppress_rules import buffer_rule, tie_order
 from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from suppress.window_rules import Window, lateness_us
-
-#: Which clock closed a window: a field of the final row, if the node may close idle windows.
-CLOSED_BY: Final = "closed_by"
 
 
 class SuppressProcessor(Processor):

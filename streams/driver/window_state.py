@@ -8,7 +8,7 @@ from typing import Any
 
 from streams.driver.aggregators import Aggregator
 from streams.rows import Row
-from suppress.window_rules import Window, assign, is_closed, merge_session, slide
+from suppress.window_rules import Window, assign, first_taken_us, is_closed, merge_session, slide
 from suppress.windows import SessionWindows, SlidingWindows, Windows
 
 
@@ -58,6 +58,7 @@ class WindowState:
         self._aggregator = aggregator
         self._unit_us = unit_us
         self._retention_us = retention_us
+        self._first_us = first_taken_us(windows)
         self._slots: dict[Row, dict[Window, Slot]] = {}
         self._closed_idle: dict[Row, set[Window]] = {}
 
@@ -65,6 +66,8 @@ class WindowState:
         """Let one record count, at the stream time that it has already moved."""
         if isinstance(self.windows, SessionWindows):
             return self._add_to_session(self.windows, key, value, ts_us, stream_time_us)
+        if ts_us < self._first_us:
+            return Outcome((), expired=0)
         if self._is_wholly_late(ts_us, stream_time_us):
             return Outcome((), expired=1)
         touched = list(self._touched(key, ts_us))

@@ -56,6 +56,7 @@ from streams.spark.sinks import send_to_kafka
 from streams.spark.source_checks import look_at
 from streams.spark.sources import SparkSource, records_of, unite
 from streams.spark.suppress import SuppressOperator
+from streams.spark.table_names import check_table_names
 from streams.spark.writing import write_all
 from versioned import faults
 from versioned import spark_functions as F
@@ -70,7 +71,6 @@ from versioned.side_by_side import side_by_side
 from versioned.statistics import hidden_names, hide
 
 _LOG: Final = logging.getLogger(__name__)
-_RESERVED_TABLES: Final = ("ledger", "rejects", "_checkpoint")
 
 
 class StreamingApplication:
@@ -102,8 +102,8 @@ class StreamingApplication:
         on_batch: Called with a :class:`BatchReport` after each batch that had input.
 
     Raises:
-        ConfigurationError: a topic without source, a source without topic, a reserved or repeated table name, or
-            ``kafka`` names no changelog sink.
+        ConfigurationError: a topic without source, a source without topic, a table name that is reserved or
+            repeated in whatever case, or ``kafka`` names no changelog sink.
         TopologyError: the Spark engine does not run one of the nodes yet.
     """
 
@@ -570,12 +570,8 @@ class StreamingApplication:
                 f"{sorted(set(self._sources) - topics)}. Give each topic of the topology exactly one source."
             )
         check_columns(topics)
-        names = [table.short_name for operator in self._operators.values() for table in operator.tables(self._root)]
-        for name in names:
-            if name in _RESERVED_TABLES or names.count(name) > 1:
-                raise ConfigurationError(
-                    f'The table name "{name}" is reserved or used twice. Rename the node or store.'
-                )
+        owned = (table for operator in self._operators.values() for table in operator.tables(self._root))
+        check_table_names(table.short_name for table in owned)
 
 
 def _trigger(said: str) -> dict[str, Any]:

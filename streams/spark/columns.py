@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
@@ -13,6 +14,7 @@ from streams.expressions import Expr, operation
 from streams.rows import Row
 from streams.spark.flow import KEY, VALUE
 from versioned import spark_functions as F
+from versioned.durations import instant_us
 from versioned.errors import ConfigurationError
 
 
@@ -63,6 +65,11 @@ def to_column_if(
 
 
 def _constant(value: Any) -> Column:
+    # Of dates and instants Spark's own literals pass through Java's old calendar, which is another one before 1582.
+    if isinstance(value, datetime):
+        return F.timestamp_micros(F.lit(instant_us(value)))
+    if isinstance(value, date):
+        return F.lit(value.isoformat()).cast("date")
     # Integers are 64-bit in expressions; Spark would take the narrowest type that holds the constant.
     is_integer = isinstance(value, int) and not isinstance(value, bool)
     return F.lit(value).cast("bigint") if is_integer else F.lit(value)

@@ -12,10 +12,12 @@ from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, Window
+from pyspark.sql.types import DataType
 
 from streams.expressions import Expr, evaluate
 from streams.nodes import JoinKind, TableTableJoin
 from streams.rows import Row
+from streams.spark.fitting import fitted
 from streams.spark.flow import CAUSE, CHANGE, KEY, LATEST, OLD, OP, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.history_store import HistoryStore
 from streams.spark.kernel import OUT, PlainRow, Told, fold_groups, told_rows
@@ -43,6 +45,7 @@ class CompleteFold:
 
     kind: JoinKind
     joiner: Expr
+    value_type: DataType
 
     def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
         key = Row(group[KEY])
@@ -68,7 +71,7 @@ class CompleteFold:
                 )
 
     def _pair(self, key: Any, left: Row | None, right: Row | None) -> Any:
-        return evaluate(self.joiner, {"key": key, "left": left, "right": right})
+        return fitted(evaluate(self.joiner, {"key": key, "left": left, "right": right}), self.value_type)
 
 
 class CompleteJoinOperator(StoringOperator[TableTableJoin]):
@@ -128,8 +131,8 @@ class CompleteJoinOperator(StoringOperator[TableTableJoin]):
             touched = rows.join(keys, KEY, "left_semi")
             states.append(touched.select(KEY, F.lit(side).alias(_SIDE), *self._values(side), US))
         assert self.node.joiner is not None
-        fold = CompleteFold(self.node.kind, self.node.joiner)
         out = self._nothing(events).schema
+        fold = CompleteFold(self.node.kind, self.node.joiner, out[VALUE].dataType)
         return fold_groups(events, reduce(DataFrame.unionByName, states), [KEY], fold, out, out)
 
 

@@ -1,9 +1,9 @@
 """Corrections of stream-table joins on Spark: answers that a late table change altered.
 
 State: the answers given, a Delta table with the stream record, what was found for it and how often it was corrected,
-kept until the table's stream time has passed them by the retention. A change of the table alters the answers of its key
-from its own ts to the start of the next version: one join on the key with that range. Records that are equal in every
-column, and at one place (``order="sequence"``), have one answer.
+kept until the table's stream time has passed them by the retention in every partition, their own among them. A change
+of the table alters the answers of its key from its own ts to the start of the next version: one join on the key with
+that range. Records that are equal in every column, and at one place (``order="sequence"``), have one answer.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from streams.spark.key_types import key_as
 from streams.spark.operator import Batch, Operator
 from streams.spark.stream_table_join import StreamTableJoinOperator
 from streams.spark.table_state import TableState
+from streams.stream_time_scopes import follows_partitions
 from versioned import spark_functions as F
 from versioned.commit import Merge, same_keys
 from versioned.durations import duration_us
@@ -41,6 +42,7 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
         assert kind.joined.correction_retention is not None
         self._retention_us = min(duration_us(kind.joined.correction_retention), 2**61)
         self._join, self._table = join, table
+        self._follows_partitions = all(map(follows_partitions, kind.parents))
         self._steps: DataFrame | None = None
         self._answers: DataFrame | None = None
         self._is_ready = False
@@ -130,17 +132,22 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
                 _REVISION: F.coalesce("_revisions", _REVISION),
             }
         )
-        rows = self._as_rows(kept)
-        slowest = min(self._table.stream_times().values(), default=None)
+        rows, too_old = self._as_rows(kept), self._too_old()
 
         def clauses(merge: DeltaMergeBuilder) -> DeltaMergeBuilder:
             merge = merge.whenMatchedUpdateAll().whenNotMatchedInsertAll()
-            if slowest is None:
-                return merge
-            too_old = f"unix_micros(t.ts) < {slowest - self._retention_us}"
-            return merge.whenNotMatchedBySourceDelete(too_old)
+            return merge if too_old is None else merge.whenNotMatchedBySourceDelete(too_old)
 
         return Merge(rows, same_keys((SCOPE, "_seq")), clauses)
+
+    def _too_old(self) -> str | None:
+        """Which answers no change of the table can reach any more."""
+        times = self._table.stream_times()
+        if not times:
+            return None
+        passed = f"unix_micros(t.ts) < {min(times.values()) - self._retention_us}"
+        # A partition that no change has come from yet has no stream time that could have passed its answers.
+        return f"{passed} AND t.{SCOPE} IN ({', '.join(map(str, times))})" if self._follows_partitions else passed
 
     def _stored(self, batch: Batch, keys: list[str]) -> DataFrame:
         return read_table(batch.session, self.tables(batch.root)[0]).select(
@@ -167,9 +174,9 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
 
     def _make_ready(self, batch: Batch, answers: DataFrame) -> None:
         (target,) = self.tables(batch.root)
-        if not self._is_ready and batch.is_missing(target):
+        if not self._is_ready:
             empty = self._as_rows(answers.limit(0).withColumn(_REVISION, F.lit(0)))
-            batch.create(target, empty)
+            batch.create_or_check(target, self.node.name, empty, by_name=True)
         self._is_ready = True
 
 

@@ -225,16 +225,17 @@ def _windowed_aggregate(node: WindowedAggregate, parents: list[Operator[Any]]) -
 
 def _suppress(topology: Topology, node: Suppress, made: Operators, record_retention_us: int | None) -> Operator[Any]:
     parent = made[node.parents[0].name]
-    operator = SuppressOperator(node, _is_looked_up(topology, node), record_retention_us)
+    is_looked_up = _is_looked_up(topology, node)
+    operator = SuppressOperator(node, is_looked_up, record_retention_us)
     rule = operator.rule
     if operator.closes_idle:
         source = windowed_ancestor(node.parents[0])
         windows = made[source.name] if source is not None else parent
         assert isinstance(windows, WindowStoreOperator)
-        windows.closed_by_clock = operator.closed_windows
+        windows.closed_by_clock.append(operator.closed_windows)
         return operator
     holds_nothing_else = rule.final and rule.max_records is None and rule.max_bytes is None
-    if holds_nothing_else and isinstance(parent, WindowStoreOperator):
+    if holds_nothing_else and not is_looked_up and isinstance(parent, WindowStoreOperator):
         return FinalResultsOperator(node, parent)
     return operator
 

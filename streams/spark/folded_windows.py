@@ -16,16 +16,15 @@ from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 from streams.driver.aggregators import Aggregator
 from streams.driver.window_state import Slot, WindowState
 from streams.nodes import Aggregation, WindowedAggregate
-from streams.reasons import BEFORE_WINDOWS, LATE, NULL_VALUE
+from streams.reasons import BEFORE_WINDOWS, LATE
 from streams.rows import Row
 from streams.spark.aggregate_types import USER_CODE, is_scalar, result_type
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.kernel import COUNT, OUT, STATE, WHAT, PlainRow, Told, fold_groups, told_counts, told_rows
 from streams.spark.of_keys import of_keys, without_keys
-from streams.spark.operator import Batch
 from streams.spark.window_store import END_US, START_US, Survey, WindowStoreOperator
 from suppress.window_rules import Window
-from suppress.windows import SlidingWindows, UnlimitedWindows, Windows
+from suppress.windows import SlidingWindows, Windows
 from versioned import spark_functions as F
 from versioned.once import Once
 
@@ -151,12 +150,6 @@ class FoldedWindowsOperator(WindowStoreOperator):
             flow = Flow(records, flow.bounds)
         timed = records.withColumn(_STREAM_US, self.stream_time(flow))
         self._records = timed if flow.is_empty else self.batch.cut(timed)
-
-    def _reject(self, batch: Batch, keyed: DataFrame) -> None:
-        if isinstance(self.windows, SlidingWindows):
-            batch.reject(self.node.name, keyed.where(F.col(VALUE).isNull()), F.lit(NULL_VALUE))
-        if isinstance(self.windows, UnlimitedWindows):
-            batch.reject(self.node.name, keyed.where(F.col(US) < self.windows.start_us), F.lit(BEFORE_WINDOWS))
 
     @property
     def _folded(self) -> DataFrame:

@@ -134,7 +134,9 @@ def counts(rows: DataFrame, rules: Sequence[Invariant], name: str) -> DataFrame:
         rules: Its invariants.
         name: Put before each rule's name: ``rates.overlap``, ``rates.rows``.
     """
-    marks: dict[str, Column] = {f"_{i}": broken(rule.expectation, rule.arguments) for i, rule in enumerate(rules)}
+    marks: dict[str, Column] = {
+        f"_{i}": broken(rule.expectation, rule.arguments, rows.columns) for i, rule in enumerate(rules)
+    }
     summed = rows.withColumns(marks).agg(F.count("*").alias("_rows"), *(F.count_if(mark).alias(mark) for mark in marks))
     named = {"_rows": "rows", **{f"_{i}": rule.name for i, rule in enumerate(rules)}}
     pairs = (F.struct(F.lit(f"{name}.{rule}").alias("rule"), F.col(at).alias("n")) for at, rule in named.items())

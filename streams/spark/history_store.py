@@ -23,6 +23,7 @@ from streams.spark.flow import (
     SCOPE,
     US,
     VALUE,
+    Bounds,
     Flow,
     NodeReport,
     flat_keys,
@@ -109,20 +110,21 @@ class HistoryStore(TableState):
         table = self._opened(batch, flow.frame)
         spec = table.spec
         target, times = self.target(batch.root), batch.times_of(self._node)
-        records = flow.frame.select(KEY, VALUE, US, SCOPE, PLACE)
-        records = records.withColumn(US, floor_to_resolution(F.col(US), spec))
+        value = _as_stored(flow.frame, spec)
+        records = flow.frame.select(KEY, value, floor_to_resolution(F.col(US), spec).alias(US), SCOPE, PLACE)
         if self._drops_repeats and not flow.is_empty:
             rows = read_table(batch.session, target).where(F.col(CURRENT))
             latest = struct_keys(put_frames.versions(rows, spec), spec.keys).select(KEY, VALUE, US)
             records = batch.cut(without_repeated_tombstones(records, latest, spec, times, few=batch.has_few(flow)))
         self._batch = batch
         count = None if flow.bounds is None else flow.count
-        bounds, names = self._bounds(flow, spec), table.names_keys
+        floored, names = _floored(flow.bounds, spec), table.names_keys
+        bounds = _spans(floored) if spec.time_scope == "partition" else None
         puts = PutBatch(target, spec, flat_keys(records), times, bounds, count, names_keys=names)
         self._puts = puts
         # Computed once, since every consumer of the changes reads it.
         self._outcomes = Once(lambda: batch.cut(puts.outcomes().where(~F.col("_refused"))))
-        return Flow(self._changes, flow.bounds, most=flow.most)
+        return Flow(self._changes, floored, most=flow.most)
 
     def scoped(self, flow: Flow) -> Flow:
         """Records with the scopes and places that they have in this table: all in one scope, or as they are."""
@@ -231,12 +233,6 @@ class HistoryStore(TableState):
         assert self._outcomes is not None
         return self._outcomes()
 
-    def _bounds(self, flow: Flow, spec: VersionedTableSpec) -> Mapping[int, tuple[int, int]] | None:
-        if flow.bounds is None or spec.time_scope != "partition":
-            return None
-        unit = spec.time_resolution.value
-        return {scope: (b.oldest_us // unit * unit, b.newest_us) for scope, b in flow.bounds.items()}
-
     def _current(self) -> DataFrame:
         return struct_keys(self.puts.current(), self.spec.keys).select(KEY, VALUE, US)
 
@@ -262,6 +258,29 @@ class HistoryStore(TableState):
                 _check_promise(opened, records, self._materialized)
             self._table = opened
         return self._table
+
+
+def _as_stored(records: DataFrame, spec: VersionedTableSpec) -> Column:
+    """The value with its fields in the table's order, which the plan may have changed since."""
+    names = struct_fields(records, VALUE)
+    if not spec.values or tuple(names) == spec.values:
+        return F.col(VALUE)
+    value = F.struct(*(F.col(VALUE).getField(name).alias(name) for name in spec.values))
+    return F.when(F.col(VALUE).isNotNull(), value).alias(VALUE)
+
+
+def _floored(bounds: Mapping[int, Bounds] | None, spec: VersionedTableSpec) -> Mapping[int, Bounds] | None:
+    """What is known of records whose instants are floored to the table's resolution."""
+    if bounds is None:
+        return None
+    unit = spec.time_resolution.value
+    return {
+        scope: Bounds(b.oldest_us // unit * unit, b.newest_us // unit * unit, b.count) for scope, b in bounds.items()
+    }
+
+
+def _spans(bounds: Mapping[int, Bounds] | None) -> Mapping[int, tuple[int, int]] | None:
+    return None if bounds is None else {scope: (b.oldest_us, b.newest_us) for scope, b in bounds.items()}
 
 
 def _check_promise(table: VersionedTable, records: DataFrame, materialized: Materialized) -> None:

@@ -134,8 +134,7 @@ class Hold:
         )
 
     def _make_ready(self, batch: Batch, frame: DataFrame) -> None:
-        target = self.target(batch.root)
-        if not self._is_ready and batch.is_missing(target):
+        if not self._is_ready:
             empty = self._as_rows(frame.limit(0).withColumn(_BATCH, F.lit(0).cast("long")))
-            batch.create(target, empty)
+            batch.create_or_check(self.target(batch.root), self._node, empty, by_name=True)
         self._is_ready = True

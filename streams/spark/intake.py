@@ -216,7 +216,7 @@ def _as_long(columns: _Columns, name: str | None) -> Column:
     if name is None:
         return F.lit(None).cast("long")
     if isinstance(columns.kind(name), (TimestampType, TimestampNTZType, DateType)):
-        return F.unix_micros(columns.value(name).cast("timestamp"))
+        return F.unix_micros(columns.value(name).cast("timestamp_ltz"))
     return columns.value(name).try_cast("long")
 
 

@@ -142,12 +142,12 @@ _TAKEN: Final = (".accepted", ".dropped")
 
 def _stream_time(facts: Facts) -> Column:
     if not facts.stream_times:
-        return F.lit(None).cast("timestamp")
+        return F.lit(None).cast("timestamp_ltz")
     return F.timestamp_micros(lookup_times(facts.stream_times))
 
 
 def _instant(us: int | None) -> Column:
-    return F.lit(None).cast("timestamp") if us is None else F.timestamp_micros(F.lit(us))
+    return F.lit(None).cast("timestamp_ltz") if us is None else F.timestamp_micros(F.lit(us))
 
 
 def _filled(*columns: str) -> list[Invariant]:

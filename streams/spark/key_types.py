@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -10,6 +11,7 @@ from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, ShortTy
 from streams.spark.flow import KEY
 from versioned import spark_functions as F
 from versioned.errors import SchemaError
+from versioned.identifiers import quote
 from versioned.sql_types import nullable
 
 _WIDER: Final[tuple[type[DataType], ...]] = (ByteType, ShortType, IntegerType, LongType)
@@ -35,6 +37,27 @@ def key_as(frame: DataFrame, kind: DataType, name: str = KEY) -> Column:
         for mine, other in pairs
     ]
     return F.when(F.col(name).isNotNull(), F.struct(*parts))
+
+
+def with_keys_as(frame: DataFrame, keys: Sequence[str], other: DataFrame, other_keys: Sequence[str]) -> DataFrame:
+    """Rows with their key columns as those of another side, by the rule of :func:`key_as`; without keys it cannot have.
+
+    Args:
+        frame: The rows; they are given back as they are where the types are the same.
+        keys: Their key columns.
+        other: The other side.
+        other_keys: Its key columns, in the same order.
+    """
+    own, kinds = frame.schema, [other.schema[name].dataType for name in other_keys]
+    parts = {
+        name: _part_as(F.col(quote(name)), own[name].dataType, kind)
+        for name, kind in zip(keys, kinds, strict=True)
+        if own[name].dataType != kind
+    }
+    rows = frame.withColumns(parts) if parts else frame
+    for name in parts:
+        rows = rows.where(F.col(quote(name)).isNotNull())
+    return rows
 
 
 def _part_as(part: Column, own: DataType, kind: DataType) -> Column:

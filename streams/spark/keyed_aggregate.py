@@ -55,7 +55,8 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
     def __init__(self, node: StreamAggregate | TableAggregate) -> None:
         is_history = node.materialized is not None and node.materialized.is_versioned
         suffix = "_state" if is_history else ""
-        self._state = PlainStore(node.name + suffix, table_name(node) + suffix, extra=_kept_beside(node))
+        name, table, kind = node.name + suffix, table_name(node) + suffix, node.aggregation.kind
+        self._state = PlainStore(name, table, extra=_kept_beside(node), aggregate=kind)
         super().__init__(node, store_of(node, node.materialized) if is_history else None)
         self.state: TableState = self.store or self._state
         self._input: Flow | None = None

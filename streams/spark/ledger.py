@@ -16,8 +16,10 @@ from versioned import spark_functions as F
 from versioned.commit import Append, Step, commit, is_missing
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, text_literal
+from versioned.making import make_table
 from versioned.put import read_table
 from versioned.replay import CHECKPOINT
+from versioned.schema import create_plain
 
 _COLUMNS: Final = {
     "application": "STRING",
@@ -101,8 +103,8 @@ class Ledger:
     def create(self) -> None:
         """Make the table if it is not there."""
         if is_missing(self._spark, self.target):
-            empty = self._spark.createDataFrame([], _SCHEMA)
-            commit(self.target, lambda: Append(empty))
+            columns = self._spark.createDataFrame([], _SCHEMA).schema
+            make_table(self._spark, self.target, create_plain(self.target, columns), or_take=True)
 
     def keep_topics(self, topics: tuple[str, ...], known: tuple[str, ...]) -> None:
         """Remember the order of sources before the query starts, unless it is that which the ledger is known to have.

@@ -19,7 +19,8 @@ from pyspark.sql import Column, DataFrame, Window
 
 from streams.reasons import EXPIRED, NO_MATCH, TOMBSTONE
 from streams.spark.flow import FOUND, PLACE, REASON, SCOPE, US, VALUE, lookup_times, stream_time_at
-from streams.spark.lookup_pairs import STORED, same_types, version, with_versions
+from streams.spark.key_types import with_keys_as
+from streams.spark.lookup_pairs import STORED, version, with_versions
 from streams.spark.of_keys import Amount
 from versioned import spark_functions as F
 from versioned.durations import capped_us
@@ -64,16 +65,17 @@ def lookup_versioned(
         The stream's columns with ``_found`` (value struct or null) and ``_reason`` (null where found).
     """
     hides = _horizon_may_hide(spec, puts, has_puts, oldest_us)
-    stored = puts.current().unionByName(puts.closed(oldest_us))
-    if amount == "many" and not hides and same_types(stream, stored, keys, spec.keys):
+    stored = with_keys_as(puts.current().unionByName(puts.closed(oldest_us)), spec.keys, stream, keys)
+    new = with_keys_as(_accepted(puts), spec.keys, stream, keys) if has_puts else None
+    if amount == "many" and not hides:
         found = with_versions(stream, stored, keys, spec.keys, cut, partial(_lined, spec=spec, keys=keys))
-        if has_puts:
-            found = _last_before(_line(found, None, puts, spec, keys), len(keys), (_PUT,), False, spec)
+        if new is not None:
+            found = _last_before(_line(found, None, new, spec, keys), len(keys), (_PUT,), False, spec)
     else:
-        line = _line(stream, stored, puts if has_puts else None, spec, keys, few=amount == "few")
+        line = _line(stream, stored, new, spec, keys, few=amount == "few")
         found = _last_before(line, len(keys), (STORED, _PUT) if has_puts else (STORED,), hides, spec)
-    if has_puts:
-        found = _only_puts_before(cut(found), spec, puts, keys)
+    if new is not None:
+        found = _only_puts_before(cut(found), spec, new, keys)
     found = _with_version(found, has_puts)
     best = F.col(_VERSION)
     reason = F.when(best.isNull(), NO_MATCH).when(best.getField("value").isNull(), TOMBSTONE)
@@ -93,7 +95,7 @@ def _lined(stream: DataFrame, stored: DataFrame, spec: VersionedTableSpec, keys:
 def _line(
     stream: DataFrame,
     stored: DataFrame | None,
-    puts: PutBatch | None,
+    puts: DataFrame | None,
     spec: VersionedTableSpec,
     keys: list[str],
     *,
@@ -109,13 +111,13 @@ def _line(
         line = line.unionByName(versions, allowMissingColumns=True)
     if puts is not None:
         put = F.struct(F.col(US).alias("us"), F.col(VALUE).alias("value"), F.col(PLACE).alias("place")).alias(_PUT)
-        new = _points(_accepted(puts), spec.keys, _IS_PUT, F.col(PLACE), put)
+        new = _points(puts, spec.keys, _IS_PUT, F.col(PLACE), put)
         line = line.unionByName(new, allowMissingColumns=True)
     return line
 
 
 def _points(frame: DataFrame, keys: list[str] | tuple[str, ...], kind: int, place: Column, what: Column) -> DataFrame:
-    # The stream may call its key differently, or give it a narrower type, and keeps both.
+    # The stream may call its key differently, and keeps its names.
     named = [F.col(quote(name)).alias(f"_k{number}") for number, name in enumerate(keys)]
     return frame.select(*named, F.col(US).alias(_AT), F.lit(kind).alias(_KIND), place.alias(_AT_PLACE), what)
 
@@ -142,14 +144,14 @@ def _last_before(
     return asked.select(f"{_ASK}.*", *told)
 
 
-def _only_puts_before(found: DataFrame, spec: VersionedTableSpec, puts: PutBatch, keys: list[str]) -> DataFrame:
+def _only_puts_before(found: DataFrame, spec: VersionedTableSpec, puts: DataFrame, keys: list[str]) -> DataFrame:
     """Where the last put at or before the instant came after the record: the last one that came before it."""
     came_after = F.coalesce(F.col(_PUT).getField("place") >= F.col(PLACE), F.lit(False))
     put = F.struct(F.col(_PUT).getField("us").alias("us"), F.col(_PUT).getField("value").alias("value"))
     known = found.where(~came_after).withColumn(_PUT, F.when(F.col(_PUT).isNotNull(), put))
     # Others have few such records, so that few are joined with all puts of their key.
     unknown = found.where(came_after).drop(_PUT)
-    new = _accepted(puts).select(
+    new = puts.select(
         *(F.col(quote(name)).alias(to) for name, to in zip(spec.keys, keys, strict=True)),
         F.struct(F.col(US).alias("us"), F.col(VALUE).alias("value")).alias(_BEST),
         F.col(PLACE).alias(_AT_PLACE),

@@ -32,12 +32,6 @@ def version() -> Column:
     return F.struct(us, value, F.col(_TO_US).alias("to_us")).alias(STORED)
 
 
-def same_types(asked: DataFrame, stored: DataFrame, keys: Sequence[str], stored_keys: Sequence[str]) -> bool:
-    """Whether keys are equal here where they are on a line: a join compares unlike types in a way of its own."""
-    pairs = zip(keys, stored_keys, strict=True)
-    return all(asked.schema[mine].dataType == stored.schema[other].dataType for mine, other in pairs)
-
-
 def with_versions(
     asked: DataFrame,
     stored: DataFrame,

@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -19,7 +20,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from streams.nodes import Node
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport, in_one_scope
 from streams.spark.of_keys import MOST_SENT, Amount
-from streams.spark.stored_shape import check_rows
+from streams.spark.stored_shape import check_beside, check_rows
 from versioned import spark_functions as F
 from versioned.commit import EPOCH_BITS, Landed, Step, Write, commit, is_missing
 from versioned.identifiers import TableRef
@@ -112,21 +113,30 @@ class Batch:
         self.versions[node] = self.landed[target.short_name] = landed.version
         return landed
 
-    def create(self, target: TableRef, empty: DataFrame) -> None:
+    def create(self, target: TableRef, empty: DataFrame, properties: Mapping[str, str] = MappingProxyType({})) -> None:
         """Make a table with the columns of a frame, without statistics of those with personal data."""
-        make_table(self.session, target, create_plain(target, empty.schema, self.pii_columns), or_take=True)
+        made = create_plain(target, empty.schema, self.pii_columns, properties=properties)
+        make_table(self.session, target, made, or_take=True)
         self.there.add(target)
 
-    def create_or_check(self, target: TableRef, node: str, empty: DataFrame) -> None:
+    def create_or_check(self, target: TableRef, node: str, empty: DataFrame, *, by_name: bool = False) -> None:
         """As :meth:`create`; a state table that is there must be able to give back the rows of the plan as they were.
 
+        Args:
+            target: The table.
+            node: Whose it is.
+            empty: Has its columns: those of the key, and its own beside them.
+            by_name: As of :func:`~streams.spark.stored_shape.check_rows`.
+
         Raises:
-            ConfigurationError: it holds other columns.
+            ConfigurationError: it holds other columns, or the key has a field that is called as one of its own.
         """
+        check_beside(node, target.short_name, empty.columns)
         if self.is_missing(target):
             self.create(target, empty)
         else:
-            check_rows(node, target.short_name, read_table(self.session, target).schema, empty.schema)
+            there = read_table(self.session, target).schema
+            check_rows(node, target.short_name, there, empty.schema, by_name=by_name)
 
     def is_missing(self, target: TableRef) -> bool:
         """Whether there is no such table yet; of one that is known to be there nothing is asked."""

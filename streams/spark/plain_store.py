@@ -6,7 +6,7 @@ Where the ts of a deleted key still matters, tombstones stay as rows with ``dele
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, Window
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.of_keys import of_keys
 from streams.spark.operator import Batch
-from streams.spark.stored_shape import check_names
+from streams.spark.stored_shape import aggregate_properties, check_aggregate, check_names, check_rows
 from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned import spark_functions as F
 from versioned.commit import Write, properties_of
@@ -38,19 +38,29 @@ class PlainStore(TableState):
         table: Its table's name.
         keeps_tombstones: Whether a deleted key stays as a row, with its ts.
         extra: Columns of the changes that are stored beside the value.
+        aggregate: Which kind of aggregate the values are results of, if they are.
     """
 
-    def __init__(self, node: str, table: str, *, keeps_tombstones: bool = False, extra: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        node: str,
+        table: str,
+        *,
+        keeps_tombstones: bool = False,
+        extra: tuple[str, ...] = (),
+        aggregate: str | None = None,
+    ) -> None:
         self._node = node
         self._table = table
         self._keeps_tombstones = keeps_tombstones
         self._extra = extra
+        self._aggregate = aggregate
         self._batch: Batch | None = None
         self._input: Flow | None = None
         #: The rows before the batch: a plan that several readers share, for finding a table's files takes time.
         self._rows: DataFrame | None = None
         self._is_ready = False
-        self._has_feed: bool | None = None
+        self._said: Mapping[str, str] | None = None
 
     def target(self, root: TableRef) -> TableRef:
         """The table that it keeps."""
@@ -91,7 +101,8 @@ class PlainStore(TableState):
             ``_key``, ``_value``, ``_us`` and what is stored beside the value.
 
         Raises:
-            ConfigurationError: the plan was changed, and the table lacks a column that is asked for.
+            ConfigurationError: the plan was changed, and the table lacks a column that is asked for, or holds results
+                of another aggregate.
         """
         target = self.target(batch.root)
         if not self._is_ready and batch.is_missing(target):
@@ -130,15 +141,22 @@ class PlainStore(TableState):
             check_apart(self._node, self.key_type.names, self.value_type.names)
             check_columns((*self.key_type.names, *self.value_type.names, _TS))
             empty = self._stored(self._frame).limit(0)
-            batch.create(target, empty)
+            batch.create(target, empty, {} if self._aggregate is None else aggregate_properties(self._aggregate))
         elif not self._is_ready:
-            self._checked(batch, self._stored(self._frame).columns)
+            made = self._stored(self._frame)
+            there = self._checked(batch, made.columns)
+            if self._aggregate is not None:
+                # What is kept beside the result may grow wider from batch to batch, as sums of decimals do.
+                made = made.drop(*self._extra)
+                check_rows(self._node, self._table, there.select(*map(quote, made.columns)).schema, made.schema)
         self._is_ready = True
 
     def _checked(self, batch: Batch, names: Iterable[str]) -> DataFrame:
         """The table, which is there; once it is ready its columns are known to be those of the plan."""
         rows = read_table(batch.session, self.target(batch.root))
         if not self._is_ready:
+            if self._aggregate is not None:
+                check_aggregate(self._node, self._table, self._properties(batch), self._aggregate)
             check_names(self._node, self._table, rows.columns, names, may_lack=True)
         return rows
 
@@ -159,10 +177,12 @@ class PlainStore(TableState):
 
     def _tells_changes(self, batch: Batch) -> bool:
         """Whether somebody may follow the table by its change data feed, which tells rows that are written anew too."""
-        if self._has_feed is None:
-            said = properties_of(batch.session, self.target(batch.root))
-            self._has_feed = said.get(_FEED, "false").lower() == "true"
-        return self._has_feed
+        return self._properties(batch).get(_FEED, "false").lower() == "true"
+
+    def _properties(self, batch: Batch) -> Mapping[str, str]:
+        if self._said is None:
+            self._said = properties_of(batch.session, self.target(batch.root))
+        return self._said
 
     def _changes(self) -> DataFrame:
         assert self._batch is not None

@@ -7,7 +7,7 @@ breaks nothing but ``not_be_null`` and the equality of a pair, and rows outside 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -27,27 +27,32 @@ UNIQUE: Final = "expect_compound_columns_to_be_unique"
 #: The same of one column, which Great Expectations tells apart.
 UNIQUE_COLUMN: Final = "expect_column_values_to_be_unique"
 TABLE_RULES: Final = (UNIQUE, UNIQUE_COLUMN)
+#: Arguments that are conditions in Spark SQL.
+_CONDITIONS: Final = ("condition", "row_condition")
 
 
-def broken(expectation: str, arguments: Arguments) -> Column:
+def broken(expectation: str, arguments: Arguments, columns: Sequence[str]) -> Column:
     """Which rows break an expectation: true or false, never null.
 
     Args:
         expectation: One of :data:`ROW_RULES`, or of :data:`TABLE_RULES` where a window may stand.
         arguments: As Great Expectations takes them.
+        columns: Names of the columns that the rows have.
 
     Raises:
         ConfigurationError: it is no expectation about rows, or has an argument that means nothing row by row.
     """
+    asked = {name: arguments[name] for name in _CONDITIONS if arguments.get(name) is not None}
+    conditions = {name: sql_condition(text, columns) for name, text in asked.items()}
     if expectation in TABLE_RULES:
-        columns = [quote(name) for name in arguments.get("column_list", [arguments.get("column")])]
-        is_there = F.lit(True) if expectation == UNIQUE else F.col(columns[0]).isNotNull()
-        is_broken = is_there & (F.count(F.lit(1)).over(Window.partitionBy(*columns)) > 1)
+        fields = [quote(name) for name in arguments.get("column_list", [arguments.get("column")])]
+        is_there = F.lit(True) if expectation == UNIQUE else F.col(fields[0]).isNotNull()
+        is_broken = is_there & (F.count(F.lit(1)).over(Window.partitionBy(*fields)) > 1)
     else:
-        is_broken = _rule(expectation, arguments)(arguments)
+        is_broken = _rule(expectation, arguments)({**arguments, **conditions})
     judged = F.coalesce(is_broken, F.lit(False))
-    condition = arguments.get("row_condition")
-    return judged if condition is None else F.coalesce(sql_condition(condition), F.lit(False)) & judged
+    condition = conditions.get("row_condition")
+    return judged if condition is None else F.coalesce(condition, F.lit(False)) & judged
 
 
 def check_row_rule(expectation: str, arguments: Arguments) -> None:
@@ -86,7 +91,7 @@ def _is_between(value: Column, arguments: Arguments) -> Column:
 
 
 def _literal(value: Any) -> Column:
-    return F.lit(value.isoformat()).cast("timestamp") if isinstance(value, datetime) else F.lit(value)
+    return F.lit(value.isoformat()).cast("timestamp_ltz") if isinstance(value, datetime) else F.lit(value)
 
 
 def _is_greater(arguments: Arguments) -> Column:
@@ -102,9 +107,9 @@ def _is_equal(arguments: Arguments) -> Column:
     return first.eqNullSafe(second)
 
 
-#: Expectation -> the condition that a row breaks; null = it does not.
+#: Expectation -> the condition that a row breaks; null = it does not. Conditions in SQL are columns by then.
 ROW_RULES: Final[Mapping[str, Callable[[Arguments], Column]]] = {
-    SATISFY: lambda said: ~sql_condition(said["condition"]),
+    SATISFY: lambda said: ~said["condition"],
     "expect_column_values_to_not_be_null": lambda said: _column(said).isNull(),
     "expect_column_values_to_be_null": lambda said: _column(said).isNotNull(),
     "expect_column_values_to_be_between": lambda said: ~_is_between(_column(said), said),

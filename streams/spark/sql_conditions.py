@@ -8,6 +8,8 @@ could be read in two ways (a raw text, a quote behind a backslash, a comment) is
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pyspark.sql import Column
@@ -32,7 +34,11 @@ _ASKING: Final = (
     "current_timestamp current_date current_time localtimestamp current_user session_user current_catalog "
     "current_database current_schema"
 )
-_OF_TODAY: Final = re.compile(r"['\"]\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+_OF_TODAY: Final = re.compile(r"['\"][\s\x00-\x20]*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+#: Names that Spark takes for the same, even in backticks, where the rows have no such column.
+_WITHOUT_COLUMN: Final = f"{_ASKING} user"
+_ESCAPED: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
+_CONTROLS: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 _FORBIDDEN: Final = "select with values table using join union lateral exists"
 _ALLOWED: Final = """
     abs array_contains bround cardinality cast ceil ceiling char_length coalesce concat contains date date_add date_diff
@@ -48,13 +54,28 @@ _BEFORE_BRACKETS: Final = frozenset(_WORDS.split())
 FUNCTIONS: Final = frozenset(_ALLOWED.split())
 
 
-def sql_condition(text: str) -> Column:
+def sql_condition(text: str, columns: Iterable[str]) -> Column:
     """A condition as a column.
 
+    Args:
+        text: The condition.
+        columns: Names of the columns that the rows have.
+
     Raises:
-        ConfigurationError: as :func:`check_condition`.
+        ConfigurationError: as :func:`check_condition`; or it names a column that is not there, and Spark would take the
+            name for who asks, or when.
     """
     check_condition(text)
+    there = {name.lower() for name in columns}
+    before = ""
+    for kind, word in _words(text):
+        name = word.strip("`").lower()
+        asks = kind in ("word", "quoted") and before != "." and name in _WITHOUT_COLUMN.split()
+        if asks and name not in there:
+            raise ConfigurationError(
+                f"a condition names {word}, which is no column of the rows. They have: {', '.join(sorted(there))}"
+            )
+        before = word
     return F.expr(text)
 
 
@@ -72,6 +93,13 @@ def check_condition(text: str) -> None:
     if len(text) > _LONGEST:
         raise ConfigurationError(f"{len(text)} characters is too long for a condition (at most {_LONGEST}).")
     before: list[str] = ["", ""]
+    for kind, word in _words(text):
+        _check_word(word, before, is_word=kind == "word")
+        before = [before[1], word]
+
+
+def _words(text: str) -> Iterator[tuple[str, str]]:
+    """The words, signs and constants of a condition, each with its kind."""
     at = 0
     while at < len(text):
         found = _TOKEN.match(text, at)
@@ -82,21 +110,35 @@ def check_condition(text: str) -> None:
             )
         at = found.end()
         if found.lastgroup != "space":
-            _check_word(found[0], before, is_word=found.lastgroup == "word")
-            before = [before[1], found[0]]
+            yield str(found.lastgroup), found[0]
 
 
 def _check_word(word: str, before: list[str], *, is_word: bool) -> None:
     lower, last = word.lower(), before[1].lower()
     if is_word and (lower in _FORBIDDEN.split() or (lower == "from" and last != "distinct")):
         raise ConfigurationError(f'a condition is about one row: no "{word}". Put a column of that name in backticks.')
-    if (is_word and lower in _ASKING.split()) or _OF_TODAY.match(word):
+    if (is_word and lower in _ASKING.split()) or _OF_TODAY.match(_unescaped(word)):
         raise ConfigurationError(
             f"a condition follows from the row alone, or a replay would decide differently: no {word}. Put a column of "
             "that name in backticks; compare with an instant of the row."
         )
+    if word[0] in "'\"" and last[:1] in ("'", '"'):
+        raise ConfigurationError(f"a condition has two texts side by side: {before[1]} {word}. Write them as one.")
     if word != "(" or not re.match(r"[\w'\"`]", last):
         return
     if before[0] == "." or last not in FUNCTIONS | _BEFORE_BRACKETS:
         called = "".join(before) if before[0] == "." else before[1]
         raise ConfigurationError(f'a condition has no function "{called}". Allowed: {", ".join(sorted(FUNCTIONS))}')
+
+
+def _unescaped(word: str) -> str:
+    """A text as Spark reads it: what stands behind a backslash, without it."""
+    return _ESCAPED.sub(_character, word)
+
+
+def _character(found: re.Match[str]) -> str:
+    short, long, octal, other = found.groups()
+    if other is not None:
+        return _CONTROLS.get(other, other)
+    code = int(octal, 8) if octal else int(short or long, 16)
+    return chr(code) if code <= sys.maxunicode else "?"

@@ -12,18 +12,24 @@ ledger          ``_stream_times``, ``_counts``, ``_metrics``
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from pyspark.sql import SparkSession
 
 from streams.spark.stored_kinds import StoredTable, stored_table
 from streams.spark.window_upkeep import OPEN
 from versioned.commit import properties_of
-from versioned.identifiers import TableRef, quote
+from versioned.errors import ConfigurationError
+from versioned.identifiers import TableRef, beside, quote
 from versioned.put import read_table
 from versioned.sql import SqlNames, register_versions, select, source
 
 _OPEN = quote(OPEN)
+#: How the address of a folder of this machine begins, in front of its path.
+_THIS_MACHINE: Final = re.compile(r"\Afile:(//(localhost)?)?(?=/)")
 
 
 def register_table_sql(
@@ -73,12 +79,16 @@ def register_application_sql(spark: SparkSession, root: str) -> list[str]:
 
     Args:
         spark: The session.
-        root: The folder of an application's tables.
+        root: The folder of an application's tables, on this machine.
 
     Returns:
         All names, those of the tables included; none if there are no tables.
+
+    Raises:
+        ConfigurationError: this machine has no such folder.
     """
-    tables = {log.parent.name: TableRef.parse(str(log.parent.absolute())) for log in Path(root).glob("*/_delta_log")}
+    logs = _folder(root).glob("*/_delta_log")
+    tables = {log.parent.name: TableRef.parse(str(log.parent.absolute())) for log in logs}
     # A folder may have a name that needs quotes in SQL: unnamed nodes have a dash in theirs.
     made = {name: _register(spark, target, SqlNames((name,))) for name, target in sorted(tables.items())}
     for name, target in tables.items():
@@ -87,11 +97,25 @@ def register_application_sql(spark: SparkSession, root: str) -> list[str]:
     return [each for name, views in made.items() for each in (name, *(view for view in views if view not in tables))]
 
 
+def _folder(root: str) -> Path:
+    """The folder that is meant, which is one of this machine: only there are tables looked for."""
+    folder = Path(_THIS_MACHINE.sub("", root, count=1))
+    if not folder.is_dir():
+        raise ConfigurationError(
+            f'There is no folder "{root}" on this machine. Tables that lie elsewhere, or in a catalog, are made known '
+            "one by one: register_table_sql(spark, table) makes the views and functions of one."
+        )
+    return folder
+
+
 def _windows(spark: SparkSession, names: SqlNames, stored: str, table: StoredTable) -> list[str]:
-    shown = _list(*table.keys, *(name for name in table.columns if name not in table.keys and name[0] != "_"))
+    taken = [*table.keys, *(name for name in table.columns if name not in table.keys and name[0] != "_")]
+    shown = _list(*taken)
     if {"_sum", "_count"} <= set(table.columns):
         # An average is stored in parts, so that late records can join it.
-        shown = f"{shown}, try_divide(_sum, _count) AS avg"
+        average = _beside("avg", taken, "window_")
+        shown = f"{shown}, try_divide(_sum, _count) AS {average}"
+    final = _beside("final", taken, "is_")
     return [
         names.view(spark, "open", select(shown, stored, _OPEN)),
         names.view(spark, "final", select(shown, stored, f"NOT {_OPEN}")),
@@ -100,7 +124,7 @@ def _windows(spark: SparkSession, names: SqlNames, stored: str, table: StoredTab
             "starting",
             ("from_ts", "until_ts"),
             lambda said: select(
-                f"{shown}, NOT {_OPEN} AS final",
+                f"{shown}, NOT {_OPEN} AS {final}",
                 stored,
                 f"windowStart >= {said['from_ts']} AND windowStart < {said['until_ts']}",
             ),
@@ -135,6 +159,13 @@ def _ledger(spark: SparkSession, names: SqlNames, stored: str) -> list[str]:
         names.view(spark, "counts", select(f"{row}, explode(counts) AS (what, n)", stored)),
         names.view(spark, "metrics", select(f"{row}, metric.*", f"({metrics})")),
     ]
+
+
+def _beside(name: str, taken: Sequence[str], prefix: str) -> str:
+    """What a column of the views' own is called beside the table's; with the prefix as often as it needs it."""
+    while (free := beside(name, taken, prefix)) != name:
+        name = free
+    return name
 
 
 def _list(*names: str) -> str:

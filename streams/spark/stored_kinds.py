@@ -41,6 +41,8 @@ _SIGNS: Final[Mapping[Kind, tuple[str, ...]]] = {
 }
 #: Kinds whose key columns stand before the first of their signs.
 _KEYED: Final = ("buffer", "join", "waiting", "answers", "table")
+#: Behind a user's columns, which may have any names, a sink has these in this order; no other kind has them so.
+_IN_A_SINK: Final = ("_batch_id", "_scope", "_seq")
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ def stored_table(name: str, columns: Sequence[str], properties: Mapping[str, str
 
     >>> stored_table("priced_waiting", ["id", "value", "ts", "deadline", "_scope", "_seq", "_batch_id"], {}).keys
     ('id',)
+    >>> stored_table("told", ["id", "value", "deadline", "ts", "_batch_id", "_scope", "_seq"], {}).kind
+    'sink'
     >>> stored_table("mine", ["a", "b"], {}).kind
     'other'
     """
@@ -82,6 +86,15 @@ def stored_table(name: str, columns: Sequence[str], properties: Mapping[str, str
     if properties.get(KIND) == WINDOW_STORE:
         keys = tuple(columns[: columns.index("windowEnd") + 1])
         return StoredTable(name, "windows", tuple(columns), keys, properties.get("versioned.node"))
-    kind: Kind = next((kind for kind, signs in _SIGNS.items() if set(signs) <= set(columns)), "other")
+    kind: Kind = "sink" if _is_sink(columns) else _signed(columns)
     keys = tuple(columns[: columns.index(_SIGNS[kind][0])]) if kind in _KEYED else ()
     return StoredTable(name, kind, tuple(columns), keys)
+
+
+def _is_sink(columns: Sequence[str]) -> bool:
+    first = columns.index(_IN_A_SINK[0]) if _IN_A_SINK[0] in columns else len(columns)
+    return "ts" in columns and tuple(columns[first : first + len(_IN_A_SINK)]) == _IN_A_SINK
+
+
+def _signed(columns: Sequence[str]) -> Kind:
+    return next((kind for kind, signs in _SIGNS.items() if set(signs) <= set(columns)), "other")

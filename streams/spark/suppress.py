@@ -1,7 +1,8 @@
 """Suppression on Spark (KIP-328, KIP-539).
 
 *Final results* of unbounded buffers need no table of their own: the window store holds the rows, and stream time tells
-which of them become final in a batch. Every other suppression has a buffer: a Delta table with the key, the value,
+which of them become final in a batch. Not so where a join looks into them: it goes by the update that let each out, and
+the window store tells no updates. Every other suppression has a buffer: a Delta table with the key, the value,
 ``ts``, ``bufferTime``, ``deadline``, ``arrivedAt`` and ``size`` of each row that waits. What leaves it depends on the
 record before, so each stream-time scope is folded; ``streams.spark.suppress_fold`` runs the driver's own rules.
 """
@@ -10,9 +11,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
+from streams.fields import CLOSED_BY
 from streams.nodes import Suppress, WindowedAggregate
 from streams.plan_checks import window_retention_us, windowed_ancestor
 from streams.spark.flow import (
@@ -36,7 +38,6 @@ from streams.spark.suppress_fold import (
     ALARM,
     ARRIVED_US,
     BUFFER_US,
-    CLOSED_BY,
     EMITTED,
     FIRST_US,
     FULL,
@@ -175,7 +176,7 @@ class SuppressOperator(Operator[Suppress]):
             keys: The names of the key's fields, without the window.
 
         Returns:
-            ``_key``, ``_start_us``, ``_end_us``; None if there is nothing yet.
+            ``_key``, ``_start_us``, ``_end_us``, maybe twice; None if there is nothing yet.
         """
         buffer, *_, marks = self.tables(batch.root)
         if batch.is_missing(buffer):
@@ -188,9 +189,25 @@ class SuppressOperator(Operator[Suppress]):
         assert self.rule.retention_us is not None  # Nobody asks for the windows of a node that closes none.
         waited = F.unix_micros("arrivedAt") + F.lit(capped_us(self.rule.retention_us)) <= F.lit(batch.clock_us)
         due = read_table(batch.session, buffer).where(waited & F.col("value").isNotNull()).select(*columns)
-        if batch.is_missing(marks):
-            return due
-        return due.unionByName(read_table(batch.session, marks).select(*columns)).distinct()
+        return due if batch.is_missing(marks) else due.unionByName(read_table(batch.session, marks).select(*columns))
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether its keys have windows; else it is never one of final results."""
+        return self._windows is not None
+
+    @property
+    def waits_otherwise(self) -> Column:
+        """Of a buffered row under a windowed key: whether a rule of the other kind put it there.
+
+        Final results wait from the end of their windows, limits from a record, the start of a window or an arrival.
+        """
+        start, waits_from_end = F.col("bufferTime"), F.col("bufferTime") == F.col(END)
+        if self.rule.final:
+            # What is no result leaves unseen, whenever it does.
+            return F.col("value").isNotNull() & ~waits_from_end
+        # A row whose record is at the end itself (of a session, say) waits the same by either rule.
+        return waits_from_end & (F.col("ts") < start) & (F.col("arrivedAt") != start)
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
         self._batch, self._input, self._told = batch, inputs[0], None

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from streams.fields import CLOSED_BY
 from streams.rows import Row
 from streams.spark.flow import KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import PlainRow, Told
@@ -19,8 +20,6 @@ from versioned.durations import instant, instant_us
 from versioned.errors import BufferFullError
 
 START, END = "windowStart", "windowEnd"
-#: Which clock closed a window: a field of the final row, if the node may close idle windows.
-CLOSED_BY: Final = "closed_by"
 #: The fields of a buffered row beside its key.
 PRIOR, BUFFER_US, FIRST_US, ARRIVED_US, SIZE = "_prior", "_buffer_us", "_first_us", "_arrived_us", "_size"
 #: What it tells, as counts: sums, and the least alarm (the wall clock at which a row is due).
@@ -41,7 +40,7 @@ class SuppressFold:
     Args:
         rule: What the suppression promises.
         size_of: What a byte bound counts.
-        windows: The windows of the table, for the order of ties.
+        windows: The windows of the table, which are in its keys, and tell the order of ties; None if it has none.
         clock_us: The batch clock.
         stream_times: Stream time per scope before the batch.
         drains: Whether the buffer is emptied.
@@ -89,20 +88,33 @@ class SuppressFold:
             yield ("count", (ALARM, alarm_us))
 
     def _update(self, event: PlainRow) -> Update:
-        key, plain, window = _split(event[KEY])
+        key, plain, window = self._split(event[KEY])
         order = tie_order(self.windows)(plain, window)
         return Update(key, order, _row(event[VALUE]), _row(event[OLD]), event[US], window)
 
     def _buffered(self, state: PlainRow) -> BufferedRow:
-        key, plain, window = _split(state[KEY])
+        key, plain, window = self._split(state[KEY])
         order = tie_order(self.windows)(plain, window)
         value, old, prior = (_row(state[name]) for name in (VALUE, OLD, PRIOR))
         instants = (state[name] for name in (US, BUFFER_US, FIRST_US, ARRIVED_US))
         return BufferedRow(key, order, value, old, prior, *instants)
 
+    def _split(self, key: PlainRow) -> tuple[Row, list[Any], Window | None]:
+        """The key as the rules know it, its own parts, and its window."""
+        if self.windows is None:  # A field of a plain key may be called like the start of a window.
+            return Row(key), list(key.values()), None
+        plain = {name: part for name, part in key.items() if name not in (START, END)}
+        window = Window(instant_us(key[START]), instant_us(key[END]))
+        return Row({**plain, START: window.start_us, END: window.end_us}), list(plain.values()), window
+
+    def _joined(self, key: Any) -> PlainRow:
+        if self.windows is None:
+            return dict(key)
+        return {name: instant(part) if name in (START, END) else part for name, part in key.items()}
+
     def _stored(self, row: BufferedRow, scope: int) -> PlainRow:
         return {
-            KEY: _joined(row.key),
+            KEY: self._joined(row.key),
             VALUE: row.value,
             OLD: row.old,
             PRIOR: row.prior,
@@ -121,7 +133,7 @@ class SuppressFold:
             yield (
                 "out",
                 {
-                    KEY: _joined(row.key),
+                    KEY: self._joined(row.key),
                     VALUE: self._stamped(row.value, emission.cause),
                     OLD: None if self.rule.final else row.prior,
                     LATEST: True,
@@ -175,19 +187,6 @@ def count_rows(emitted: int, seen: Observed) -> Iterator[tuple[str, int]]:
         (BYTES, seen.bytes, seen.most_bytes, seen.sum_bytes),
     ):
         yield from ((name, now), (f"{name}_max", most), (f"{name}_sum", total))
-
-
-def _split(key: PlainRow) -> tuple[Row, list[Any], Window | None]:
-    """The key as the rules know it, its own parts, and its window."""
-    if START not in key:
-        return Row(key), list(key.values()), None
-    plain = {name: part for name, part in key.items() if name not in (START, END)}
-    window = Window(instant_us(key[START]), instant_us(key[END]))
-    return Row({**plain, START: window.start_us, END: window.end_us}), list(plain.values()), window
-
-
-def _joined(key: Any) -> PlainRow:
-    return {name: instant(part) if name in (START, END) else part for name, part in key.items()}
 
 
 def _row(value: PlainRow | None) -> Row | None:

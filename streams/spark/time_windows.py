@@ -10,12 +10,10 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql.types import StructType
 
 from streams.nodes import StreamSource, WindowedAggregate
-from streams.reasons import BEFORE_WINDOWS
 from streams.spark.columns import to_column
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
-from streams.spark.operator import Batch
 from streams.spark.window_store import CLOSE_US, END_US, START_US, Survey, WindowStoreOperator
-from suppress.window_rules import FOREVER_US, close_wait_us
+from suppress.window_rules import FOREVER_US, close_wait_us, first_taken_us
 from suppress.windows import TimeWindows, UnlimitedWindows
 from versioned import spark_functions as F
 
@@ -96,16 +94,13 @@ class TimeWindowsOperator(WindowStoreOperator):
         # Once per window, which is no matter: their times and places are read.
         self._records = self._assigned.select(*records.columns)
 
-    def _reject(self, batch: Batch, keyed: DataFrame) -> None:
-        if isinstance(self.windows, UnlimitedWindows):
-            batch.reject(self.node.name, keyed.where(F.col(US) < self.windows.start_us), F.lit(BEFORE_WINDOWS))
-
     def _assign(self, records: DataFrame, flow: Flow) -> DataFrame:
         """One row per record and window, with ``_late``: the window had closed when the record came."""
         windows = self.windows
+        records = records.where(F.col(US) >= F.lit(first_taken_us(windows)))
         if isinstance(windows, UnlimitedWindows):
             ends = {START_US: F.lit(windows.start_us).cast("long"), END_US: F.lit(FOREVER_US).cast("long")}
-            return records.where(F.col(US) >= windows.start_us).withColumns({**ends, "_late": F.lit(False)})
+            return records.withColumns({**ends, "_late": F.lit(False)})
         assert isinstance(windows, TimeWindows)
         timed = records.withColumn("_stream_us", self._needed_stream_time(windows, flow))
         rows = _in_windows(timed, windows).withColumn(END_US, F.col(START_US) + windows.size_us)
@@ -116,7 +111,7 @@ class TimeWindowsOperator(WindowStoreOperator):
         """Whether windows are a sum away from the source's records, which are computed once already."""
         windows = self.windows
         one_each = isinstance(windows, TimeWindows) and windows.advance_us == windows.size_us
-        by_itself = isinstance(self.node.parents[0], StreamSource) and self.closed_by_clock is None
+        by_itself = isinstance(self.node.parents[0], StreamSource) and not self.closed_by_clock
         return one_each and by_itself and self.has_seen_all(flow)
 
     def _without_idle(self, assigned: DataFrame) -> DataFrame:
@@ -160,7 +155,7 @@ class TimeWindowsOperator(WindowStoreOperator):
 
     def _survey_columns(self) -> list[Column]:
         is_late, windows = F.col("_late"), self.windows
-        if self.closed_by_clock is not None:
+        if self.closed_by_clock:
             # The wall clock may have closed any of a record's windows.
             accepted, records = F.count_distinct(F.when(~is_late, F.col(PLACE))), F.count_distinct(PLACE)
         elif isinstance(windows, TimeWindows):

@@ -76,7 +76,7 @@ def event_time(value: Column, kind: DataType, ts_unit: str | None) -> Column:
         return F.try_multiply(value.cast("long"), F.lit(UNITS[ts_unit]).cast("long"))
     if isinstance(kind, DateType):
         value = F.when(F.year(value).between(*_YEARS), value)
-    return F.unix_micros(value.cast("timestamp"))
+    return F.unix_micros(value.cast("timestamp_ltz"))
 
 
 def size_of(value: Column, kind: DataType) -> Column | None:

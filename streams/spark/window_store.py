@@ -14,13 +14,14 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql.types import BooleanType, IntegerType, StructField, StructType, TimestampType
 
 from streams.nodes import Materialized, WindowedAggregate
-from streams.reasons import LATE, NULL_KEY
+from streams.reasons import BEFORE_WINDOWS, LATE, NULL_KEY, NULL_VALUE
 from streams.spark.columns import with_key
 from streams.spark.flow import (
     KEY,
@@ -40,9 +41,10 @@ from streams.spark.flow import (
 )
 from streams.spark.operator import Batch, Operator
 from streams.spark.store import table_name
+from streams.spark.stored_shape import aggregate_properties, check_aggregate, check_rows
 from streams.spark.table_state import TableState, latest_at_place
 from streams.spark.window_upkeep import END, MAX_TS, OPEN, START, check_windows, window_store_properties
-from suppress.window_rules import close_wait_us
+from suppress.window_rules import close_wait_us, first_taken_us
 from suppress.windows import SessionWindows, SlidingWindows, Windows
 from versioned import spark_functions as F
 from versioned.commit import ReplaceWhere, properties_of
@@ -90,8 +92,8 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         self._one_scope = stored.time_scope == "store"
         self.unit_us = stored.time_resolution.value
         self.state: TableState = WindowTable(self)
-        #: Asks for the windows that the wall clock has closed, where a suppression may close them (R117).
-        self.closed_by_clock: ClosedWindows | None = None
+        #: Of each suppression that may close windows by the wall clock: tells those that it has closed (R117).
+        self.closed_by_clock: list[ClosedWindows] = []
         self._batch: Batch | None = None
         self._records: DataFrame | None = None
         self._valid: DataFrame | None = None
@@ -108,8 +110,8 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         keyed = self._keyed(flow.frame)
         valid = keyed.where(~has_null_key(keyed))
         if not flow.is_empty:
-            batch.reject(self.node.name, keyed.where(has_null_key(keyed)), F.lit(NULL_KEY))
-            self._reject(batch, valid)
+            reason = self._refusal(keyed)
+            batch.reject(self.node.name, keyed.where(reason.isNotNull()), reason)
         self._valid = None if flow.is_empty else valid
         self._take(valid, flow)
         self._make_ready(batch)
@@ -229,10 +231,11 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         )
 
     def closed_windows(self) -> DataFrame | None:
-        """The windows that the wall clock has closed."""
-        if self.closed_by_clock is None:
-            return None
-        return self.closed_by_clock(self.batch, struct_fields(self.records(), KEY))
+        """The windows that the wall clock has closed, whichever suppression told it first; each of them once."""
+        keys = struct_fields(self.records(), KEY)
+        told = (closed(self.batch, keys) for closed in self.closed_by_clock)
+        known = [windows for windows in told if windows is not None]
+        return reduce(DataFrame.unionByName, known).distinct() if known else None
 
     def stored_ever(self) -> DataFrame:
         """Every stored window, closed ones too, before the batch."""
@@ -263,8 +266,14 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         frame = in_one_scope(frame) if self._one_scope else frame
         return frame.select(KEY, VALUE, floored(F.col(US), self.unit_us).alias(US), SCOPE, PLACE)
 
-    def _reject(self, batch: Batch, keyed: DataFrame) -> None:
-        """Put aside what the windows do not take, of the records that have a key."""
+    def _refusal(self, keyed: DataFrame) -> Column:
+        """Why a record is put aside; null if windows take it."""
+        reason = F.when(has_null_key(keyed), NULL_KEY)
+        if isinstance(self.windows, SlidingWindows):
+            reason = reason.when(F.col(VALUE).isNull(), NULL_VALUE)
+        if isinstance(self.windows, SessionWindows):
+            return reason
+        return reason.when(F.col(US) < F.lit(first_taken_us(self.windows)), BEFORE_WINDOWS)
 
     def _replace_open(self) -> ReplaceWhere:
         wait_us = close_wait_us(self.windows, self.unit_us)
@@ -308,21 +317,29 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         if batch.is_missing(target):
             self._create(batch, target, retention_us)
         else:
-            said = properties_of(batch.session, target)
-            check_windows(batch.session, target, said, repr(self.windows), retention_us, self._time_scope)
+            self._check(batch, target, retention_us)
         self._is_ready = True
 
+    def _check(self, batch: Batch, target: TableRef, retention_us: int | None) -> None:
+        """Refuse a plan that cannot go on from what is stored; a retention may be another."""
+        said, node = properties_of(batch.session, target), self.node
+        check_aggregate(node.name, target.short_name, said, node.aggregation.kind)
+        check_rows(node.name, target.short_name, read_table(batch.session, target).schema, self._columns())
+        check_windows(batch.session, target, said, repr(self.windows), retention_us, self._time_scope)
+
     def _create(self, batch: Batch, target: TableRef, retention_us: int | None) -> None:
-        empty = self.records().limit(0)
-        keys = struct_fields(empty, KEY)
+        keys = struct_fields(self.records(), KEY)
         check_columns(keys, reserved=(START, END, MAX_TS, *self.parts().names))
+        said = window_store_properties(self.node.name, retention_us, repr(self.windows), self._time_scope)
+        said |= aggregate_properties(self.node.aggregation.kind)
+        create = create_plain(target, self._columns(), batch.pii_columns, partitioned_by=(OPEN,), properties=said)
+        make_table(batch.session, target, create, or_take=True)
+
+    def _columns(self) -> StructType:
         window = [StructField(START, TimestampType()), StructField(END, TimestampType())]
         own = StructType().add(MAX_TS, TimestampType()).add(SCOPE, IntegerType()).add(OPEN, BooleanType())
-        key_fields = empty.select(f"{KEY}.*").schema.fields
-        columns = StructType([*key_fields, *window, *self.parts().fields, *own.fields])
-        said = window_store_properties(self.node.name, retention_us, repr(self.windows), self._time_scope)
-        create = create_plain(target, columns, batch.pii_columns, partitioned_by=(OPEN,), properties=said)
-        make_table(batch.session, target, create, or_take=True)
+        key_fields = self.records().select(f"{KEY}.*").schema.fields
+        return StructType([*key_fields, *window, *self.parts().fields, *own.fields])
 
 
 class WindowTable(TableState):

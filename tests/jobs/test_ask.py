@@ -41,6 +41,20 @@ def test_a_folder_without_tables_says_what_to_do(spark: SparkSession, tmp_path: 
         register_tables(spark, tmp_path)
 
 
-def test_a_wrong_question_is_answered_with_the_reason(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    assert not answer(spark, "SELECT * FROM not_there_at_all")
-    assert "not_there_at_all" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("SELECT * FROM not_there_at_all", "not_there_at_all"),
+        # Of an error of Delta, Spark itself has no words.
+        ("SELECT * FROM delta.`{there}` VERSION AS OF 99", "version"),
+        ("CREATE TABLE delta.`{there}_too` (i INTERVAL DAY TO SECOND) USING DELTA", "DELTA_UNSUPPORTED_DATA_TYPES"),
+    ],
+)
+def test_a_wrong_question_is_answered_with_the_reason(
+    spark: SparkSession, question: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if "VERSION" in question:
+        spark.range(1).write.format("delta").save(f"{tmp_path}/there")
+    assert not answer(spark, question.format(there=f"{tmp_path}/there"))
+    said = capsys.readouterr().err
+    assert (told in said, "JVM stacktrace" in said) == (True, False), said

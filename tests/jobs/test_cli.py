@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import re
@@ -123,10 +124,64 @@ def test_a_source_that_nothing_reads_or_that_can_be_no_column_is_found_by_the_ch
     name: str, told: str, tmp_path: Path
 ) -> None:
     said = yaml.safe_load(Path(_ALERTS).read_text(encoding="utf-8"))
-    said["sources"][name] = {"format": "rate"}
+    said["sources"][name] = {"format": "rate", "sequence_by": "value"}
     file = tmp_path / "wrong.yaml"
     file.write_text(yaml.safe_dump(said), encoding="utf-8")
     assert told in _run("conf", "check", str(file)).stderr
+
+
+_COUNTS: dict[str, Any] = {
+    "application": "a",
+    "root": "r",
+    "sources": {"s": {"format": "rate"}},
+    "plan": {
+        "s": {"op": "table", "store": {"kind": "versioned", "history_retention": "1 day"}},
+        "c": {"op": "count", "from": "s", "group_by": ["value"]},
+        "o": {"op": "to_latest", "from": "c"},
+    },
+}
+
+
+def _counts(tmp_path: Path, path: str, value: Any) -> str:
+    """A file of settings with one key changed."""
+    said = copy.deepcopy(_COUNTS)
+    at, *above, last = said, *path.split("/")
+    for name in above:
+        at = at.setdefault(name, {})
+    at[last] = value
+    file = tmp_path / "counts.yaml"
+    file.write_text(yaml.safe_dump(said), encoding="utf-8")
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        ("plan/ledger", {"op": "to_latest", "from": "c"}, '"ledger" is reserved'),
+        ("plan/_checkpoint", {"op": "to_latest", "from": "c"}, '"_checkpoint" is reserved'),
+        ("plan/..", {"op": "to_latest", "from": "c"}, 'no ".."'),
+        ("plan/c/store", {"kind": "key_value", "name": "../x"}, 'no ".."'),
+        ("plan/c/store", {"kind": "key_value", "name": "rejects"}, '"rejects" is reserved'),
+        ("kafka/nosink", {"servers": "b:9092", "topic": "t"}, "no changelog sinks"),
+        ("order", "sequence", "needs sequence_by"),
+        (
+            "plan/s",
+            {
+                "op": "table",
+                "reorder": "1 h",
+                "store": {"kind": "versioned", "history_retention": "1 day", "time_scope": "key"},
+            },
+            "not per key",
+        ),
+    ],
+)
+def test_what_a_start_would_refuse_is_found_by_the_check_and_by_a_dry_run(
+    path: str, value: Any, told: str, tmp_path: Path
+) -> None:
+    file = _counts(tmp_path, path, value)
+    for command in (["conf", "check", file], ["run", "-c", file, "-w", str(tmp_path), "--dry-run"]):
+        ended = _run(*command)
+        assert (ended.exit_code, told in ended.stderr) == (2, True), ended.output
 
 
 @pytest.mark.parametrize("name", _JOBS)
@@ -190,6 +245,20 @@ def test_behind_every_shown_value_stands_where_it_comes_from() -> None:
         ("kafka.basic.auth.user.info", "key:tiger", False),
         ("eventhubs.connectionString", "Endpoint=sb://x/;SharedAccessKeyName=k;SharedAccessKey=tiger", False),
         ("endpoint", "Endpoint=sb://x/;SharedAccessKeyName=k;SharedAccessKey=tiger", False),
+        ("fs.s3a.encryption.key", "tiger", False),
+        ("Authorization", "Bearer tiger", False),
+        ("header", "Authorization: Bearer tiger", False),
+        ("pass", "tiger", False),
+        ("passcode", "tiger", False),
+        ("clientKey", "tiger", False),
+        ("encryptionKey", "tiger", False),
+        ("gcpServiceAccountJson", "tiger", False),
+        ("conf", '{"password": "tiger"}', False),
+        ("conf", '[{"user": {"name": "scott", "clientKey": "tiger"}}]', False),
+        ("conf", 'x {"password": "tiger"', False),
+        ("url", "https://host/x?key=tiger&n=1", False),
+        ("conf", '{"topic": {"tiger": 23}}', True),
+        ("keyFormat", "tiger", True),
         ("kafka.ssl.keystore.location", "/etc/tiger.pem", True),
         ("url", "jdbc:postgresql://tiger/x?user=scott&ssl=true", True),
         ("subscribe", "tiger", True),
@@ -207,6 +276,14 @@ def test_secrets_are_not_shown(option: str, value: str, seen: bool, tmp_path: Pa
         assert ("tiger" in printed) is seen
 
 
+def test_nothing_of_a_plan_is_taken_for_a_secret(tmp_path: Path) -> None:
+    value = "struct(token=value.token, x=value.x, url='http://a:b@c')"
+    file = _counts(tmp_path, "plan/m", {"op": "map_values", "from": "s", "value": value})
+    again = tmp_path / "shown.yaml"
+    again.write_text(_run("conf", "show", "--config", file).stdout, encoding="utf-8")
+    assert load(again, {}) == load(Path(file), {})
+
+
 def test_a_plan_is_described_and_drawn(tmp_path: Path) -> None:
     drawn = tmp_path / "plan.svg"
     ended = _run("describe", "-c", _ALERTS, "--svg", str(drawn))
@@ -222,6 +299,17 @@ def test_a_dry_run_tells_the_plan_and_the_tables_and_writes_nothing(tmp_path: Pa
     assert {Path(table).name for table in told["tables"]} >= {"events_by_hour", "alerts", "rejects", "ledger"}
     assert "few_events" in told["plan"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_names_the_tables_that_only_other_settings_make(tmp_path: Path) -> None:
+    final = {"op": "suppress", "from": "events_by_hour", "until": "window_closes", "close_idle": True}
+    said = yaml.safe_load(Path(_ALERTS).read_text(encoding="utf-8"))
+    said["plan"]["final_counts"] = final
+    said["suppressed.record.retention.ms"] = 60_000
+    file = tmp_path / "idle.yaml"
+    file.write_text(yaml.safe_dump(said), encoding="utf-8")
+    told = json.loads(_run("run", "-c", str(file), "--work", str(tmp_path), "--dry-run", "--json").stdout)
+    assert {Path(table).name for table in told["tables"]} >= {"final_counts", "final_counts_closed"}
 
 
 @pytest.mark.parametrize(
@@ -284,6 +372,19 @@ def test_an_error_of_a_batch_is_told_in_its_own_words_although_spark_wraps_it() 
     wrapped = StreamingQueryException(text)
     assert exit_code(wrapped) == 3
     assert reason(wrapped) == "Problem in the data: events: the column kind is missing."
+
+
+def test_an_error_for_which_spark_has_no_words_is_told_without_the_stack_of_the_jvm() -> None:
+    from pyspark.errors import PySparkException
+
+    class OfDelta(PySparkException):
+        def getMessage(self) -> str:
+            raise RuntimeError("Cannot find main error class 'DELTA_UNSUPPORTED_DATA_TYPES'")
+
+        def __str__(self) -> str:
+            return "[DELTA_UNSUPPORTED_DATA_TYPES] Found columns.\n\nJVM stacktrace:\norg.apache.spark.sql.delta"
+
+    assert reason(OfDelta("x")) == "Failed: [DELTA_UNSUPPORTED_DATA_TYPES] Found columns."
 
 
 _PUBLIC_ERRORS = sorted(

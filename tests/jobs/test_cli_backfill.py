@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from jobs.cli import app
-from jobs.cli_backfill import _misfits_told
+from jobs.cli_shared import misfits_told
 from versioned.errors import RecordError
 
 _CONFIG = """
@@ -82,10 +82,10 @@ def test_files_that_cannot_be_read_as_said_are_refused_before_spark_starts(
 
 
 def test_a_file_that_does_not_fit_is_told_without_its_values_and_other_faults_stay_as_they_are() -> None:
-    with pytest.raises(RecordError, match="does not fit the columns") as told, _misfits_told("old"):
+    with pytest.raises(RecordError, match="it does not fit") as told, misfits_told("it does not fit"):
         raise RuntimeError("[FAILED_READ_FILE.NO_HINT] ... [ann, tiger]")
     assert "tiger" not in str(told.value)
-    with pytest.raises(RuntimeError, match="disk is full"), _misfits_told("old"):
+    with pytest.raises(RuntimeError, match="disk is full"), misfits_told("it does not fit"):
         raise RuntimeError("disk is full")
 
 

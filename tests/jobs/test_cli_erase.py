@@ -70,6 +70,22 @@ def test_a_subject_goes_from_every_table_under_all_its_names_and_the_receipt_tel
 
 
 @pytest.mark.parametrize(
+    ("text", "code", "told"),
+    [
+        ("customer\ntea\nSmith,John 1970-01-01 secret@mail.example\n", 3, "has not the fields of the header"),
+        ("customer\n", 2, "there is no subject in it"),
+        ("", 2, "there is no subject in it"),
+    ],
+)
+def test_a_file_that_is_malformed_or_names_nobody_is_refused_without_its_values(
+    work: Path, text: str, code: int, told: str
+) -> None:
+    (work / "wrong.csv").write_text(text, encoding="utf-8")
+    ended = _run(work, "erase", "--keys", str(work / "wrong.csv"))
+    assert (ended.exit_code, told in ended.stderr, "Smith" in ended.output) == (code, True, False), ended.output
+
+
+@pytest.mark.parametrize(
     ("arguments", "told"),
     [
         ([], "Say whom"),

@@ -62,6 +62,28 @@ def test_a_schema_that_is_no_ddl_is_wrong_usage(spark: SparkSession, schema: str
     assert f"--schema {schema}: " in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("schema", "keys", "told"),
+    [
+        ("item STRING, v INT", "itm", 'Key column "itm" is not in the schema'),
+        ("item MAP<STRING, INT>, v INT", "item", 'Key column "item" has type map'),
+        ("item STRING, v VARCHAR(3)", "item", "bounded length"),
+    ],
+)
+def test_a_dry_run_of_create_refuses_what_create_refuses(
+    spark: SparkSession, schema: str, keys: str, told: str, tmp_path: Path
+) -> None:
+    asked = ["table", "create", f"{tmp_path}/t", "--schema", schema, "--keys", keys, "--history-retention", "1 day"]
+    for ended in (_run(*asked, "--dry-run"), _run(*asked)):
+        assert (ended.exit_code, told in ended.stderr) == (2, True), ended.output
+
+
+def test_a_dry_run_of_create_tells_that_a_table_is_there_already(prices: str) -> None:
+    asked = ["table", "create", prices, "--schema", "k STRING", "--keys", "k", "--history-retention", "1 day"]
+    ended = _run(*asked, "--dry-run")
+    assert (ended.exit_code, "exists already" in ended.stderr) == (2, True)
+
+
 def test_describe_tells_what_a_table_promises_and_holds(prices: str) -> None:
     told = json.loads(_run("table", "describe", prices, "--json").stdout)
     assert (told["keys"], told["versions"], told["current"]) == (["item", "size"], 4, 2)
@@ -169,7 +191,7 @@ def test_too_short_a_retention_of_files_is_refused(prices: str) -> None:
     work = str(Path(prices).parents[1])
     options = ["--set", "vacuum=true", "--set", "retain=1 hour", "--set", "tables=prices"]
     ended = _run("maintain", "-c", _MAINTAIN, "-w", work, *options)
-    assert (ended.exit_code, "7 days" in ended.stderr) == (1, True)
+    assert (ended.exit_code, "retain: give at least 7 days" in ended.stderr) == (2, True)
 
 
 def test_a_broken_table_ends_maintenance_with_code_3_and_is_left_as_it_is(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 from busy_tables import rows_of, write_busy
@@ -14,10 +17,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from two_tables import application
 
+import jobs.maintenance
 from jobs.maintenance import MaintainSettings, Upkeep, beside, maintain
+from jobs.strict import validated
 from streams.spark import BatchReport
 from versioned import faults, upkeep
-from versioned.errors import RetentionError
+from versioned.errors import ConfigurationError, RetentionError
 from versioned.identifiers import TableRef
 from versioned.table import VersionedTable
 
@@ -39,6 +44,69 @@ def whole(spark: SparkSession, source: Path, tmp_path_factory: pytest.TempPathFa
     application(spark, source, out).run()
     assert VersionedTable.open(spark, str(out / "prices")).purge()
     return out
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"every": "0 seconds"}, "every: give a pause"),
+        ({"every": "-10 minutes"}, "every: give a pause"),
+        ({"retain": "-5 days"}, "retain: give at least 7 days"),
+        ({"retain": "1 day"}, "retain: give at least 7 days"),
+    ],
+)
+def test_a_pause_or_a_retention_of_files_that_can_never_do_is_refused_by_its_path(
+    said: dict[str, str], told: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        validated(MaintainSettings, {"root": "tables", **said})
+
+
+@pytest.mark.parametrize(
+    ("names", "kept", "told"),
+    [
+        (("ordrs", "prices"), ["prices"], 'there is no table "ordrs"'),
+        (("ordrs", "prics"), [], 'there is no table "prics"'),
+        ((), ["orders", "prices"], None),
+    ],
+)
+def test_repeated_upkeep_tells_once_of_tables_that_are_not_there_and_looks_after_the_others(
+    names: tuple[str, ...],
+    kept: list[str],
+    told: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for name in ("orders", "prices"):
+        (tmp_path / "out" / name / "_delta_log").mkdir(parents=True)
+    assert _passes(MaintainSettings(root="out", tables=names), tmp_path, monkeypatch) == kept
+    warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert [told in warning for warning in warnings if told is not None] == ([] if told is None else [True])
+    assert len(warnings) == (0 if told is None else 1)
+
+
+def test_repeated_upkeep_tells_of_a_root_without_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert _passes(MaintainSettings(root="otu"), tmp_path, monkeypatch) == []
+    assert "there are no tables below" in caplog.text
+
+
+def _passes(settings: MaintainSettings, work: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tables of the last of three passes."""
+
+    class Third(Event):
+        passes = 0
+
+        def wait(self, timeout: float | None = None) -> bool:
+            self.passes += 1
+            return self.passes == 3
+
+    monkeypatch.setattr(jobs.maintenance, "_look_after", lambda _spark, _said, folder: Upkeep(Path(folder).name, True))
+    spark: Any = None
+    again = settings.model_copy(update={"every": timedelta(seconds=1)})
+    return [one.table for one in maintain(spark, again, work, stop=Third())]
 
 
 @pytest.mark.slow
@@ -80,7 +148,8 @@ def test_a_purge_by_the_stream_time_of_a_batch_that_is_not_done_would_be_found(
 
 @pytest.mark.slow
 def test_files_that_a_replay_or_a_reader_may_need_are_not_removed(spark: SparkSession, whole: Path) -> None:
-    settings = MaintainSettings(root="out", vacuum=True, verify=False, retain=timedelta(days=6))
+    # The settings refuse it themselves; what a table needs may be longer, and is told by the table.
+    settings = MaintainSettings(root="out", vacuum=True, verify=False).model_copy(update={"retain": timedelta(days=6)})
     with pytest.raises(RetentionError, match="at least 7 days; got 6 days"):
         maintain(spark, settings, whole.parent)
     # Not even when it is repeated, where other failures are only told.

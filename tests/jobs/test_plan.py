@@ -95,8 +95,11 @@ _SAME: list[tuple[str, Callable[[_Sources], Any]]] = [
         ),
     ),
     (
-        "x: {op: global_table, topic: q, key: k, timestamp: at, value: v, deleted: gone, store: {kind: key_value}}",
-        lambda d: d.builder.global_table("q", key="k", timestamp="at", value="v", deleted="gone", name="x"),
+        "x: {op: global_table, topic: q, key: k, timestamp: at, value: v, deleted: gone, "
+        "store: {kind: key_value, name: st}}",
+        lambda d: d.builder.global_table(
+            "q", Materialized.key_value("st"), key="k", timestamp="at", value="v", deleted="gone", name="x"
+        ),
     ),
     ("x: {op: filter, from: s, where: value.a > 15}", lambda d: d.s.filter(lambda v: v.a > 15, name="x")),
     (

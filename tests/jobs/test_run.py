@@ -126,20 +126,20 @@ def test_a_checkpoint_that_climbs_out_of_the_work_folder_is_refused() -> None:
 
 
 def test_addresses_of_object_stores_reach_spark_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: dict[str, Any] = {}
-    monkeypatch.setattr(
-        "jobs.run.StreamingApplication", lambda *args, **options: given.update(options, root=args[3], sources=args[4])
-    )
     said = _said(root="s3a://bucket/t", checkpoint="dbfs:/mnt/checkpoint")
     said["sources"]["flights"]["path"] = "abfss://in@store/flights"
     said["sources"]["weather"]["path"] = "in/weather"
     settings = parse(said)
+    assert "s3a://bucket/t/ledger" in dry_run(settings, plan_of(settings), tmp_path).tables
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(
+        "jobs.run.StreamingApplication", lambda *args, **options: given.update(options, root=args[3], sources=args[4])
+    )
     spark: Any = None
     application(spark, settings, plan_of(settings), tmp_path)
     assert (given["root"], given["checkpoint"]) == ("s3a://bucket/t", "dbfs:/mnt/checkpoint")
     paths = [given["sources"][topic].options["path"] for topic in ("flights", "weather")]
     assert paths == ["abfss://in@store/flights", str(tmp_path / "in" / "weather")]
-    assert "s3a://bucket/t/ledger" in dry_run(settings, plan_of(settings), tmp_path).tables
 
 
 def test_a_work_folder_with_a_scheme_is_refused(
@@ -184,7 +184,9 @@ _NOWHERE: Any = None
 
 
 def _shop(tmp_path: Path) -> StreamingApplication:
-    said = _said(plan={"s": {"op": "stream"}}, sources={"s": {"format": "rate"}}, plan_settings={})
+    said = _said(
+        plan={"s": {"op": "stream"}}, sources={"s": {"format": "rate", "sequence_by": "value"}}, plan_settings={}
+    )
     settings = parse(said)
     return application(_NOWHERE, settings, plan_of(settings), tmp_path)
 

@@ -44,6 +44,13 @@ def test_the_defaults_hold_what_the_library_cannot_do_without(name: str, value: 
     "name",
     [
         "kafka.ssl.keystore.key",
+        "fs.s3a.encryption.key",
+        "encryptionKey",
+        "clientKey",
+        "Authorization",
+        "pass",
+        "passcode",
+        "gcpServiceAccountJson",
         "eventhubs.connectionString",
         "kafka.basic.auth.user.info",
         "kafka.sasl.jaas.config",

@@ -66,6 +66,8 @@ def test_durations_are_written_as_people_write_them(written: str, expected: time
             ("sources.flights.options.maxFilesPerTrigger: text should be here", "write it in quotes"),
         ),
         ("max_future_skew", "a day or so", ("max_future_skew", "a day or so")),
+        ("max_future_skew", "-1 day", ("max_future_skew", "0 seconds or more")),
+        ("order", "sequence", ("order", "sequence_by on each source", "flights")),
         ("metrics", {"levle": "debug"}, ("metrics.levle", '"level"', "prometheus")),
         ("metrics", {"level": "DEBUG"}, ("metrics.level", "info", "debug")),
         ("metrics", {"prometheus": "metrics.txt"}, ("metrics.prometheus", "prom")),
@@ -130,6 +132,9 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         ),
         ("VERSIONED_JOB__SOURCES__FLIGHTS__SEQUENCE_BY", "seq", "sources/flights/sequence_by"),
         ("VERSIONED_JOB__TRIGGER", "10 seconds", "trigger"),
+        ("VERSIONED_JOB__Trigger", "10 seconds", "trigger"),
+        ("VERSIONED_JOB__Metrics__Level", "debug", "metrics/level"),
+        ("VERSIONED_JOB__PLAN_SETTINGS__historyRetention", "2 days", "plan_settings/historyRetention"),
         (
             "VERSIONED_JOB__SOURCES__FLIGHTS__OPTIONS__KAFKA_SASL_JAAS_CONFIG",
             "x password='tiger'",
@@ -214,6 +219,17 @@ def test_an_option_of_the_environment_stays_text_too() -> None:
 def test_a_step_or_source_may_be_called_options() -> None:
     said = Layers.of({}, {}, {"plan.options.wait": "[1]", "sources.options.path": "in"}).merged()
     assert said == {"plan": {"options": {"wait": [1]}}, "sources": {"options": {"path": "in"}}}
+
+
+@pytest.mark.parametrize("value", ["[2013-99-99]", "{a: !!int x}", "[1"])
+def test_a_value_that_is_no_yaml_after_all_stays_text(value: str) -> None:
+    assert Layers.of({}, {}, {"plan.c.value": value}).merged() == {"plan": {"c": {"value": value}}}
+
+
+def test_the_offsets_of_kafka_are_a_sequence() -> None:
+    topic = {"servers": "b:9092", "topic": "t", "value": "v INT"}
+    for source in ({"format": "kafka"}, {"kafka": topic}, {"format": "rate", "sequence_by": "value"}):
+        assert parse(_GOOD | {"order": "sequence", "sources": {"flights": source}}).order == "sequence"
 
 
 def test_a_mapping_of_a_higher_layer_is_put_over_that_of_a_lower_one() -> None:

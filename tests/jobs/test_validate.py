@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from typer.testing import CliRunner
 from jobs.cli import app as command_line
 from jobs.exit_codes import BAD_DATA, DONE, FAILED, exit_code, reason
 from jobs.quickstart import submit_command
-from jobs.validate import ledger_facts
+from jobs.validate import ledger_facts, settings_of
 from streams.spark import BatchReport, StreamingApplication
 from streams.spark.guards import BatchGuard, counts
 from streams.spark.invariants import Facts, invariants_of, with_facts
@@ -72,6 +73,19 @@ def _validated(work: Path, name: str, **settings: Any) -> Any:
     config = work / f"{name}.yaml"
     config.write_text(yaml.safe_dump({"root": "tables", "docs": f"pages_{name}", **settings}), encoding="utf-8")
     return CliRunner().invoke(command_line, ["validate", "-c", str(config), "-w", str(work), "--json"])
+
+
+def test_a_variable_sets_the_validation_and_the_job_that_it_names_each_where_it_has_such_a_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "v.yaml").write_text(yaml.safe_dump({"root": "r", "docs": "d", "job": _job(tmp_path)}), "utf-8")
+    monkeypatch.setenv("VERSIONED_JOB__EXAMPLES", "3")
+    monkeypatch.setenv("VERSIONED_JOB__SOURCES__PRICES__PATH", "elsewhere")
+    monkeypatch.setenv("VERSIONED_JOB__SUPPRESSED_RECORD_RETENTION_MS", "1500")
+    settings, job = settings_of(tmp_path / "v.yaml")
+    assert job is not None
+    assert (settings.examples, job.sources["prices"].path) == (3, "elsewhere")
+    assert job.suppressed_record_retention == timedelta(seconds=1.5)
 
 
 def _job(work: Path) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -125,6 +128,95 @@ _FUNCTIONS: dict[str, Function] = {
 
 _SCHEMA = "n bigint, m bigint, x double, y double, s string, t string, b boolean, nested struct<k: bigint>"
 
+_EARLY = datetime(1, 1, 1, tzinfo=timezone.utc)
+_NINE = datetime(2026, 1, 1, 9, tzinfo=timezone.utc)
+_HALF_PAST = datetime(2026, 1, 1, 9, 30, 0, 250_000, tzinfo=timezone.utc)
+
+_TYPED_ROWS = [
+    Row(p=Decimal("19.99"), x=1.5, n=7, d=date(2026, 1, 1), at=_NINE, s="1", day="2026-01-01", big=Decimal(2**53 + 1)),
+    Row(p=Decimal("-0.10"), x=-0.1, n=2**53 + 1, d=date(2025, 12, 31), at=_HALF_PAST, s=" -7 ",
+        day="2026-01-01T09:30:00.25Z", big=Decimal(0)),
+    Row(p=Decimal("0.00"), x=math.nan, n=0, d=date(1500, 1, 1), at=datetime(1500, 1, 1, tzinfo=timezone.utc), s="0",
+        day="1500-1-1", big=Decimal(10**37)),
+    Row(p=Decimal("7.00"), x=7.0, n=-3, d=date(1, 1, 1), at=_EARLY, s="+7", day="0001-01-01", big=Decimal(-1)),
+    Row(p=None, x=None, n=None, d=None, at=None, s=None, day=None, big=None),
+]  # fmt: skip
+
+_TYPED_SCHEMA = "p decimal(10, 2), x double, n bigint, d date, at timestamp, s string, day string, big decimal(38, 0)"
+
+_TYPED_FUNCTIONS: dict[str, Function] = {
+    "decimal_le_double": lambda v: v.p <= 19.99,
+    "decimal_is_in_doubles": lambda v: is_in(v.p, 19.99, -0.1),
+    "decimal_eq_decimal": lambda v: v.p == Decimal("7"),
+    "decimal_eq_integer": lambda v: v.p == 7,
+    "wide_integer_gt_double": lambda v: v.n > float(2**53),
+    "wide_decimal_eq_double": lambda v: v.big == float(2**53),
+    "wide_decimal_eq_integer": lambda v: v.big == v.n,
+    "decimal_lt_nan": lambda v: v.p < v.x,
+    "decimal_times_double": lambda v: v.p * 1.1,
+    "decimal_plus_double": lambda v: v.p + v.x,
+    "decimal_plus_integer": lambda v: v.p + 1,
+    "decimal_times_decimal": lambda v: v.p * v.p,
+    "negative_decimal": lambda v: cast(-v.p, "string"),
+    "decimal_remainder": lambda v: v.p % 3,
+    "decimal_remainder_of_double": lambda v: v.p % 2.5,
+    "decimal_over_double": lambda v: v.p / v.x,
+    "decimal_over_zero": lambda v: v.p / 0,
+    "double_of_quotient": lambda v: cast(v.p / 4, "double"),
+    "integer_over_integer": lambda v: v.n / 3,
+    "decimal_to_string": lambda v: cast(v.p, "string"),
+    "decimal_to_bigint": lambda v: cast(v.p, "bigint"),
+    "decimal_to_boolean": lambda v: cast(v.p, "boolean"),
+    "wide_decimal_to_bigint": lambda v: cast(v.big, "bigint"),
+    "concat_decimal": lambda v: concat("x", v.p),
+    "least_of_numbers": lambda v: cast(least(v.p, v.x), "double"),
+    "text_eq_integer": lambda v: v.s == 1,
+    "text_gt_integer": lambda v: v.s > 0,
+    "text_lt_double": lambda v: v.s < v.x,
+    "text_ge_decimal": lambda v: v.s >= v.p,
+    "text_plus_integer": lambda v: v.s + 1,
+    "text_times_double": lambda v: v.s * 1.5,
+    "text_over_integer": lambda v: v.s / 2,
+    "no_number_over_integer": lambda v: v.day / 2,
+    "no_number_remainder": lambda v: v.day % 2,
+    "text_eq_boolean": lambda v: lit("true") == (v.n > 0),
+    "text_and_boolean": lambda v: lit("t") & (v.n > 0),
+    "not_text": lambda v: ~(lit("f") | (v.n > 0)),
+    "date_eq_text": lambda v: v.d == "2026-01-01",
+    "date_ge_text": lambda v: v.d >= "2025-12-31",
+    "date_eq_text_field": lambda v: v.d == v.day,
+    "instant_ge_text": lambda v: v.at >= "2025-12-31",
+    "instant_eq_text_field": lambda v: v.at == v.day,
+    "instant_eq_text_with_zone": lambda v: v.at == "2026-01-01 10:00:00+01:00",
+    "date_lt_instant": lambda v: v.d < v.at,
+    "date_eq_instant": lambda v: v.d == v.at,
+    "latest_of_dates_and_instants": lambda v: greatest(v.d, v.at) == v.at,
+    "concat_instant": lambda v: concat("x", v.at),
+    "instant_to_string": lambda v: cast(v.at, "string"),
+    "date_to_string": lambda v: cast(v.d, "string"),
+    "instant_to_bigint": lambda v: cast(v.at, "bigint"),
+    "instant_to_double": lambda v: cast(v.at, "double"),
+    "part_of_instant": lambda v: substring(v.at, 1, 7),
+    "part_of_date": lambda v: substring_before(v.d, "-"),
+    "length_of_number": lambda v: length(v.n),
+    "upper_of_boolean": lambda v: upper(v.n > 0),
+    "number_starts": lambda v: starts_with(v.n, "7"),
+    "instants_apart": lambda v: (v.at - v.d) > timedelta(hours=9),
+    "instant_plus_duration": lambda v: cast(v.at + timedelta(hours=1), "string"),
+    "date_plus_duration": lambda v: cast(v.d + timedelta(hours=1), "string"),
+    "early_date": lambda v: v.d == date(1, 1, 1),
+    "early_date_to_string": lambda v: cast(lit(date(1500, 1, 1)), "string"),
+    "early_instant": lambda v: v.at == _EARLY,
+    "early_instant_to_string": lambda v: cast(lit(datetime(1500, 1, 1, tzinfo=timezone.utc)), "string"),
+    "naive_constant": lambda v: v.at >= datetime(2026, 1, 1, 9),
+    "naive_constant_itself": lambda v: coalesce(v.at, datetime(2026, 1, 1, 9)) == v.at,
+    "constant_of_another_zone": lambda v: v.at == datetime(2026, 1, 1, 8, tzinfo=timezone(timedelta(hours=-1))),
+    "not_chosen_is_not_computed": lambda v: when(is_null(v.n) | (v.n > -9), v.s > 0).otherwise(v.day > 0),
+    "false_and_is_not_computed": lambda v: (v.n == 12345) & (v.day > 0),
+    "true_or_is_not_computed": lambda v: (v.n > -9) | (v.day > 0),
+    "coalesced_is_not_computed": lambda v: coalesce(v.n, v.day + 1),
+}
+
 
 def _as_tuple(value: Any) -> Any:
     if isinstance(value, float):
@@ -136,21 +228,87 @@ def _from_spark(value: Any) -> Any:
     return tuple(map(_from_spark, value)) if isinstance(value, tuple) else _as_tuple(value)
 
 
-def test_both_engines_give_the_same_for_every_expression_and_row(spark: SparkSession) -> None:
-    exprs = {name: trace(function, "value") for name, function in _FUNCTIONS.items()}
-    exprs |= {f"row_{name}": row_expr(exprs[name]) for name in ("field", "struct", "when_null")}
-    rows = [(number, *_plain(row).values()) for number, row in enumerate(_ROWS)]
-    frame = spark.createDataFrame(rows, f"id int, {_SCHEMA}")
-    packed = frame.select("id", F.struct(*_ROWS[0]).alias("value"))
+@pytest.mark.parametrize(
+    ("functions", "rows", "schema"),
+    [(_FUNCTIONS, _ROWS, _SCHEMA), (_TYPED_FUNCTIONS, _TYPED_ROWS, _TYPED_SCHEMA)],
+    ids=["each_type_alone", "types_together"],
+)
+def test_both_engines_give_the_same_for_every_expression_and_row(
+    spark: SparkSession, functions: Mapping[str, Function], rows: Sequence[Row], schema: str
+) -> None:
+    exprs = {name: trace(function, "value") for name, function in functions.items()}
+    exprs |= {f"row_{name}": row_expr(exprs[name]) for name in ("field", "struct", "when_null") if name in exprs}
+    frame = spark.createDataFrame(
+        [(number, *_plain(row).values()) for number, row in enumerate(rows)], f"id int, {schema}"
+    )
+    packed = frame.select("id", F.struct(*rows[0]).alias("value"))
     columns = [to_column(expr, {"value": F.col("value")}).alias(name) for name, expr in exprs.items()]
     told = {row["id"]: row for row in packed.select("id", *columns).collect()}
     wrong = [
         (name, number, got, wanted)
-        for number, row in enumerate(_ROWS)
+        for number, row in enumerate(rows)
         for name, expr in exprs.items()
         if (got := _from_spark(told[number][name])) != (wanted := _as_tuple(evaluate(expr, {"value": row})))
     ]
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda v: v.s == 1,
+        lambda v: v.s > 0.5,
+        lambda v: v.s + 1,
+        lambda v: v.d == v.s,
+        lambda v: v.at < v.s,
+        lambda v: v.s & v.b,
+        lambda v: v.b == 1,
+        lambda v: v.b + 1,
+        lambda v: v.d == 20_000,
+        lambda v: v.at > 1.0,
+        lambda v: v.at + 1,
+        lambda v: v.at + v.at,
+        lambda v: v.d * 2,
+        lambda v: v.d / 2,
+        lambda v: v.s + v.s,
+        lambda v: v.s / v.s,
+        lambda v: v.n & v.b,
+        lambda v: ~v.n,
+        lambda v: when(v.s, 1).otherwise(2),
+        lambda v: least(v.n, v.s),
+        lambda v: cast(v.d, "bigint"),
+        lambda v: cast(v.at, "boolean"),
+        lambda v: v.big * 10,
+        lambda v: v.big + 1,
+        lambda v: (v.at - v.d) > 1,
+    ],
+)
+def test_what_one_engine_refuses_the_other_refuses(spark: SparkSession, function: Function) -> None:
+    row = {"s": "abc", "n": 1, "b": True, "d": date(2026, 1, 1), "at": _NINE, "big": Decimal("9" * 38)}
+    expr = trace(function, "value")
+    with pytest.raises(RecordError):
+        evaluate(expr, {"value": Row(row)})
+    schema = "s string, n bigint, b boolean, d date, at timestamp, big decimal(38, 0)"
+    packed = spark.createDataFrame([tuple(row.values())], schema).select(F.struct(*row).alias("value"))
+    with pytest.raises(PySparkException):
+        packed.select(to_column(expr, {"value": F.col("value")})).collect()
+
+
+def test_a_function_of_the_user_is_called_on_rows_that_do_not_choose_it() -> None:
+    heard: list[Any] = []
+    function = python_function(lambda n: heard.append(n) or n, "bigint")
+    evaluate(trace(lambda v: when(v.n > 5, 0).otherwise(function(v.n)), "value"), {"value": Row(n=7)})
+    assert heard == [7]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda v: v.r < {"a": 2}, lambda v: cast(v.r, "string"), lambda v: concat("x", v.t)],
+)
+def test_what_the_driver_cannot_do_as_spark_does_is_an_error_about_the_record(function: Function) -> None:
+    row = Row(r=Row(a=1), t=timedelta(hours=1))
+    with pytest.raises(RecordError, match=r"no order|cannot be cast"):
+        evaluate(trace(function, "value"), {"value": row})
 
 
 def _plain(row: Row) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +20,7 @@ from suppress.windows import JoinWindows, TimeWindows
 from versioned.errors import TopologyError
 
 _LIMIT = Suppressed.until_time_limit("5 s", BufferConfig.unbounded())
+_FINAL = Suppressed.until_window_closes(BufferConfig.unbounded())
 _HOURS = TimeWindows.of("1 hour")
 
 
@@ -156,6 +158,10 @@ def test_modes_have_the_defaults_of_the_papers() -> None:
     assert (table_join.history, stream_join.joined) == ("latest", Joined(None, None, None, "null", "join", None))
 
 
+def _counted(tables: _Tables, suppressed: Suppressed) -> KTable:
+    return tables.stream.group_by_key().windowed_by(_HOURS).count().suppress(suppressed)
+
+
 @pytest.mark.parametrize(
     ("make", "fields"),
     [
@@ -164,6 +170,9 @@ def test_modes_have_the_defaults_of_the_papers() -> None:
         (lambda x: x.stream.map_values("a").join(x.other), ["a", "d"]),
         (lambda x: x.table.group_by("g").count().join(x.other), ["count", "d"]),
         (lambda x: x.table.join(x.other).filter(lambda v: v.d > 1).left_join(x.stream.group_by_key().sum("a")), None),
+        (lambda x: _counted(x, _LIMIT).join(x.other), ["count", "d"]),
+        (lambda x: _counted(x, _FINAL).join(x.other), ["count", "d"]),
+        (lambda x: _counted(x, replace(_FINAL, retention_us=5)).join(x.other), ["count", "closed_by", "d"]),
     ],
 )
 def test_without_a_joiner_the_result_has_all_fields_of_both(make: Any, fields: list[str] | None) -> None:
@@ -171,6 +180,14 @@ def test_without_a_joiner_the_result_has_all_fields_of_both(make: Any, fields: l
     names = fields or ["c", "g", "d", "sum"]
     assert repr(joiner).startswith("{" + names[0])
     assert [part.split(":")[0] for part in repr(joiner)[1:-1].split(", ")] == names
+
+
+@pytest.mark.rule("R117")
+def test_whether_a_window_tells_who_closed_it_is_not_known_where_only_the_application_decides_it() -> None:
+    tables = _Tables()
+    may_close = _counted(tables, replace(_FINAL, close_idle=True))
+    joined: Any = may_close.join(tables.other).node
+    assert repr(joined.joiner) == "merge(left, right)"
 
 
 def test_without_a_joiner_two_fields_of_one_name_are_refused() -> None:
@@ -218,6 +235,15 @@ def test_tables_end_in_a_changelog_or_in_their_latest_state(emit: Any, kind: typ
     else:
         tables.table.to_changelog("out", emit=emit)
     assert isinstance(tables.builder.build().node("out"), kind)
+
+
+@pytest.mark.parametrize("made", ["table", "global_table"])
+def test_the_table_of_a_topic_is_found_by_its_name_and_by_that_of_its_store(made: str) -> None:
+    builder = StreamsBuilder()
+    getattr(builder, made)("topic", Materialized.key_value("held"), name="named")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("topic", "k", "v", 0)
+    assert [driver.stores[name].get("k") for name in ("named", "held")] == [(Row(value="v"), 0)] * 2
 
 
 def test_a_topology_of_the_dsl_runs_in_the_driver() -> None:

@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,10 +35,34 @@ ROW = BufferedRow((7,), b"", {"name": "Zoë", "ok": True}, None, None, 5, 5, 5, 
         (timedelta(1), 8),
         (["a", "bc"], 3),
         ({"a": "xy", "b": {"c": 1}}, 10),
+        ([["a", "bc"], ["d", "e"]], 5),
     ],
 )
 def test_a_value_counts_its_logical_size(value: Any, size: int) -> None:
     assert logical_size(value) == size
+
+
+@pytest.mark.rule("R86")
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.map_(pa.string(), pa.int64()), {}),
+        (pa.map_(pa.string(), pa.int64()), {"a long key": 1, "another": None}),
+        (pa.map_(pa.string(), pa.map_(pa.int64(), pa.string())), {"a long key": {1: "xy", 2: "é"}}),
+        (pa.list_(pa.map_(pa.string(), pa.string())), [{"a long key": "xy"}, {"b": "z"}]),
+    ],
+    ids=["none", "two", "nested", "listed"],
+)
+def test_a_map_counts_on_spark_what_it_counts_in_the_test_driver(kind: pa.DataType, value: Any) -> None:
+    (of_arrow,) = pa.array([_pairs(value)], kind).to_pylist()
+    assert of_arrow != value or not value
+    assert logical_size(of_arrow) == logical_size(value)
+
+
+def _pairs(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_pairs(part) for part in value]
+    return [(key, _pairs(part)) for key, part in value.items()] if isinstance(value, dict) else value
 
 
 @pytest.mark.rule("R86")

@@ -12,12 +12,14 @@ from suppress.window_rules import (
     assign,
     close_wait_us,
     final_at_us,
+    first_taken_us,
     is_closed,
     lateness_us,
     merge_session,
     slide,
 )
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+from versioned.durations import FIRST_INSTANT_US
 
 MANY = settings(max_examples=200, deadline=None)
 
@@ -55,6 +57,37 @@ def test_assignment_equals_a_search_over_all_windows(size_us: int, advance_us: i
     every = (Window(n * advance_us, n * advance_us + size_us) for n in range(-100, 100))
     wanted = [w for w in every if w.start_us <= ts_us < w.end_us and (ts_us < 0 or w.start_us >= 0)]
     assert list(assign(windows, ts_us)) == wanted
+
+
+@MANY
+@given(size_us=st.integers(1, 9 * 10**9), advance_us=st.integers(10**6, 10**9), hops=st.booleans())
+def test_the_first_record_that_is_taken_is_the_first_without_a_window_before_the_first_instant(
+    size_us: int, advance_us: int, hops: bool
+) -> None:
+    windows = TimeWindows(size_us=size_us, advance_us=min(advance_us, size_us) if hops else size_us, grace_us=0)
+    first_us = first_taken_us(windows)
+    starts = [min(window.start_us for window in assign(windows, us)) for us in (first_us, first_us - 1)]
+    assert starts[0] >= FIRST_INSTANT_US > starts[1]
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        TimeWindows(size_us=10**18, advance_us=10**18, grace_us=0),
+        TimeWindows(size_us=10**18, advance_us=1, grace_us=0),
+        SlidingWindows(difference_us=10**18, grace_us=0),
+        UnlimitedWindows(),
+    ],
+    ids=repr,
+)
+def test_the_longest_windows_take_every_record_from_the_epoch_on(windows: Windows) -> None:
+    assert first_taken_us(windows) == 0
+
+
+def test_sessions_take_every_record_and_sliding_windows_those_a_window_after_the_first_instant() -> None:
+    assert first_taken_us(SessionWindows(gap_us=5, grace_us=0)) == FIRST_INSTANT_US
+    first_us = first_taken_us(SlidingWindows(difference_us=10, grace_us=0))
+    assert [step.window.start_us for step in slide(SlidingWindows(10, 0), {}, first_us)] == [FIRST_INSTANT_US]
 
 
 @pytest.mark.rule("R4", "R52")

@@ -64,6 +64,19 @@ def test_an_answer_older_than_the_retention_is_left_as_it_is() -> None:
     assert _told(steps) == []
 
 
+@pytest.mark.parametrize(("first", "wanted"), [(None, 1), (1, 1), (40, 0)], ids=["none yet", "slow", "fast"])
+def test_an_answer_is_remembered_until_the_changes_of_its_own_partition_have_passed_it(
+    first: int | None, wanted: int
+) -> None:
+    driver = TopologyTestDriver(_topology("left_join", "10 seconds"))
+    driver.pipe_input("sales", "k", "s", 5_000_000, partition=1)
+    steps = [(50, 0), (51, 0), (4, 1)] if first is None else [(first, 1), (50, 0), (51, 0), (4, 1)]
+    for second, partition in steps:
+        key = "k" if partition == 1 and second == 4 else "other"
+        driver.pipe_input("prices", key, "a", second * 1_000_000, partition=partition)
+    assert len(driver.read_output("corrections")) == wanted
+
+
 def _corrected_places(joined: Joined, reorder: str | None = None) -> list[tuple[int, int, str]]:
     """Which record each correction names, and which one it is about: a change comes late for three of four sales."""
     builder = StreamsBuilder()

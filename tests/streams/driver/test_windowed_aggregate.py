@@ -14,7 +14,7 @@ from streams.testing import OutputRecord, TopologyTestDriver
 from streams.topology import StreamsBuilder
 from suppress.window_rules import FOREVER_US
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
-from versioned.durations import Resolution
+from versioned.durations import FIRST_INSTANT_US, Resolution
 
 HOURLY = TimeWindows.of("1 hour").grace("10 minutes")
 HOUR_US = 3_600_000_000
@@ -173,6 +173,24 @@ def test_sliding_windows_skip_null_values() -> None:
 )
 def test_a_record_before_the_epoch_has_its_windows_too(windows: Windows, starts: list[int]) -> None:
     assert [start for _, start, _, _ in piped(driver(windows), ("a", 1, -3))] == starts
+
+
+@pytest.mark.parametrize(
+    ("windows", "taken"),
+    [
+        (TimeWindows.of("7 days"), []),
+        (TimeWindows.of("2 days").advance_by("1 day"), []),
+        (SlidingWindows.of_time_difference_with_no_grace("1 us"), []),
+        (SessionWindows.of("1 day"), [FIRST_INSTANT_US]),
+        (TimeWindows.of("1 day"), [FIRST_INSTANT_US]),
+    ],
+    ids=["tumbling", "hopping", "sliding", "session", "no earlier window"],
+)
+def test_a_record_with_a_window_before_the_first_instant_is_put_aside(windows: Windows, taken: list[int]) -> None:
+    running = driver(windows)
+    assert [start for _, start, _, _ in piped(running, ("a", 1, FIRST_INSTANT_US))] == taken
+    assert [reject.reason for reject in running.rejects] == ["BEFORE_WINDOWS"] * (not taken)
+    assert running.counters("agg")["skipped"] == len(running.rejects)
 
 
 @pytest.mark.rule("R9")

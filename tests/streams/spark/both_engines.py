@@ -92,9 +92,10 @@ def application(
     value_type: str = "STRING",
     files_per_batch: int | None = None,
     by_arrival: bool = False,
+    root: str | None = None,
     **options: Any,
 ) -> StreamingApplication:
-    """The application over the files of ``folder``, one folder per topic.
+    """The application over the files of ``folder``, one folder per topic; its tables lie there too, if no root is told.
 
     By arrival, each topic has one scope: then only the records of one topic come in the order in which they stand.
     """
@@ -113,7 +114,7 @@ def application(
     for topic in sources:
         (folder / topic).mkdir(parents=True, exist_ok=True)
     order: Order = "arrival" if by_arrival else "sequence"
-    return StreamingApplication(spark, "both", topology, str(folder / "out"), sources, order=order, **options)
+    return StreamingApplication(spark, "both", topology, root or str(folder / "out"), sources, order=order, **options)
 
 
 def write_records(

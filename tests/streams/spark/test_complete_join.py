@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from both_engines import Input, on_driver, on_spark, sink_rows
 from pyspark.sql import SparkSession
 from random_plans import random_records
 
-from streams.functions import coalesce, concat
+from streams.functions import cast, coalesce, concat
 from streams.nodes import JoinKind, Materialized, Topology
 from streams.spark import StreamingApplication
 from streams.testing import TopologyTestDriver
@@ -103,3 +105,29 @@ def _overlaps(records: list[Input], kind: JoinKind) -> dict[tuple[str | None, in
 def _valid(versions: dict[int, Any], instant: int) -> Any:
     start = max((ms for ms in versions if ms <= instant), default=None)
     return None if start is None else versions[start]
+
+
+def _of_decimals(left: Any, right: Any) -> Any:
+    return {
+        "is_that": cast(left.v == 19.99, "string"),
+        "by_double": left.v * 1.5,
+        "quotient": left.v / right.v,
+        "chosen": coalesce(left.v, 1.5),
+        "sum": left.v + right.v + 1,
+    }
+
+
+def test_a_joiner_gives_the_same_types_and_values_whatever_the_history(spark: SparkSession, tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    left, right = (
+        builder.table(topic, Materialized.versioned("1 hour"), name=topic, **_SOURCE) for topic in ("a", "c")
+    )
+    for history in ("latest", "complete"):
+        left.join(right, _of_decimals, history=history, name=history).to_changelog(f"{history}_out")
+    topology = builder.build()
+    records = [Input("a", "k", Decimal("19.99"), 1), Input("c", "k", Decimal("3.00"), 2)]
+    app = on_spark(spark, tmp_path, topology, records, [2], value_type="DECIMAL(10, 2)")
+    told = sink_rows(spark, app, topology)
+    wanted = ("true", 29.985, Decimal("6.6633333333333"), 19.99, Decimal("23.99"))
+    assert [value for _, value, _ in told["latest_out"]] == [wanted]
+    assert told["complete_out"] == told["latest_out"]

@@ -7,6 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from both_engines import Input, Told, on_driver, on_spark, sink_rows
@@ -15,10 +16,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from streams.functions import coalesce, concat
-from streams.nodes import Joined, Materialized, Topology
+from streams.nodes import CorrectionFeed, Joined, Materialized, Topology
 from streams.spark import SparkSource, StreamingApplication
+from streams.spark.correction_feed import CorrectionFeedOperator
+from streams.spark.flow import FOUND, KEY, PLACE, SCOPE, US
+from streams.spark.operator import Batch
 from streams.spark.places import Order
 from streams.topology import StreamsBuilder
+from versioned.errors import ConfigurationError
+from versioned.identifiers import TableRef
 
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
 _COUNT = 80
@@ -71,10 +77,11 @@ def _text(part: Any) -> Any:
 
 @pytest.mark.rule("R154")
 def test_corrections_are_the_drivers_and_the_main_output_is_untouched(spark: SparkSession, tmp_path: Path) -> None:
-    topology, records = _topology(), _records(seed=5)
-    app = on_spark(spark, tmp_path, topology, records, [30, _COUNT])
+    # The first change of a partition of its own comes last, for an answer that the others have passed long ago.
+    topology, records = _topology(), [Input("a", "z", "a", 0, 2), *_records(seed=5), Input("c", "z", "c", 0, 2)]
+    app = on_spark(spark, tmp_path, topology, records, [30, _COUNT + 1, _COUNT + 2])
     wanted = _without_places(on_driver(topology, records))
-    assert all(rows for sink, rows in wanted.items() if sink.endswith("_corrected"))
+    assert all(rows[-1][0] == ("z",) for sink, rows in wanted.items() if sink.endswith("_corrected"))
     assert _without_places(sink_rows(spark, app, topology)) == wanted
 
 
@@ -117,6 +124,43 @@ def test_a_correction_of_a_record_that_waited_names_that_record_as_on_the_driver
     named = _named_by_driver(told, records)
     assert len(set(named)) > 1
     assert _named_on_spark(spark, app) == named
+
+
+@pytest.fixture(scope="module")
+def answers_kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> TableRef:
+    """Where answers to records with ``a`` and ``b`` are kept, found in a table with ``v`` and ``w``."""
+    root = TableRef.parse(str(tmp_path_factory.mktemp("kept")))
+    _make_ready(spark, root, "k", "a: STRING, b: STRING", "v: STRING, w: STRING")
+    return root
+
+
+def _make_ready(spark: SparkSession, root: TableRef, key: str, left: str, found: str) -> None:
+    columns = f"{KEY} STRUCT<{key}: STRING>, _left STRUCT<{left}>, {FOUND} STRUCT<{found}>"
+    answers = spark.createDataFrame([], f"{columns}, {US} LONG, {SCOPE} INT, {PLACE} ARRAY<BIGINT>")
+    node = _graceful().node("corrections")
+    assert isinstance(node, CorrectionFeed)
+    feed = CorrectionFeedOperator(node, Mock(), Mock())
+    feed._make_ready(Batch(spark, "app", root, 1, 1, 0, {}), answers)
+
+
+@pytest.mark.parametrize(
+    ("key", "left", "found", "refused"),
+    [
+        ("k", "a: STRING, b: STRING, c: STRING", "v: STRING, w: STRING", r"holds other columns .*\['value'\]"),
+        ("k", "a: STRING, b: STRING", "v: STRING, x: STRING", r"holds other columns .*\['found'\]"),
+        ("found", "a: STRING, b: STRING", "v: STRING, w: STRING", r"\['found'\] twice"),
+    ],
+    ids=["a field more", "another field", "key as a column"],
+)
+def test_fields_that_answers_could_not_keep_are_refused(
+    answers_kept: TableRef, spark: SparkSession, key: str, left: str, found: str, refused: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=refused):
+        _make_ready(spark, answers_kept, key, left, found)
+
+
+def test_answers_are_kept_whatever_the_order_of_their_fields(answers_kept: TableRef, spark: SparkSession) -> None:
+    _make_ready(spark, answers_kept, "k", "b: STRING, a: STRING", "w: STRING, v: STRING")
 
 
 @pytest.mark.slow

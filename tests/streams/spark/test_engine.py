@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
+from streams.ktable import KTable
+from streams.nodes import Materialized
 from streams.spark.engine import operators_of
 from streams.testing.trace_packing import pack
 from streams.testing.trace_spark import PLANNERS
+from streams.topology import StreamsBuilder
+from suppress.buffer_config import BufferConfig
+from suppress.suppressed import Suppressed
+from suppress.windows import TimeWindows
+from versioned.identifiers import TableRef
 
 _TRACES: Final = Path(__file__).parents[2] / "traces"
 
@@ -21,3 +29,45 @@ def test_the_plan_of_every_trace_is_one_that_the_engine_runs(operation: str) -> 
     branches, _ = pack(PLANNERS[operation], scenarios, {})
     for branch in branches:
         assert list(operators_of(branch.plan.topology)) == [node.name for node in branch.plan.topology]
+
+
+@pytest.mark.parametrize("made", ["table", "global_table"])
+def test_the_table_of_a_topic_is_stored_under_the_name_of_its_store(made: str) -> None:
+    builder = StreamsBuilder()
+    getattr(builder, made)("topic", Materialized.key_value("held"), name="named")
+    tables = operators_of(builder.build())["named"].tables(TableRef.parse("/root"))
+    assert [table.short_name for table in tables] == ["held"]
+
+
+_UNBOUNDED: Final = BufferConfig.unbounded()
+_BOUNDED: Final = BufferConfig.max_records(9).shut_down_when_full()
+_SUPPRESSED: Final = (
+    Suppressed.until_window_closes(_UNBOUNDED),
+    Suppressed.until_window_closes(_BOUNDED),
+    Suppressed.until_window_closes(_UNBOUNDED, retention="1 hour"),
+    Suppressed.until_time_limit("1 second", _UNBOUNDED),
+)
+_LOOK_UPS: Final[list[Callable[[StreamsBuilder, KTable], Any]]] = [
+    lambda builder, table: builder.stream("s").left_join(table, _left),
+    lambda builder, table: table.outer_join(builder.table("t"), _left),
+    lambda builder, table: builder.table("t").join(table, _left, foreign_key="v"),
+    lambda builder, table: table.join(builder.table("t"), _left, foreign_key=lambda key, value: key.key),
+    lambda _, table: table.join(table, _left),
+    lambda builder, table: builder.stream("s").join(table.filter(lambda value: value.count > 1), _left),
+]
+
+
+def _left(left: Any, right: Any) -> Any:
+    return left
+
+
+@pytest.mark.parametrize("suppressed", _SUPPRESSED, ids=["final", "bounded", "idle", "limit"])
+@pytest.mark.parametrize("look_up", _LOOK_UPS, ids=["stream", "table", "foreign", "own", "self", "view"])
+def test_every_join_may_look_into_a_suppressed_table(
+    look_up: Callable[[StreamsBuilder, KTable], Any], suppressed: Suppressed
+) -> None:
+    builder = StreamsBuilder()
+    counts = builder.stream("s", name="clicks").group_by_key().windowed_by(TimeWindows.of("1 hour")).count()
+    look_up(builder, counts.suppress(suppressed, name="held"))
+    tables = operators_of(builder.build())["held"].tables(TableRef.parse("/root"))
+    assert "held_emitted" in [table.short_name for table in tables]

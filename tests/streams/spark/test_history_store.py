@@ -1,4 +1,4 @@
-"""A versioned table of an application: in which order it takes what comes from several partitions."""
+"""A versioned table of an application: how it takes what comes from several partitions, or of a changed plan."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from streams.nodes import Materialized
-from streams.spark.flow import KEY, OLD, PLACE, SCOPE, US, VALUE, Bounds, Flow
+from streams.spark.flow import FOUND, KEY, OLD, PLACE, SCOPE, US, VALUE, Bounds, Flow
 from streams.spark.history_store import HistoryStore
 from streams.spark.operator import Batch
+from versioned import spark_functions as F
+from versioned.durations import Resolution
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.spec import TimeScope
@@ -53,3 +55,41 @@ def test_keys_in_another_order_than_the_tables_are_refused(spark: SparkSession, 
         else:
             with pytest.raises(ConfigurationError, match="the keys in that order"):
                 store.put(batch, empty)
+
+
+@pytest.mark.parametrize("time_scope", ["partition", "store"])
+def test_what_is_known_of_changes_is_floored_to_the_resolution_as_they_are(
+    time_scope: TimeScope, spark: SparkSession, tmp_path: Path
+) -> None:
+    batch = Batch(spark, "app", TableRef.parse(str(tmp_path)), 1, 1, 0, {})
+    promise = Materialized.versioned("1 day", time_scope=time_scope, time_resolution=Resolution.MILLISECOND)
+    records = spark.createDataFrame([(("a",), ("v",), us, 0, [us]) for us in (-1, 5_500)], _SCHEMA)
+    changes = HistoryStore("node", "table", promise).put(batch, Flow(records, {0: Bounds(-1, 5_500, 2)}))
+    told = sorted(row[US] for row in changes.frame.collect())
+    assert (told, changes.bounds) == ([-1_000, 5_000], {0: Bounds(-1_000, 5_000, 2)})
+
+
+def test_values_in_another_order_than_the_tables_are_put_and_looked_up_with_those_that_are_there(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    root = TableRef.parse(str(tmp_path))
+    for number, values in enumerate((("a", "b"), ("b", "a")), 1):
+        store, batch = (
+            HistoryStore("node", "table", Materialized.versioned("1 day")),
+            Batch(spark, "app", root, 1, number, 0, {}),
+        )
+        schema = _SCHEMA.replace("v: STRING", ", ".join(f"{name}: STRING" for name in values))
+        rows = [((key,), values, number, 0, [number]) for key in ("both", str(number))] + [
+            (("gone",), None, number, 0, [number])
+        ]
+        store.put(batch, Flow(spark.createDataFrame(rows, schema)))
+        if number == 1:
+            store.write(batch)
+    asked = spark.createDataFrame(
+        [((key,), at, 0, [3]) for key in ("both", "1", "gone") for at in (1, 2)],
+        f"{KEY} STRUCT<k: STRING>, {US} LONG, {SCOPE} INT, {PLACE} ARRAY<BIGINT>",
+    )
+    found = [row[FOUND] and row[FOUND].asDict() for row in store.find_valid(asked, 1).sort(F.desc(KEY), US).collect()]
+    value = {"a": "a", "b": "b"}
+    assert found == [None, None, value, value, value, value]
+    store.write(batch)

@@ -1,18 +1,25 @@
-"""Looking up in a versioned table: which stream time of the table hides its history from a record."""
+"""Looking up in a versioned table: which versions are of a record's key, and which stream time hides them from it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from streams.spark.flow import PLACE, SCOPE, US
+from streams.nodes import Materialized
+from streams.spark.flow import FOUND, KEY, PLACE, SCOPE, US, VALUE, Flow
+from streams.spark.history_store import HistoryStore
 from streams.spark.lookup import _with_stream_time
+from streams.spark.of_keys import Amount
+from streams.spark.operator import Batch
+from versioned.identifiers import TableRef
 from versioned.put import PutBatch
 from versioned.spec import VersionedTableSpec
 
+_PUT = f"{KEY} STRUCT<k: STRING>, {VALUE} STRUCT<v: STRING>, {US} LONG, {SCOPE} INT, {PLACE} ARRAY<BIGINT>"
 _SCHEMA = f"{SCOPE} INT, {PLACE} ARRAY<BIGINT>, {US} LONG"
 
 
@@ -34,3 +41,31 @@ def test_a_table_with_one_stream_time_has_it_for_records_of_every_partition(
     puts = cast("PutBatch", _Puts({0: 50}, put))
     timed = _with_stream_time(asked, spec, puts, has_puts)
     assert [row["_observed_us"] for row in timed.sort(SCOPE).collect()] == wanted
+
+
+@pytest.mark.rule("R138")
+def test_a_key_of_another_type_finds_the_versions_of_the_one_key_that_it_is(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    batches = (
+        [("1", "stored", 10, 1), ("01", "no number", 11, 2), ("x", "no number", 11, 3)],
+        [("1", "put", 20, 1), ("01", "no number", 21, 2), ("x", "no number", 21, 3), ("1", "put later", 22, 9)],
+    )
+    for number, rows in enumerate(batches):
+        batch = Batch(spark, "app", TableRef.parse(str(tmp_path)), 1, number, 0, {})
+        store = HistoryStore("node", "table", Materialized.versioned("1 day"))
+        store.put(batch, Flow(spark.createDataFrame([((k,), (v,), us, 0, [at]) for k, v, us, at in rows], _PUT)))
+        if number == 0:
+            store.write(batch)
+    # Of the batch's puts, a record at place 5 knows those before it.
+    asked = spark.createDataFrame(
+        [((key,), us, 0, [5, us]) for key, us in ((1, 12), (1, 21), (1, 23), (2, 23))],
+        f"{KEY} STRUCT<id: BIGINT>, {US} LONG, {SCOPE} INT, {PLACE} ARRAY<BIGINT>",
+    )
+
+    def found(amount: Amount) -> list[str | None]:
+        rows = store.find_valid(asked, 12, amount).sort(KEY, US).collect()
+        return [row[FOUND] and row[FOUND]["v"] for row in rows]
+
+    wanted = ["stored", "put", "put", None]
+    assert (found("few"), found("unknown"), found("many")) == (wanted, wanted, wanted)

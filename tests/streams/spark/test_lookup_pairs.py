@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streams.nodes import Materialized, Topology
 from streams.spark import lookup, lookup_pairs
-from streams.spark.lookup_pairs import STORED, same_types, with_versions
+from streams.spark.lookup_pairs import STORED, with_versions
 from streams.spark.operator import Batch
 from streams.topology import StreamsBuilder
 
@@ -80,12 +80,6 @@ def test_all_are_on_lines_where_more_keys_are_crowded_than_can_be_sent(
     found = with_versions(asked, stored, ["k"], ["t"], lambda some: some.localCheckpoint(), lined)
     assert found is lined.return_value
     lined.assert_called_once_with(asked, stored)
-
-
-def test_keys_of_unlike_types_are_not_paired(spark: SparkSession) -> None:
-    number, text = spark.createDataFrame([], "k LONG"), spark.createDataFrame([], "k STRING")
-    assert same_types(number, number, ["k"], ["k"])
-    assert not same_types(number, text, ["k"], ["k"])
 
 
 def _join() -> Topology:

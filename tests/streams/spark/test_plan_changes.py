@@ -13,7 +13,7 @@ from crashing import crash_at
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from streams.functions import coalesce, concat
+from streams.functions import cast, coalesce, concat
 from streams.nodes import Joined, Materialized, Topology
 from streams.topology import StreamsBuilder
 from suppress.buffer_config import BufferConfig, StrictBufferConfig
@@ -102,6 +102,45 @@ def test_a_table_that_lacks_what_the_plan_has_now_is_told_by_name(
         application(spark, tmp_path, plan(True)).run()
 
 
+def _aggregates(changed: str = "none") -> Topology:
+    builder = StreamsBuilder()
+    grouped = builder.stream("a", name="stream", **_SOURCE).group_by_key()
+    hourly = grouped.windowed_by(TimeWindows.of("1 hour"))
+    if changed == "type":
+        grouped.sum(lambda value: cast(value.v, "double"), output="n", name="totals")
+    else:
+        (grouped.max if changed == "kind" else grouped.sum)("v", output="n", name="totals")
+    (hourly.max if changed == "kind by windows" else hourly.sum)("v", output="n", name="hourly")
+    hourly.count(output="m" if changed == "column by windows" else "n", name="hours")
+    return builder.build()
+
+
+@pytest.fixture(scope="module")
+def aggregated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("aggregated")
+    on_spark(spark, folder, _aggregates(), [Input("a", "k", 5, 10)], [1], "LONG")
+    write_records(spark, folder, _aggregates(), [Input("a", "k", 7, 11)], 1, "LONG")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ("kind", 'the table "totals" holds results of sum, and max cannot go on from them'),
+        ("type", r"""the table "totals" holds other columns than it makes now: \['n'\]"""),
+        ("kind by windows", 'the table "hourly" holds results of sum, and max cannot go on from them'),
+        ("column by windows", r"""the table "hours" holds other columns than it makes now: \['n', 'm'\]"""),
+    ],
+)
+def test_an_aggregate_that_cannot_go_on_from_what_is_stored_is_refused_before_anything_is_written(
+    spark: SparkSession, aggregated: Path, changed: str, told: str
+) -> None:
+    before = sorted(aggregated.rglob("_delta_log/*.json"))
+    with pytest.raises(Exception, match=told):
+        application(spark, aggregated, _aggregates(changed), "LONG").run()
+    assert sorted(aggregated.rglob("_delta_log/*.json")) == before
+
+
 def _counted(name: str) -> Topology:
     builder = StreamsBuilder()
     stream = builder.stream("a", name="stream", **_SOURCE)
@@ -139,3 +178,36 @@ def test_final_results_that_were_kept_in_the_window_store_get_no_buffer_of_their
     bounded = BufferConfig.max_records(9).shut_down_when_full()
     with pytest.raises(ConfigurationError, match='"final" has kept its windows in their own store'):
         application(spark, tmp_path, _final(bounded)).run()
+
+
+def _held(suppressed: Suppressed) -> Topology:
+    builder = StreamsBuilder()
+    hourly = builder.stream("a", name="stream", **_SOURCE).group_by_key().windowed_by(TimeWindows.of("1 hour"))
+    hourly.count(name="hourly").suppress(suppressed, name="held").to_changelog("out")
+    return builder.build()
+
+
+_LIMIT: Final = Suppressed.until_time_limit("1 hour", BufferConfig.unbounded())
+_FINAL: Final = Suppressed.until_window_closes(BufferConfig.max_records(9).shut_down_when_full())
+_FINAL_UNBOUNDED: Final = Suppressed.until_window_closes(BufferConfig.unbounded())
+
+
+@pytest.mark.rule("R51", "R59")
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (_LIMIT, _FINAL, "1 rows wait in the table .held. as a limit had them wait"),
+        (_FINAL, _LIMIT, "1 rows wait in the table .held. as final results had them wait"),
+        (_FINAL_UNBOUNDED, _LIMIT, ".held. has kept its windows in their own store"),
+    ],
+    ids=["limit", "final", "unbounded"],
+)
+def test_what_a_limit_holds_does_not_become_final_results_nor_the_reverse(
+    spark: SparkSession, tmp_path: Path, before: Suppressed, after: Suppressed, told: str
+) -> None:
+    former = on_spark(spark, tmp_path, _held(before), [Input("a", "k", "1", 10)], [1])
+    with pytest.raises(ConfigurationError, match=told):
+        application(spark, tmp_path, _held(after)).run()
+    if before is _LIMIT:
+        former.drain("held")
+        application(spark, tmp_path, _held(after)).run()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import SparkSession
 
-from streams.spark.sql_conditions import check_condition
+from streams.spark.sql_conditions import check_condition, sql_condition
 from versioned.errors import ConfigurationError
 
 
@@ -23,6 +24,7 @@ from versioned.errors import ConfigurationError
         "s = 'reflect(1) -- ; select'",
         "-a + .5 != 1.",
         "`current_date` = user AND s = 'nowhere'",
+        r"regexp_like(s, '\\now') OR s LIKE '\%'",
     ],
 )
 def test_what_is_about_one_row_passes(text: str) -> None:
@@ -67,6 +69,11 @@ def test_what_is_about_one_row_passes(text: str) -> None:
         "ts <= TIMESTAMP 'now'",
         "d = DATE ' Today'",
         "cast('yesterday UTC' AS timestamp) > ts",
+        r"cast('no\w' AS timestamp) > ts",
+        r"ts <= TIMESTAMP '\t\156ow'",
+        r"ts <= '\u006eow'",
+        r"ts <= '\0now'",
+        "ts <= 'no' 'w'",
         "read_files('/etc/passwd') is null",
         "a = " + "(" * 5_000,
     ],
@@ -74,3 +81,25 @@ def test_what_is_about_one_row_passes(text: str) -> None:
 def test_what_reaches_further_than_a_row_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="condition"):
         check_condition(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("user IS NOT NULL", [True, False]),
+        ("`User` = 'ann' OR `current_date` = 1", [True, None]),
+        ("r.user = 1", [True] * 2),
+    ],
+)
+def test_a_name_that_spark_knows_is_the_column_of_that_name(spark: SparkSession, text: str, holds: list[bool]) -> None:
+    row = "user string, current_date bigint, r struct<user: bigint>"
+    rows = spark.createDataFrame([("ann", 2, (1,)), (None, 2, (1,))], row)
+    assert [found for (found,) in rows.select(sql_condition(text, rows.columns)).collect()] == holds
+
+
+@pytest.mark.parametrize(
+    "text", ["user IS NOT NULL", "a = `user`", "NOT USER = 'x'", "`current_date` > d", "`Session_User` = a"]
+)
+def test_a_name_that_spark_takes_for_who_asks_or_when_must_be_a_column(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"is no column of the rows. They have: a, d"):
+        sql_condition(text, ["a", "d"])

@@ -37,6 +37,29 @@ def test_an_average_is_put_together_from_its_parts(spark: SparkSession, tmp_path
     assert _asked(spark, query.format(1, 60)) == []
 
 
+@pytest.mark.parametrize(
+    ("keys", "average", "final"),
+    [
+        (("final",), "avg", "is_final"),
+        (("AVG",), "window_avg", "final"),
+        (("avg", "final", "is_final"), "window_avg", "is_is_final"),
+    ],
+)
+def test_a_key_may_be_called_as_a_column_of_the_views(
+    spark: SparkSession, tmp_path: Path, keys: tuple[str, ...], average: str, final: str
+) -> None:
+    place, said = f"{tmp_path}/means", window_store_properties("means", None)
+    spark.sql(
+        f"CREATE TABLE delta.`{place}` ({', '.join(f'{key} STRING' for key in keys)}, windowStart TIMESTAMP, windowEnd "
+        f"TIMESTAMP, _sum DOUBLE, _count LONG, maxTs TIMESTAMP, _open BOOLEAN) USING DELTA {sql_properties(said)}"
+    )
+    assert register_application_sql(spark, str(tmp_path)) == ["means", "means_open", "means_final", "means_starting"]
+    window = ["windowStart", "windowEnd", "maxTs"]
+    assert spark.table("means_final").columns == [*keys, *window, average]
+    starting = spark.sql("SELECT * FROM means_starting(timestamp_seconds(0), timestamp_seconds(1))")
+    assert starting.columns == [*keys, *window, average, final]
+
+
 def test_tables_of_any_name_are_known_and_no_view_hides_one(spark: SparkSession, tmp_path: Path) -> None:
     VersionedTable.create(spark, f"{tmp_path}/to-table.1", "k STRING, v INT", keys="k", history_retention="1 day")
     VersionedTable.create(spark, f"{tmp_path}/prices", "k STRING, v INT", keys="k", history_retention="1 day")
@@ -59,3 +82,17 @@ def test_what_a_stream_stream_join_holds_is_a_view(spark: SparkSession, tmp_path
     assert register_table_sql(spark, place, "before", version=0) == ["before_held"]
     with pytest.raises(ConfigurationError, match="has 2 parts"):
         register_table_sql(spark, place, "sales.pairs")
+
+
+def test_the_folder_of_an_application_may_be_named_as_an_address(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "out of #1"
+    VersionedTable.create(spark, f"{folder}/prices", "k STRING, v INT", keys="k", history_retention="1 day")
+    made = register_application_sql(spark, str(folder))
+    assert "prices_current" in made
+    assert [register_application_sql(spark, f"{scheme}{folder}") for scheme in ("file:", "file://")] == [made, made]
+
+
+@pytest.mark.parametrize("root", ["s3a://bucket/tables", "sales.shop", "file:/nowhere/tables"])
+def test_an_application_whose_tables_cannot_be_listed_is_refused(spark: SparkSession, root: str) -> None:
+    with pytest.raises(ConfigurationError, match="register_table_sql"):
+        register_application_sql(spark, root)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
-from pyspark.sql.types import IntegerType, LongType, StructType
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
-from streams.spark.stored_shape import check_names, check_rows
+from streams.spark.stored_shape import aggregate_properties, check_aggregate, check_beside, check_names, check_rows
 from versioned.errors import ConfigurationError
 
 _THERE: Final = StructType().add("k", LongType(), nullable=False).add("value", StructType().add("a", LongType()))
+_A, _B = StructField("a", LongType()), StructField("b", LongType())
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,24 @@ def test_state_with_other_fields_or_types_is_refused_by_name(value: StructType, 
         check_rows("held", "held", _THERE, made)
 
 
+def test_fields_in_another_order_are_the_same_only_where_they_are_found_by_name() -> None:
+    there, made = (
+        StructType().add("value", StructType().add("s", StructType([_A, _B][::step])).add("c", LongType()))
+        for step in (1, -1)
+    )
+    check_rows("held", "held", there, made, by_name=True)
+    with pytest.raises(ConfigurationError, match="value"):
+        check_rows("held", "held", there, made)
+    with pytest.raises(ConfigurationError, match="value"):
+        check_rows("held", "held", there, _THERE, by_name=True)
+
+
+def test_a_key_field_that_is_called_as_a_column_of_the_table_is_refused_whatever_its_case() -> None:
+    check_beside("held", "waiting", ["k", "value", "ts"])
+    with pytest.raises(ConfigurationError, match=r"\"waiting\" of \"held\" would have \['ts'\] twice.*select_key"):
+        check_beside("held", "waiting", ["k", "TS", "value", "ts"])
+
+
 @pytest.mark.parametrize(("made", "may_lack", "differs"), [("k", True, False), ("k", False, True), ("kb", True, True)])
 def test_a_sink_takes_no_new_column_and_may_lack_one_only_if_it_appends(
     made: str, may_lack: bool, differs: bool
@@ -42,3 +61,13 @@ def test_a_sink_takes_no_new_column_and_may_lack_one_only_if_it_appends(
         return
     with pytest.raises(ConfigurationError, match="holds other columns"):
         check_names("sink", "sink", ["K", "a"], made, may_lack=may_lack)
+
+
+@pytest.mark.parametrize("told", [aggregate_properties("max"), {}], ids=["the same", "made before tables told it"])
+def test_an_aggregate_goes_on_from_a_table_of_its_kind(told: dict[str, str]) -> None:
+    check_aggregate("totals", "totals", told, "max")
+
+
+def test_an_aggregate_does_not_go_on_from_a_table_of_another_kind() -> None:
+    with pytest.raises(ConfigurationError, match='"totals" holds results of max, and min cannot go on from them'):
+        check_aggregate("totals", "totals", aggregate_properties("max"), "min")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from both_engines import Input, application, on_driver, on_spark, sink_rows, write_records
@@ -108,6 +110,16 @@ def test_a_full_strict_buffer_commits_nothing_and_goes_on_with_a_larger_bound(
     assert _rows(spark, larger, "out") == [("a", "x"), ("b", "x"), ("c", "x")]
 
 
+def test_a_key_with_a_field_that_is_called_like_a_column_of_the_buffer_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    builder = StreamsBuilder()
+    counts = builder.stream("in", name="in", **_SOURCE).group_by(lambda value: {"size": value.v}).count(name="counts")
+    counts.suppress(Suppressed.until_time_limit("1 hour", _UNBOUNDED), name="calm").to_changelog("out")
+    with pytest.raises(StreamingQueryException, match=r"of .calm. would have \['size'\] twice"):
+        on_spark(spark, tmp_path, builder.build(), [Input("in", "a", "x", 1)], [1])
+
+
 @pytest.mark.rule("R48")
 def test_a_spilling_buffer_holds_ten_times_its_bound_and_tells_what_an_unbounded_one_tells(
     spark: SparkSession, tmp_path: Path
@@ -148,8 +160,11 @@ def test_an_idle_window_is_closed_by_the_wall_clock_once_and_takes_no_more_recor
 ) -> None:
     builder = StreamsBuilder()
     counts = builder.stream("in", name="in", **_SOURCE).group_by_key().windowed_by(TimeWindows.of("1 minute"))
-    final = Suppressed.until_window_closes(_UNBOUNDED, close_idle=True, retention="2 seconds")
-    counts.count(name="counts").suppress(final, name="final").to_changelog("out")
+    table = counts.count(name="counts")
+    # The first to close a window closes it for all that suppress the table.
+    for name, retention in (("out", "2 seconds"), ("slow", "1 hour")):
+        final = Suppressed.until_window_closes(_UNBOUNDED, close_idle=True, retention=retention)
+        table.suppress(final, name=f"{name}_final").to_changelog(name)
     topology = builder.build()
     app = application(spark, tmp_path, topology)
     write_records(spark, tmp_path, topology, [Input("in", "a", "x", 1000)])
@@ -159,7 +174,33 @@ def test_an_idle_window_is_closed_by_the_wall_clock_once_and_takes_no_more_recor
     # A late-comer of the window that the clock closed, then a record that closes it by stream time as well.
     write_records(spark, tmp_path, topology, [Input("in", "a", "y", 2000), Input("in", "b", "z", 70_000)], first=1)
     app.run()
-    rows = spark.read.format("delta").load(str(app.table("out"))).select("k", "count", "closed_by").collect()
-    assert [tuple(row) for row in rows] == [("a", 1, "wall_clock")]
+    closed = {sink: [value for _, value, _ in told] for sink, told in sink_rows(spark, app, topology).items()}
+    assert closed == {"out": [(1, "wall_clock")], "slow": [(1, "stream_time")]}
     counts_told = spark.read.format("delta").load(str(app.table("ledger"))).orderBy("batch_id").collect()[-1]["counts"]
     assert counts_told["counts.late"] == 1
+
+
+def test_joins_see_of_final_results_those_that_are_final(spark: SparkSession, tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    windows = TimeWindows.of(timedelta(milliseconds=10))
+    counts = builder.stream("in", name="in", **_SOURCE).group_by_key().windowed_by(windows).count(name="counts")
+    final = counts.suppress(Suppressed.until_window_closes(_UNBOUNDED), name="final")
+    several = final.filter(lambda value: value.count > 1, name="several")
+    final.to_stream(name="told").left_join(several, _pair, name="streamed").to_changelog("out_stream")
+    counts.left_join(final, _pair, name="beside").to_changelog("out_table")
+    topology = builder.build()
+    records = [
+        Input("in", "a", "x", 1),
+        Input("in", "a", "x", 3),
+        Input("in", "b", "x", 12),
+        Input("in", "a", "x", 13),
+        Input("in", "c", "x", 25),
+        Input("in", "c", "x", 38),
+    ]
+    told = sink_rows(spark, on_spark(spark, tmp_path, topology, records, [4, 6]), topology)
+    assert told == on_driver(topology, records)
+    assert all(told.values())
+
+
+def _pair(left: Any, right: Any) -> Any:
+    return {"left": left.count, "right": right.count}

@@ -20,12 +20,15 @@ from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
 from versioned.commit import properties_of
+from versioned.durations import FIRST_INSTANT_US
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.making import make_table
 from versioned.schema import create_plain
 
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
+#: A record whose longer windows would start before any instant that tables hold.
+_EARLY = Input("a", "a", "early", FIRST_INSTANT_US // 1000 + 2 * 86_400_000)
 _GRACE = timedelta(milliseconds=20)
 _RETENTION = timedelta(milliseconds=100)
 _WINDOWS: dict[str, Windows] = {
@@ -35,6 +38,10 @@ _WINDOWS: dict[str, Windows] = {
     "session": SessionWindows.of_inactivity_gap_and_grace("25 milliseconds", _GRACE),
     "sliding": SlidingWindows.of_time_difference_and_grace("25 milliseconds", _GRACE),
 }
+_LONGER: dict[str, Windows] = {
+    "long_hopping": TimeWindows.of("4 days").advance_by("1 day"),
+    "long_sliding": SlidingWindows.of_time_difference_with_no_grace("3 days"),
+}
 
 
 def _topology() -> Topology:
@@ -43,6 +50,8 @@ def _topology() -> Topology:
     for name, windows in _WINDOWS.items():
         counted = stream.group_by_key().windowed_by(windows, late_policy="side_table").count(name=name)
         counted.to_stream().to_changelog(f"{name}_out")
+    for name, windows in _LONGER.items():
+        stream.group_by_key().windowed_by(windows).count(name=name).to_changelog(f"{name}_out")
     stored = Materialized.window_store("short", _RETENTION)
     stream.group_by_key().windowed_by(_WINDOWS["tumbling"]).count(materialized=stored)
     return builder.build()
@@ -53,7 +62,7 @@ def app(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stream
     folder = tmp_path_factory.mktemp("windows")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(places, "_MANY", 1)
-        return on_spark(spark, folder, _topology(), _records(), [20, 60], by_arrival=True)
+        return on_spark(spark, folder, _topology(), _records(), [21, 61], by_arrival=True)
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +81,7 @@ def told(spark: SparkSession, app: StreamingApplication) -> dict[str, dict[str, 
 
 
 def _records() -> list[Input]:
-    return random_records(seed=11, count=60)
+    return [_EARLY, *random_records(seed=11, count=60)]
 
 
 @pytest.mark.rule("R10", "R13", "R23")
@@ -94,6 +103,17 @@ def test_late_records_and_expired_windows_are_counted_apart(told: dict[str, dict
     assert wanted["late"] > 0
     got = (told[name]["late"], told[name]["expired"], told[name]["aside"])
     assert got == (wanted["late"], wanted["expired"], wanted["late"])
+
+
+def test_a_record_with_a_window_before_the_first_instant_is_put_aside_as_by_the_driver(
+    spark: SparkSession, app: StreamingApplication
+) -> None:
+    driver = TopologyTestDriver(_topology())
+    driver.pipe_input("a", _EARLY.k, {"v": _EARLY.v}, _EARLY.ms * 1000)
+    wanted = {(reject.node, reject.reason) for reject in driver.rejects}
+    rejects = spark.read.format("delta").load(str(app.table("rejects"))).where("reason = 'BEFORE_WINDOWS'")
+    assert {tuple(row) for row in rejects.select("node", "reason").collect()} == wanted
+    assert {node for node, _ in wanted} == set(_LONGER)
 
 
 def _windows(spark: SparkSession, app: StreamingApplication, table: str) -> list[tuple[int, bool]]:

@@ -1,0 +1,133 @@
+"""A value as another type, as Spark's ``try_cast`` gives it: null where that is not possible."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from streams.time_texts import as_instant, date_of, instant_of, instant_text
+from versioned.durations import instant_us
+from versioned.errors import RecordError
+
+LARGEST: Final = 2**63 - 1
+SMALLEST: Final = -(2**63)
+_INTEGER: Final = re.compile(r"[+-]?\d+")
+_DOUBLE: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)[df]?|[+-]?inf|[+-]?infinity|nan", re.IGNORECASE)
+_TRUE: Final = frozenset(("t", "true", "y", "yes", "1"))
+_FALSE: Final = frozenset(("f", "false", "n", "no", "0"))
+_SECOND_US: Final = 1_000_000
+
+
+def to_string(value: Any) -> str:
+    """As Spark writes it.
+
+    Raises:
+        RecordError: a row, a list or a duration, which have no text that both engines write alike.
+    """
+    for kind, written in _TEXTS:
+        if isinstance(value, kind):
+            return written(value)
+    raise _no_cast(value, "string")
+
+
+def to_bigint(value: Any) -> int | None:
+    """Cut off after the point; of an instant the whole seconds since the epoch.
+
+    Raises:
+        RecordError: Spark knows no such cast.
+    """
+    if isinstance(value, str):
+        if not _INTEGER.fullmatch(value.strip()):
+            return None
+        value = int(value)
+    elif isinstance(value, float) and not math.isfinite(value):
+        return None
+    elif isinstance(value, datetime):
+        value = instant_us(value) // _SECOND_US
+    whole = int(_number(value, "bigint"))
+    return whole if SMALLEST <= whole <= LARGEST else None
+
+
+def to_double(value: Any) -> float | None:
+    """The nearest double; of an instant the seconds since the epoch.
+
+    Raises:
+        RecordError: Spark knows no such cast.
+    """
+    if isinstance(value, str):
+        found = _DOUBLE.fullmatch(value.strip())
+        return None if found is None else float(found[1] or value)
+    return instant_us(value) / _SECOND_US if isinstance(value, datetime) else float(_number(value, "double"))
+
+
+def to_boolean(value: Any) -> bool | None:
+    """Of a number whether it is not zero, of a text what it says.
+
+    Raises:
+        RecordError: Spark knows no such cast.
+    """
+    if not isinstance(value, str):
+        return bool(_number(value, "boolean"))
+    text = value.strip().lower()
+    return True if text in _TRUE else (False if text in _FALSE else None)
+
+
+def to_date(value: str | date) -> date | None:
+    """The date that a text says."""
+    return date_of(value) if isinstance(value, str) else value
+
+
+def to_instant(value: str | date) -> datetime | None:
+    """The instant that a text says; of a date its midnight."""
+    return instant_of(value) if isinstance(value, str) else as_instant(value)
+
+
+def _number(value: Any, kind: str) -> Any:
+    if not isinstance(value, (int, float, Decimal)):
+        raise _no_cast(value, kind)
+    return value
+
+
+def _no_cast(value: Any, kind: str) -> RecordError:
+    return RecordError(f"{value!r} ({type(value).__name__}) cannot be cast to {kind}; cast a field or a part of it.")
+
+
+def _double_text(value: float) -> str:
+    # As Java writes doubles: plain between a thousandth and ten million, else one digit before the point.
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value) if "e" not in repr(value) else format(Decimal(repr(value)), "f")
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    shift = int(exponent) + len(digits) - 1
+    rest = "".join(map(str, digits[1:])) or "0"
+    return f"{'-' if sign else ''}{digits[0]}.{rest}E{shift}"
+
+
+def _decimal_text(value: Decimal) -> str:
+    # Spark's decimals know no negative zero.
+    return format(value if value else value.copy_abs(), "f")
+
+
+#: The first that fits: a boolean is an integer in Python, an instant a date.
+_TEXTS: Final[tuple[tuple[type | tuple[type, ...], Callable[[Any], str]], ...]] = (
+    (str, str),
+    (bool, lambda value: str(value).lower()),
+    (int, str),
+    (float, _double_text),
+    (Decimal, _decimal_text),
+    (datetime, instant_text),
+    (date, date.isoformat),
+    ((bytes, bytearray), lambda value: value.decode("utf-8", "replace")),
+)
+
+CASTS: Final[dict[str, Callable[[Any], Any]]] = {
+    "string": to_string,
+    "bigint": to_bigint,
+    "double": to_double,
+    "boolean": to_boolean,
+}

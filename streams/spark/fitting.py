@@ -1,0 +1,57 @@
+"""Values that Python computed, in the type of the column that Spark would have computed.
+
+An expression that chooses between types (``coalesce(price, 1.5)``) gives in Python what it chose, and a quotient of
+decimals all its digits; a column of Spark has one type, with one scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from typing import Any, Final
+
+from pyspark.sql.types import DataType, DecimalType, DoubleType, StructType, TimestampType
+
+from streams.casts import to_double, to_instant
+from streams.rows import Row
+from versioned.errors import RecordError
+
+_DECIMALS: Final = Context(prec=38)
+
+
+def fitted(value: Any, kind: DataType) -> Any:
+    """A value as a type has it.
+
+    Args:
+        value: A row, or a field of one.
+        kind: Spark's type of it.
+
+    Raises:
+        RecordError: a decimal that has more digits before the point than the type.
+
+    >>> fitted(Row(price=Decimal("0.666666")), StructType().add("price", DecimalType(4, 2)))
+    Row(price=Decimal('0.67'))
+    """
+    fit = None if value is None else _fit_of(kind)
+    return value if fit is None else fit(value)
+
+
+def _fit_of(kind: DataType) -> Callable[[Any], Any] | None:
+    if isinstance(kind, StructType):
+        types = {field.name: field.dataType for field in kind.fields}
+        return lambda row: Row({name: fitted(part, types[name]) for name, part in row.items()})
+    if isinstance(kind, DecimalType):
+        return lambda value: _decimal(value, kind)
+    if isinstance(kind, DoubleType):
+        return to_double
+    return to_instant if isinstance(kind, TimestampType) else None
+
+
+def _decimal(value: Any, kind: DecimalType) -> Decimal:
+    try:
+        rounded = Decimal(value).quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, _DECIMALS)
+    except InvalidOperation:
+        rounded = None
+    if rounded is None or (rounded and rounded.adjusted() >= kind.precision - kind.scale):
+        raise RecordError(f"{value} does not fit in {kind.simpleString()}; cast it to double.")
+    return rounded

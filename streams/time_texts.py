@@ -1,0 +1,76 @@
+"""Texts as dates and instants, and instants as texts, in the forms that Spark's casts know; in UTC.
+
+Texts that ask the clock (``now``, ``today``, a time without a date) are none: a replay would read them differently.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, timedelta, timezone, tzinfo
+from typing import Final
+from zoneinfo import ZoneInfo
+
+_DAY: Final = r"\+?([0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
+_DATE: Final = re.compile(_DAY + r"(?:[ T].*)?)?)?", re.DOTALL)
+_TIME: Final = r"[ T]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?(.*))?)?"
+_INSTANT: Final = re.compile(_DAY + rf"(?:{_TIME})?)?)?", re.DOTALL)
+_OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(?:([0-9]{1,2})(?::([0-9]{1,2}))?|([0-9]{2})([0-9]{2}))")
+
+
+def date_of(text: str) -> date | None:
+    """The date that a text begins with; null if it is none.
+
+    >>> date_of("2026-1-5T10:00:00Z")
+    datetime.date(2026, 1, 5)
+    """
+    found = _DATE.fullmatch(text.strip())
+    try:
+        return found and date(*(int(part or 1) for part in found.groups()))
+    except (ValueError, OverflowError):
+        return None
+
+
+def instant_of(text: str) -> datetime | None:
+    """The instant that a text names, in UTC unless it says otherwise; null if it is none.
+
+    >>> instant_of("2026-01-05 10:00:00+01:00")
+    datetime.datetime(2026, 1, 5, 9, 0, tzinfo=datetime.timezone.utc)
+    """
+    found = _INSTANT.fullmatch(text.strip())
+    if found is None:
+        return None
+    *day, hour, minute, second, fraction, zone = found.groups()
+    try:
+        time = (*(int(part or 0) for part in (hour, minute, second)), int((fraction or "").ljust(6, "0")[:6]))
+        local = datetime(*(int(part or 1) for part in day), *time, tzinfo=_zone((zone or "").strip()))  # type: ignore[arg-type, misc]
+        return local.astimezone(timezone.utc)
+    except (ValueError, OverflowError, LookupError, OSError):
+        return None
+
+
+def _zone(name: str) -> tzinfo:
+    if name in ("", "Z", "UTC"):
+        return timezone.utc
+    found = _OFFSET.fullmatch(name)
+    if found is None:
+        return ZoneInfo(name)
+    sign, hours, minutes, packed_hours, packed_minutes = found.groups()
+    offset = timedelta(hours=int(hours or packed_hours), minutes=int(minutes or packed_minutes or 0))
+    return timezone(-offset if sign == "-" else offset)
+
+
+def as_instant(value: date) -> datetime:
+    """A date is its midnight; a datetime without zone is taken as UTC."""
+    if not isinstance(value, datetime):
+        return datetime(value.year, value.month, value.day, tzinfo=timezone.utc)
+    return value if value.tzinfo else value.replace(tzinfo=timezone.utc)
+
+
+def instant_text(value: datetime) -> str:
+    """As Spark writes it in a session in UTC: no zone, no zeros at the end of a fraction.
+
+    >>> instant_text(datetime(2026, 1, 5, 9, 0, 0, 500_000))
+    '2026-01-05 09:00:00.5'
+    """
+    text = as_instant(value).astimezone(timezone.utc).replace(tzinfo=None).isoformat(sep=" ")
+    return text.rstrip("0") if value.microsecond else text

@@ -1,0 +1,61 @@
+"""Texts that stand for dates and instants: the driver reads what Spark reads, and nothing else."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timezone
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from streams.time_texts import date_of, instant_of, instant_text
+
+_TEXTS = [
+    "2026", "2026-1", "2026-01", "2026-01-05", "2026-1-5", " 2026-01-05\t", "+2026-01-05", "02026-01-05",
+    "26-1-5", "2026-13-01", "2026-02-30", "2024-02-29", "0001-01-01", "1500-02-28", "9999-12-31", "2026-01-05X",
+    "20260105", "2026-01-05 abc", "2026-01-05T", "2026-01-05Tabc", "2026-01 x", "", "abc", "٢٠٢٦-01-05",
+    "2026-01-05 09", "2026-01-05T9", "2026-01-05 09:", "2026-01-05 09:30", "2026-01-05 9:3:1", "2026-01-05T09:30:15",
+    "2026-01-05 24:00:00", "2026-01-05 09:60:00", "2026-01-05 09:30:15.", "2026-01-05 09:30:15.25",
+    "2026-01-05 09:30:15.123456789", "2026-01-05T09:30:15Z", "2026-01-05 09:30:15 UTC", "2026-01-05 09:30:15z",
+    "2026-01-05 09:30:15+01:00", "2026-01-05 09:30:15.5-05:30", "2026-01-05 09:30:15+1", "2026-01-05 09:30:15+01",
+    "2026-01-05 09:30:15 +1:30", "2026-01-05 09:30:15+0100", "2026-01-05 09:30:15UTC+2",
+    "2026-01-05 09:30:15 GMT-03:00", "2026-01-05 09:30:15+01:5", "2026-01-05 09:30+01:00", "2026-01-05 09:30Z",
+    "2026-01-05 09:30:15 Europe/Berlin", "2026-03-29 02:30:00 Europe/Berlin",
+    "2026-10-25 02:30:00 Europe/Berlin", "2026-01-05 09:30:15 Nowhere/Town",
+    "2026-01-05 09:30:15+25:00", "2026-01-05 09:30:15 ../UTC", "2026-01-05 09:30:15x",
+]  # fmt: skip
+
+
+def test_a_text_is_the_date_and_the_instant_that_spark_reads(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(text,) for text in _TEXTS], "text string")
+    columns = [F.col("text").try_cast(kind).cast("string") for kind in ("date", "timestamp")]
+    read = {text: (day, at) for text, day, at in frame.select("text", *columns).collect()}
+    here = {text: (_day(date_of(text)), _at(instant_of(text))) for text in _TEXTS}
+    assert here == read
+
+
+def _day(value: date | None) -> str | None:
+    return None if value is None else value.isoformat()
+
+
+def _at(value: datetime | None) -> str | None:
+    return None if value is None else instant_text(value)
+
+
+@pytest.mark.parametrize("text", ["now", "today", "tomorrow", "09:30", "T09:30:15", "12026-01-05", "-2026-01-05"])
+def test_a_text_that_asks_the_clock_or_is_beyond_the_calendar_is_none(text: str) -> None:
+    assert date_of(text) is None
+    assert instant_of(text) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (datetime(2026, 1, 5, 9), "2026-01-05 09:00:00"),
+        (datetime(2026, 1, 5, 9, tzinfo=timezone.utc), "2026-01-05 09:00:00"),
+        (datetime(2026, 1, 5, 9, 0, 10, 120_000, tzinfo=timezone.utc), "2026-01-05 09:00:10.12"),
+        (datetime(1, 1, 1, tzinfo=timezone.utc), "0001-01-01 00:00:00"),
+    ],
+)
+def test_an_instant_is_written_in_utc_without_zone(value: datetime, text: str) -> None:
+    assert instant_text(value) == text

@@ -15,6 +15,7 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, LongType, String
 from versioned import touched
 from versioned.commit import Step, history, own_details
 from versioned.put import PutBatch
+from versioned.put_records import shape_records
 from versioned.table import VersionedTable
 
 _KEYS: Final = 600
@@ -186,7 +187,7 @@ def test_a_replay_that_chooses_another_way_writes_nothing(
     late_too = _puts(spark, [(1, 4 * _DAY_US, "a"), (2, 2 * _DAY_US + 1, "late")])
 
     def write(names_keys: bool, is_replay: bool) -> None:
-        records = full._shape(late_too, "ts", None, None, None).drop("_reason")
+        records = shape_records(late_too, full.rows().schema, full.spec, "ts").drop("_reason")
         batch = PutBatch(full.target, full.spec, records, {0: 3 * _DAY_US}, None, 2, names_keys=names_keys)
         batch.write(lambda name: Step("app", "node", name, 1, 7), is_replay=is_replay)
         batch.release()

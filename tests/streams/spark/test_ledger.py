@@ -1,0 +1,50 @@
+"""The ledger as a table: where it may lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from both_engines import Input, application, write_records
+from pyspark.sql import SparkSession
+
+from streams import Materialized, StreamsBuilder
+from streams.nodes import Topology
+
+_RECORDS = [
+    [Input("prices", "tea", "10", 0), Input("prices", None, "9", 2_000)],
+    [Input("prices", "tea", "12", 60_000)],
+]
+
+
+def _topology() -> Topology:
+    """A versioned table, and each change of it."""
+    builder = StreamsBuilder()
+    history = Materialized.versioned("1 hour")
+    prices = builder.table("prices", history, key="k", value="v", deleted="dead", name="prices")
+    prices.to_changelog("told")
+    return builder.build()
+
+
+@pytest.fixture
+def database(spark: SparkSession) -> Iterator[str]:
+    """A database in the session's catalog; the tables that a test makes in it go with it."""
+    spark.sql("CREATE DATABASE shop")
+    yield "shop"
+    spark.sql("DROP DATABASE shop CASCADE")
+
+
+def test_an_application_starts_and_goes_on_below_a_catalog_name(
+    spark: SparkSession, tmp_path: Path, database: str
+) -> None:
+    plan, first = _topology(), 0
+    for records in _RECORDS:
+        write_records(spark, tmp_path, plan, records, first)
+        first += len(records)
+        application(spark, tmp_path, plan, root=database, checkpoint=str(tmp_path / "checkpoint")).run()
+    shown = spark.sql(f"SHOW TABLES IN {database}").where("NOT isTemporary").collect()
+    made = {row["tableName"] for row in shown}
+    assert made == {"ledger", "rejects", "prices", "told"}
+    assert sorted(row["batch_id"] for row in spark.table(f"{database}.ledger").collect()) == [0, 1]
+    assert sorted(row["v"] for row in spark.table(f"{database}.told").collect()) == ["10", "12"]

@@ -69,10 +69,7 @@ def erase(
 
     spark = quiet_session("erase")
     subjects = _from_file(spark, keys) if keys is not None else _from_pairs(spark, said)
-    with misfits_told(f"--keys {keys}: a line has not the fields of the header. Nothing was removed. Mend the file."):
-        if keys is not None:
-            _refuse_nobody(subjects, keys)
-        receipt = erased(application(spark, settings, plan, work.resolve()), subjects, also=names, dry_run=dry_run)
+    receipt = erased(application(spark, settings, plan, work.resolve()), subjects, also=names, dry_run=dry_run)
     echo_json(receipt.to_json()) if json else _tell(receipt)
 
 
@@ -96,17 +93,17 @@ def _from_pairs(spark: SparkSession, said: dict[str, str]) -> DataFrame:
 
 
 def _from_file(spark: SparkSession, file: Path) -> DataFrame:
-    return spark.read.csv(str(file.resolve()), header=True, mode="FAILFAST")
-
-
-def _refuse_nobody(subjects: DataFrame, file: Path) -> None:
-    """A receipt for nobody would look like that of a subject who is gone.
+    """The subjects in a file, read here and not again: what cannot be read later is no line of it.
 
     Raises:
-        ConfigurationError: the file has no subject.
+        ConfigurationError: it has none: a receipt for nobody would look like that of a subject who is gone.
+        RecordError: a line does not fit the header.
     """
-    if not subjects.columns or subjects.na.drop("all").isEmpty():
-        raise ConfigurationError(f"--keys {file}: there is no subject in it. Write one a line, below a header.")
+    with misfits_told(f"--keys {file}: a line has not the fields of the header. Nothing was removed. Mend the file."):
+        subjects = spark.read.csv(str(file.resolve()), header=True, mode="FAILFAST").localCheckpoint()
+        if not subjects.columns or subjects.na.drop("all").isEmpty():
+            raise ConfigurationError(f"--keys {file}: there is no subject in it. Write one a line, below a header.")
+    return subjects
 
 
 def _tell(receipt: ErasureReceipt) -> None:

@@ -9,8 +9,10 @@ import yaml
 
 from jobs.cli_picture import Target, timeline
 from jobs.cli_shared import AsJson, DryRunFlag, commands, echo_json, pairs_of, quiet_session
-from jobs.tables import check_new, described, instant_of, json_rows, keys_frame, opened, place_of, promise, schema_of
+from jobs.tables import described, instant_of, json_rows, keys_frame, opened, place_of, promise, schema_of
 from versioned.durations import Resolution
+from versioned.identifiers import TableRef
+from versioned.making import check_new
 from versioned.spec import VersionedTableSpec
 from versioned.table import VersionedTable
 
@@ -54,7 +56,7 @@ def create(
     if dry_run:
         values = [name for name in columns.names if name not in options["keys"]]
         spec = VersionedTableSpec.of(values=values, **options)
-        check_new(spark, target, columns, spec)
+        check_new(spark, TableRef.parse(place_of(target)), columns, spec)
         _tell({"table": target, **promise(spec), "created": False}, json)
         return
     made = VersionedTable.create(spark, place_of(target), columns, **options)

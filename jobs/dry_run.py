@@ -8,13 +8,10 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
-from jobs.run import application, source_of
+from jobs.run import application
 from jobs.settings import JobSettings
 from streams.nodes import Topology
 from streams.spark import StreamingApplication
-from streams.spark.engine import operators_of
-from streams.spark.explain import kafka_topics
-from streams.spark.sinks import send_to_kafka
 
 
 @dataclass(frozen=True)
@@ -41,10 +38,8 @@ def dry_run(settings: JobSettings, plan: Topology, work: Path) -> DryRun:
     Raises:
         TopologyError, ConfigurationError: as :func:`unstarted`.
     """
-    app, operators = unstarted(settings, plan, work), operators_of(plan)
-    send_to_kafka(operators, {name: said.sink() for name, said in settings.kafka.items()})
-    sources = {topic: source_of(topic, source, work) for topic, source in settings.sources.items()}
-    topics = tuple(f"{name}: {words}" for name, words in kafka_topics(operators, sources).items())
+    app = unstarted(settings, plan, work)
+    topics = tuple(f"{name}: {words}" for name, words in app.kafka_topics().items())
     rejects = app.table("rejects")
     tables = [*(table for table in app.tables() if table != rejects), rejects, app.table("ledger")]
     return DryRun(settings.application, plan.describe(), tuple(map(str, tables)), topics)

@@ -24,6 +24,7 @@ from functools import reduce
 from typing import Any, Final
 
 from streams import functions
+from streams.casts import LARGEST, SMALLEST
 from streams.expressions import Expr, as_expr
 from versioned.errors import ConfigurationError
 
@@ -34,8 +35,6 @@ SIDES: Final = ("key", "left", "right")
 Known = Mapping[str, tuple[str, ...] | None]
 
 _LONGEST: Final = 4_000
-_LEAST: Final = -(2**63)
-_LARGEST: Final = 2**63 - 1
 #: A field whose name Python's grammar takes for a word of its own.
 _WORD: Final = re.compile(rf"(\w+)\s*\.\s*({'|'.join(keyword.kwlist)})\b")
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
@@ -103,7 +102,7 @@ def _constant(value: Any) -> Any:
     if value is not None and not isinstance(value, (str, bool, int, float)):
         kind = type(value).__name__
         raise ConfigurationError(f"a {kind} is no constant here. Allowed: texts, numbers, True, False, None.")
-    if isinstance(value, int) and not _LEAST <= value <= _LARGEST:
+    if isinstance(value, int) and not SMALLEST <= value <= LARGEST:
         raise ConfigurationError(f"{value} does not fit in 64 bits. Write it as a double: {value}.0")
     return value
 

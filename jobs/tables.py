@@ -21,7 +21,7 @@ from versioned.commit import is_missing
 from versioned.durations import instant
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
-from versioned.schema import check_keys, columns_of
+from versioned.schema import columns_of
 from versioned.spec import VersionedTableSpec
 from versioned.sql_types import JSON_INSTANTS
 from versioned.table import VersionedTable
@@ -61,18 +61,6 @@ def schema_of(ddl: str) -> StructType:
     except PySparkException as error:
         why = words_of(error).partition("\n")[0]
         raise ConfigurationError(f'--schema {ddl}: {why} Write it as in "item STRING, price DOUBLE".') from None
-
-
-def check_new(spark: SparkSession, target: str, columns: StructType, spec: VersionedTableSpec) -> None:
-    """What the making of a table would refuse.
-
-    Raises:
-        ConfigurationError: a key column is missing or of a type that is not allowed, or the table exists already.
-    """
-    check_keys(columns, spec)
-    ref = TableRef.parse(place_of(target))
-    if not is_missing(spark, ref):
-        raise ConfigurationError(f"{ref} exists already. Open it, or choose another name.")
 
 
 def promise(spec: VersionedTableSpec) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from streams.operands import alike, kind_of
 from streams.time_texts import as_instant
 from versioned.errors import RecordError
 
+_NUMBERS: Final = (int, float, Decimal)
 _DIGITS: Final = 38
 _DECIMALS: Final = Context(prec=_DIGITS, rounding=ROUND_HALF_UP)
 
@@ -41,6 +42,8 @@ def divided(symbol: str, left: Any, right: Any) -> Any:
 
 
 def _operands(left: Any, right: Any) -> tuple[Any, Any]:
+    if type(left) is type(right) and type(left) in _NUMBERS:
+        return left, right
     kinds = {kind_of(left), kind_of(right)}
     if "interval" in kinds:
         # A date with a duration is an instant; what else a duration goes with, Python knows as well.

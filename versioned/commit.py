@@ -358,11 +358,11 @@ def properties_of(session: SparkSession, target: TableRef) -> Mapping[str, str]:
 
 
 @contextmanager
-def session_settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Settings for the length of one write, put back as they were."""
+def session_settings(session: SparkSession, settings: Mapping[str, str | None]) -> Iterator[None]:
+    """Settings for the length of one write, put back as they were; None = not set."""
     before = {name: session.conf.get(name, None) for name in settings}
     for name, value in settings.items():
-        session.conf.set(name, value)
+        put_back(session, name, value)
     try:
         yield
     finally:
@@ -472,15 +472,8 @@ def _no_transaction_of_others(session: SparkSession) -> Iterator[None]:
         yield
         return
     # What is set may be a MERGE's in another thread, which ends before this begins.
-    with _alone_in(session):
-        former = {name: session.conf.get(name, None) for name in (_TXN_APP, _TXN_VERSION)}
-        for name in former:
-            session.conf.unset(name)
-        try:
-            yield
-        finally:
-            for name, value in former.items():
-                put_back(session, name, value)
+    with _alone_in(session), session_settings(session, {_TXN_APP: None, _TXN_VERSION: None}):
+        yield
 
 
 def _merge_settings(step: Step | None, metadata: str) -> dict[str, str]:

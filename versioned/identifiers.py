@@ -33,12 +33,15 @@ def quote(name: str) -> str:
 
 
 def beside(name: str, taken: Iterable[str], prefix: str) -> str:
-    """What a column of the library's is called beside a user's: with a prefix where its own name is taken.
+    """What a column of the library's is called beside a user's: with a prefix, as often as its name is taken.
 
     >>> beside("reason", ["id", "Reason"], "lookup_"), beside("reason", ["id"], "lookup_")
     ('lookup_reason', 'reason')
     """
-    return prefix + name if name.lower() in {other.lower() for other in taken} else name
+    others = {other.lower() for other in taken}
+    while name.lower() in others:
+        name = prefix + name
+    return name
 
 
 def text_literal(text: str) -> str:

@@ -10,12 +10,27 @@ from typing import TYPE_CHECKING, Final
 
 from versioned import faults
 from versioned.commit import Append, commit, is_missing, remember
+from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
+from versioned.schema import check_keys
+from versioned.spec import VersionedTableSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 _OCCUPIED: Final = ("TABLE_OR_VIEW_ALREADY_EXISTS", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION")
+
+
+def check_new(session: SparkSession, target: TableRef, columns: StructType, spec: VersionedTableSpec) -> None:
+    """Refuse what cannot be made as a versioned table.
+
+    Raises:
+        ConfigurationError: a key column is missing or of a type that is not allowed, or the table exists already.
+    """
+    check_keys(columns, spec)
+    if not is_missing(session, target):
+        raise ConfigurationError(f"{target} exists already. Open it, or choose another name.")
 
 
 def make_table(session: SparkSession, target: TableRef, create: str, *, or_take: bool = False) -> None:

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from versioned import neighbours
 from versioned import spark_functions as F
 from versioned.durations import capped_us
-from versioned.identifiers import quote
+from versioned.identifiers import beside, quote
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 
 #: put_result of a record that is now the latest of its key (KIP-914, "put").
@@ -99,10 +99,7 @@ def replaced_values(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
         F.timestamp_micros("_us").alias(spec.beside_keys("ts")),
         F.col("put_result").alias(spec.beside_keys("put_result")),
         F.timestamp_micros(was.getField("us")).alias(spec.valid_from),
-        *(
-            was.getField("value").getField(name).alias(f"old_{name}" if name.lower() in taken else name)
-            for name in spec.values
-        ),
+        *(was.getField("value").getField(name).alias(beside(name, taken, "old_")) for name in spec.values),
     )
 
 

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from versioned import put_frames, upkeep
 from versioned import spark_functions as F
 from versioned.backfill import BackfillResult, backfill_frame, only_history
-from versioned.commit import is_missing, properties_of
+from versioned.commit import properties_of
 from versioned.drawing import Picture
 from versioned.durations import Duration, Resolution, instant, instant_us
 from versioned.errors import ConfigurationError
@@ -28,14 +28,14 @@ from versioned.lookup_frames import (
     reachable,
     visible,
 )
-from versioned.making import make_table
+from versioned.making import check_new, make_table
 from versioned.once import Once
 from versioned.pictures import version_timeline
 from versioned.put import BatchSurvey, PutBatch, read_table, survey_records
 from versioned.put_checks import check_instants, check_roles, check_there, rejected_rows, rejects_refused
 from versioned.put_records import shape_records
 from versioned.put_result import PutResult, outcome_rows
-from versioned.schema import check_keys, check_schema, columns_of, create_statement
+from versioned.schema import check_schema, columns_of, create_statement
 from versioned.side_by_side import side_by_side
 from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec, known_target
 from versioned.sql import register_sql
@@ -122,9 +122,7 @@ class VersionedTable:
             first_stream_time_us=first_stream_time_us,
             system_history=system_history,
         )
-        check_keys(columns, spec)
-        if not is_missing(spark, ref):
-            raise ConfigurationError(f"{ref} exists already. Open it, or choose another name.")
+        check_new(spark, ref, columns, spec)
         hidden = hidden_names(pii_columns)
         if system_history:
             create_known(spark, ref, columns, spec, hidden)

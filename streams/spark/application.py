@@ -27,7 +27,7 @@ from streams.spark.checkpoint import add_sources, read_checkpoint
 from streams.spark.contract import Action, action_at
 from streams.spark.counting import Counting
 from streams.spark.engine import Operators, operators_of, tables_read, tally
-from streams.spark.explain import explain
+from streams.spark.explain import explain, kafka_topics
 from streams.spark.few_tasks import in_few_tasks
 from streams.spark.flow import Flow, NodeReport
 from streams.spark.giving_back import giving_back
@@ -224,6 +224,10 @@ class StreamingApplication:
     def explain(self) -> str:
         """What a batch does, operator by operator: tables and Kafka topics, predicates, Spark jobs, commits."""
         return explain(self._operators, self._root, self._sources)
+
+    def kafka_topics(self) -> dict[str, str]:
+        """What sources read from Kafka and what sinks send there, in words, by node name."""
+        return kafka_topics(self._operators, self._sources)
 
     def start(self, trigger: str = "available_now") -> StreamingQuery:
         """Start the query.

@@ -6,9 +6,9 @@ keys and the span that the batch touches. The rule is ``versioned.history_join_r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, Window
@@ -17,7 +17,7 @@ from pyspark.sql.types import DataType
 from streams.expressions import Expr, evaluate
 from streams.nodes import JoinKind, TableTableJoin
 from streams.rows import Row
-from streams.spark.fitting import fitted
+from streams.spark.fitting import fitting
 from streams.spark.flow import CAUSE, CHANGE, KEY, LATEST, OLD, OP, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.history_store import HistoryStore
 from streams.spark.kernel import OUT, PlainRow, Told, fold_groups, told_rows
@@ -71,7 +71,11 @@ class CompleteFold:
                 )
 
     def _pair(self, key: Any, left: Row | None, right: Row | None) -> Any:
-        return fitted(evaluate(self.joiner, {"key": key, "left": left, "right": right}), self.value_type)
+        return self._fit(evaluate(self.joiner, {"key": key, "left": left, "right": right}))
+
+    @cached_property
+    def _fit(self) -> Callable[[Any], Any]:
+        return fitting(self.value_type)
 
 
 class CompleteJoinOperator(StoringOperator[TableTableJoin]):

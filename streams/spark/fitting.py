@@ -19,32 +19,27 @@ from versioned.errors import RecordError
 _DECIMALS: Final = Context(prec=38)
 
 
-def fitted(value: Any, kind: DataType) -> Any:
-    """A value as a type has it.
+def fitting(kind: DataType) -> Callable[[Any], Any]:
+    """What makes a value one of a type: a row, a field of one, or null.
 
-    Args:
-        value: A row, or a field of one.
-        kind: Spark's type of it.
+    It raises RecordError for a decimal that has more digits before the point than the type.
 
-    Raises:
-        RecordError: a decimal that has more digits before the point than the type.
-
-    >>> fitted(Row(price=Decimal("0.666666")), StructType().add("price", DecimalType(4, 2)))
+    >>> fitting(StructType().add("price", DecimalType(4, 2)))(Row(price=Decimal("0.666666")))
     Row(price=Decimal('0.67'))
     """
-    fit = None if value is None else _fit_of(kind)
-    return value if fit is None else fit(value)
+    fit = _fit_of(kind)
+    return lambda value: None if value is None else fit(value)
 
 
-def _fit_of(kind: DataType) -> Callable[[Any], Any] | None:
+def _fit_of(kind: DataType) -> Callable[[Any], Any]:
     if isinstance(kind, StructType):
-        types = {field.name: field.dataType for field in kind.fields}
-        return lambda row: Row({name: fitted(part, types[name]) for name, part in row.items()})
+        parts = {field.name: fitting(field.dataType) for field in kind.fields}
+        return lambda row: Row({name: parts[name](part) for name, part in row.items()})
     if isinstance(kind, DecimalType):
         return lambda value: _decimal(value, kind)
     if isinstance(kind, DoubleType):
         return to_double
-    return to_instant if isinstance(kind, TimestampType) else None
+    return to_instant if isinstance(kind, TimestampType) else lambda value: value
 
 
 def _decimal(value: Any, kind: DecimalType) -> Decimal:

@@ -13,7 +13,6 @@ ledger          ``_stream_times``, ``_counts``, ``_metrics``
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -113,9 +112,9 @@ def _windows(spark: SparkSession, names: SqlNames, stored: str, table: StoredTab
     shown = _list(*taken)
     if {"_sum", "_count"} <= set(table.columns):
         # An average is stored in parts, so that late records can join it.
-        average = _beside("avg", taken, "window_")
+        average = beside("avg", taken, "window_")
         shown = f"{shown}, try_divide(_sum, _count) AS {average}"
-    final = _beside("final", taken, "is_")
+    final = beside("final", taken, "is_")
     return [
         names.view(spark, "open", select(shown, stored, _OPEN)),
         names.view(spark, "final", select(shown, stored, f"NOT {_OPEN}")),
@@ -159,13 +158,6 @@ def _ledger(spark: SparkSession, names: SqlNames, stored: str) -> list[str]:
         names.view(spark, "counts", select(f"{row}, explode(counts) AS (what, n)", stored)),
         names.view(spark, "metrics", select(f"{row}, metric.*", f"({metrics})")),
     ]
-
-
-def _beside(name: str, taken: Sequence[str], prefix: str) -> str:
-    """What a column of the views' own is called beside the table's; with the prefix as often as it needs it."""
-    while (free := beside(name, taken, prefix)) != name:
-        name = free
-    return name
 
 
 def _list(*names: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.types import DataType, DecimalType, DoubleType, LongType, StructType, TimestampType
 
 from streams.rows import Row
-from streams.spark.fitting import fitted
+from streams.spark.fitting import fitting
 from versioned.errors import RecordError
 
 
@@ -30,7 +30,7 @@ from versioned.errors import RecordError
     ],
 )
 def test_a_value_has_the_type_and_scale_of_its_column(kind: DataType, value: Any, wanted: Any) -> None:
-    field = fitted(Row(f=value), StructType().add("f", kind))["f"]
+    field = fitting(StructType().add("f", kind))(Row(f=value))["f"]
     assert (field, type(field), str(field)) == (wanted, type(wanted), str(wanted))
 
 
@@ -39,4 +39,4 @@ def test_a_value_has_the_type_and_scale_of_its_column(kind: DataType, value: Any
 )
 def test_a_decimal_that_its_column_cannot_hold_is_an_error(kind: DataType, value: int) -> None:
     with pytest.raises(RecordError, match="does not fit in decimal"):
-        fitted(Row(f=value), StructType().add("f", kind))
+        fitting(StructType().add("f", kind))(Row(f=value))

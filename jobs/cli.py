@@ -118,13 +118,15 @@ def maintain(
     from jobs.maintenance import maintain as looked_after
 
     settings = load_of(MaintainSettings, config, sets_of(sets))
-    folders = tables_below(work / settings.root, settings.tables)
+    is_once = dry_run or settings.every is None
+    # Upkeep that is repeated looks for them in each pass: the stream may not have made them yet.
+    folders = tables_below(work / settings.root, settings.tables) if is_once else []
     if dry_run:
         for folder in folders:
             echo_json({"table": folder.name}) if json else typer.echo(folder)
         return
     with progress() as shown:
-        bar = shown.add_task("tables", total=len(folders))
+        bar = shown.add_task("tables", total=len(folders) if is_once else None)
 
         def tell(kept: Upkeep) -> None:
             shown.advance(bar)

@@ -13,19 +13,18 @@ def validate(
     config: Config, work: Work = Path(), sets: Sets = None, dry_run: DryRunFlag = False, json: AsJson = False
 ) -> None:
     """Judge tables by their invariants and sources by their rules, with HTML pages; code 3 if data breaks one."""
-    from jobs.maintenance import tables_below
-    from jobs.validate import Judged, code_of, settings_of
+    from jobs.validate import Judged, code_of, name_of, settings_of, tables_of
     from jobs.validate import validate as judged_all
 
     settings, job = settings_of(config, sets_of(sets))
-    folders = tables_below(work / settings.root, settings.tables)
+    targets = tables_of(settings, work)
     checked = [topic for topic, source in (job.sources if job else {}).items() if source.quality is not None]
     if dry_run:
-        for name in (*(folder.name for folder in folders), *(f"sources.{topic}" for topic in checked)):
+        for name in (*map(name_of, targets), *(f"sources.{topic}" for topic in checked)):
             echo_json({"table": name}) if json else typer.echo(name)
         return
     with progress() as shown:
-        bar = shown.add_task("tables and sources", total=len(folders) + len(checked))
+        bar = shown.add_task("tables and sources", total=len(targets) + len(checked))
 
         def tell(found: Judged) -> None:
             shown.advance(bar)

@@ -179,9 +179,9 @@ def _with_conditions(rows: DataFrame, rules: Sequence[Invariant]) -> DataFrame:
     columns = {}
     for rule in rules:
         if rule.expectation == SATISFY:
-            columns[_holds(rule)] = sql_condition(rule.arguments["condition"], rows.columns)
+            columns[_holds(rule)] = sql_condition(rule.arguments["condition"], rows.schema)
         if "row_condition" in rule.arguments:
-            about = sql_condition(rule.arguments["row_condition"], rows.columns)
+            about = sql_condition(rule.arguments["row_condition"], rows.schema)
             columns[_about(rule)] = F.coalesce(about, F.lit(False))
     return rows.withColumns(columns) if columns else rows
 

@@ -37,7 +37,7 @@ class rejecting:  # noqa: N801 - reads as a function; a class can be pickled
         self._rules = tuple(rules)
 
     def __call__(self, raw: DataFrame) -> Column:
-        is_broken = {rule.name: broken(rule.expectation, rule.arguments, raw.columns) for rule in self._rules}
+        is_broken = {rule.name: broken(rule.expectation, rule.arguments, raw.schema) for rule in self._rules}
         return F.coalesce(*(F.when(mark, f"{QUALITY}:{name}") for name, mark in is_broken.items()))
 
 

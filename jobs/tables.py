@@ -96,7 +96,7 @@ def keys_frame(table: VersionedTable, said: dict[str, str]) -> DataFrame | None:
     """One key as a frame, its texts cast to the types of the table's columns; nothing said = no frame, all keys.
 
     Raises:
-        ConfigurationError: a column that is no key, or one that is missing.
+        ConfigurationError: a column that is no key, one that is missing, or a value that its type does not have.
     """
     if not said:
         return None
@@ -110,7 +110,12 @@ def keys_frame(table: VersionedTable, said: dict[str, str]) -> DataFrame | None:
     rows = table.rows()
     types = {field.name: field.dataType for field in rows.schema.fields}
     columns = [F.lit(said[name]).try_cast(types[name]).alias(name) for name in keys]
-    return rows.sparkSession.range(1).select(*columns)
+    keyed = rows.sparkSession.range(1).select(*columns)
+    (fits,) = keyed.select(*(F.col(name).isNotNull().alias(name) for name in keys)).collect()
+    for name in keys:
+        if not fits[name]:
+            raise ConfigurationError(f"--key {name}: the value is no {types[name].simpleString()}. Mend it.")
+    return keyed
 
 
 def json_rows(frame: DataFrame, limit: int) -> list[dict[str, Any]]:

@@ -28,7 +28,9 @@ from streams.spark.invariants import Facts, invariants_of, with_facts
 from streams.spark.stored_kinds import StoredTable, stored_table
 from versioned import spark_functions as F
 from versioned.commit import history, is_missing
+from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
+from versioned.put import read_table
 from versioned.table import VersionedTable
 from versioned.written import look
 
@@ -89,7 +91,7 @@ def validate(
     job: JobSettings | None = None,
     on_judged: Callable[[Judged], None] | None = None,
 ) -> list[Judged]:
-    """Judge the tables below a folder and the sources of a job, and write the pages.
+    """Judge tables and the sources of a job, and write the pages.
 
     Args:
         spark: The session.
@@ -109,16 +111,57 @@ def validate(
         if on_judged is not None:
             on_judged(found)
 
-    folders = tables_below(local_folder(work) / settings.root, settings.tables)
+    targets = tables_of(settings, work)
+    missing = [str(target) for target in targets if target.path is None and is_missing(spark, target)]
+    if missing:
+        raise ConfigurationError(f"tables: not in the catalog: {', '.join(missing)}. Write them as in sales.prices.")
     # Before any table: what is compared with them is never newer than they are.
-    times = ledger_facts(spark, work / settings.root)
-    for folder in folders:
-        done(judged_table(spark, judge, TableRef.parse(str(folder.resolve())), times))
+    times = {ledger: ledger_facts(spark, ledger) for ledger in map(_beside, targets)}
+    for target in targets:
+        done(judged_table(spark, judge, target, times[_beside(target)]))
     for topic, source in ({} if job is None else job.sources).items():
         if source.quality is not None:
             done(_judged_source(spark, judge, topic, source, work))
     judge.write_docs(work / settings.docs)
     return judged
+
+
+def tables_of(settings: ValidateSettings, work: Path) -> list[TableRef]:
+    """The tables that the settings name, in their order; whether those of a catalog are there, only Spark can tell.
+
+    Raises:
+        ConfigurationError: there is none below the root, or not one of these names; or no root where one is needed.
+    """
+    root = None if settings.root is None else local_folder(work) / settings.root
+    of_catalog = [name for name in settings.tables if _is_of_catalog(name, root)]
+    below = tuple(name for name in settings.tables if name not in of_catalog)
+    found: dict[str, TableRef] = {}
+    if below or not of_catalog:
+        if root is None:
+            raise ConfigurationError("root: give the folder of the tables, or tables of a catalog, as in sales.prices.")
+        found = {folder.name: TableRef.parse(str(folder.resolve())) for folder in tables_below(root, below)}
+    return [found[name] if name in found else TableRef.parse(name) for name in settings.tables or found]
+
+
+def _is_of_catalog(name: str, root: Path | None) -> bool:
+    # A node, and so its folder, may have a dot in its name too.
+    return "." in name and "/" not in name and (root is None or not (root / name).is_dir())
+
+
+def name_of(target: TableRef) -> str:
+    """What a table is called where it is judged.
+
+    >>> name_of(TableRef.parse("/data/prices-eu")), name_of(TableRef.parse("sales.prices"))
+    ('prices_eu', 'sales.prices')
+    """
+    return target.short_name if target.path is not None else str(target)
+
+
+def _beside(target: TableRef) -> TableRef:
+    """The ledger of the application that a table may belong to."""
+    if target.path is None:
+        return TableRef(parts=(*target.parts[:-1], _LEDGER))
+    return TableRef(path=f"{target.path.rpartition('/')[0]}/{_LEDGER}")
 
 
 def judged_table(spark: SparkSession, judge: Judge, target: TableRef, times: Mapping[str, Facts]) -> Judged:
@@ -132,7 +175,7 @@ def judged_table(spark: SparkSession, judge: Judge, target: TableRef, times: Map
     """
     started = time.monotonic()
     version = int(history(spark, target, 1)[0]["version"])
-    rows = spark.read.format("delta").option("versionAsOf", version).load(target.path)
+    rows, name = read_table(spark, target, version), name_of(target)
     state = look(spark, target)
     table = stored_table(target.short_name, rows.columns, state.properties)
     if table.kind in ("sink", "table", "answers") and state.written is None:
@@ -140,23 +183,28 @@ def judged_table(spark: SparkSession, judge: Judge, target: TableRef, times: Map
         table = StoredTable(table.name, "other", table.columns)
     rules = invariants_of(table)
     if not rules:
-        return Judged(table.name, table.kind, version, 0, 0)
+        return Judged(name, table.kind, version, 0, 0)
     facts = _facts(spark, target, table, times)
-    return _judged(judge, table.name, table.kind, version, with_facts(rows, table, facts), rules, True, started)
+    return _judged(judge, name, table.kind, version, with_facts(rows, table, facts), rules, True, started)
 
 
-def ledger_facts(spark: SparkSession, root: Path) -> dict[str, Facts]:
-    """The newest stream times per node, and the newest clock (of every node alike), of the ledger below a folder."""
-    target = TableRef.parse(str((root / _LEDGER).resolve()))
+def ledger_facts(spark: SparkSession, target: TableRef) -> dict[str, Facts]:
+    """The newest stream times per node, and the newest clock (of every node alike), as a ledger tells them."""
     if is_missing(spark, target):
         return {}
+    ledger = read_table(spark, target)
+    if stored_table(_LEDGER, ledger.columns, {}).kind != _LEDGER:
+        return {}  # A ledger of somebody else's.
     newest = F.max_by(F.struct("stream_times", F.unix_micros("clock").alias("clock")), F.struct("epoch", "batch_id"))
     by_scope = F.transform_values(
         "said.stream_times", lambda _, t: F.transform_values(t, lambda _, at: F.unix_micros(at))
     )
-    ledger = spark.read.format("delta").load(target.path).where(F.col("batch_id") >= 0)
     told = (
-        ledger.groupBy("application").agg(newest.alias("said")).select(by_scope.alias("times"), "said.clock").collect()
+        ledger.where(F.col("batch_id") >= 0)
+        .groupBy("application")
+        .agg(newest.alias("said"))
+        .select(by_scope.alias("times"), "said.clock")
+        .collect()
     )
     facts: dict[str, Facts] = {}
     for row in sorted(told, key=lambda row: row["clock"] or 0):
@@ -169,7 +217,13 @@ def _facts(spark: SparkSession, target: TableRef, table: StoredTable, times: Map
         return Facts(VersionedTable.open(spark, target).stream_times())
     stem = table.name.removesuffix("_waiting")
     candidates = (table.node, f"{stem}:reorder" if table.kind == "waiting" else None, stem)
-    return next((times[node] for node in candidates if node is not None and node in times), Facts())
+    # A table is called like its node, but for the letters that a table's name does not have.
+    named = {_as_table(node): facts for node, facts in times.items()}
+    return next((named[_as_table(node)] for node in candidates if node and _as_table(node) in named), Facts())
+
+
+def _as_table(node: str) -> str:
+    return TableRef(parts=(node,)).short_name
 
 
 def _judged_source(spark: SparkSession, judge: Judge, topic: str, source: SourceSettings, work: Path) -> Judged:

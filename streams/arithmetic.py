@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
+from datetime import timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation, localcontext
 from typing import Any, Final
 
@@ -15,6 +17,10 @@ from versioned.errors import RecordError
 _NUMBERS: Final = (int, float, Decimal)
 _DIGITS: Final = 38
 _DECIMALS: Final = Context(prec=_DIGITS, rounding=ROUND_HALF_UP)
+_EXACT: Final = Context(prec=2 * _DIGITS)
+_MICROSECOND: Final = timedelta(microseconds=1)
+#: What Python raises where there is no result.
+_NO_RESULT: Final = (OverflowError, ValueError, InvalidOperation)
 
 
 def arithmetic(symbol: str, left: Any, right: Any) -> Any:
@@ -23,14 +29,20 @@ def arithmetic(symbol: str, left: Any, right: Any) -> Any:
     Raises:
         RecordError: the operands are no numbers, or the result fits in no number.
     """
+    operands = _operands(left, right)
     try:
-        return _fitting(symbol, left, right, _computed(symbol, *_operands(left, right)))
-    except (TypeError, OverflowError, InvalidOperation):
-        raise RecordError(f"{_told(symbol, left, right)}: these have no such arithmetic, or no result.") from None
+        result = _computed(symbol, *operands)
+    except (TypeError, *_NO_RESULT):
+        raise RecordError(_no_such(symbol, left, right)) from None
+    if _fits(result):
+        return result
+    raise RecordError(
+        f"{_told(symbol, left, right)} does not fit in 64 bits or {_DIGITS} digits; cast to double first."
+    )
 
 
 def divided(symbol: str, left: Any, right: Any) -> Any:
-    """As :func:`arithmetic`; null also for a text that is no number, as Spark's ``try_divide`` gives it."""
+    """As :func:`arithmetic`; null where nothing fits, and for a text that is no number: Spark's ``try_divide``."""
     is_text = "text" in (kind_of(left), kind_of(right))
     try:
         left, right = _operands(left, right)
@@ -38,7 +50,13 @@ def divided(symbol: str, left: Any, right: Any) -> Any:
         if is_text and kind_of(left) != kind_of(right):
             return None
         raise
-    return arithmetic(symbol, left, right)
+    try:
+        result = _computed(symbol, left, right)
+    except TypeError:
+        raise RecordError(_no_such(symbol, left, right)) from None
+    except _NO_RESULT:
+        return None
+    return result if _fits(result) else None
 
 
 def _operands(left: Any, right: Any) -> tuple[Any, Any]:
@@ -54,18 +72,41 @@ def _operands(left: Any, right: Any) -> tuple[Any, Any]:
 
 
 def _computed(symbol: str, left: Any, right: Any) -> Any:
+    if isinstance(left, timedelta) and symbol in ("*", "/", "%"):
+        return _scaled(symbol, left, right)
+    if isinstance(right, timedelta) and symbol == "*":
+        return _scaled(symbol, right, left)
     if not isinstance(left, Decimal):
         return _FUNCTIONS[symbol](left, right)
     with localcontext(_DECIMALS):
         return _FUNCTIONS[symbol](left, right)
 
 
-def _fitting(symbol: str, left: Any, right: Any, result: Any) -> Any:
-    if isinstance(result, int) and not SMALLEST <= result <= LARGEST:
-        raise RecordError(f"{_told(symbol, left, right)} does not fit in 64 bits; cast to double first.")
-    if isinstance(result, Decimal) and result.adjusted() >= _DIGITS:
-        raise RecordError(f"{_told(symbol, left, right)} does not fit in {_DIGITS} digits; cast to double first.")
-    return result
+def _scaled(symbol: str, interval: timedelta, number: Any) -> timedelta | None:
+    """A duration times a number, or a part of one, in whole microseconds: halves are rounded away from zero."""
+    if symbol == "%" or not isinstance(number, _NUMBERS):
+        raise TypeError
+    if symbol == "/" and not number:
+        return None
+    us = interval // _MICROSECOND
+    if isinstance(number, float):
+        exact = Decimal(us * number if symbol == "*" else us / number)
+    else:
+        with localcontext(_EXACT):
+            exact = us * Decimal(number) if symbol == "*" else us / Decimal(number)
+    return timedelta(microseconds=int(exact.to_integral_value(ROUND_HALF_UP)))
+
+
+def _fits(result: Any) -> bool:
+    if isinstance(result, timedelta):
+        result = result // _MICROSECOND
+    if isinstance(result, int):
+        return SMALLEST <= result <= LARGEST
+    return not isinstance(result, Decimal) or result.adjusted() < _DIGITS
+
+
+def _no_such(symbol: str, left: Any, right: Any) -> str:
+    return f"{_told(symbol, left, right)}: these have no such arithmetic, or no result."
 
 
 def _told(symbol: str, left: Any, right: Any) -> str:
@@ -82,6 +123,8 @@ def _remainder(left: Any, right: Any) -> Any:
     """The remainder with the sign of the dividend, as in SQL; null for a zero divisor."""
     if right == 0:
         return None
+    if isinstance(left, float):
+        return math.fmod(left, right) if math.isfinite(left) else math.nan
     rest = abs(left) % abs(right)
     return -rest if left < 0 else rest
 

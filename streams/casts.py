@@ -9,14 +9,18 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from streams.time_texts import as_instant, date_of, instant_of, instant_text
+from streams.time_texts import BLANKS, as_instant, date_of, instant_of, instant_text, trimmed
 from versioned.durations import instant_us
 from versioned.errors import RecordError
 
 LARGEST: Final = 2**63 - 1
 SMALLEST: Final = -(2**63)
-_INTEGER: Final = re.compile(r"[+-]?\d+")
-_DOUBLE: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)[df]?|[+-]?inf|[+-]?infinity|nan", re.IGNORECASE)
+#: More digits are no bigint, and Python refuses to read thousands of them.
+_INTEGER: Final = re.compile(r"([+-]?)0*([0-9]{1,19})")
+_DOUBLE: Final = re.compile(
+    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)[df]?|[+-]?inf|[+-]?infinity|nan|[+-](?-i:NaN)",
+    re.IGNORECASE | re.ASCII,
+)
 _TRUE: Final = frozenset(("t", "true", "y", "yes", "1"))
 _FALSE: Final = frozenset(("f", "false", "n", "no", "0"))
 _SECOND_US: Final = 1_000_000
@@ -41,11 +45,15 @@ def to_bigint(value: Any) -> int | None:
         RecordError: Spark knows no such cast.
     """
     if isinstance(value, str):
-        if not _INTEGER.fullmatch(value.strip()):
+        found = _INTEGER.fullmatch(trimmed(value))
+        if found is None:
             return None
-        value = int(value)
+        value = int(found[1] + found[2])
     elif isinstance(value, float) and not math.isfinite(value):
         return None
+    elif isinstance(value, float) and value == float(LARGEST):
+        # The nearest double, one larger: Spark takes it for the largest bigint.
+        return LARGEST
     elif isinstance(value, datetime):
         value = instant_us(value) // _SECOND_US
     whole = int(_number(value, "bigint"))
@@ -59,9 +67,10 @@ def to_double(value: Any) -> float | None:
         RecordError: Spark knows no such cast.
     """
     if isinstance(value, str):
-        found = _DOUBLE.fullmatch(value.strip())
-        return None if found is None else float(found[1] or value)
-    return instant_us(value) / _SECOND_US if isinstance(value, datetime) else float(_number(value, "double"))
+        found = _DOUBLE.fullmatch(value.strip(BLANKS))
+        return None if found is None else float(found[1] or found[0])
+    # As Spark does, which rounds twice.
+    return float(instant_us(value)) / _SECOND_US if isinstance(value, datetime) else float(_number(value, "double"))
 
 
 def to_boolean(value: Any) -> bool | None:
@@ -72,7 +81,7 @@ def to_boolean(value: Any) -> bool | None:
     """
     if not isinstance(value, str):
         return bool(_number(value, "boolean"))
-    text = value.strip().lower()
+    text = trimmed(value).lower()
     return True if text in _TRUE else (False if text in _FALSE else None)
 
 

@@ -79,7 +79,7 @@ def span(duration: timedelta) -> str:
     >>> span(timedelta(hours=26))
     '1 day 2 hours'
     """
-    if duration == FOREVER:
+    if duration >= FOREVER:
         return "for ever"
     return span_us(duration // timedelta(microseconds=1))
 

@@ -117,8 +117,13 @@ def _substring(value: Any, start: int, length: int) -> str:
 
 
 def _substring_before(text: str, delimiter: str) -> str | None:
-    head, found, _ = text.partition(delimiter)
-    return head if found else None
+    at = text.find(delimiter)
+    return None if at < 0 else text[:at]
+
+
+def _substring_after(text: str, delimiter: str) -> str:
+    at = text.find(delimiter)
+    return "" if at < 0 else text[at + len(delimiter) :]
 
 
 def _cast(value: Any, kind: str) -> Any:
@@ -151,7 +156,7 @@ OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "length": _null_in_null_out(_length),
     "substring": _null_in_null_out(_substring),
     "substring_before": _of_texts(_substring_before),
-    "substring_after": _of_texts(lambda text, delimiter: text.partition(delimiter)[2]),
+    "substring_after": _of_texts(_substring_after),
     "starts_with": _of_texts(str.startswith),
     "cast": _cast,
     "least": _extreme(min),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -11,7 +12,7 @@ from streams.fields import value_fields
 from streams.functions import python_function
 from streams.nodes import Materialized, Node
 from streams.plan_checks import check_node, check_parents
-from versioned.errors import TopologyError
+from versioned.errors import ConfigurationError, TopologyError
 
 _N = TypeVar("_N", bound=Node)
 
@@ -85,8 +86,28 @@ def predicate_function(function: Function) -> Expr:
 
 
 def plain_function(function: Function, returns: str) -> Expr:
-    """A plain Python function of ``(key, value)`` as an expression that gives a row."""
-    return row_expr(python_function(function, returns)(Expr("ref", "key"), Expr("ref", "value")))
+    """A plain Python function of ``(key, value)``, or of ``(value)`` alone, as an expression that gives a row.
+
+    Raises:
+        ConfigurationError: it takes neither.
+    """
+    rows = Expr("ref", "key"), Expr("ref", "value")
+    taken = next((rows[first:] for first in (0, 1) if _takes(function, len(rows) - first)), None)
+    if taken is None:
+        raise ConfigurationError(
+            f"{function!r} takes neither (key, value) nor (value) alone. Give it one of these forms."
+        )
+    return row_expr(python_function(function, returns)(*taken))
+
+
+def _takes(function: Function, count: int) -> bool:
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # some of Python's own tell no signature
+        return True
+    return True
 
 
 def joined_value(joiner: Joiner | None, name: str, left: Node, right: Node) -> Expr:

@@ -72,7 +72,7 @@ class KStream:
         return KStream(self.graph, self.graph.add(node))
 
     def transform_values(self, function: Function, returns: str, *, name: str | None = None) -> KStream:
-        """New values by a plain Python function of ``(key, value)`` (Kafka: ``transformValues``; R167).
+        """New values by a plain Python function of ``(key, value)`` or ``(value)`` (Kafka: ``transformValues``; R167).
 
         Args:
             function: Gives a mapping, or a single value; called in Python on both engines, so prefer ``map_values``.

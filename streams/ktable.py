@@ -101,7 +101,7 @@ class KTable:
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable:
-        """New values by a plain Python function of ``(key, value)`` (Kafka: ``transformValues``; R167).
+        """New values by a plain Python function of ``(key, value)`` or ``(value)`` (Kafka: ``transformValues``; R167).
 
         Args:
             function: Gives a mapping, or a single value; called in Python on both engines, so prefer ``map_values``.

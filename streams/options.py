@@ -16,7 +16,7 @@ OnExpired = Literal["null", "drop", "side_table"]
 TooLate = Literal["join", "side_table"]
 
 #: A retention that never ends (R21).
-FOREVER: Final = timedelta.max
+FOREVER: Final = duration(timedelta.max)
 
 _LOG: Final = logging.getLogger(__name__)
 _LEAST_SEGMENT: Final = timedelta(milliseconds=1)

@@ -16,6 +16,39 @@ _TIME: Final = r"[ T]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?
 _INSTANT: Final = re.compile(_DAY + rf"(?:{_TIME})?)?)?", re.DOTALL)
 _OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(?:([0-9]{1,2})(?::([0-9]{1,2}))?|([0-9]{2})([0-9]{2}))")
 
+_OF_NOW: Final = re.compile(r"[\s\x00-\x20]*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+_TIME_ALONE: Final = re.compile(r"[\x00-\x20]*(\d{1,2}:|T\d{1,2}(?!\d))")
+#: What Java's ``trim`` takes off a text; Spark's own casts take off a DEL as well. Python's ``strip`` knows others.
+BLANKS: Final = "".join(map(chr, range(0x21)))
+_TRIMMED: Final = BLANKS + "\x7f"
+
+
+def trimmed(text: str) -> str:
+    """A text without what Spark's casts leave out at both ends.
+
+    >>> trimmed("\\t7 "), trimmed("\u00a07")
+    ('7', '\\xa07')
+    """
+    return text.strip(_TRIMMED)
+
+
+def asks_for_now(text: str) -> bool:
+    """Whether Spark takes a constant text for an instant or a day of now.
+
+    >>> asks_for_now(" Today"), asks_for_now("nowhere")
+    (True, False)
+    """
+    return _OF_NOW.match(text) is not None
+
+
+def is_time_alone(text: str) -> bool:
+    """Whether Spark takes a text for a time of today, where it is to be an instant.
+
+    >>> is_time_alone("9:30"), is_time_alone("2026-01-01 09:30")
+    (True, False)
+    """
+    return _TIME_ALONE.match(text) is not None
+
 
 def date_of(text: str) -> date | None:
     """The date that a text begins with; null if it is none.
@@ -23,7 +56,7 @@ def date_of(text: str) -> date | None:
     >>> date_of("2026-1-5T10:00:00Z")
     datetime.date(2026, 1, 5)
     """
-    found = _DATE.fullmatch(text.strip())
+    found = _DATE.fullmatch(trimmed(text))
     try:
         return found and date(*(int(part or 1) for part in found.groups()))
     except (ValueError, OverflowError):
@@ -36,13 +69,13 @@ def instant_of(text: str) -> datetime | None:
     >>> instant_of("2026-01-05 10:00:00+01:00")
     datetime.datetime(2026, 1, 5, 9, 0, tzinfo=datetime.timezone.utc)
     """
-    found = _INSTANT.fullmatch(text.strip())
+    found = _INSTANT.fullmatch(trimmed(text))
     if found is None:
         return None
     *day, hour, minute, second, fraction, zone = found.groups()
     try:
         time = (*(int(part or 0) for part in (hour, minute, second)), int((fraction or "").ljust(6, "0")[:6]))
-        local = datetime(*(int(part or 1) for part in day), *time, tzinfo=_zone((zone or "").strip()))  # type: ignore[arg-type, misc]
+        local = datetime(*(int(part or 1) for part in day), *time, tzinfo=_zone((zone or "").strip(BLANKS)))  # type: ignore[arg-type, misc]
         return local.astimezone(timezone.utc)
     except (ValueError, OverflowError, LookupError, OSError):
         return None

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
-from versioned.durations import FIRST_INSTANT_US
+from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
 
-#: 9999-12-31 23:59:59.999999 UTC, the largest instant that SQL holds: the end of a window that never ends.
-FOREVER_US: Final = 253_402_300_799_999_999
+#: 9999-12-31 23:59:59.999999 UTC, the last instant that tables hold: the end of a window that never ends.
+FOREVER_US: Final = LAST_INSTANT_US
 
 
 @dataclass(frozen=True, order=True)
@@ -67,6 +67,26 @@ def first_taken_us(windows: Windows) -> int:
         first_start_us = -(-FIRST_INSTANT_US // windows.advance_us) * windows.advance_us
         return min(0, first_start_us - windows.advance_us + windows.size_us)
     return min(0, FIRST_INSTANT_US + windows.difference_us) if isinstance(windows, SlidingWindows) else FIRST_INSTANT_US
+
+
+def last_taken_us(windows: Windows, unit_us: int = 1) -> int:
+    """The instant up to which windows take records: none may end behind the last instant that tables hold.
+
+    A sliding window may begin right behind each record, whether it is made or not.
+
+    Example:
+        >>> LAST_INSTANT_US - last_taken_us(SlidingWindows(difference_us=10, grace_us=0))
+        11
+        >>> last_taken_us(SessionWindows(gap_us=5, grace_us=0)) == LAST_INSTANT_US
+        True
+    """
+    if isinstance(windows, TimeWindows):
+        # The last window that may be, and the record that no window behind it holds.
+        last_start_us = (LAST_INSTANT_US - windows.size_us) // windows.advance_us * windows.advance_us
+        return last_start_us + windows.advance_us - 1
+    if isinstance(windows, SlidingWindows):
+        return LAST_INSTANT_US - windows.difference_us - unit_us
+    return LAST_INSTANT_US
 
 
 def close_wait_us(windows: Windows, unit_us: int = 1) -> int | None:

@@ -19,8 +19,9 @@ Duration = timedelta | str
 #: Instants lie in the years 1 to 9999, as microseconds since 1970: other readers of the tables know no others.
 FIRST_INSTANT_US: Final = -62_135_596_800_000_000
 LAST_INSTANT_US: Final = 253_402_300_799_999_999
-#: Longer than any two instants are apart, and short enough to be added to one.
-LONGEST_US: Final = 2**62
+#: Ten million days: longer than any two instants are apart, and short enough that several of them and an instant add up
+#: to 64 bits. A longer duration means the same, and becomes this one.
+LONGEST_US: Final = 10_000_000 * 86_400_000_000
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -63,7 +64,7 @@ class Resolution(Enum):
 
 
 def duration_us(value: Duration) -> int:
-    """Microseconds in a duration; negative ones are returned as they are.
+    """Microseconds in a duration, at most :data:`LONGEST_US` either way; negative ones are returned as they are.
 
     Args:
         value: A ``timedelta``, or a Spark interval text: ``"10 minutes"``, ``"1 day 2 hours"``,
@@ -75,6 +76,10 @@ def duration_us(value: Duration) -> int:
     >>> duration_us("1 minute 30 seconds")
     90000000
     """
+    return max(-LONGEST_US, min(LONGEST_US, _exact_us(value)))
+
+
+def _exact_us(value: Duration) -> int:
     if isinstance(value, timedelta):
         return value // _MICROSECOND
     text = value.strip().lower().removeprefix("interval").strip()
@@ -90,7 +95,7 @@ def duration_us(value: Duration) -> int:
 
 
 def duration(value: Duration) -> timedelta:
-    """The duration as a ``timedelta``.
+    """The duration as a ``timedelta``, within the same bounds.
 
     Raises:
         ConfigurationError: as :func:`duration_us`.

@@ -9,6 +9,7 @@ from pyspark.sql.types import AtomicType, DataType, StructType, VariantType
 
 from versioned import spark_functions as F
 from versioned.identifiers import named_twice
+from versioned.sql_types import JSON_INSTANTS
 
 
 def row_hash(values: Iterable[tuple[Column, DataType]], *before: str) -> Column:
@@ -32,4 +33,4 @@ def _parts(value: Column, kind: DataType) -> Iterator[Column]:
     elif isinstance(kind, AtomicType) and not isinstance(kind, VariantType):
         yield from (value, value.isNull())
     else:
-        yield F.to_json(F.struct(value.alias("v")))
+        yield F.to_json(F.struct(value.alias("v")), JSON_INSTANTS)

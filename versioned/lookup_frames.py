@@ -185,7 +185,7 @@ def _told(spec: VersionedTableSpec) -> list[str]:
 
 
 def _reason_of(spec: VersionedTableSpec) -> str:
-    return beside(REASON, (*spec.keys, *spec.values), "lookup_")
+    return beside(REASON, (*spec.keys, *_told(spec)), "lookup_")
 
 
 def _check_asked(asked: DataFrame, spec: VersionedTableSpec, at: str) -> None:

@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-_OCCUPIED: Final = ("TABLE_OR_VIEW_ALREADY_EXISTS", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION")
+#: The table is there, or somebody else made it between the look for it and the commit.
+_OCCUPIED: Final = (
+    "TABLE_OR_VIEW_ALREADY_EXISTS",
+    "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
+    "ProtocolChangedException",
+    "MetadataChangedException",
+)
 
 
 def check_new(session: SparkSession, target: TableRef, columns: StructType, spec: VersionedTableSpec) -> None:
@@ -47,15 +53,22 @@ def make_table(session: SparkSession, target: TableRef, create: str, *, or_take:
         create: The statement; it starts with ``CREATE TABLE``.
         or_take: Whether a table that somebody else made meanwhile will do: of two drivers that start at once, the
             first write into the table decides which one goes on, and the other is told why not.
+
+    Raises:
+        ConfigurationError: somebody else made it meanwhile, and that will not do.
     """
     faults.point(f"before:{target.short_name}")
     try:
         session.sql(create)
     except Exception as error:  # the class differs between classic and Connect sessions
-        if not any(name in str(error) for name in _OCCUPIED):
+        if not any(name in f"{type(error).__name__} {error}" for name in _OCCUPIED):
             raise
-        if or_take and not is_missing(session, target):
-            return
+        if not is_missing(session, target):
+            if or_take:
+                return
+            raise ConfigurationError(
+                f"{target} was made by somebody else meanwhile. Open it, or choose another name."
+            ) from error
         if not _is_cut_off(session, target):
             raise
         commit(target, lambda: Append(session.range(0)))
@@ -67,8 +80,8 @@ def make_table(session: SparkSession, target: TableRef, create: str, *, or_take:
 
 
 def _is_cut_off(session: SparkSession, target: TableRef) -> bool:
-    """Whether a path has a log without a table, and no other file; what is somebody else's stays as it is."""
-    if target.path is None or not is_missing(session, target):
+    """Whether a path without a table has a log, and no other file; what is somebody else's stays as it is."""
+    if target.path is None:
         return False
     files = session.read.format("binaryFile").option("recursiveFileLookup", "true").load(target.path)
     return files.select("path").isEmpty()

@@ -98,7 +98,7 @@ def replaced_values(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
         *spec.keys,
         F.timestamp_micros("_us").alias(spec.beside_keys("ts")),
         F.col("put_result").alias(spec.beside_keys("put_result")),
-        F.timestamp_micros(was.getField("us")).alias(spec.valid_from),
+        F.timestamp_micros(was.getField("us")).alias(beside(spec.valid_from, taken, "old_")),
         *(was.getField("value").getField(name).alias(beside(name, taken, "old_")) for name in spec.values),
     )
 

@@ -17,8 +17,8 @@ from versioned.spec import VersionedTableSpec
 class PutResult:
     """What became of a batch of puts: counts, and row by row.
 
-    ``rejected``: the input rows that are no records, with ``reason``. ``counts.accepted + counts.refused +
-    rejected_count`` = number of input rows.
+    ``rejected``: keys and ``ts`` of the input rows that are no records, with ``reason``. ``counts.accepted +
+    counts.refused + rejected_count`` = number of input rows.
 
     What the put need not know itself is worked out when it is first asked for: ``outcomes`` and ``changes`` from the
     table's version before the put, so as long as VACUUM keeps that version's files.

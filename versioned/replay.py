@@ -2,7 +2,8 @@
 
 Delta knows a write by its transaction id alone, and skips a second one with the same id whatever is in it. So each
 commit of a batch also says where its input came from: the ``checkpoint`` that counted the batch, and the
-``fingerprints`` of its input per topic. Where the two differ, what was skipped was another batch.
+``fingerprints`` of its input per topic. Where the two differ, what was skipped was another batch. A fingerprint is
+text: the number of records, two sums of their hashes, and a hash of their columns (not told by earlier versions).
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ CHECKPOINT: Final = "checkpoint"
 FINGERPRINTS: Final = "fingerprints"
 
 
-def check_origin(where: str, landed: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def check_origin(where: str, landed: Mapping[str, Any], now: Mapping[str, Any], *, is_over: bool = False) -> None:
     """Refuse a batch that is not the one that landed under its id. What either side does not say is not compared.
 
     Args:
         where: What landed, for the message.
         landed: The details of its commit.
         now: The details of the batch at hand.
+        is_over: Whether all of it landed, so that nothing is made of its input any more. Records that are read with
+            other columns than then have other hashes, and are taken for the same ones if they are as many.
 
     Raises:
         FencedError: it was counted by another checkpoint.
@@ -38,18 +41,33 @@ def check_origin(where: str, landed: Mapping[str, Any], now: Mapping[str, Any]) 
             "Stop one of the two. If this is the rightful one, start it with --new-epoch."
         )
     if FINGERPRINTS in landed and FINGERPRINTS in now:
-        changed = _changed(landed[FINGERPRINTS], now[FINGERPRINTS])
+        changed = _changed(landed[FINGERPRINTS], now[FINGERPRINTS], is_over)
         if changed:
             raise ReplayMismatchError(
                 f"{where} landed with other input than it has now: {'; '.join(changed)}. What landed would be kept and "
                 "the rest made of the new input. Put the input back as it was (deleted or overwritten files, expired "
-                "offsets); or take the tables back to the batch before: versioned rollback --batch."
+                "offsets, other columns of a source: change them once this batch is done); or take the tables back to "
+                "the batch before: versioned rollback --batch."
             )
 
 
-def _changed(landed: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    topics = sorted(topic for topic in {*landed, *now} if landed.get(topic) != now.get(topic))
-    return [f'"{topic}" had {_records(landed.get(topic))}, now {_records(now.get(topic))}' for topic in topics]
+def _changed(landed: Mapping[str, str], now: Mapping[str, str], is_over: bool) -> list[str]:
+    topics = sorted({*landed, *now})
+    changed = [topic for topic in topics if not _is_same(landed.get(topic), now.get(topic), is_over)]
+    return [f'"{topic}" had {_records(landed.get(topic))}, now {_records(now.get(topic))}' for topic in changed]
+
+
+def _is_same(landed: str | None, now: str | None, is_over: bool) -> bool:
+    if landed is None or now is None:
+        return False
+    (before, columns_before), (after, columns) = _parts(landed), _parts(now)
+    has_other_columns = "" not in (columns_before, columns) and columns_before != columns
+    return before == after or (is_over and has_other_columns and before[0] == after[0])
+
+
+def _parts(fingerprint: str) -> tuple[list[str], str]:
+    parts = fingerprint.split(":")
+    return parts[:3], ":".join(parts[3:])
 
 
 def _records(fingerprint: str | None) -> str:

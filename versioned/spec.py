@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Final, Literal
 
 from versioned.durations import FIRST_INSTANT_US, Duration, Resolution, duration_us
@@ -144,6 +144,7 @@ class VersionedTableSpec:
 
         Raises:
             NotAVersionedTableError: the table was not made by this library.
+            ConfigurationError: it was made by a later version of it, which promises more.
         """
         text = properties.get(SPEC_PROPERTY)
         if text is None:
@@ -151,9 +152,15 @@ class VersionedTableSpec:
                 f"{table} is not a versioned table: it lacks the property {SPEC_PROPERTY}. "
                 "Create it with VersionedTable.create(...)."
             )
-        fields = json.loads(text)
-        lists = {name: tuple(fields[name]) for name in ("keys", "values")}
-        return replace(cls(**fields | lists), time_resolution=Resolution[fields["time_resolution"]])
+        told = json.loads(text)
+        unknown = sorted(told.keys() - {field.name for field in fields(cls)})
+        if unknown:
+            raise ConfigurationError(
+                f"{table} was made by a later version of this library: its property {SPEC_PROPERTY} says {unknown}, "
+                "which this one does not know. Use that version."
+            )
+        lists = {name: tuple(told[name]) for name in ("keys", "values")}
+        return replace(cls(**told | lists), time_resolution=Resolution[told["time_resolution"]])
 
 
 def known_target(target: TableRef) -> TableRef:

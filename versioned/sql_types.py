@@ -10,7 +10,11 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 from versioned.identifiers import quote, text_literal
 
 #: How Spark writes instants into JSON so that none is cut: by itself it ends at milliseconds.
-JSON_INSTANTS: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone": "UTC"}
+JSON_INSTANTS: Final = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "timeZone": "UTC",
+}
 
 
 def sql_type(kind: DataType) -> str:

@@ -9,6 +9,7 @@ be found, closed or moved.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Final
 
@@ -24,6 +25,7 @@ from versioned.making import make_table
 from versioned.put import read_table
 from versioned.schema import create_table, stored_columns
 from versioned.spec import DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
+from versioned.sql_types import sql_properties
 from versioned.statistics import hide
 
 #: Table property: whose system history a table is.
@@ -62,6 +64,28 @@ def create_known(
     names = (*spec.keys, spec.valid_from, *spec.values, DELETED, SYSTEM_FROM, KNOWN_BATCH)
     stored = stored_columns(names, types, never_null)
     make_table(spark, known, create_table(known, stored, hidden, properties={KNOWN_OF: target.short_name}))
+
+
+def check_known(spark: SparkSession, target: TableRef, spec: VersionedTableSpec) -> None:
+    """Refuse a table whose system history is not beside it: a put would begin another one, with a gap.
+
+    Raises:
+        ConfigurationError: it is missing; says how to give it the table's name.
+    """
+    known = known_target(target)
+    if not spec.system_history or not is_missing(spark, known):
+        return
+    follow = (
+        f"move the folder <former path>_known to {known.path}"
+        if known.path is not None
+        else f"ALTER TABLE <former name>_known RENAME TO {known.sql}"
+    )
+    none = sql_properties(replace(spec, system_history=False).to_properties())
+    raise ConfigurationError(
+        f"{target} keeps its system history in {known}, which is missing. If the table was renamed, moved or copied, "
+        f"let its system history follow: {follow}. If that is gone for good, let the table keep none: "
+        f"ALTER TABLE {target.sql} SET {none}"
+    )
 
 
 def known_rows(puts: DataFrame, spec: VersionedTableSpec, known_at: Column) -> DataFrame:

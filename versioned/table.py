@@ -13,10 +13,10 @@ from pyspark.sql.types import StructType
 from versioned import put_frames, upkeep
 from versioned import spark_functions as F
 from versioned.backfill import BackfillResult, backfill_frame, only_history
-from versioned.commit import properties_of
+from versioned.commit import detail_of, properties_of
 from versioned.drawing import Picture
 from versioned.durations import Duration, Resolution, instant, instant_us
-from versioned.errors import ConfigurationError
+from versioned.errors import ConfigurationError, NotAVersionedTableError
 from versioned.identifiers import TableRef
 from versioned.lookup_frames import (
     How,
@@ -41,7 +41,7 @@ from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec, know
 from versioned.sql import register_sql
 from versioned.statistics import hidden_names, hides_any
 from versioned.stream_times import keep_times, stream_times_of
-from versioned.system_history import create_known, known_rows, next_system_us, valid_rows
+from versioned.system_history import check_known, create_known, known_rows, next_system_us, valid_rows
 from versioned.touched import DELETION_VECTORS, can_be_named, key_columns
 from versioned.verify import VerificationReport, verify_frame
 from versioned.written import look, newest
@@ -134,13 +134,21 @@ class VersionedTable:
         """Open a table made by this library.
 
         Raises:
-            NotAVersionedTableError: the table was not made by :meth:`create`.
+            NotAVersionedTableError: there is no table, or it was not made by :meth:`create`.
             SchemaError: its columns are not the ones its spec promises.
+            ConfigurationError: it keeps a system history, and that is not beside it.
         """
         ref = TableRef.parse(target)
-        properties = properties_of(spark, ref)
+        detail = detail_of(spark, ref)
+        if detail is None:
+            raise NotAVersionedTableError(
+                f'There is no table {ref}. A path has a "/"; anything else is a catalog name. Mend it, or make the '
+                "table with VersionedTable.create(...)."
+            )
+        properties = detail["properties"]
         spec = VersionedTableSpec.from_properties(properties, str(ref))
         check_schema(read_table(spark, ref).schema, spec, ref)
+        check_known(spark, ref, spec)
         return cls(spark, ref, spec, properties)
 
     @property
@@ -264,9 +272,9 @@ class VersionedTable:
 
         Returns:
             Key columns, ``ts``, ``put_result``, and ``validFrom`` with the value columns of the version that was
-            valid at ``ts`` (null if there was none, or if the record came too late). A value column that is called
-            ``ts`` or ``put_result`` itself is told as ``old_ts`` or ``old_put_result``; beside a key of such a name the
-            record's own is ``put_ts`` or ``put_put_result``.
+            valid at ``ts`` (null if there was none, or if the record came too late). A value column, or the one of the
+            start, that is called ``ts`` or ``put_result`` itself is told as ``old_ts`` or ``old_put_result``; beside a
+            key of such a name the record's own is ``put_ts`` or ``put_put_result``.
 
         Raises:
             SchemaError: a column is missing or has another type, or some records have no key or no instant; nothing was

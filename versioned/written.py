@@ -33,7 +33,8 @@ class TableState:
     """A table as its newest commits tell it.
 
     ``written`` is the newest write of a batch; ``restored`` whether a RESTORE took it back, and no other one brought it
-    forward again; ``blank`` whether the newest commit says nothing at all, not even what it did: its file is empty.
+    forward again; ``blank`` whether the newest commit says nothing at all, not even what it did: its file is empty;
+    ``features`` what a reader or writer must know of Delta.
     """
 
     exists: bool = True
@@ -43,6 +44,7 @@ class TableState:
     blank: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
     size_bytes: int = 0
+    features: frozenset[str] = frozenset()
 
 
 def look(session: SparkSession, target: TableRef, application: str | None = None) -> TableState:
@@ -56,12 +58,20 @@ def look(session: SparkSession, target: TableRef, application: str | None = None
     detail = detail_of(session, target)
     if detail is None:
         return TableState(exists=False)
-    found = newest(session, target, application)
-    return replace(found, properties=detail["properties"], size_bytes=detail["sizeInBytes"] or 0)
+    told, found = of_detail(detail), newest(session, target, application)
+    return replace(found, properties=told.properties, size_bytes=told.size_bytes, features=told.features)
+
+
+def of_detail(detail: Row | None) -> TableState:
+    """What DESCRIBE DETAIL tells of a table, without its commits."""
+    if detail is None:
+        return TableState(exists=False)
+    features = frozenset(detail["tableFeatures"] or ())
+    return TableState(properties=detail["properties"], size_bytes=detail["sizeInBytes"] or 0, features=features)
 
 
 def newest(session: SparkSession, target: TableRef, application: str | None = None) -> TableState:
-    """As :func:`look`, for a table that is there, without its properties and size."""
+    """As :func:`look`, for a table that is there, without its properties, size and features."""
     for limit in _LIMITS:
         rows = history(session, target, limit)
         state = state_of(rows, application)

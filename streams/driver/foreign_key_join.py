@@ -99,6 +99,9 @@ class ForeignKeyJoinProcessor(StoredTable):
         if after.foreign is None:
             self.skip(Change(key, after.value, None, after.ts_us), NULL_KEY)
         if before is not None and before.foreign is not None and before.foreign != after.foreign:
+            if after.foreign is None:
+                # As of a deleted row: what the row pointed to until now dates the end of its result.
+                right = self._row_of(self._right, before.foreign)
             yield self._tombstone(key, after.ts_us if right is None else max(after.ts_us, right[1]))
 
     def _pointed(self, key: Row, change: Change) -> _Left | None:

@@ -14,9 +14,9 @@ from streams.driver.window_state import Outcome, Slot, WindowState
 from streams.expressions import evaluate
 from streams.nodes import Materialized, WindowedAggregate
 from streams.plan_checks import window_retention_us
-from streams.reasons import BEFORE_WINDOWS, LATE, NULL_KEY, NULL_VALUE
+from streams.reasons import AFTER_WINDOWS, BEFORE_WINDOWS, LATE, NULL_KEY, NULL_VALUE
 from streams.rows import Row
-from suppress.window_rules import close_wait_us, lateness_us
+from suppress.window_rules import close_wait_us, last_taken_us, lateness_us
 from suppress.windows import SessionWindows, SlidingWindows
 
 _LOG: Final = logging.getLogger(__name__)
@@ -39,6 +39,7 @@ class WindowedAggregateProcessor(Processor):
         self._group_key = node.group_key
         self._aggregator = Aggregator(node.aggregation)
         self._unit_us = stored.time_resolution.value
+        self._last_us = last_taken_us(node.windows, self._unit_us)
         retention_us = window_retention_us(node)
         self._state = WindowState(node.windows, self._aggregator, self._unit_us, retention_us)
         self._times = StreamTimes(stored.time_scope)
@@ -52,6 +53,9 @@ class WindowedAggregateProcessor(Processor):
             self.skip(change, NULL_KEY if key is None else NULL_VALUE)
             return
         ts_us = change.ts_us // self._unit_us * self._unit_us
+        if ts_us > self._last_us:
+            self.skip(change, AFTER_WINDOWS)
+            return
         stream_time_us = self._times.advance(self.context.partition, key, ts_us)
         self.metrics.observe_lateness(lateness_us(stream_time_us, ts_us))
         self._purge()

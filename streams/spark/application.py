@@ -23,7 +23,7 @@ from streams.spark.alarms import with_alarms
 from streams.spark.applying import EmptyFlows, apply_all
 from streams.spark.arrival import Arrived, arrived
 from streams.spark.batch_report import BatchReport, batch_report
-from streams.spark.checkpoint import add_sources, read_checkpoint
+from streams.spark.checkpoint import add_sources, default_checkpoint, read_checkpoint
 from streams.spark.contract import Action, action_at
 from streams.spark.counting import Counting
 from streams.spark.engine import Operators, operators_of, tables_read, tally
@@ -57,6 +57,7 @@ from streams.spark.source_checks import look_at
 from streams.spark.sources import SparkSource, records_of, unite
 from streams.spark.suppress import SuppressOperator
 from streams.spark.table_names import check_table_names
+from streams.spark.trigger import trigger_of
 from streams.spark.writing import write_all
 from versioned import faults
 from versioned import spark_functions as F
@@ -139,7 +140,7 @@ class StreamingApplication:
         self._metrics_level: MetricsLevel = metrics_level
         self._counting = Counting(topology, self._operators, metrics_level)
         self._max_future_us = duration_us(max_future_skew)
-        self._checkpoint = checkpoint or _default_checkpoint(self._root)
+        self._checkpoint = checkpoint or default_checkpoint(self._root)
         self._on_batch = on_batch
         self._ledger = Ledger(spark, self._root.child("ledger"), name)
         self._pii_columns = hidden_names(pii_columns)
@@ -240,13 +241,13 @@ class StreamingApplication:
             CheckpointMismatchError: checkpoint, ledger and tables do not belong together; says what to do.
             FencedError: a newer epoch has begun.
         """
-        told = _trigger(trigger)
+        told = trigger_of(trigger)
         self._ledger.create()
         self._state = self._agreed_state()
         assert self._found is not None
         # Each query has a session of its own.
         read = tables_read(self._operators, self._root)
-        self._interpretation = Interpretation(read, self._found.size_bytes(read))
+        self._interpretation = Interpretation(read, self._found.measured(read))
         self._there = self._found.there()
         self._rejects.create(self._spark, is_there=self._rejects.target in self._there)
         for target in self._tables() if self._pii_columns else ():
@@ -373,7 +374,8 @@ class StreamingApplication:
         batch.drains = tuple(landed.get("drains", ())) if landed else self._drains
         prints = {topic: said.fingerprint for topic, said in came.items() if topic in self._sources}
         batch.details |= {"drains": batch.drains, CHECKPOINT: self._query_id(), FINGERPRINTS: prints}
-        check_origin(f'Batch {batch_id} of "{self.name}"', landed or {}, batch.details)
+        is_over = batch_id == state.batch_id
+        check_origin(f'Batch {batch_id} of "{self.name}"', landed or {}, batch.details, is_over=is_over)
         self._landed_report = landed.get("report") if landed else None
         return batch
 
@@ -576,22 +578,6 @@ class StreamingApplication:
         check_columns(topics)
         owned = (table for operator in self._operators.values() for table in operator.tables(self._root))
         check_table_names(table.short_name for table in owned)
-
-
-def _trigger(said: str) -> dict[str, Any]:
-    """A trigger as Spark takes it: its own reader of intervals knows no ``10s`` or ``5 min``."""
-    if said == "available_now":
-        return {"availableNow": True}
-    every_ms = duration_us(said) // 1000
-    if every_ms < 1:
-        raise ConfigurationError(f'trigger "{said}": write "available_now" or an interval of at least 1 millisecond.')
-    return {"processingTime": f"{every_ms} milliseconds"}
-
-
-def _default_checkpoint(root: TableRef) -> str:
-    if root.path is None:
-        raise ConfigurationError('With a catalog name as root, say where the checkpoint lies: checkpoint="<folder>".')
-    return f"{root.path.rstrip('/')}/_checkpoint"
 
 
 def _source_nodes(topology: Topology) -> list[StreamSource | TableSource | GlobalTableSource]:

@@ -1,7 +1,8 @@
 """What came in with a batch: per topic the number of records, the batch clock and a fingerprint; one job for all.
 
 The fingerprint tells whether a replayed batch has the records that it had before: their number, and a sum and an
-exclusive or of stable hashes of the rows, so that their order does not matter.
+exclusive or of stable hashes of the rows, so that their order does not matter. It also tells with which columns they
+were read, since the hashes of the same records are others with others.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
+from zlib import crc32
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import DataType
@@ -16,6 +18,7 @@ from pyspark.sql.types import DataType
 from streams.spark.sources import CLOCK, SOURCE
 from versioned import spark_functions as F
 from versioned.hashing import row_hash
+from versioned.sql_types import sql_type
 
 _LOW: Final = 0xFFFFFFFF
 _ALL: Final = (1 << 64) - 1
@@ -32,9 +35,8 @@ class Arrived:
 
 def arrived(rows: DataFrame) -> dict[str, Arrived]:
     """What came in, by topic; the tick counts as one."""
-    topics = [field for field in rows.schema.fields if field.name not in (SOURCE, CLOCK)]
-    row_hash = _hash((field.name, field.dataType) for field in topics)
-    told = rows.select(SOURCE, F.unix_micros(CLOCK).alias("clock"), row_hash.alias("hash"))
+    topics = {field.name: field.dataType for field in rows.schema.fields if field.name not in (SOURCE, CLOCK)}
+    told = rows.select(SOURCE, F.unix_micros(CLOCK).alias("clock"), _hash(topics.items()).alias("hash"))
     counted = told.groupBy(SOURCE).agg(
         F.count("*").alias("n"),
         F.max("clock").alias("clock"),
@@ -43,18 +45,22 @@ def arrived(rows: DataFrame) -> dict[str, Arrived]:
         F.bit_xor("hash").alias("xor"),
     )
     return {
-        row[SOURCE]: Arrived(row["n"], row["clock"], fingerprint(row["n"], row["low"], row["xor"]))
-        for row in counted.collect()
+        name: Arrived(n, clock_us, fingerprint(n, low, xor, topics.get(name)))
+        for name, n, clock_us, low, xor in counted.collect()
     }
 
 
-def fingerprint(count: int, low: int, xor: int) -> str:
-    """A fingerprint as text that starts with the number of records.
+def fingerprint(count: int, low: int, xor: int, kind: DataType | None = None) -> str:
+    """A fingerprint as text that starts with the number of records (:mod:`versioned.replay` compares them).
 
-    >>> fingerprint(2, 255, -1)
+    >>> from pyspark.sql.types import LongType
+    >>> fingerprint(2, 255, -1, LongType())
+    '2:ff:ffffffffffffffff:2d3dd6d7'
+    >>> fingerprint(2, 255, -1)  # a tick has no columns
     '2:ff:ffffffffffffffff'
     """
-    return f"{count}:{low:x}:{xor & _ALL:x}"
+    columns = "" if kind is None else f":{crc32(sql_type(kind).encode()):x}"
+    return f"{count}:{low:x}:{xor & _ALL:x}{columns}"
 
 
 def _hash(topics: Iterable[tuple[str, DataType]]) -> Column:

@@ -9,20 +9,37 @@ their place in the offset files is filled with Spark's own mark for "nothing rea
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlparse
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession, is_remote
 
 from streams.recovery_rules import CheckpointFacts
-from versioned.errors import CheckpointMismatchError
+from versioned.errors import CheckpointMismatchError, ConfigurationError
+from versioned.identifiers import TableRef
 
 _HEADER_LINES: Final = 2
 _NOTHING_READ: Final = "-"
+#: A place as Hadoop reads it: scheme, host and path. Unlike in a URL, "?", "#", ";" and "%" are letters of the path.
+_PLACE: Final = re.compile(r"(?:([^/:]*):)?(?://[^/]*)?(.*)", re.DOTALL)
+
+
+def default_checkpoint(root: TableRef) -> str:
+    """Where the checkpoint of an application lies, if it tells no other place.
+
+    Args:
+        root: The folder below which its tables lie.
+
+    Raises:
+        ConfigurationError: the root is a catalog name.
+    """
+    if root.path is None:
+        raise ConfigurationError('With a catalog name as root, say where the checkpoint lies: checkpoint="<folder>".')
+    return f"{root.path.rstrip('/')}/_checkpoint"
 
 
 def add_sources(spark: SparkSession, checkpoint: str, sources: int) -> int:
@@ -119,15 +136,20 @@ def local_folder(checkpoint: str) -> Path | None:
     for one of this machine where there is such a folder.
     """
     folder = local_path(checkpoint)
-    is_here = folder is not None and (urlparse(checkpoint).scheme == "file" or folder.is_dir())
+    is_here = folder is not None and (checkpoint.startswith("file:") or folder.is_dir())
     return folder if is_here else None
 
 
 def local_path(checkpoint: str) -> Path | None:
-    """As :func:`local_folder`, of a folder that need not be there yet."""
-    url = urlparse(checkpoint)
+    """As :func:`local_folder`, of a folder that need not be there yet.
+
+    >>> [str(local_path(place)) for place in ("file:///a/b#1", "/a/b?;c%20d", "s3://bucket/a")]
+    ['/a/b#1', '/a/b?;c%20d', 'None']
+    """
+    read = _PLACE.fullmatch(checkpoint)
+    assert read is not None
     # A client of Spark Connect may have other files than the server.
-    return None if is_remote() or url.scheme not in ("", "file") else Path(url.path)
+    return None if is_remote() or read[1] not in (None, "file") else Path(read[2])
 
 
 def _newest(files: Mapping[str, str], folder: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
+from functools import reduce
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
@@ -13,6 +14,7 @@ from pyspark.sql.types import StructType
 from streams.expressions import Expr, operation
 from streams.rows import Row
 from streams.spark.flow import KEY, VALUE
+from streams.time_texts import asks_for_now, is_time_alone
 from versioned import spark_functions as F
 from versioned.durations import instant_us
 from versioned.errors import ConfigurationError
@@ -54,7 +56,23 @@ def to_column(
         return F.udf(_on_plain_rows(args[0]), args[1], useArrow=True)(asked, *map(column, args[2:]))
     if op == "merge":
         return _merged(args, bindings, fields or {})
-    return _COLUMNS[op](*(column(arg) if isinstance(arg, Expr) else arg for arg in args))
+    columns = [column(arg) if isinstance(arg, Expr) else arg for arg in args]
+    if op in _NAMING_TWICE:
+        is_plain = all(operation(arg)[0] in ("lit", "ref", "field") for arg in args)
+        return _NAMING_TWICE[op](*columns) if is_plain else _named(_NAMING_TWICE[op], *columns)
+    made = _COLUMNS[op](*columns)
+    return _without_clock(args, columns, made) if op in _OF_ONE_TYPE else made
+
+
+def _without_clock(args: Sequence[Expr], columns: Sequence[Column], made: Column) -> Column:
+    """An operation on operands of one type; an error where a text among them would be an instant of today."""
+    texts = [value for op, (value, *_) in map(operation, args) if op == "lit" and isinstance(value, str)]
+    asking = [text for text in texts if asks_for_now(text) or is_time_alone(text)]
+    if not asking:
+        return made
+    kinds = (F.typeof(column).isin("timestamp", "timestamp_ntz", "date") for column in columns)
+    told = f'"{asking[0]:.40}" is no instant: it asks the clock. Give a day and a time, or a datetime.'
+    return F.when(reduce(Column.__or__, kinds), F.raise_error(F.lit(told))).otherwise(made)
 
 
 def to_column_if(
@@ -107,13 +125,19 @@ def _case(*args: Column) -> Column:
     return chosen.otherwise(args[-1])
 
 
-def _substring_before(text: Column, delimiter: Column) -> Column:
-    return F.when(F.contains(text, delimiter), F.split_part(text, delimiter, F.lit(1)))
+def _named(part: Callable[[Column, Column], Column], text: Column, delimiter: Column) -> Column:
+    # Where a call is around another, each operand stands in the plan once: else the plan doubles with every call.
+    return F.get(F.zip_with(F.array(text), F.array(delimiter), part), F.lit(0))
 
 
-def _substring_after(text: Column, delimiter: Column) -> Column:
+def _before(text: Column, delimiter: Column) -> Column:
     at = F.position(delimiter, text)
-    return F.when(at > 0, F.substr(text, at + F.length(delimiter))).when(text.isNotNull(), "")
+    return F.when(at > 0, F.substr(text, F.lit(1), at - 1))
+
+
+def _after(text: Column, delimiter: Column) -> Column:
+    at = F.position(delimiter, text)
+    return F.when(at > 0, F.substr(text, at + F.length(delimiter))).when(at == 0, "")
 
 
 _COLUMNS: Final[dict[str, Callable[..., Column]]] = {
@@ -138,14 +162,16 @@ _COLUMNS: Final[dict[str, Callable[..., Column]]] = {
     "lower": F.lower,
     "length": F.length,
     "substring": lambda text, start, length: F.substr(text, start, length),
-    "substring_before": _substring_before,
-    "substring_after": _substring_after,
     "starts_with": F.startswith,
     "case": _case,
     "cast": lambda value, kind: value.try_cast(kind),
     "least": F.least,
     "greatest": F.greatest,
 }
+#: What names its operands several times.
+_NAMING_TWICE: Final = {"substring_before": _before, "substring_after": _after}
+#: What Spark makes of one type before anything else.
+_OF_ONE_TYPE: Final = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "coalesce", "case"))
 
 
 def with_key(frame: DataFrame, name: str, expr: Expr, value: Column | None = None) -> DataFrame:

@@ -91,7 +91,10 @@ class CompleteJoinOperator(StoringOperator[TableTableJoin]):
         self._told = None
         events = reduce(DataFrame.unionByName, (self._events(flow.frame, side) for side, flow in enumerate(inputs)))
         if all(flow.is_empty for flow in inputs):
-            return self.stored(batch, Flow(self._nothing(events), {}))
+            nothing = Flow(self._nothing(events), {})
+            stored = self.stored(batch, nothing)
+            # As below: what a versioned store takes is told with operation and cause.
+            return nothing if isinstance(self.store, HistoryStore) else stored
         self._told = batch.cut(self._fold(events, inputs))
         results = Flow(told_rows(self._told, "out", OUT))
         taken = self.stored(batch, results)

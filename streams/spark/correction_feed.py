@@ -40,7 +40,7 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
         kind = node.parents[0]
         assert isinstance(kind, StreamTableJoin)
         assert kind.joined.correction_retention is not None
-        self._retention_us = min(duration_us(kind.joined.correction_retention), 2**61)
+        self._retention_us = duration_us(kind.joined.correction_retention)
         self._join, self._table = join, table
         self._follows_partitions = all(map(follows_partitions, kind.parents))
         self._steps: DataFrame | None = None
@@ -116,7 +116,7 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
         row = self._join.answer(answers, F.col(FOUND))
         long = F.lit(0).cast("long")
         added = {"_old_row": row, "_new_row": row, _CAUSE: long, _AT: F.col(PLACE), "_rank": long}
-        return answers.limit(0).withColumns({**added, _AT_SCOPE: F.col(SCOPE), _REVISION: F.lit(0)})
+        return answers.limit(0).withColumns({**added, _AT_SCOPE: F.col(SCOPE), _REVISION: long})
 
     def _upsert(self) -> Merge:
         """Answers as they stand after the batch; those that are too old for a correction go."""

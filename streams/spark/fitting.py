@@ -7,10 +7,11 @@ decimals all its digits; a column of Spark has one type, with one scale.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any, Final
 
-from pyspark.sql.types import DataType, DecimalType, DoubleType, StructType, TimestampType
+from pyspark.sql.types import DataType, DateType, DecimalType, DoubleType, StructType, TimestampType
 
 from streams.casts import to_double, to_instant
 from streams.rows import Row
@@ -39,6 +40,9 @@ def _fit_of(kind: DataType) -> Callable[[Any], Any]:
         return lambda value: _decimal(value, kind)
     if isinstance(kind, DoubleType):
         return to_double
+    if isinstance(kind, DateType):
+        # A date with the difference of two dates: Python knows no duration of whole days only.
+        return lambda value: value.date() if isinstance(value, datetime) else value
     return to_instant if isinstance(kind, TimestampType) else lambda value: value
 
 

@@ -86,10 +86,11 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         if self.node.kind == "inner":
             batch.reject(self.node.name, changed.where(~is_deleted & F.col(_TO).isNull()), F.lit(NULL_KEY))
         asked = changed.withColumnRenamed(KEY, "_own").withColumn(KEY, F.coalesce(_TO, _TO_BEFORE))
-        # A row that points nowhere now finds nothing, even if it pointed somewhere before.
+        # A row that points nowhere now joins nothing; what it pointed to before only dates the end of an inner result.
         met = self._right.find_latest(asked, few=few).drop(KEY).withColumnRenamed("_own", KEY)
-        nowhere = ~is_deleted & F.col(_TO).isNull()
-        met = met.withColumns({name: F.when(~nowhere, F.col(name)) for name in (FOUND, FOUND_US)})
+        somewhere = is_deleted | F.col(_TO).isNotNull()
+        dates = somewhere | ~is_left_join
+        met = met.withColumns({FOUND: F.when(somewhere, F.col(FOUND)), FOUND_US: F.when(dates, F.col(FOUND_US))})
         gives = ~is_deleted & (is_left_join | F.col(FOUND).isNotNull())
         moved = F.col(_TO_BEFORE).isNotNull() & ~F.coalesce(F.col(_TO_BEFORE) == F.col(_TO), F.lit(False))
         was_joined = F.col(_BEFORE).isNotNull() & (is_left_join | F.col(_TO_BEFORE).isNotNull())

@@ -135,7 +135,7 @@ def counts(rows: DataFrame, rules: Sequence[Invariant], name: str) -> DataFrame:
         name: Put before each rule's name: ``rates.overlap``, ``rates.rows``.
     """
     marks: dict[str, Column] = {
-        f"_{i}": broken(rule.expectation, rule.arguments, rows.columns) for i, rule in enumerate(rules)
+        f"_{i}": broken(rule.expectation, rule.arguments, rows.schema) for i, rule in enumerate(rules)
     }
     summed = rows.withColumns(marks).agg(F.count("*").alias("_rows"), *(F.count_if(mark).alias(mark) for mark in marks))
     named = {"_rows": "rows", **{f"_{i}": rule.name for i, rule in enumerate(rules)}}

@@ -15,6 +15,7 @@ from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, lookup_times,
 from streams.spark.operator import Batch
 from versioned import spark_functions as F
 from versioned.commit import ReplaceWhere
+from versioned.durations import LAST_INSTANT_US
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
 
@@ -37,7 +38,7 @@ class Hold:
     def __init__(self, node: str, table: str, wait_us: int) -> None:
         self._node = node
         self.table = table
-        self._wait_us = min(wait_us, 2**61)
+        self._wait_us = wait_us
         self._judged: DataFrame | None = None
         self._works = False
         self._is_ready = False
@@ -123,11 +124,13 @@ class Hold:
         return ReplaceWhere(self._as_rows(waiting.withColumnRenamed(_OWN_PLACE, PLACE)), "true")
 
     def _as_rows(self, frame: DataFrame) -> DataFrame:
+        # A wait may be longer than what is left of time.
+        deadline = F.least(F.col(US) + self._wait_us, F.lit(LAST_INSTANT_US))
         return frame.select(
             f"{KEY}.*",
             F.col(VALUE).alias("value"),
             F.timestamp_micros(US).alias("ts"),
-            F.timestamp_micros(F.col(US) + self._wait_us).alias("deadline"),
+            F.timestamp_micros(deadline).alias("deadline"),
             SCOPE,
             F.col(PLACE).alias("_seq"),
             _BATCH,

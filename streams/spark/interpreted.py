@@ -7,7 +7,8 @@ of some size, planned anew after each shuffle, which makes one job of a query in
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -17,6 +18,7 @@ from streams.spark.few_tasks import most_partitions
 from versioned.commit import detail_of, put_back
 from versioned.identifiers import TableRef
 from versioned.side_by_side import side_by_side
+from versioned.written import TableState, of_detail
 
 #: Settings of a session: code for single expressions, but none for whole stages; and none at all.
 LESS_CODE: Final[Mapping[str, str]] = {"spark.sql.codegen.wholeStage": "false"}
@@ -25,7 +27,8 @@ NO_CODE: Final[Mapping[str, str]] = {**LESS_CODE, "spark.sql.codegen.factoryMode
 #: Of 200,000 records one took 5.0 s instead of 6.1, of a million hardly less.
 #: A plan made once waits for what it sends to all tasks, five minutes unless told otherwise, however much work that is.
 PLANNED_ONCE: Final[Mapping[str, str]] = {"spark.sql.adaptive.enabled": "false", "spark.sql.broadcastTimeout": "-1"}
-#: A query of a table of a few files reads them all: to find those that it could leave out is a query of its own.
+#: A query of a table of a few files reads them all: to find those that it could leave out is a query of its own. Delta
+#: then refuses to read a table in which single rows can be marked as removed.
 ALL_FILES: Final[Mapping[str, str]] = {"spark.databricks.delta.stats.skipping": "false"}
 #: Up to so many partitions of a shuffle; of more, planning anew joins those that are nearly empty,
 _FEW_PARTITIONS: Final = 8
@@ -43,9 +46,26 @@ FIRST_RECORDS: Final = 20_000
 #: After so many batches, or records, the tables are measured again.
 _MEASURED_EVERY: Final = 100
 _MEASURED_AFTER: Final = 100_000
+#: The feature of a table in which Delta may mark single rows as removed.
+_VECTORS: Final = "deletionVectors"
 #: What must be a setting of this Spark before any of them is changed, and all that are.
 _NEEDED: Final = (*NO_CODE, *PLANNED_ONCE)
 _ALL: Final = (*_NEEDED, *ALL_FILES)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The tables that a batch may have to read, as they were found.
+
+    Args:
+        size_bytes: How large their newest versions are together; those that are not there yet count nothing.
+        all_are_there: Whether each of them has been made.
+        all_are_plain: Whether there are some, and in none of them Delta may mark single rows as removed.
+    """
+
+    size_bytes: int
+    all_are_there: bool = True
+    all_are_plain: bool = True
 
 
 class Interpretation:
@@ -53,12 +73,12 @@ class Interpretation:
 
     Args:
         tables: The tables that a batch may have to read.
-        size_bytes: How large they are together before the first batch; measured then if not given.
+        measured: As they are before the first batch; measured then if not given.
     """
 
-    def __init__(self, tables: Sequence[TableRef], size_bytes: int | None = None) -> None:
+    def __init__(self, tables: Sequence[TableRef], measured: Measured | None = None) -> None:
         self._tables = tables
-        self._bytes = size_bytes
+        self._measured = measured
         self._batches = 0
         #: Batches and records since the tables were measured.
         self._since = (0, 0)
@@ -76,14 +96,7 @@ class Interpretation:
         Returns:
             Whether the batch is interpreted.
         """
-        batches, taken = self._since
-        is_old = batches >= _MEASURED_EVERY or taken >= _MEASURED_AFTER
-        may_be_small = records <= (FIRST_RECORDS if self._batches == 0 else FEW_RECORDS)
-        if self._bytes is None or (is_old and may_be_small):
-            self._bytes = total_bytes(session, self._tables)
-            batches = taken = 0
-        self._since = (batches + 1, taken + records)
-        wanted, partitions = self._wanted(records), most_partitions(session)
+        wanted, partitions = self._wanted(self._look(session, records), records), most_partitions(session)
         if records <= PLANNED_ONCE_RECORDS and partitions is not None and partitions <= _FEW_PARTITIONS:
             wanted = {**wanted, **PLANNED_ONCE}
         self._batches += 1
@@ -94,22 +107,44 @@ class Interpretation:
             self._in_force = wanted
         return NO_CODE.items() <= self._in_force.items()
 
-    def _wanted(self, records: int) -> Mapping[str, str]:
-        assert self._bytes is not None
-        if self._bytes > SMALL_TABLES:
+    def _look(self, session: SparkSession, records: int) -> Measured:
+        batches, taken = self._since
+        is_old = batches >= _MEASURED_EVERY or taken >= _MEASURED_AFTER
+        may_be_small = records <= (FIRST_RECORDS if self._batches == 0 else FEW_RECORDS)
+        if self._measured is None or (is_old and may_be_small):
+            self._measured = measure(session, self._tables)
+            batches = taken = 0
+        if self._batches == 0 and not self._measured.all_are_there:
+            batches = _MEASURED_EVERY  # It makes those that are missing.
+        self._since = (batches + 1, taken + records)
+        return self._measured
+
+    def _wanted(self, measured: Measured, records: int) -> Mapping[str, str]:
+        if measured.size_bytes > SMALL_TABLES:
             return {}
         if records <= FEW_RECORDS:
-            return {**NO_CODE, **ALL_FILES}
+            return {**NO_CODE, **ALL_FILES} if measured.all_are_plain else NO_CODE
         return LESS_CODE if self._batches == 0 and records <= FIRST_RECORDS else {}
 
 
-def total_bytes(session: SparkSession, tables: Sequence[TableRef]) -> int:
-    """How large the newest versions of some tables are together; those that are not there yet count nothing."""
-    found: list[int] = []
+def measure(session: SparkSession, tables: Sequence[TableRef]) -> Measured:
+    """Look at the newest versions of tables."""
+    found: list[TableState] = []
 
-    def measure(target: TableRef) -> None:
-        detail = detail_of(session, target)
-        found.append(0 if detail is None else detail["sizeInBytes"] or 0)
+    def look(target: TableRef) -> None:
+        found.append(of_detail(detail_of(session, target)))
 
-    side_by_side([partial(measure, target) for target in tables], session)
-    return sum(found)
+    side_by_side([partial(look, target) for target in tables], session)
+    return measured(found)
+
+
+def measured(states: Iterable[TableState]) -> Measured:
+    """Tables of which something is known already.
+
+    >>> measured([TableState(size_bytes=7), TableState(exists=False)])
+    Measured(size_bytes=7, all_are_there=False, all_are_plain=True)
+    """
+    found = list(states)
+    there = [state for state in found if state.exists]
+    is_plain = [_VECTORS not in state.features for state in there]
+    return Measured(sum(state.size_bytes for state in there), len(there) == len(found), any(is_plain) and all(is_plain))

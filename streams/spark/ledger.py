@@ -21,15 +21,16 @@ from versioned.put import read_table
 from versioned.replay import CHECKPOINT
 from versioned.schema import create_plain
 
+#: Plain TIMESTAMP is what the session takes it for, which may be one without a time zone.
 _COLUMNS: Final = {
     "application": "STRING",
     "epoch": "LONG",
     "batch_id": "LONG",
-    "clock": "TIMESTAMP",
+    "clock": "TIMESTAMP_LTZ",
     "seconds": "DOUBLE",
     "input": "LONG",
     "counts": "MAP<STRING, LONG>",
-    "stream_times": "MAP<STRING, MAP<INT, TIMESTAMP>>",
+    "stream_times": "MAP<STRING, MAP<INT, TIMESTAMP_LTZ>>",
     "versions": "MAP<STRING, LONG>",
     "metrics": "ARRAY<STRUCT<name: STRING, level: STRING, group: STRING, tags: MAP<STRING, STRING>, value: DOUBLE>>",
     "state": "STRING",
@@ -190,7 +191,7 @@ def kept_checkpoint(properties: Mapping[str, str], application: str, epoch: int)
 def ledger_frame(session: SparkSession, row: Mapping[str, Any]) -> DataFrame:
     """One ledger row as a DataFrame; instants come as microseconds."""
     flat = {**row, "clock": row["clock_us"], "stream_times": row["stream_times"]}
-    instants = _SCHEMA.replace("clock TIMESTAMP", "clock LONG").replace("MAP<INT, TIMESTAMP>", "MAP<INT, LONG>")
+    instants = _SCHEMA.replace("TIMESTAMP_LTZ", "LONG")
     raw = session.createDataFrame([tuple(flat[name] for name in _COLUMNS)], instants)
     times = F.transform_values(
         "stream_times", lambda _, scopes: F.transform_values(scopes, lambda _, us: F.timestamp_micros(us))

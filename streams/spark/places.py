@@ -1,8 +1,9 @@
 """The place of each record among all records of its scope, an array of longs that sorts as DESIGN section 3 says.
 
 * ``order="arrival"``: (running maximum of ts in its source and scope, tables before streams, declared position,
-  sequence, row number in the source and scope); the running maxima are carried across batches. Row numbers are not:
-  without a sequence the batch's number stands in its place, so that no record of a later batch has the same place.
+  sequence, number of the batch, row number in the source and scope); without a sequence it is left out. The running
+  maxima are carried across batches. Row numbers are not, and a sequence may tell several records the same number: it
+  is the batch's number that keeps a record of a later batch from having the same place.
 * ``order="sequence"``: (the given sequence, tables before streams, declared position, stable hash).
 
 A running maximum needs an order. A large batch of one scope is put in order in pieces, side by side: each piece is a
@@ -120,8 +121,8 @@ def placed(
         newest = _before_each(pieces, lambda row: _NEVER if row["newest"] is None else row["newest"], max, _NEVER)
         rows = _before_each(pieces, lambda row: int(row["rows"]), int.__add__, 0)
         reached = F.greatest(_REACHED, lookup_times(maxima), newest)
-        at = F.coalesce(SEQUENCE, US, F.lit(0)) if ordering.has_sequence else F.lit(number)
-        place = F.array(reached, kind, position, at, F.col(_ROW) + rows)
+        sequence = [F.coalesce(SEQUENCE, US, F.lit(0))] if ordering.has_sequence else []
+        place = F.array(reached, kind, position, *sequence, F.lit(number), F.col(_ROW) + rows)
     return records.withColumn(PLACE, place.cast("array<bigint>")).drop(SEQUENCE, TIE, PIECE, _REACHED, _ROW)
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, Window
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.of_keys import of_keys
 from streams.spark.operator import Batch
-from streams.spark.stored_shape import aggregate_properties, check_aggregate, check_names, check_rows
+from streams.spark.stored_shape import aggregate_properties, check_aggregate, check_names, check_types
 from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned import spark_functions as F
 from versioned.commit import Write, properties_of
@@ -145,10 +145,8 @@ class PlainStore(TableState):
         elif not self._is_ready:
             made = self._stored(self._frame)
             there = self._checked(batch, made.columns)
-            if self._aggregate is not None:
-                # What is kept beside the result may grow wider from batch to batch, as sums of decimals do.
-                made = made.drop(*self._extra)
-                check_rows(self._node, self._table, there.select(*map(quote, made.columns)).schema, made.schema)
+            # What is kept beside an aggregate may grow wider from batch to batch, as sums of decimals do.
+            check_types(self._node, self._table, there.schema, made.drop(*self._extra).schema)
         self._is_ready = True
 
     def _checked(self, batch: Batch, names: Iterable[str]) -> DataFrame:

@@ -23,6 +23,7 @@ from streams.recovery_rules import (
 )
 from streams.spark.checkpoint import read_checkpoint
 from streams.spark.engine import Operators
+from streams.spark.interpreted import Measured, measured
 from streams.spark.ledger import Ledger, LedgerState, kept_checkpoint, kept_topics
 from versioned import spark_functions as F
 from versioned.commit import Append, Step, commit
@@ -81,9 +82,9 @@ class Survey:
         """The tables that exist."""
         return {target for target, state in self.tables.items() if state.exists}
 
-    def size_bytes(self, tables: Collection[TableRef]) -> int:
-        """How large the newest versions of some of the tables are together."""
-        return sum(self.tables[target].size_bytes for target in tables)
+    def measured(self, tables: Collection[TableRef]) -> Measured:
+        """Some of the tables, as batches that may read them must know them."""
+        return measured(self.tables[target] for target in tables)
 
     def ahead(self) -> set[str]:
         """The tables that have something of a batch that is not in the ledger."""

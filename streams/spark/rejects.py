@@ -25,8 +25,9 @@ from versioned.statistics import hide
 
 #: The column that holds a record as JSON.
 RECORD: Final = "record"
+#: As in the ledger, the instant is the same kind in every session.
 _SCHEMA: Final = (
-    f"node STRING, reason STRING, ts TIMESTAMP, scope INT, place ARRAY<BIGINT>, {RECORD} STRING, _batch_id LONG"
+    f"node STRING, reason STRING, ts TIMESTAMP_LTZ, scope INT, place ARRAY<BIGINT>, {RECORD} STRING, _batch_id LONG"
 )
 
 

@@ -7,11 +7,12 @@ breaks nothing but ``not_be_null`` and the equality of a pair, and rows outside 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
 from pyspark.sql import Column, Window
+from pyspark.sql.types import StructType
 
 from streams.spark.sql_conditions import sql_condition
 from versioned import spark_functions as F
@@ -31,13 +32,13 @@ TABLE_RULES: Final = (UNIQUE, UNIQUE_COLUMN)
 _CONDITIONS: Final = ("condition", "row_condition")
 
 
-def broken(expectation: str, arguments: Arguments, columns: Sequence[str]) -> Column:
+def broken(expectation: str, arguments: Arguments, columns: StructType) -> Column:
     """Which rows break an expectation: true or false, never null.
 
     Args:
         expectation: One of :data:`ROW_RULES`, or of :data:`TABLE_RULES` where a window may stand.
         arguments: As Great Expectations takes them.
-        columns: Names of the columns that the rows have.
+        columns: The columns that the rows have.
 
     Raises:
         ConfigurationError: it is no expectation about rows, or has an argument that means nothing row by row.

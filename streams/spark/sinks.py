@@ -29,7 +29,7 @@ from streams.spark.flow import (
 )
 from streams.spark.kafka_sink import KafkaSink
 from streams.spark.operator import Batch, Operator
-from streams.spark.stored_shape import check_names
+from streams.spark.stored_shape import check_names, check_types
 from streams.spark.table_table_join import count_ignored
 from versioned import spark_functions as F
 from versioned.commit import Append
@@ -106,8 +106,9 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
         if batch.is_missing(target):
             batch.create(target, empty)
         else:
-            there = read_table(batch.session, target).columns
-            check_names(self.node.name, target.short_name, there, empty.columns, may_lack=self._may_lack)
+            there = read_table(batch.session, target).schema
+            check_names(self.node.name, target.short_name, there.names, empty.columns, may_lack=self._may_lack)
+            check_types(self.node.name, target.short_name, there, empty.schema)
         self._is_ready = True
 
 

@@ -8,12 +8,13 @@ could be read in two ways (a raw text, a quote behind a backslash, a comment) is
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from pyspark.sql import Column
+from pyspark.sql.types import StructType
 
+from streams.spark.sql_clock import INSTANTS, check_times, is_of_today
 from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
 
@@ -28,17 +29,14 @@ _TOKEN: Final = re.compile(
 )
 #: Words that are no functions and may stand before a bracket.
 _WORDS: Final = "and or not in between case when then else div like"
-#: Words that Spark takes for functions without brackets, and texts that it takes for instants: they ask the clock or
-#: who runs the query, and a replay would decide differently.
+#: Words that Spark takes for functions without brackets: they ask the clock or who runs the query, and a replay would
+#: decide differently.
 _ASKING: Final = (
     "current_timestamp current_date current_time localtimestamp current_user session_user current_catalog "
-    "current_database current_schema"
+    "current_database current_schema current_path"
 )
-_OF_TODAY: Final = re.compile(r"['\"][\s\x00-\x20]*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
 #: Names that Spark takes for the same, even in backticks, where the rows have no such column.
 _WITHOUT_COLUMN: Final = f"{_ASKING} user"
-_ESCAPED: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
-_CONTROLS: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 _FORBIDDEN: Final = "select with values table using join union lateral exists"
 _ALLOWED: Final = """
     abs array_contains bround cardinality cast ceil ceiling char_length coalesce concat contains date date_add date_diff
@@ -54,19 +52,21 @@ _BEFORE_BRACKETS: Final = frozenset(_WORDS.split())
 FUNCTIONS: Final = frozenset(_ALLOWED.split())
 
 
-def sql_condition(text: str, columns: Iterable[str]) -> Column:
+def sql_condition(text: str, columns: StructType) -> Column:
     """A condition as a column.
 
     Args:
         text: The condition.
-        columns: Names of the columns that the rows have.
+        columns: The columns that the rows have.
 
     Raises:
         ConfigurationError: as :func:`check_condition`; or it names a column that is not there, and Spark would take the
             name for who asks, or when.
     """
     check_condition(text)
-    there = {name.lower() for name in columns}
+    there = {name.lower() for name in columns.names}
+    instants = {field.name.lower() for field in columns if "timestamp" in field.dataType.simpleString()}
+    check_times(list(_words(text)), INSTANTS | instants)
     before = ""
     for kind, word in _words(text):
         name = word.strip("`").lower()
@@ -96,6 +96,7 @@ def check_condition(text: str) -> None:
     for kind, word in _words(text):
         _check_word(word, before, is_word=kind == "word")
         before = [before[1], word]
+    check_times(list(_words(text)), INSTANTS)
 
 
 def _words(text: str) -> Iterator[tuple[str, str]]:
@@ -117,7 +118,7 @@ def _check_word(word: str, before: list[str], *, is_word: bool) -> None:
     lower, last = word.lower(), before[1].lower()
     if is_word and (lower in _FORBIDDEN.split() or (lower == "from" and last != "distinct")):
         raise ConfigurationError(f'a condition is about one row: no "{word}". Put a column of that name in backticks.')
-    if (is_word and lower in _ASKING.split()) or _OF_TODAY.match(_unescaped(word)):
+    if (is_word and lower in _ASKING.split()) or is_of_today(word):
         raise ConfigurationError(
             f"a condition follows from the row alone, or a replay would decide differently: no {word}. Put a column of "
             "that name in backticks; compare with an instant of the row."
@@ -129,16 +130,3 @@ def _check_word(word: str, before: list[str], *, is_word: bool) -> None:
     if before[0] == "." or last not in FUNCTIONS | _BEFORE_BRACKETS:
         called = "".join(before) if before[0] == "." else before[1]
         raise ConfigurationError(f'a condition has no function "{called}". Allowed: {", ".join(sorted(FUNCTIONS))}')
-
-
-def _unescaped(word: str) -> str:
-    """A text as Spark reads it: what stands behind a backslash, without it."""
-    return _ESCAPED.sub(_character, word)
-
-
-def _character(found: re.Match[str]) -> str:
-    short, long, octal, other = found.groups()
-    if other is not None:
-        return _CONTROLS.get(other, other)
-    code = int(octal, 8) if octal else int(short or long, 16)
-    return chr(code) if code <= sys.maxunicode else "?"

@@ -70,6 +70,24 @@ def check_names(node: str, table: str, there: Iterable[str], made: Iterable[str]
     _refuse(node, table, sorted(after - before if may_lack else after ^ before))
 
 
+def check_types(node: str, table: str, there: StructType, made: StructType) -> None:
+    """Refuse rows of which a column has another type than the table's of that name: values would be cut or not fit.
+
+    Args:
+        node: Whose table it is.
+        table: Its name.
+        there: Its columns.
+        made: Those of the rows that the plan makes now; :func:`check_names` is for those that only one side has.
+
+    Raises:
+        ConfigurationError: telling which columns, and both types of each.
+    """
+    before, after = nullable_columns(there), nullable_columns(made)
+    differing = [name for name, kind in after.items() if before.get(name, kind) != kind]
+    told = [f"{name}: {before[name].simpleString()}, now {after[name].simpleString()}" for name in differing]
+    _refuse(node, table, told)
+
+
 def aggregate_properties(kind: str) -> dict[str, str]:
     """What the table of an aggregate says of it, as table properties of its creation.
 
@@ -111,6 +129,6 @@ def _refuse(node: str, table: str, differing: list[str]) -> None:
     if differing:
         raise ConfigurationError(
             f'The plan of "{node}" was changed: the table "{table}" holds other columns than it makes now: '
-            f"{differing}. Give the plan the former fields, or the node another name, under which it begins empty; a "
-            "sink's table can be given a column by ALTER TABLE."
+            f"{differing}. Give the plan the former fields and types, or the node (its store, where that is named) "
+            "another name, under which it begins empty; a sink's table can be given a column by ALTER TABLE."
         )

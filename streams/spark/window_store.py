@@ -21,7 +21,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql.types import BooleanType, IntegerType, StructField, StructType, TimestampType
 
 from streams.nodes import Materialized, WindowedAggregate
-from streams.reasons import BEFORE_WINDOWS, LATE, NULL_KEY, NULL_VALUE
+from streams.reasons import AFTER_WINDOWS, BEFORE_WINDOWS, LATE, NULL_KEY, NULL_VALUE
 from streams.spark.columns import with_key
 from streams.spark.flow import (
     KEY,
@@ -44,7 +44,7 @@ from streams.spark.store import table_name
 from streams.spark.stored_shape import aggregate_properties, check_aggregate, check_rows
 from streams.spark.table_state import TableState, latest_at_place
 from streams.spark.window_upkeep import END, MAX_TS, OPEN, START, check_windows, window_store_properties
-from suppress.window_rules import close_wait_us, first_taken_us
+from suppress.window_rules import close_wait_us, first_taken_us, last_taken_us
 from suppress.windows import SessionWindows, SlidingWindows, Windows
 from versioned import spark_functions as F
 from versioned.commit import ReplaceWhere, properties_of
@@ -91,6 +91,8 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         self._time_scope = stored.time_scope
         self._one_scope = stored.time_scope == "store"
         self.unit_us = stored.time_resolution.value
+        #: Later records move no stream time: their windows would end behind the last instant.
+        self._last_us = last_taken_us(node.windows, self.unit_us)
         self.state: TableState = WindowTable(self)
         #: Of each suppression that may close windows by the wall clock: tells those that it has closed (R117).
         self.closed_by_clock: list[ClosedWindows] = []
@@ -108,7 +110,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         self._batch = batch
         self._survey = Once(self._nothing_came if flow.is_empty else self._look)
         keyed = self._keyed(flow.frame)
-        valid = keyed.where(~has_null_key(keyed))
+        valid = keyed.where(~has_null_key(keyed) & (F.col(US) <= self._last_us))
         if not flow.is_empty:
             reason = self._refusal(keyed)
             batch.reject(self.node.name, keyed.where(reason.isNotNull()), reason)
@@ -252,6 +254,8 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         """Whether every record that the flow's places tell of came to this node, before this batch too."""
         if flow.maxima_before is None or self.node.group_key is not None:
             return False
+        if max(flow.newest().values(), default=_NEVER) > self._last_us:
+            return False
         seen = self.times_before()
         return all(
             seen.get(0 if self._one_scope else scope, _NEVER) >= us - us % self.unit_us
@@ -271,6 +275,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         reason = F.when(has_null_key(keyed), NULL_KEY)
         if isinstance(self.windows, SlidingWindows):
             reason = reason.when(F.col(VALUE).isNull(), NULL_VALUE)
+        reason = reason.when(F.col(US) > self._last_us, AFTER_WINDOWS)
         if isinstance(self.windows, SessionWindows):
             return reason
         return reason.when(F.col(US) < F.lit(first_taken_us(self.windows)), BEFORE_WINDOWS)
@@ -313,7 +318,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         if self._is_ready:
             return
         asked = None if self.node.materialized is None else self.node.materialized.retention
-        retention_us = None if asked is None else min(duration_us(asked), 2**61)
+        retention_us = None if asked is None else duration_us(asked)
         if batch.is_missing(target):
             self._create(batch, target, retention_us)
         else:

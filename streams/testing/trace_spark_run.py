@@ -39,7 +39,7 @@ _FILE_SCHEMA: Final = pa.schema(
     }
 )
 #: Scaled times may lie years ahead.
-_ANY_SKEW: Final = dt.timedelta(days=365_000)
+_ANY_SKEW: Final = dt.timedelta.max
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MILLISECOND: Final = dt.timedelta(milliseconds=1)
 

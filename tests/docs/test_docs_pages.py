@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import inspect
 import json
+import pkgutil
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -21,6 +22,9 @@ import yaml
 from doc_blocks import DOCS, PAGES, PROJECT, BrokenBlockError, blocks_of, check_page
 
 import streams
+import streams.spark
+import streams.testing
+import versioned
 from jobs.plan_settings import Plan
 from jobs.session import DELTA
 from streams import reasons, recovery_rules
@@ -318,6 +322,35 @@ def test_every_operation_of_a_plan_has_a_table_of_its_keys() -> None:
     members = re.findall(r"plan_settings\.(\w+Step)\b", repr(Plan))
     assert members
     assert [name for name in members if f"### {name}\n" not in text] == []
+
+
+def _on_the_page_of_names() -> list[Any]:
+    """What the page of Python names shows: each must be there."""
+    return [pkgutil.resolve_name(name) for name in re.findall(r"^::: (\S+)$", _page("reference/api.md"), re.MULTILINE)]
+
+
+def _is_shown(public: Any, shown: list[Any]) -> bool:
+    return public in shown or getattr(public, "__module__", None) in {
+        module.__name__ for module in shown if isinstance(module, ModuleType)
+    }
+
+
+@pytest.mark.parametrize("package", [versioned, streams, streams.spark, streams.testing], ids=lambda p: p.__name__)
+def test_the_page_of_names_has_every_name_that_a_package_exports(package: ModuleType) -> None:
+    shown = _on_the_page_of_names()
+    assert [name for name in package.__all__ if not _is_shown(getattr(package, name), shown)] == []
+
+
+def test_the_page_of_names_has_what_other_pages_import() -> None:
+    shown = _on_the_page_of_names()
+    text = "\n".join(page.read_text(encoding="utf-8") for page in [*PAGES, PROJECT / "README.md"])
+    lines = re.findall(r"^from ((?:versioned|suppress|streams|jobs)\b\S*) import (\w.*)$", text, re.MULTILINE)
+    imported = {f"{module}:{name}" for module, names in lines for name in names.split(", ")}
+    assert len(imported) > 20
+    # How settings are read and shown is no interface, nor is the plan of the quickstart.
+    inner = ("jobs.layers:", "jobs.settings:", "jobs.shown:", "jobs.quickstart_plan:")
+    missing = [name for name in imported if not _is_shown(pkgutil.resolve_name(name), shown)]
+    assert [name for name in missing if not name.startswith(inner)] == []
 
 
 def test_docstrings_are_shown_with_their_examples_as_code_and_without_roles() -> None:

@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from jobs import config_schema, fetch_jars
 from jobs.cli import app
 from jobs.cli_shared import commands, progress
 from jobs.exit_codes import exit_code, reason
+from jobs.maintenance import MaintainSettings
 from jobs.settings import load
 from versioned import errors
 
@@ -37,6 +39,17 @@ def _run(*arguments: str) -> Any:
 def test_every_file_of_conf_is_right(file: str) -> None:
     ended = _run("conf", "check", str(_CONF / file))
     assert (ended.exit_code, ended.stdout.strip()) == (0, f"{_CONF / file}: right")
+
+
+def test_upkeep_that_is_repeated_begins_before_the_stream_has_made_a_table(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    begun: list[MaintainSettings] = []
+    monkeypatch.setattr("jobs.cli.quiet_session", lambda name: name)
+    monkeypatch.setattr("jobs.maintenance.maintain", lambda _, settings, *rest: begun.append(settings) or [])
+    asked = ["maintain", "-c", str(_CONF / "maintain.yaml"), "--work", str(tmp_path)]
+    once, repeated = (_run(*asked, *said) for said in ([], ["--set", "every=1 minute"]))
+    assert (once.exit_code, repeated.exit_code, [said.every for said in begun]) == (2, 0, [timedelta(minutes=1)])
 
 
 @pytest.mark.parametrize("file", ["maintain.yaml", "validate.yaml"])

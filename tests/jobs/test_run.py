@@ -24,7 +24,7 @@ from jobs.settings import MetricsSettings, SourceSettings, load, parse
 from jobs.strict import Strict, validated
 from jobs.validate_settings import ValidateSettings
 from streams.spark import BatchReport, StreamingApplication
-from streams.spark.application import _trigger as trigger_of
+from streams.spark.trigger import trigger_of
 from versioned.errors import ConfigurationError
 
 _PROJECT = Path(__file__).parents[2]

@@ -165,7 +165,7 @@ def test_there_is_a_fault_for_every_invariant(spark: SparkSession, run: Run, tab
 
 
 def test_one_aggregate_counts_what_great_expectations_counts(spark: SparkSession, run: Run) -> None:
-    facts = ledger_facts(spark, run.work / "tables")
+    facts = ledger_facts(spark, TableRef.parse(f"{run.work}/tables/ledger"))
     nodes = {"prices_waiting": "prices:reorder"}
     frames = []
     for name in FAULTS:
@@ -243,7 +243,10 @@ def test_with_policy_warn_broken_rules_and_errors_are_logged_apart(run: Run) -> 
 def _batch(spark: SparkSession, run: Run) -> Batch:
     root = TableRef.parse(f"{run.work}/tables")
     clock_us = instant_us(run.reports[0].clock)
-    times = {node: facts.stream_times for node, facts in ledger_facts(spark, run.work / "tables").items()}
+    times = {
+        node: facts.stream_times
+        for node, facts in ledger_facts(spark, TableRef.parse(f"{run.work}/tables/ledger")).items()
+    }
     return Batch(spark, "shop", root, 1, run.reports[0].batch_id, clock_us, times)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import stored_tables
@@ -14,6 +14,12 @@ from typer.testing import CliRunner
 
 from jobs.cli import app
 from jobs.exit_codes import BAD_DATA, FAILED
+from jobs.validate import _facts, validate
+from jobs.validate_settings import ValidateSettings
+from streams.spark.invariants import Facts
+from streams.spark.stored_kinds import StoredTable
+from versioned.errors import ConfigurationError
+from versioned.identifiers import TableRef
 from versioned.table import VersionedTable
 
 
@@ -53,6 +59,41 @@ def test_a_sound_table_and_a_rule_that_cannot_be_judged_end_with_code_1(work: Pa
     assert (code, told["prices"]["broken"], told["prices"]["errors"]) == (FAILED, {}, {})
     assert told["sources.prices"]["broken"] == {"cheap": 2, "letters": 2}
     assert list(told["sources.prices"]["errors"]) == ["no_such_column_to_not_be_null"]
+
+
+def test_a_table_of_a_catalog_is_judged_as_one_below_a_root_is(spark: SparkSession, work: Path) -> None:
+    spark.sql("CREATE DATABASE IF NOT EXISTS validated")
+    name = "validated.prices"
+    prices = VersionedTable.create(spark, name, "item STRING, price DOUBLE", keys="item", history_retention="1 day")
+    prices.put(spark.sql("SELECT 'tea' AS item, 1D AS price, TIMESTAMP '2020-01-01 00:01:00' AS ts"))
+    # Somebody else's: nothing of it is taken for stream times.
+    spark.sql("CREATE TABLE validated.ledger (account STRING) USING DELTA")
+    spark.sql(f"UPDATE {name} SET deleted = true")
+    code, told = _validated(work, root=None, tables=[name])
+    assert (code, told[name]["kind"], told[name]["broken"]) == (BAD_DATA, "versions", {"value_of_deleted": 1})
+
+
+def test_rows_are_compared_with_the_stream_time_of_a_node_whose_name_a_table_cannot_have() -> None:
+    target, facts = TableRef.parse("/tables/calm-down"), Facts({0: 7})
+    table = StoredTable(target.short_name, "buffer", ())
+    assert _facts(cast(SparkSession, None), target, table, {"calm-down": facts}) == facts
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"root": None}, "root: give the folder of the tables, or tables of a catalog"),
+        ({"root": None, "tables": ["prices"]}, "root: give the folder"),
+        ({"tables": ["prces"]}, 'no table "prces"'),
+        ({"root": None, "tables": ["validated.prces"]}, "not in the catalog: validated.prces"),
+    ],
+)
+def test_tables_that_are_not_there_are_told_before_any_is_judged(
+    spark: SparkSession, work: Path, settings: dict[str, Any], told: str
+) -> None:
+    said = ValidateSettings(**{"root": "tables", "docs": "pages", **settings})
+    with pytest.raises(ConfigurationError, match=told):
+        validate(spark, said, work)
 
 
 def test_every_fault_in_a_versioned_table_is_found_and_ends_with_code_3(spark: SparkSession, work: Path) -> None:

@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -38,6 +39,7 @@ from streams.functions import (
     upper,
     when,
 )
+from streams.graph import plain_function
 from streams.rows import Row
 from streams.spark.columns import to_column
 from versioned.errors import ConfigurationError, RecordError
@@ -87,6 +89,8 @@ _FUNCTIONS: dict[str, Function] = {
     "div_double": lambda v: v.x / v.y,
     "mod": lambda v: v.n % v.m,
     "mod_double": lambda v: v.n % 2.5,
+    "mod_of_nothing": lambda v: cast((v.x * -0.0) % 3.0, "string"),
+    "largest_double_to_bigint": lambda v: cast(cast(lit(2**63 - 1), "double"), "bigint"),
     "wide_literals": lambda v: lit(2_000_000_000) + 2_000_000_000,
     "is_null": lambda v: is_null(v.n),
     "is_in": lambda v: is_in(v.m, 2, 3),
@@ -101,6 +105,12 @@ _FUNCTIONS: dict[str, Function] = {
     "substring_empty": lambda v: substring(v.s, 9, 3),
     "before": lambda v: substring_before(v.s, "|"),
     "after": lambda v: substring_after(v.s, "|"),
+    "before_nothing": lambda v: substring_before(v.s, ""),
+    "after_nothing": lambda v: substring_after(v.s, ""),
+    "before_a_field": lambda v: substring_before(v.s, v.t),
+    "after_a_field": lambda v: substring_after(v.s, v.t),
+    "after_null": lambda v: substring_after("a|b", v.t),
+    "no_time_of_day": lambda v: (v.s == "now") | (v.t < "09:30"),
     "starts": lambda v: starts_with(v.s, v.t),
     "when": lambda v: when(v.n > 5, "high").when(v.n > 0, "low").otherwise("none"),
     "when_null": lambda v: when(v.b, None).otherwise(upper(v.s)),
@@ -195,6 +205,9 @@ _TYPED_FUNCTIONS: dict[str, Function] = {
     "instant_to_string": lambda v: cast(v.at, "string"),
     "date_to_string": lambda v: cast(v.d, "string"),
     "instant_to_bigint": lambda v: cast(v.at, "bigint"),
+    "last_instant_to_double": lambda v: cast(lit(datetime.max), "double"),
+    "part_of_a_duration": lambda v: (v.at - v.d) / 7 < timedelta(hours=2) * 1.5,
+    "too_large_a_part": lambda v: (v.at - date(1, 1, 1)) / 1e-9,
     "instant_to_double": lambda v: cast(v.at, "double"),
     "part_of_instant": lambda v: substring(v.at, 1, 7),
     "part_of_date": lambda v: substring_before(v.d, "-"),
@@ -253,6 +266,16 @@ def test_both_engines_give_the_same_for_every_expression_and_row(
     assert wrong == []
 
 
+def test_twenty_calls_one_around_another_are_planned_on_spark(spark: SparkSession) -> None:
+    # With each operand in the plan twice, or three times, this would never end.
+    text = "|".join("abcdefghijklmnopqrstuvwxyz")
+    after = reduce(lambda inner, _: substring_after(inner, "|"), range(20), Expr("field", Expr("ref", "value"), "s"))
+    before = reduce(lambda inner, _: substring_before(concat(inner, "|"), "|"), range(20), substring(after, 1, 1))
+    packed = spark.createDataFrame([(text,)], "s string").select(F.struct("s").alias("value"))
+    (told,) = packed.select(to_column(before, {"value": F.col("value")})).collect()[0]
+    assert told == evaluate(before, {"value": Row(s=text)}) == "u"
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -260,6 +283,9 @@ def test_both_engines_give_the_same_for_every_expression_and_row(
         lambda v: v.s > 0.5,
         lambda v: v.s + 1,
         lambda v: v.d == v.s,
+        lambda v: v.at >= "now",
+        lambda v: v.at != " 9:30",
+        lambda v: lit("today") > v.d,
         lambda v: v.at < v.s,
         lambda v: v.s & v.b,
         lambda v: v.b == 1,
@@ -344,9 +370,25 @@ def test_a_function_may_take_the_value_or_the_key_as_well(function: Function, to
     assert repr(trace(function, "key", "value")) == told
 
 
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda value: value["a"], "A"),
+        (lambda key, value: key["k"] + value["a"], "KA"),
+    ],
+)
+def test_a_plain_function_may_take_the_value_or_the_key_as_well(function: Function, told: str) -> None:
+    assert evaluate(plain_function(function, "string"), {"key": Row(k="K"), "value": Row(a="A")}) == Row(value=told)
+
+
 def test_a_function_of_too_many_rows_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="takes 3 arguments; it may take at most 2"):
         trace(lambda a, b, c: a, "key", "value")
+
+
+def test_a_plain_function_of_other_rows_is_refused_before_any_record() -> None:
+    with pytest.raises(ConfigurationError, match=r"takes neither \(key, value\) nor \(value\) alone"):
+        plain_function(lambda a, b, c: a, "string")
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,13 @@ from suppress.window_rules import (
     final_at_us,
     first_taken_us,
     is_closed,
+    last_taken_us,
     lateness_us,
     merge_session,
     slide,
 )
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
-from versioned.durations import FIRST_INSTANT_US
+from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
 
 MANY = settings(max_examples=200, deadline=None)
 
@@ -61,13 +62,16 @@ def test_assignment_equals_a_search_over_all_windows(size_us: int, advance_us: i
 
 @MANY
 @given(size_us=st.integers(1, 9 * 10**9), advance_us=st.integers(10**6, 10**9), hops=st.booleans())
-def test_the_first_record_that_is_taken_is_the_first_without_a_window_before_the_first_instant(
+def test_the_first_and_last_record_that_are_taken_are_those_without_a_window_outside_the_time_of_tables(
     size_us: int, advance_us: int, hops: bool
 ) -> None:
     windows = TimeWindows(size_us=size_us, advance_us=min(advance_us, size_us) if hops else size_us, grace_us=0)
     first_us = first_taken_us(windows)
     starts = [min(window.start_us for window in assign(windows, us)) for us in (first_us, first_us - 1)]
     assert starts[0] >= FIRST_INSTANT_US > starts[1]
+    last_us = last_taken_us(windows)
+    ends = [max(window.end_us for window in assign(windows, us)) for us in (last_us, last_us + 1)]
+    assert ends[0] <= LAST_INSTANT_US < ends[1]
 
 
 @pytest.mark.parametrize(
@@ -82,6 +86,14 @@ def test_the_first_record_that_is_taken_is_the_first_without_a_window_before_the
 )
 def test_the_longest_windows_take_every_record_from_the_epoch_on(windows: Windows) -> None:
     assert first_taken_us(windows) == 0
+
+
+def test_sessions_take_every_record_to_the_last_and_sliding_windows_those_whose_next_window_ends_by_then() -> None:
+    assert last_taken_us(SessionWindows(gap_us=5, grace_us=0)) == last_taken_us(UnlimitedWindows()) == LAST_INSTANT_US
+    windows = SlidingWindows(difference_us=10, grace_us=0)
+    last_us = last_taken_us(windows, unit_us=1000)
+    steps = slide(windows, {Window(last_us, last_us + 10): last_us + 5}, last_us, unit_us=1000)
+    assert max(step.window.end_us for step in steps) == LAST_INSTANT_US
 
 
 def test_sessions_take_every_record_and_sliding_windows_those_a_window_after_the_first_instant() -> None:

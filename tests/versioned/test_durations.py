@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from versioned.durations import Resolution, duration, duration_us, instant, instant_us
+from versioned.durations import (
+    FIRST_INSTANT_US,
+    LAST_INSTANT_US,
+    LONGEST_US,
+    Resolution,
+    duration,
+    duration_us,
+    instant,
+    instant_us,
+)
 from versioned.errors import ConfigurationError
 
 _HOUR_US = 3_600_000_000
@@ -59,9 +68,18 @@ def test_a_text_longer_than_any_duration_is_refused_with_the_longest(read: Calla
     assert f'"{text[:60]}' in str(refused.value)
 
 
-@pytest.mark.parametrize("length", [timedelta.min, timedelta.max])
-def test_the_longest_durations_are_read(length: timedelta) -> None:
-    assert duration(f"{length // timedelta(microseconds=1)} us") == length
+@pytest.mark.parametrize("length", [timedelta.max, timedelta(days=10_000_001), "999999999 days", "10000000 days"])
+def test_a_duration_longer_than_time_is_ten_million_days(length: timedelta | str) -> None:
+    assert duration(length) == timedelta(microseconds=LONGEST_US) == timedelta(days=10_000_000)
+
+
+@pytest.mark.parametrize("length", [timedelta.min, "-999999999 days"])
+def test_a_negative_duration_is_bounded_alike(length: timedelta | str) -> None:
+    assert duration_us(length) == -LONGEST_US
+
+
+def test_the_longest_duration_is_longer_than_time_and_eight_of_them_fit_in_64_bits() -> None:
+    assert LAST_INSTANT_US - FIRST_INSTANT_US < LONGEST_US < 2**63 // 8 - LAST_INSTANT_US // 8
 
 
 @given(st.timedeltas(min_value=timedelta(days=-100_000), max_value=timedelta(days=100_000)))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StructType
 
 from versioned import faults
 from versioned.commit import history, properties_of, session_settings
@@ -111,6 +114,34 @@ def test_a_table_with_rows_is_never_made_again(spark: SparkSession, tmp_path: Pa
     _create(spark, target)
     with pytest.raises(ConfigurationError, match="exists already"):
         _create(spark, target)
+
+
+@dataclass
+class _Outrun:
+    """A session in which another driver makes each table first; Delta then says that it is no more what it was."""
+
+    session: SparkSession
+    error: str
+
+    def sql(self, text: str) -> Any:
+        done = self.session.sql(text)
+        if text.startswith("CREATE TABLE"):
+            raise RuntimeError(self.error)
+        return done
+
+
+@pytest.mark.parametrize("error", ["ProtocolChangedException", "MetadataChangedException"])
+def test_a_table_that_another_driver_makes_at_the_same_time_is_taken_where_that_will_do(
+    spark: SparkSession, tmp_path: Path, error: str
+) -> None:
+    told = f"io.delta.exceptions.{error}: [DELTA_X] the table was changed by a concurrent update."
+    session, target = cast(SparkSession, _Outrun(spark, told)), TableRef.parse(f"{tmp_path}/t")
+    create = create_plain(target, StructType().add("n", LongType()))
+    make_table(session, target, create, or_take=True)
+    assert read_table(spark, target).columns == ["n"]
+    other = TableRef.parse(f"{tmp_path}/other")
+    with pytest.raises(ConfigurationError, match="/other was made by somebody else meanwhile"):
+        make_table(session, other, create_plain(other, StructType().add("n", LongType())))
 
 
 def test_a_table_without_versions_has_the_columns_that_it_is_made_with(spark: SparkSession, tmp_path: Path) -> None:

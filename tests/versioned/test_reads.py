@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from versioned.errors import ConfigurationError, SchemaError
+from versioned.errors import ConfigurationError, NotAVersionedTableError, SchemaError
 from versioned.table import VersionedTable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -141,20 +141,31 @@ def test_delete_returns_the_version_that_was_valid(spark: SparkSession, tmp_path
     assert made.verify().is_sound
 
 
-def test_delete_finds_its_instants_where_a_value_has_the_name_of_their_column(
+def test_delete_tells_its_own_columns_beside_those_of_the_table_that_have_their_names(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     made = VersionedTable.create(
-        spark, str(tmp_path / "d"), "k STRING, ts TIMESTAMP, v STRING", keys="k", history_retention="1 day"
+        spark,
+        str(tmp_path / "d"),
+        "k STRING, ts TIMESTAMP, v STRING",
+        keys="k",
+        history_retention="1 day",
+        valid_from="put_result",
     )
     made.put(_records(spark, ("a", "x", 10), ("b", "y", 20)))
     told = made.delete(
         spark.createDataFrame([("a", 30)], "k STRING, s LONG").select("k", F.timestamp_seconds("s").alias("ts"))
     )
-    assert [tuple(row) for row in told.select("k", F.unix_seconds("ts"), F.unix_seconds("old_ts"), "v").collect()] == [
-        ("a", 30, 10, "x")
-    ]
+    assert told.columns == ["k", "ts", "put_result", "old_put_result", "old_ts", "v"]
+    times = (F.unix_seconds(name) for name in ("ts", "old_put_result", "old_ts"))
+    assert [tuple(row) for row in told.select("k", *times, "v").collect()] == [("a", 30, 10, 10, "x")]
     assert [row["k"] for row in made.current().collect()] == ["b"]
+
+
+@pytest.mark.parametrize("target", ["FOLDER/nothing", "no_such_database.nothing", "nothing"])
+def test_a_table_that_is_not_there_is_not_opened(spark: SparkSession, tmp_path: Path, target: str) -> None:
+    with pytest.raises(NotAVersionedTableError, match=r"There is no table .*nothing"):
+        VersionedTable.open(spark, target.replace("FOLDER", str(tmp_path)))
 
 
 def test_delete_names_the_columns_that_are_missing(spark: SparkSession, table: VersionedTable) -> None:

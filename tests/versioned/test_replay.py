@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -29,6 +30,26 @@ def test_the_same_origin_or_one_that_is_not_told_passes(landed: dict[str, Any], 
 def test_the_batch_of_another_checkpoint_is_fenced() -> None:
     with pytest.raises(FencedError, match=r"batch 1 .* another driver, with the checkpoint other.*--new-epoch"):
         check_origin("batch 1", {**_SAME, "checkpoint": "other"}, _SAME)
+
+
+@pytest.mark.parametrize(
+    ("landed", "now", "is_over", "is_same"),
+    [
+        ("3:1f:2:aa", "3:7:8:bb", True, True),
+        ("3:1f:2:aa", "3:7:8:bb", False, False),
+        ("3:1f:2:aa", "4:7:8:bb", True, False),
+        ("3:1f:2:aa", "3:7:8:aa", True, False),
+        ("3:1f:2", "3:7:8:bb", True, False),
+        ("3:1f:2", "3:1f:2:aa", False, True),
+    ],
+    ids=["a batch that is over", "in part", "more records", "other records", "columns not told", "told only now"],
+)
+def test_records_read_with_other_columns_are_the_same_if_they_are_as_many_and_the_batch_is_over(
+    landed: str, now: str, is_over: bool, is_same: bool
+) -> None:
+    outcome = nullcontext() if is_same else pytest.raises(ReplayMismatchError, match="other columns of a source")
+    with outcome:
+        check_origin("batch 1", {"fingerprints": {"a": landed}}, {"fingerprints": {"a": now}}, is_over=is_over)
 
 
 @pytest.mark.parametrize(

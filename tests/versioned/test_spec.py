@@ -104,3 +104,9 @@ def test_a_spec_is_stored_as_text_that_other_tools_can_read() -> None:
 def test_a_table_without_the_property_is_refused_by_name() -> None:
     with pytest.raises(NotAVersionedTableError, match=r"sales\.rates is not a versioned table.*VersionedTable\.create"):
         VersionedTableSpec.from_properties({"delta.minReaderVersion": "1"}, "sales.rates")
+
+
+def test_a_table_that_a_later_version_made_is_refused_by_what_it_says() -> None:
+    said = json.loads(_spec().to_properties()[SPEC_PROPERTY]) | {"shards": 4}
+    with pytest.raises(ConfigurationError, match=r"rates was made by a later version.* says \['shards'\]"):
+        VersionedTableSpec.from_properties({SPEC_PROPERTY: json.dumps(said)}, "rates")

@@ -183,6 +183,39 @@ def test_without_system_history_it_is_said_how_to_get_it(spark: SparkSession, tm
         table.as_of(_at(1), known_at=_at(2))
 
 
+def _table_with_system_history(spark: SparkSession, target: str) -> None:
+    made = VersionedTable.create(
+        spark, target, "k STRING, v STRING", keys="k", history_retention="1 day", system_history=True
+    )
+    made.put(_records(spark, [("a", "x", 10)]))
+
+
+def test_a_renamed_table_is_opened_once_its_system_history_has_followed(spark: SparkSession) -> None:
+    spark.sql("CREATE DATABASE renamed")
+    _table_with_system_history(spark, "renamed.rates")
+    spark.sql("ALTER TABLE renamed.rates RENAME TO renamed.prices")
+    follow = "ALTER TABLE <former name>_known RENAME TO `renamed`.`prices_known`"
+    with pytest.raises(ConfigurationError, match=f"renamed.prices_known, which is missing.*{follow}"):
+        VersionedTable.open(spark, "renamed.prices")
+    spark.sql(follow.replace("<former name>", "renamed.rates"))
+    found = VersionedTable.open(spark, "renamed.prices").as_of(_at(11), known_at=datetime.now(timezone.utc))
+    assert _pairs(found) == [("a", "x")]
+    spark.sql("DROP DATABASE renamed CASCADE")
+
+
+def test_a_table_whose_system_history_is_gone_for_good_is_opened_once_it_promises_none(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    _table_with_system_history(spark, f"{tmp_path}/rates")
+    (tmp_path / "rates_known").rename(tmp_path / "elsewhere")
+    with pytest.raises(ConfigurationError, match="move the folder <former path>_known to") as told:
+        VersionedTable.open(spark, f"{tmp_path}/rates")
+    spark.sql(str(told.value).rpartition("keep none: ")[2])
+    opened = VersionedTable.open(spark, f"{tmp_path}/rates")
+    opened.put(_records(spark, [("a", "y", 20)]))
+    assert (_pairs(opened.current()), (tmp_path / "rates_known").exists()) == ([("a", "y")], False)
+
+
 def test_its_columns_are_reserved() -> None:
     with pytest.raises(ConfigurationError, match='"systemFrom" is reserved'):
         VersionedTableSpec.of(keys="k", values=["systemFrom"], history_retention="1 day", system_history=True)

@@ -28,7 +28,7 @@ def check(scenario: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("scenario", scenarios("fuzzed"), ids=named)
-def test_random_steps_give_what_kafka_streams_gave(scenario: dict[str, Any]) -> None:
+def test_random_steps_give_what_the_trace_says(scenario: dict[str, Any]) -> None:
     check(scenario)
 
 

@@ -14,7 +14,7 @@ from streams.testing import OutputRecord, TopologyTestDriver
 from streams.topology import StreamsBuilder
 from suppress.window_rules import FOREVER_US
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
-from versioned.durations import FIRST_INSTANT_US, Resolution
+from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, Resolution
 
 HOURLY = TimeWindows.of("1 hour").grace("10 minutes")
 HOUR_US = 3_600_000_000
@@ -191,6 +191,29 @@ def test_a_record_with_a_window_before_the_first_instant_is_put_aside(windows: W
     assert [start for _, start, _, _ in piped(running, ("a", 1, FIRST_INSTANT_US))] == taken
     assert [reject.reason for reject in running.rejects] == ["BEFORE_WINDOWS"] * (not taken)
     assert running.counters("agg")["skipped"] == len(running.rejects)
+
+
+@pytest.mark.parametrize(
+    ("windows", "taken"),
+    [
+        (TimeWindows.of("1 hour"), 0),
+        (TimeWindows.of("1 hour").advance_by("7 minutes"), 0),
+        (TimeWindows.of(timedelta.max), 0),
+        (SlidingWindows.of_time_difference_with_no_grace("1 hour"), 0),
+        (SessionWindows.of("1 hour"), 1),
+        (UnlimitedWindows.of(), 1),
+    ],
+    ids=["tumbling", "hopping", "for ever", "sliding", "session", "unlimited"],
+)
+def test_a_record_with_a_window_behind_the_last_instant_is_put_aside_and_moves_no_time(
+    windows: Windows, taken: int
+) -> None:
+    running = driver(windows)
+    piped(running, ("a", 1, LAST_INSTANT_US - 1_800_000_000))
+    assert [reject.reason for reject in running.rejects] == ["AFTER_WINDOWS"] * (1 - taken)
+    assert running.counters("agg")["skipped"] == len(running.rejects)
+    piped(running, ("a", 1, 3))
+    assert running.counters("agg")["late"] == (taken if isinstance(windows, SessionWindows) else 0)
 
 
 @pytest.mark.rule("R9")

@@ -55,9 +55,10 @@ def on_spark(
     ends: Sequence[int],
     value_type: str = "STRING",
     by_arrival: bool = False,
+    **options: Any,
 ) -> StreamingApplication:
     """Run the records through the Spark engine, one micro-batch up to each of ``ends``, each in a query of its own."""
-    app = application(spark, folder, topology, value_type, by_arrival=by_arrival)
+    app = application(spark, folder, topology, value_type, by_arrival=by_arrival, **options)
     for first, end in zip([0, *ends], ends, strict=False):
         write_records(spark, folder, topology, records[first:end], first, value_type)
         app.run()

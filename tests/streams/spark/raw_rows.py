@@ -15,7 +15,6 @@ from streams.spark.sources import SparkSource
 
 #: No record may be of a later time.
 LATEST_US = 8_000_000
-_BATCH = 7
 
 
 def raw_rows(spark: SparkSession, null_keys: bool = False, count: int = 400) -> DataFrame:
@@ -38,8 +37,10 @@ def rule_of(source: StreamSource, order: Order, partition_by: str | None, sequen
     return IntakeRule(source, replace(topic, contract=replace(topic.contract, ts_unit="us")), 2, order, 0)
 
 
-def taken_in(raw: DataFrame, rule: IntakeRule, maxima: Mapping[int, int]) -> tuple[DataFrame, list[Row]]:
-    """The records with their places, and what their survey told."""
+def taken_in(
+    raw: DataFrame, rule: IntakeRule, maxima: Mapping[int, int], number: int = 7
+) -> tuple[DataFrame, list[Row]]:
+    """The records with their places in the batch of this number, and what their survey told."""
     records = shape(raw, rule, LATEST_US, {}, raw.count()).localCheckpoint()
     surveyed = survey_of({"node": records})["node"]
-    return placed(records, rule.places, surveyed, maxima, _BATCH), surveyed
+    return placed(records, rule.places, surveyed, maxima, number), surveyed

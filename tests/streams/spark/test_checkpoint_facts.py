@@ -62,11 +62,13 @@ def test_a_file_of_more_sources_than_known_is_whole() -> None:
     assert facts_of("/c", _FILES, 2).damage is None
 
 
-def test_sources_are_added_to_every_offset_file(tmp_path: Path) -> None:
-    (tmp_path / "offsets").mkdir()
-    (tmp_path / "offsets" / "0").write_text(_OFFSETS, encoding="utf-8")
-    assert add_sources(_NO_SESSION, str(tmp_path), 4) == 1
-    assert (tmp_path / "offsets" / "0").read_text(encoding="utf-8").splitlines()[-2:] == ["-", "-"]
+@pytest.mark.parametrize("scheme", ["", "file://", "file:"])
+@pytest.mark.parametrize("name", ["app", "a#b", "a?b", "a;b", "a%20b", "a:b"])
+def test_sources_are_added_to_every_offset_file(name: str, scheme: str, tmp_path: Path) -> None:
+    (tmp_path / name / "offsets").mkdir(parents=True)
+    (tmp_path / name / "offsets" / "0").write_text(_OFFSETS, encoding="utf-8")
+    assert add_sources(_NO_SESSION, f"{scheme}{tmp_path}/{name}", 4) == 1
+    assert (tmp_path / name / "offsets" / "0").read_text(encoding="utf-8").splitlines()[-2:] == ["-", "-"]
 
 
 @pytest.mark.parametrize("files", [{}, _FILES], ids=["before the first batch", "after some"])

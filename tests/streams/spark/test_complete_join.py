@@ -45,12 +45,14 @@ def _pair(left: Any, right: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def records() -> list[Input]:
-    return [replace(record, partition=1) for record in random_records(seed=7, count=_COUNT)]
+    taken = [replace(record, partition=1) for record in random_records(seed=7, count=_COUNT)]
+    return [replace(taken[0], k=None), *taken]
 
 
 @pytest.fixture(scope="module")
 def app(spark: SparkSession, records: list[Input], tmp_path_factory: pytest.TempPathFactory) -> StreamingApplication:
-    return on_spark(spark, tmp_path_factory.mktemp("complete"), _topology(), records, [25, _COUNT])
+    # The first batch has nothing for the joins: the sinks that it makes must take the results of the others.
+    return on_spark(spark, tmp_path_factory.mktemp("complete"), _topology(), records, [1, 25, _COUNT + 1])
 
 
 @pytest.mark.rule("R150", "R154")
@@ -84,7 +86,7 @@ def test_the_result_history_is_the_overlap_of_both_histories(
         for instant in range(_COUNT * 10)
         if row["f"] <= instant and (row["t"] is None or instant < row["t"])
     }
-    assert spans == _overlaps(records, kind)
+    assert spans == _overlaps(records[1:], kind)
 
 
 def _overlaps(records: list[Input], kind: JoinKind) -> dict[tuple[str | None, int], str]:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from pyspark.sql.types import DataType, DecimalType, DoubleType, LongType, StructType, TimestampType
+from pyspark.sql.types import DataType, DateType, DecimalType, DoubleType, LongType, StructType, TimestampType
 
 from streams.rows import Row
 from streams.spark.fitting import fitting
@@ -24,6 +24,8 @@ from versioned.errors import RecordError
         (DoubleType(), Decimal("1.5"), 1.5),
         (DoubleType(), 7, 7.0),
         (TimestampType(), date(2026, 1, 1), datetime(2026, 1, 1, tzinfo=timezone.utc)),
+        (DateType(), datetime(2026, 1, 1, tzinfo=timezone.utc), date(2026, 1, 1)),
+        (DateType(), date(2026, 1, 1), date(2026, 1, 1)),
         (StructType().add("x", DoubleType()), Row(x=7), Row(x=7.0)),
         (LongType(), 7, 7),
         (DecimalType(5, 2), None, None),

@@ -15,7 +15,8 @@ from streams.spark.interpreted import (
     FIRST_RECORDS,
     PLANNED_ONCE_RECORDS,
     Interpretation,
-    total_bytes,
+    Measured,
+    measure,
 )
 from streams.topology import StreamsBuilder
 from versioned.identifiers import TableRef
@@ -109,7 +110,7 @@ def test_tables_are_measured_again_as_they_grow(
     session: SparkSession, table: TableRef, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(interpreted, "_MEASURED_EVERY", 2)
-    monkeypatch.setattr(interpreted, "SMALL_TABLES", total_bytes(session, [table]))
+    monkeypatch.setattr(interpreted, "SMALL_TABLES", measure(session, [table]).size_bytes)
     interpretation = Interpretation([table])
     assert interpretation.choose(session, 1)
     session.range(10).write.format("delta").mode("append").save(table.path or "")
@@ -121,7 +122,7 @@ def test_tables_are_measured_again_after_many_records(
     session: SparkSession, table: TableRef, monkeypatch: pytest.MonkeyPatch, records: int, is_small: bool
 ) -> None:
     monkeypatch.setattr(interpreted, "_MEASURED_AFTER", FIRST_RECORDS + 1)
-    monkeypatch.setattr(interpreted, "SMALL_TABLES", total_bytes(session, [table]))
+    monkeypatch.setattr(interpreted, "SMALL_TABLES", measure(session, [table]).size_bytes)
     interpretation = Interpretation([table])
     interpretation.choose(session, records)
     session.range(10).write.format("delta").mode("append").save(table.path or "")
@@ -142,9 +143,39 @@ def test_a_changelog_is_not_read_by_any_batch() -> None:
 def test_a_size_that_is_known_is_not_measured_before_the_first_batch(
     session: SparkSession, table: TableRef, monkeypatch: pytest.MonkeyPatch, size: int, is_small: bool
 ) -> None:
-    monkeypatch.delattr(interpreted, "total_bytes")
-    assert Interpretation([table], size).choose(session, 1) is is_small
+    monkeypatch.delattr(interpreted, "measure")
+    assert Interpretation([table], Measured(size)).choose(session, 1) is is_small
 
 
 def test_tables_that_are_not_there_yet_have_no_size(session: SparkSession, tmp_path: Path) -> None:
-    assert total_bytes(session, [TableRef.parse(str(tmp_path / "none"))]) == 0
+    missing = [TableRef.parse(str(tmp_path / "none"))]
+    assert measure(session, missing) == Measured(0, all_are_there=False, all_are_plain=False)
+
+
+def _reads_all_files(session: SparkSession) -> bool:
+    return session.conf.get("spark.databricks.delta.stats.skipping") == "false"
+
+
+@pytest.mark.parametrize("table_property", ["false", "true"])
+def test_files_are_chosen_from_only_in_tables_where_single_rows_can_be_marked_as_removed(
+    session: SparkSession, table: TableRef, tmp_path: Path, table_property: str
+) -> None:
+    other = TableRef.parse(str(tmp_path / "other"))
+    session.sql(
+        f"CREATE TABLE {other.sql} (n INT) USING delta TBLPROPERTIES (delta.enableDeletionVectors = {table_property})"
+    )
+    Interpretation([table, other]).choose(session, 1)
+    assert _reads_all_files(session) is (table_property == "false")
+    assert session.read.format("delta").load(other.path or "").count() == 0
+
+
+def test_tables_that_the_first_batch_makes_are_looked_at_before_the_second(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    made = TableRef.parse(str(tmp_path / "made"))
+    interpretation, told = Interpretation([made]), []
+    for _ in range(2):
+        interpretation.choose(session, 1)
+        told.append(_reads_all_files(session))
+        session.range(1).write.format("delta").mode("append").save(made.path or "")
+    assert told == [False, True]

@@ -1,4 +1,4 @@
-"""The ledger as a table: where it may lie."""
+"""The ledger as a table: where it may lie, and of which types it is."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from pyspark.sql import SparkSession
 
 from streams import Materialized, StreamsBuilder
 from streams.nodes import Topology
+from streams.spark.ledger import Ledger, LedgerState
+from streams.spark.rejects import Rejects
+from versioned.commit import session_settings
+from versioned.identifiers import TableRef
+from versioned.put import read_table
 
 _RECORDS = [
     [Input("prices", "tea", "10", 0), Input("prices", None, "9", 2_000)],
@@ -48,3 +53,13 @@ def test_an_application_starts_and_goes_on_below_a_catalog_name(
     assert made == {"ledger", "rejects", "prices", "told"}
     assert sorted(row["batch_id"] for row in spark.table(f"{database}.ledger").collect()) == [0, 1]
     assert sorted(row["v"] for row in spark.table(f"{database}.told").collect()) == ["10", "12"]
+
+
+def test_instants_of_ledger_and_rejects_are_of_one_kind_in_every_session(spark: SparkSession, tmp_path: Path) -> None:
+    ledger, rejects = (TableRef.parse(f"{tmp_path}/{name}") for name in ("ledger", "rejects"))
+    with session_settings(spark, {"spark.sql.timestampType": "TIMESTAMP_NTZ"}):
+        Ledger(spark, ledger, "app").create()
+        Rejects(rejects).create(spark, is_there=False)
+        Ledger(spark, ledger, "app").append_epoch(spark, LedgerState(clock_us=7))
+    kinds = [read_table(spark, target).schema.simpleString() for target in (ledger, rejects)]
+    assert [("timestamp_ntz" in kind, "timestamp" in kind) for kind in kinds] == [(False, True)] * 2

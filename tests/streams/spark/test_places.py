@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from raw_rows import raw_rows, rule_of, taken_in
+from raw_rows import LATEST_US, raw_rows, rule_of, taken_in
 
 from streams.nodes import StreamSource
 from streams.spark import places
@@ -61,6 +61,16 @@ def test_a_place_begins_with_the_newest_valid_time_so_far(raw: DataFrame, stream
         for row in rows:
             newest = newest if row[INVALID] is not None else max(newest, row[US])
             assert row[PLACE][0] == newest
+
+
+@pytest.mark.parametrize("sequence_by", ["seq", None], ids=["by sequence", "by time"])
+def test_no_record_has_the_place_of_one_of_another_batch(
+    sequence_by: str | None, raw: DataFrame, stream: StreamSource
+) -> None:
+    # A sequence may tell several records one number: those of the two batches are the same here.
+    rule = rule_of(stream, "arrival", None, sequence_by)
+    first, later = (taken_in(raw, rule, {0: LATEST_US}, number)[0].select(PLACE) for number in (7, 8))
+    assert first.unionAll(later).distinct().count() == 2 * first.count()
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from streams.functions import cast, coalesce, concat
+from streams.kstream import KStream
 from streams.nodes import Joined, Materialized, Topology
 from streams.topology import StreamsBuilder
 from suppress.buffer_config import BufferConfig, StrictBufferConfig
@@ -102,9 +103,18 @@ def test_a_table_that_lacks_what_the_plan_has_now_is_told_by_name(
         application(spark, tmp_path, plan(True)).run()
 
 
-def _aggregates(changed: str = "none") -> Topology:
+def _kept(changed: str = "none") -> Topology:
     builder = StreamsBuilder()
-    grouped = builder.stream("a", name="stream", **_SOURCE).group_by_key()
+    stream = builder.stream("a", name="stream", **_SOURCE)
+
+    def shown(name: str) -> KStream:
+        kind = "double" if changed == name else "bigint"
+        return stream.map_values(lambda value: {"v": cast(value.v, kind)}, name=f"as_{name}")
+
+    shown("store").to_table(Materialized.key_value("store"), name="table")
+    shown("changelog").to_changelog("changelog")
+    shown("latest").to_latest("latest")
+    grouped = stream.group_by_key()
     hourly = grouped.windowed_by(TimeWindows.of("1 hour"))
     if changed == "type":
         grouped.sum(lambda value: cast(value.v, "double"), output="n", name="totals")
@@ -116,10 +126,10 @@ def _aggregates(changed: str = "none") -> Topology:
 
 
 @pytest.fixture(scope="module")
-def aggregated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("aggregated")
-    on_spark(spark, folder, _aggregates(), [Input("a", "k", 5, 10)], [1], "LONG")
-    write_records(spark, folder, _aggregates(), [Input("a", "k", 7, 11)], 1, "LONG")
+def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("kept")
+    on_spark(spark, folder, _kept(), [Input("a", "k", 5, 10)], [1], "LONG")
+    write_records(spark, folder, _kept(), [Input("a", "k", 7, 11)], 1, "LONG")
     return folder
 
 
@@ -127,18 +137,22 @@ def aggregated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     ("changed", "told"),
     [
         ("kind", 'the table "totals" holds results of sum, and max cannot go on from them'),
-        ("type", r"""the table "totals" holds other columns than it makes now: \['n'\]"""),
+        ("type", r"""the table "totals" holds other columns than it makes now: \['n: bigint, now double'\]"""),
+        *(
+            (name, rf"""the table "{name}" .*: \['v: bigint, now double'\]""")
+            for name in ("store", "changelog", "latest")
+        ),
         ("kind by windows", 'the table "hourly" holds results of sum, and max cannot go on from them'),
         ("column by windows", r"""the table "hours" holds other columns than it makes now: \['n', 'm'\]"""),
     ],
 )
-def test_an_aggregate_that_cannot_go_on_from_what_is_stored_is_refused_before_anything_is_written(
-    spark: SparkSession, aggregated: Path, changed: str, told: str
+def test_what_cannot_go_on_from_what_is_stored_is_refused_before_anything_is_written(
+    spark: SparkSession, kept: Path, changed: str, told: str
 ) -> None:
-    before = sorted(aggregated.rglob("_delta_log/*.json"))
+    before = sorted(kept.rglob("_delta_log/*.json"))
     with pytest.raises(Exception, match=told):
-        application(spark, aggregated, _aggregates(changed), "LONG").run()
-    assert sorted(aggregated.rglob("_delta_log/*.json")) == before
+        application(spark, kept, _kept(changed), "LONG").run()
+    assert sorted(kept.rglob("_delta_log/*.json")) == before
 
 
 def _counted(name: str) -> Topology:

@@ -15,7 +15,7 @@ from busy_tables import rows_of
 from crashing import Crash, crash_at, then
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from two_tables import application, commits, topology, write_batch
+from two_tables import SCHEMAS, application, commits, topology, write_batch
 
 from streams.nodes import ChangelogSink, Topology
 from streams.spark import application as running
@@ -383,6 +383,19 @@ def test_a_batch_that_landed_is_not_replayed_with_other_input(
     with pytest.raises(StreamingQueryException, match=r'"orders" had 2 records .*, now 2 records'):
         application(spark, own, out).run()
     assert commits(out) == before
+
+
+def test_a_batch_that_is_done_is_not_refused_where_a_source_has_another_column_by_now(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, out = tmp_path / "input", tmp_path / "out"
+    write_batch(own, 0)
+    with faults.armed(crash_at("end:batch")), pytest.raises(StreamingQueryException):
+        application(spark, own, out).run()
+    monkeypatch.setitem(SCHEMAS, "orders", f"{SCHEMAS['orders']}, note STRING")
+    write_batch(own, 1)
+    application(spark, own, out).run()
+    assert (_epochs(spark, out), _count(spark, out)) == ({(1, 0), (1, 1)}, 4)
 
 
 def test_broken_rows_are_refused_at_every_start_until_a_run_takes_them_as_they_are(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from streams.spark.sql_conditions import check_condition, sql_condition
 from versioned.errors import ConfigurationError
@@ -25,6 +26,9 @@ from versioned.errors import ConfigurationError
         "-a + .5 != 1.",
         "`current_date` = user AND s = 'nowhere'",
         r"regexp_like(s, '\\now') OR s LIKE '\%'",
+        "d > date_add(DATE '2026-01-01', 7) AND ts < DATE '2026-01-01' + INTERVAL '1' DAY",
+        "departed < '09:30' AND ts > '2026-01-01'",
+        "to_date('2026-01-01') < d OR s = cast(5 AS string) || s",
     ],
 )
 def test_what_is_about_one_row_passes(text: str) -> None:
@@ -66,6 +70,7 @@ def test_what_is_about_one_row_passes(text: str) -> None:
         "ts <= current_timestamp",
         "d = Current_Date",
         "name = session_user",
+        "name = current_path",
         "ts <= TIMESTAMP 'now'",
         "d = DATE ' Today'",
         "cast('yesterday UTC' AS timestamp) > ts",
@@ -73,6 +78,9 @@ def test_what_is_about_one_row_passes(text: str) -> None:
         r"ts <= TIMESTAMP '\t\156ow'",
         r"ts <= '\u006eow'",
         r"ts <= '\0now'",
+        "ts <= TIMESTAMP '09:30'",
+        "s = 'a' OR cast('T09:30' AS timestamp) BETWEEN ts AND s",
+        "ts BETWEEN to_timestamp(s) AND '9:30'",
         "ts <= 'no' 'w'",
         "read_files('/etc/passwd') is null",
         "a = " + "(" * 5_000,
@@ -94,7 +102,7 @@ def test_what_reaches_further_than_a_row_is_refused(text: str) -> None:
 def test_a_name_that_spark_knows_is_the_column_of_that_name(spark: SparkSession, text: str, holds: list[bool]) -> None:
     row = "user string, current_date bigint, r struct<user: bigint>"
     rows = spark.createDataFrame([("ann", 2, (1,)), (None, 2, (1,))], row)
-    assert [found for (found,) in rows.select(sql_condition(text, rows.columns)).collect()] == holds
+    assert [found for (found,) in rows.select(sql_condition(text, rows.schema)).collect()] == holds
 
 
 @pytest.mark.parametrize(
@@ -102,4 +110,10 @@ def test_a_name_that_spark_knows_is_the_column_of_that_name(spark: SparkSession,
 )
 def test_a_name_that_spark_takes_for_who_asks_or_when_must_be_a_column(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"is no column of the rows. They have: a, d"):
-        sql_condition(text, ["a", "d"])
+        sql_condition(text, StructType().add("a", "string").add("d", "date"))
+
+
+def test_a_time_without_a_day_is_a_text_beside_texts_and_refused_beside_instants() -> None:
+    columns = StructType().add("departed", "string").add("at", "timestamp")
+    with pytest.raises(ConfigurationError, match=r"takes ' 9:30' for an instant: .* Write the day too"):
+        sql_condition("departed < '09:30' AND `At` BETWEEN '2026-01-01' AND ' 9:30'", columns)

@@ -7,7 +7,14 @@ from typing import Final
 import pytest
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
-from streams.spark.stored_shape import aggregate_properties, check_aggregate, check_beside, check_names, check_rows
+from streams.spark.stored_shape import (
+    aggregate_properties,
+    check_aggregate,
+    check_beside,
+    check_names,
+    check_rows,
+    check_types,
+)
 from versioned.errors import ConfigurationError
 
 _THERE: Final = StructType().add("k", LongType(), nullable=False).add("value", StructType().add("a", LongType()))
@@ -71,3 +78,12 @@ def test_an_aggregate_goes_on_from_a_table_of_its_kind(told: dict[str, str]) -> 
 def test_an_aggregate_does_not_go_on_from_a_table_of_another_kind() -> None:
     with pytest.raises(ConfigurationError, match='"totals" holds results of max, and min cannot go on from them'):
         check_aggregate("totals", "totals", aggregate_properties("max"), "min")
+
+
+def test_a_column_of_another_type_is_refused_with_both_types_and_one_that_only_one_side_has_is_not() -> None:
+    there = StructType([_A, _B]).add("s", StructType([_A]))
+    check_types("table", "table", there, StructType().add("B", LongType(), nullable=False).add("c", LongType()))
+    with pytest.raises(
+        ConfigurationError, match=r"\['a: bigint, now int', 's: struct<a:bigint>, now struct<b:bigint>'\]"
+    ):
+        check_types("table", "table", there, StructType().add("a", IntegerType()).add("s", StructType([_B])))

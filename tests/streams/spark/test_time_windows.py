@@ -20,7 +20,7 @@ from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
 from versioned.commit import properties_of
-from versioned.durations import FIRST_INSTANT_US
+from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.making import make_table
@@ -29,6 +29,8 @@ from versioned.schema import create_plain
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
 #: A record whose longer windows would start before any instant that tables hold.
 _EARLY = Input("a", "a", "early", FIRST_INSTANT_US // 1000 + 2 * 86_400_000)
+#: The last hour: longer windows would end behind the last instant.
+_LATEST = Input("a", "a", "latest", LAST_INSTANT_US // 1000 - 3_600_000)
 _GRACE = timedelta(milliseconds=20)
 _RETENTION = timedelta(milliseconds=100)
 _WINDOWS: dict[str, Windows] = {
@@ -62,7 +64,9 @@ def app(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stream
     folder = tmp_path_factory.mktemp("windows")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(places, "_MANY", 1)
-        return on_spark(spark, folder, _topology(), _records(), [21, 61], by_arrival=True)
+        return on_spark(
+            spark, folder, _topology(), _records(), [21, 62], by_arrival=True, max_future_skew=timedelta.max
+        )
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +85,7 @@ def told(spark: SparkSession, app: StreamingApplication) -> dict[str, dict[str, 
 
 
 def _records() -> list[Input]:
-    return [_EARLY, *random_records(seed=11, count=60)]
+    return [_EARLY, *random_records(seed=11, count=60), _LATEST]
 
 
 @pytest.mark.rule("R10", "R13", "R23")
@@ -105,15 +109,16 @@ def test_late_records_and_expired_windows_are_counted_apart(told: dict[str, dict
     assert got == (wanted["late"], wanted["expired"], wanted["late"])
 
 
-def test_a_record_with_a_window_before_the_first_instant_is_put_aside_as_by_the_driver(
-    spark: SparkSession, app: StreamingApplication
+@pytest.mark.parametrize(("record", "reason"), [(_EARLY, "BEFORE_WINDOWS"), (_LATEST, "AFTER_WINDOWS")])
+def test_a_record_with_a_window_outside_the_time_of_tables_is_put_aside_as_by_the_driver(
+    spark: SparkSession, app: StreamingApplication, record: Input, reason: str
 ) -> None:
     driver = TopologyTestDriver(_topology())
-    driver.pipe_input("a", _EARLY.k, {"v": _EARLY.v}, _EARLY.ms * 1000)
+    driver.pipe_input("a", record.k, {"v": record.v}, record.ms * 1000)
     wanted = {(reject.node, reject.reason) for reject in driver.rejects}
-    rejects = spark.read.format("delta").load(str(app.table("rejects"))).where("reason = 'BEFORE_WINDOWS'")
+    rejects = spark.read.format("delta").load(str(app.table("rejects"))).where(f"reason = '{reason}'")
     assert {tuple(row) for row in rejects.select("node", "reason").collect()} == wanted
-    assert {node for node, _ in wanted} == set(_LONGER)
+    assert wanted == {(node, reason) for node in _LONGER}
 
 
 def _windows(spark: SparkSession, app: StreamingApplication, table: str) -> list[tuple[int, bool]]:

@@ -1,0 +1,38 @@
+"""Tables with features of Delta that others turn on by default: what an application makes of them is the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from both_engines import in_two_queries, on_driver, sink_rows
+from pyspark.sql import SparkSession
+from random_plans import random_records, random_topology
+from touched_keys import rows_by_key, was_taken
+
+from versioned.commit import session_settings
+
+#: As a catalog or a setting of the workspace may have every new table made.
+_FEATURES: Final = {
+    "enableDeletionVectors": "true",
+    "enableRowTracking": "true",
+    "enableChangeDataFeed": "true",
+    "enableInCommitTimestamps": "true",
+    "checkpointPolicy": "v2",
+    "columnMapping.mode": "name",
+}
+_DEFAULTS: Final = "spark.databricks.delta.properties.defaults."
+_COUNT: Final = 40
+
+
+def test_an_application_gives_the_same_whatever_features_its_tables_have(spark: SparkSession, tmp_path: Path) -> None:
+    topology, records = random_topology([1]), random_records(1, _COUNT, by_key=True)
+    defaults = {_DEFAULTS + name: value for name, value in _FEATURES.items()}
+    # Rows are marked as removed: an upkeep's DELETE does that too.
+    with session_settings(spark, defaults), rows_by_key(spark):
+        app = in_two_queries(spark, tmp_path, topology, records, [10, 25, _COUNT])
+        assert sink_rows(spark, app, topology) == on_driver(topology, records)
+    for table in app.tables():
+        told = spark.sql(f"DESCRIBE DETAIL {table.sql}").collect()[0]["properties"]
+        assert {name: told["delta." + name] for name in _FEATURES} == _FEATURES
+    assert any(was_taken("named", folder) for folder in Path(app.table("ledger").path or "").parent.iterdir())

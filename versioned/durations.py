@@ -76,7 +76,7 @@ def duration_us(value: Duration) -> int:
     >>> duration_us("1 minute 30 seconds")
     90000000
     """
-    return max(-LONGEST_US, min(LONGEST_US, _exact_us(value)))
+    return max(-LONGEST_US, capped_us(_exact_us(value)))
 
 
 def _exact_us(value: Duration) -> int:

@@ -13,7 +13,6 @@ from typing import Final, Literal
 from pyspark.sql import Column, DataFrame
 
 from versioned import spark_functions as F
-from versioned.durations import capped_us
 from versioned.errors import SchemaError
 from versioned.identifiers import beside, quote
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
@@ -153,7 +152,7 @@ def key_horizons(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
 
 
 def _less_retention(instant: Column, spec: VersionedTableSpec) -> Column:
-    retention = F.lit(capped_us(spec.history_retention_us)).cast("long")
+    retention = F.lit(spec.history_retention_us).cast("long")
     return F.timestamp_micros(F.unix_micros(instant) - retention)
 
 

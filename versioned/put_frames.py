@@ -22,7 +22,6 @@ from pyspark.sql.types import StructType
 
 from versioned import neighbours
 from versioned import spark_functions as F
-from versioned.durations import capped_us
 from versioned.identifiers import beside, quote
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 
@@ -341,4 +340,4 @@ def _stored_and_batch(stored: DataFrame, batch: DataFrame, spec: VersionedTableS
 
 
 def _grace(spec: VersionedTableSpec) -> Column:
-    return F.lit(capped_us(spec.grace_us)).cast("long")
+    return F.lit(spec.grace_us).cast("long")

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Final, Literal
 
-from versioned.durations import FIRST_INSTANT_US, Duration, Resolution, duration_us
+from versioned.durations import FIRST_INSTANT_US, Duration, Resolution, capped_us, duration_us
 from versioned.errors import ConfigurationError, NotAVersionedTableError
 from versioned.identifiers import TableRef, beside, check_columns
 
@@ -29,7 +29,7 @@ _SYSTEM_TO: Final = "systemTo"
 
 @dataclass(frozen=True)
 class VersionedTableSpec:
-    """The contract of one versioned table. Durations are microseconds.
+    """The contract of one versioned table. Durations are microseconds; those longer than all time are one and the same.
 
     Args:
         keys: Key columns, one or several, of orderable types.
@@ -73,6 +73,9 @@ class VersionedTableSpec:
             )
         if self.time_scope not in ("partition", "store", "key"):
             raise ConfigurationError(f'time_scope must be partition, store or key; got "{self.time_scope}".')
+        # Here, and not where durations are read: a table's properties may tell longer ones.
+        for name in ("history_retention_us", "grace_us"):
+            object.__setattr__(self, name, capped_us(getattr(self, name)))
 
     @classmethod
     def of(

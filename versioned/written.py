@@ -55,10 +55,10 @@ def look(session: SparkSession, target: TableRef, application: str | None = None
         target: The table; it need not exist.
         application: Only batches of this application; None = of any.
     """
-    detail = detail_of(session, target)
-    if detail is None:
-        return TableState(exists=False)
-    told, found = of_detail(detail), newest(session, target, application)
+    told = of_detail(detail_of(session, target))
+    if not told.exists:
+        return told
+    found = newest(session, target, application)
     return replace(found, properties=told.properties, size_bytes=told.size_bytes, features=told.features)
 
 

@@ -146,5 +146,5 @@ def measured(states: Iterable[TableState]) -> Measured:
     """
     found = list(states)
     there = [state for state in found if state.exists]
-    is_plain = [_VECTORS not in state.features for state in there]
-    return Measured(sum(state.size_bytes for state in there), len(there) == len(found), any(is_plain) and all(is_plain))
+    all_are_plain = bool(there) and all(_VECTORS not in state.features for state in there)
+    return Measured(sum(state.size_bytes for state in there), len(there) == len(found), all_are_plain)

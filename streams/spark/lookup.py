@@ -23,7 +23,6 @@ from streams.spark.key_types import with_keys_as
 from streams.spark.lookup_pairs import STORED, version, with_versions
 from streams.spark.of_keys import Amount
 from versioned import spark_functions as F
-from versioned.durations import capped_us
 from versioned.identifiers import quote
 from versioned.put import PutBatch
 from versioned.spec import VersionedTableSpec
@@ -211,4 +210,4 @@ def _accepted(puts: PutBatch) -> DataFrame:
 
 
 def _retention(spec: VersionedTableSpec) -> Column:
-    return F.lit(capped_us(spec.history_retention_us)).cast("long")
+    return F.lit(spec.history_retention_us).cast("long")

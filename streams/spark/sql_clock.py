@@ -14,9 +14,8 @@ from typing import Final
 from streams.time_texts import asks_for_now, is_time_alone
 from versioned.errors import ConfigurationError
 
-_INSTANT_WORDS: Final = "timestamp timestamp_ltz timestamp_ntz to_timestamp try_to_timestamp"
 #: Words that make an instant of a text.
-INSTANTS: Final = frozenset(_INSTANT_WORDS.split())
+INSTANTS: Final = frozenset(("timestamp", "timestamp_ltz", "timestamp_ntz", "to_timestamp", "try_to_timestamp"))
 _ESCAPED: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
 _CONTROLS: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 

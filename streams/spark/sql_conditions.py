@@ -66,9 +66,9 @@ def sql_condition(text: str, columns: StructType) -> Column:
     check_condition(text)
     there = {name.lower() for name in columns.names}
     instants = {field.name.lower() for field in columns if "timestamp" in field.dataType.simpleString()}
-    check_times(list(_words(text)), INSTANTS | instants)
-    before = ""
-    for kind, word in _words(text):
+    words, before = list(_words(text)), ""
+    check_times(words, INSTANTS | instants)
+    for kind, word in words:
         name = word.strip("`").lower()
         asks = kind in ("word", "quoted") and before != "." and name in _WITHOUT_COLUMN.split()
         if asks and name not in there:

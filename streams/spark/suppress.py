@@ -55,7 +55,7 @@ from suppress.suppress_rules import buffer_rule
 from suppress.suppressed import UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from versioned import spark_functions as F
 from versioned.commit import ReplaceWhere
-from versioned.durations import capped_us
+from versioned.durations import LAST_INSTANT_US, capped_us
 from versioned.errors import BufferFullError
 from versioned.identifiers import TableRef, quote
 from versioned.put import read_table
@@ -320,7 +320,7 @@ class SuppressOperator(Operator[Suppress]):
     def _as_rows(self, state: DataFrame) -> DataFrame:
         # A wait may be longer than what is left of SQL's time: then the row is never due.
         due = F.try_add(BUFFER_US, F.lit(capped_us(self.rule.wait_us)).cast("long"))
-        deadline = F.when(due < F.lit(253_402_300_800_000_000), F.timestamp_micros(due))
+        deadline = F.when(due <= F.lit(LAST_INSTANT_US), F.timestamp_micros(due))
         return state.select(
             f"{KEY}.*",
             F.col(VALUE).alias("value"),
@@ -371,4 +371,4 @@ def rule_of(node: Suppress, default_retention_us: int | None = None) -> BufferRu
 
 
 def _store_retention_us(source: WindowedAggregate | None) -> int:
-    return 0 if source is None else min(window_retention_us(source), 2**61)
+    return 0 if source is None else capped_us(window_retention_us(source))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -94,6 +95,13 @@ _SPECS = st.builds(
 @given(_SPECS)
 def test_a_spec_comes_back_from_the_properties_of_its_table(spec: VersionedTableSpec) -> None:
     assert VersionedTableSpec.from_properties(spec.to_properties(), "t") == spec
+
+
+def test_a_retention_that_never_ends_is_the_same_however_long_the_table_says_it_is() -> None:
+    forever = _spec(history_retention=timedelta.max)
+    said = json.loads(forever.to_properties()[SPEC_PROPERTY])
+    longer = dict.fromkeys(("history_retention_us", "grace_us"), timedelta.max // timedelta(microseconds=1))
+    assert VersionedTableSpec.from_properties({SPEC_PROPERTY: json.dumps(said | longer)}, "t") == forever
 
 
 def test_a_spec_is_stored_as_text_that_other_tools_can_read() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -212,14 +212,13 @@ class VersionedTable:
             ``put_``.
 
         Raises:
-            SchemaError: a column is missing or has another type.
+            SchemaError: a column is missing or has another type, or the table got another one since it was opened.
         """
-        # Read once: what the result tells later must be about the same records.
-        columns = self.rows().schema
-        shaped = shape_records(
-            records, columns, self._spec, timestamp, deleted=deleted, partition=partition, sequence=sequence
-        )
-        return self._put(shaped.localCheckpoint(eager=False))
+        shape = partial(
+            shape_records, records, spec=self._spec, timestamp=timestamp, deleted=deleted, partition=partition,
+            sequence=sequence,
+        )  # fmt: skip
+        return self._put(shape)
 
     def backfill(
         self,
@@ -256,7 +255,7 @@ class VersionedTable:
                 'what it no longer holds. Use streams.spark.backfill or "versioned backfill", which stop it first.'
             )
         times = self.stream_times()
-        columns = self.rows().schema
+        columns = self._columns()
         shaped = shape_records(records, columns, self._spec, timestamp, deleted=deleted, sequence=sequence)
         shaped = only_history(shaped, times, self.rows().where(F.col(CURRENT)), self._spec)
         done = backfill_frame(self._spark, self._target, self._spec, shaped, times, dry_run=dry_run)
@@ -284,11 +283,13 @@ class VersionedTable:
         check_there(keys, (*self._spec.keys, *filter(None, named.values())))
         check_instants(keys, timestamp)
         check_roles(keys, None, partition)
-        columns = self.rows().schema
-        dead = put_frames.tombstones(keys, columns, self._spec, named)
         given = {"deleted": "_dead", "partition": partition and "_in", "sequence": sequence and "_by"}
-        shaped = shape_records(dead, columns, self._spec, "_at", **given)
-        outcomes = self._put(shaped.localCheckpoint(eager=False), takes_rejects=False)._judged
+
+        def shape(columns: StructType) -> DataFrame:
+            dead = put_frames.tombstones(keys, columns, self._spec, named)
+            return shape_records(dead, columns, self._spec, "_at", **given)
+
+        outcomes = self._put(shape, takes_rejects=False)._judged
         return put_frames.replaced_values(outcomes, self._spec)
 
     def current(self) -> DataFrame:
@@ -450,6 +451,16 @@ class VersionedTable:
         """
         return register_sql(self._spark, self._target, self._spec, name, temporary=temporary, version=version)
 
+    def _columns(self) -> StructType:
+        """The table's columns, which must be those of this handle still: what rows have beside them, a put would lose.
+
+        Raises:
+            SchemaError: somebody added or renamed a column since.
+        """
+        columns = self.rows().schema
+        check_schema(columns, self._spec, self._target)
+        return columns
+
     def _find_names_keys(self, told: Mapping[str, str] | None) -> bool:
         properties = properties_of(self._spark, self._target) if told is None else told
         if properties.get(DELETION_VECTORS) != "true":
@@ -473,8 +484,8 @@ class VersionedTable:
         horizon = self.horizon()
         return None if horizon is None else _instant(horizon)
 
-    def _put(self, shaped: DataFrame, *, takes_rejects: bool = True) -> PutResult:
-        told, times = self._looked_at(shaped)
+    def _put(self, shape: Callable[[StructType], DataFrame], *, takes_rejects: bool = True) -> PutResult:
+        told, times, shaped = self._looked_at(shape)
         if told.rejected and not takes_rejects:
             raise rejects_refused(shaped)
         valid = shaped.where(F.col("_reason").isNull()).drop("_reason")
@@ -491,14 +502,16 @@ class VersionedTable:
         reasons = rejected_rows(shaped.where(F.col("_reason").isNotNull()), self._spec)
         return PutResult(reasons, told.rejected, batch, self._spec, partial(put, as_of=before))
 
-    def _looked_at(self, shaped: DataFrame) -> tuple[BatchSurvey, dict[int, int]]:
-        """A batch surveyed, and the table's stream times."""
-        told, times = Once(partial(survey_records, shaped)), Once(self.stream_times)
+    def _looked_at(self, shape: Callable[[StructType], DataFrame]) -> tuple[BatchSurvey, dict[int, int], DataFrame]:
+        """A batch surveyed, the table's stream times, and the batch shaped for the table's columns."""
+        # Read once: what the result tells later must be about the same records.
+        shaped = Once(lambda: shape(self._columns()).localCheckpoint(eager=False))
+        told, times = Once(lambda: survey_records(shaped())), Once(self.stream_times)
         # Whoever asks first for a new version of a table waits until Delta has put it together: better now, beside the
         # survey, than the write.
         put_together = partial(properties_of, self._spark, self._target)
         side_by_side([told, times, put_together], self._spark)
-        return told(), times()
+        return told(), times(), shaped()
 
 
 def _told(times: dict[int, int]) -> dict[str, object]:

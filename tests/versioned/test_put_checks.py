@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from versioned.commit import session_settings
@@ -163,3 +164,17 @@ def test_a_deletion_is_taken_whatever_its_values_and_refused_whole_if_a_key_does
     assert "'BAD_TYPE': 1" in str(refused.value)
     assert "'NULL_KEY': 1" in str(refused.value)
     assert [row["k"] for row in table.current().collect()] == [2]
+
+
+_ONE = "SELECT 'a' AS k, 2 AS v, TIMESTAMP_SECONDS(5) AS ts"
+
+
+@pytest.mark.parametrize("write", [VersionedTable.put, VersionedTable.backfill, VersionedTable.delete])
+def test_a_handle_does_not_write_to_a_table_that_got_a_column_since_it_was_opened(
+    spark: SparkSession, tmp_path: Path, write: Callable[[VersionedTable, DataFrame], object]
+) -> None:
+    table = VersionedTable.create(spark, f"{tmp_path}/t", "k STRING, v INT", keys="k", history_retention="1 day")
+    spark.sql(f"ALTER TABLE {table.target.sql} ADD COLUMN note STRING")
+    with pytest.raises(SchemaError, match=r"has columns .*'note'.*, but its spec promises"):
+        write(table, spark.sql(_ONE))
+    assert table.rows().count() == 0

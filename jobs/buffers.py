@@ -24,7 +24,7 @@ from versioned.commit import is_missing
 from versioned.durations import duration_us, instant, instant_us
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
-from versioned.put import read_table
+from versioned.reading import read_table
 
 
 @dataclass(frozen=True)

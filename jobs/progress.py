@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from streams.spark import BatchReport, StreamingApplication
 from versioned import spark_functions as F
-from versioned.put import read_table
+from versioned.reading import read_table
 
 HEADER = f"{'batch':>5}  {'records':>8}  {'late':>6}  {'rejected':>8}  {'emitted':>8}  {'seconds':>7}"
 

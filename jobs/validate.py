@@ -30,7 +30,7 @@ from versioned import spark_functions as F
 from versioned.commit import history, is_missing
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
-from versioned.put import read_table
+from versioned.reading import read_table
 from versioned.table import VersionedTable
 from versioned.written import look
 

@@ -22,6 +22,8 @@ from versioned.commit import Append, Landed, Merge, ReplaceWhere, Step, commit, 
 from versioned.durations import instant_literal
 from versioned.identifiers import TableRef, quote
 from versioned.once import Once
+from versioned.reading import read_table
+from versioned.schema import check_schema
 from versioned.spec import CURRENT, DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
 from versioned.written import newest
 
@@ -281,7 +283,7 @@ class PutBatch:
         return newest is None or all(oldest >= newest for oldest, _ in self._bounds.values())
 
     def _rows(self) -> DataFrame:
-        return read_table(self._session, self._target, self._as_of)
+        return versions_table(self._session, self._target, self._spec, self._as_of)
 
     def _judged_by_itself(self) -> DataFrame:
         """The batch judged without the table, as if each record were newer than all that is stored."""
@@ -420,11 +422,15 @@ def newest_times(before: StreamTimes, moved: StreamTimes) -> dict[int, int]:
     return {**before, **{scope: max(us, before.get(scope, us)) for scope, us in moved.items()}}
 
 
-def read_table(session: Any, target: TableRef, version: int | None = None) -> DataFrame:
-    """All rows of a table, lazily: each use sees the newest state, or always a certain version."""
-    reader = session.read.format("delta") if version is None else session.read.option("versionAsOf", version)
-    frame: DataFrame = reader.format("delta").load(target.path) if target.path is not None else reader.table(target.sql)
-    return frame
+def versions_table(session: Any, target: TableRef, spec: VersionedTableSpec, version: int | None = None) -> DataFrame:
+    """As :func:`read_table`, of a table with the columns of its spec: others would be lost where rows are written anew.
+
+    Raises:
+        SchemaError: it has other columns; somebody changed the table, perhaps since it was opened.
+    """
+    rows = read_table(session, target, version)
+    check_schema(rows.schema, spec, target)
+    return rows
 
 
 def _given_back() -> DataFrame:

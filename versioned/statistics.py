@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 
 from versioned.commit import history
 from versioned.identifiers import TableRef, quote
-from versioned.put import read_table
+from versioned.reading import read_table
 from versioned.sql_types import sql_properties
 
 #: The table property that tells which columns have no statistics: name -> whether from the first row on.

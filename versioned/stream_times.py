@@ -18,7 +18,7 @@ from pyspark.sql import Row, SparkSession
 from versioned import spark_functions as F
 from versioned.commit import history, own_details, properties_of, recent, remember, restored_version, saying
 from versioned.identifiers import TableRef, quote, text_literal
-from versioned.put import read_table
+from versioned.reading import read_table
 from versioned.spec import VersionedTableSpec
 
 #: Table property: stream time per scope in microseconds, as JSON.

@@ -22,7 +22,7 @@ from versioned.durations import instant_us
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.making import make_table
-from versioned.put import read_table
+from versioned.reading import read_table
 from versioned.schema import create_table, stored_columns
 from versioned.spec import DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
 from versioned.sql_types import sql_properties

@@ -31,11 +31,12 @@ from versioned.lookup_frames import (
 from versioned.making import check_new, make_table
 from versioned.once import Once
 from versioned.pictures import version_timeline
-from versioned.put import BatchSurvey, PutBatch, read_table, survey_records
+from versioned.put import BatchSurvey, PutBatch, survey_records, versions_table
 from versioned.put_checks import check_instants, check_roles, check_there, rejected_rows, rejects_refused
 from versioned.put_records import shape_records
 from versioned.put_result import PutResult, outcome_rows
-from versioned.schema import check_schema, columns_of, create_statement
+from versioned.reading import read_table
+from versioned.schema import columns_of, create_statement
 from versioned.side_by_side import side_by_side
 from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec, known_target
 from versioned.sql import register_sql
@@ -147,7 +148,7 @@ class VersionedTable:
             )
         properties = detail["properties"]
         spec = VersionedTableSpec.from_properties(properties, str(ref))
-        check_schema(read_table(spark, ref).schema, spec, ref)
+        versions_table(spark, ref, spec)  # Its columns are checked.
         check_known(spark, ref, spec)
         return cls(spark, ref, spec, properties)
 
@@ -245,7 +246,7 @@ class VersionedTable:
             Outcomes, rejected rows and counts (:class:`~versioned.backfill.BackfillResult`).
 
         Raises:
-            SchemaError: a column is missing or has another type.
+            SchemaError: as of :meth:`put`.
             ConfigurationError: an application owns the table.
         """
         written = look(self._spark, self._target).written
@@ -276,8 +277,7 @@ class VersionedTable:
             key of such a name the record's own is ``put_ts`` or ``put_put_result``.
 
         Raises:
-            SchemaError: a column is missing or has another type, or some records have no key or no instant; nothing was
-                deleted.
+            SchemaError: as of :meth:`put`, or some records have no key or no instant; nothing was deleted.
         """
         named = {"_at": timestamp, "_in": partition, "_by": sequence}
         check_there(keys, (*self._spec.keys, *filter(None, named.values())))
@@ -452,14 +452,8 @@ class VersionedTable:
         return register_sql(self._spark, self._target, self._spec, name, temporary=temporary, version=version)
 
     def _columns(self) -> StructType:
-        """The table's columns, which must be those of this handle still: what rows have beside them, a put would lose.
-
-        Raises:
-            SchemaError: somebody added or renamed a column since.
-        """
-        columns = self.rows().schema
-        check_schema(columns, self._spec, self._target)
-        return columns
+        """The table's columns, which must be those of this handle still."""
+        return versions_table(self._spark, self._target, self._spec).schema
 
     def _find_names_keys(self, told: Mapping[str, str] | None) -> bool:
         properties = properties_of(self._spark, self._target) if told is None else told

@@ -17,7 +17,7 @@ from versioned.durations import Duration, duration
 from versioned.errors import CommitError, ConfigurationError, RetentionError
 from versioned.identifiers import TableRef, quote
 from versioned.lookup_frames import HORIZON, key_horizons
-from versioned.put import read_table
+from versioned.reading import read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from versioned import spark_functions as F
 from versioned.commit import Merge, ReplaceWhere, same_keys
 from versioned.identifiers import TableRef, quote
-from versioned.put import read_table
+from versioned.reading import read_table
 from versioned.sql_types import nullable_columns
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from streams.spark.ledger import LedgerState
 from streams.spark.suppress import SuppressOperator
 from versioned import spark_functions as F
 from versioned.identifiers import TableRef
-from versioned.put import read_table
+from versioned.reading import read_table
 
 
 def with_alarms(

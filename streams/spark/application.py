@@ -66,7 +66,8 @@ from versioned.drawing import Picture
 from versioned.durations import Duration, duration_us
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, check_columns
-from versioned.put import newest_times, read_table
+from versioned.put import newest_times
+from versioned.reading import read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS, check_origin
 from versioned.side_by_side import side_by_side
 from versioned.statistics import hidden_names, hide

@@ -23,7 +23,7 @@ from versioned import spark_functions as F
 from versioned.commit import Merge, same_keys
 from versioned.durations import duration_us
 from versioned.identifiers import TableRef, quote
-from versioned.put import read_table
+from versioned.reading import read_table
 
 if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder

@@ -15,7 +15,7 @@ from streams.spark.application import StreamingApplication
 from streams.spark.recovery import Survey
 from versioned import spark_functions as F
 from versioned.commit import is_missing
-from versioned.put import read_table
+from versioned.reading import read_table
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from versioned.commit import Landed, Merge, commit, history, is_missing, newest_
 from versioned.durations import duration
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, quote
-from versioned.put import read_table
+from versioned.reading import read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS
 from versioned.spec import DELETED, SPEC_PROPERTY, SYSTEM_FROM, VersionedTableSpec, known_target
 from versioned.statistics import always_hidden

@@ -23,7 +23,7 @@ from versioned import spark_functions as F
 from versioned.commit import properties_of
 from versioned.errors import InvariantError
 from versioned.identifiers import TableRef, quote
-from versioned.put import read_table
+from versioned.reading import read_table
 from versioned.spec import CURRENT
 
 GuardPolicy = Literal["none", "warn", "fail"]

@@ -44,8 +44,9 @@ from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.once import Once
-from versioned.put import PutBatch, read_table
+from versioned.put import PutBatch
 from versioned.put_frames import floor_to_resolution
+from versioned.reading import read_table
 from versioned.spec import CURRENT, VersionedTableSpec, known_target
 from versioned.sql_types import sql_properties, sql_type
 from versioned.table import VersionedTable

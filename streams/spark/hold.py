@@ -17,7 +17,7 @@ from versioned import spark_functions as F
 from versioned.commit import ReplaceWhere
 from versioned.durations import LAST_INSTANT_US
 from versioned.identifiers import TableRef, quote
-from versioned.put import read_table
+from versioned.reading import read_table
 
 _DUE: Final = "_due_us"
 _OWN_PLACE: Final = "_own_place"

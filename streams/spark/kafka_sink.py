@@ -20,7 +20,7 @@ from versioned import faults
 from versioned import spark_functions as F
 from versioned.errors import ConfigurationError, DeliveryError
 from versioned.identifiers import TableRef, quote
-from versioned.put import read_table
+from versioned.reading import read_table
 from versioned.sql_types import JSON_INSTANTS
 
 #: Headers that are a record's id: who sent it, in which batch, and its place among the changes of its key there.

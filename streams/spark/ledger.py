@@ -17,7 +17,7 @@ from versioned.commit import Append, Step, commit, is_missing
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, text_literal
 from versioned.making import make_table
-from versioned.put import read_table
+from versioned.reading import read_table
 from versioned.replay import CHECKPOINT
 from versioned.schema import create_plain
 

@@ -25,7 +25,7 @@ from versioned import spark_functions as F
 from versioned.commit import EPOCH_BITS, Landed, Step, Write, commit, is_missing
 from versioned.identifiers import TableRef
 from versioned.making import make_table
-from versioned.put import read_table
+from versioned.reading import read_table
 from versioned.schema import create_plain
 from versioned.sql_types import JSON_INSTANTS
 

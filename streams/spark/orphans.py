@@ -10,7 +10,7 @@ from streams.spark.suppress import SuppressOperator
 from versioned.commit import is_missing
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
-from versioned.put import read_table
+from versioned.reading import read_table
 
 
 def holding_tables(operators: Operators) -> tuple[str, ...]:

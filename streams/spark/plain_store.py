@@ -19,7 +19,7 @@ from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned import spark_functions as F
 from versioned.commit import Write, properties_of
 from versioned.identifiers import TableRef, check_columns, quote
-from versioned.put import read_table
+from versioned.reading import read_table
 from versioned.spec import DELETED
 from versioned.upsert import upsert
 

@@ -28,7 +28,7 @@ from streams.spark.ledger import Ledger, LedgerState, kept_checkpoint, kept_topi
 from versioned import spark_functions as F
 from versioned.commit import Append, Step, commit
 from versioned.identifiers import TableRef
-from versioned.put import read_table
+from versioned.reading import read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS
 from versioned.side_by_side import side_by_side
 from versioned.written import TableState, are_newest, look, newest, steps_of

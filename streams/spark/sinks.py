@@ -35,7 +35,7 @@ from versioned import spark_functions as F
 from versioned.commit import Append
 from versioned.errors import ConfigurationError, SchemaError
 from versioned.identifiers import TableRef, named_twice
-from versioned.put import read_table
+from versioned.reading import read_table
 from versioned.upsert import upsert
 
 

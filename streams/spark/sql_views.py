@@ -23,7 +23,7 @@ from streams.spark.window_upkeep import OPEN
 from versioned.commit import properties_of
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, beside, quote
-from versioned.put import read_table
+from versioned.reading import read_table
 from versioned.sql import SqlNames, register_versions, select, source
 
 _OPEN = quote(OPEN)

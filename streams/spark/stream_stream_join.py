@@ -27,7 +27,7 @@ from suppress.windows import JoinWindows
 from versioned import spark_functions as F
 from versioned.commit import ReplaceWhere
 from versioned.identifiers import TableRef, quote
-from versioned.put import read_table
+from versioned.reading import read_table
 
 _LEFT, _RIGHT, _SIDE, _IS_HELD = "_left", "_right", "_side", "_is_held"
 _ARRIVAL, _MATCHED, _PADDED = "_arrival", "_matched", "_padded"

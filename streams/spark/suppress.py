@@ -58,7 +58,7 @@ from versioned.commit import ReplaceWhere
 from versioned.durations import LAST_INSTANT_US, capped_us
 from versioned.errors import BufferFullError
 from versioned.identifiers import TableRef, quote
-from versioned.put import read_table
+from versioned.reading import read_table
 
 _NEWEST: Final = "newest"
 _CLOSED: Final = "closed_by_wall_clock"

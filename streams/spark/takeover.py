@@ -34,7 +34,7 @@ from versioned import spark_functions as F
 from versioned.commit import Merge, Step, commit, history, is_missing, own_details, same_keys
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
-from versioned.put import read_table
+from versioned.reading import read_table
 from versioned.restore import check_version, restore
 from versioned.side_by_side import side_by_side
 from versioned.written import written_by

@@ -53,8 +53,8 @@ from versioned.errors import TopologyError
 from versioned.identifiers import TableRef, check_columns, quote
 from versioned.making import make_table
 from versioned.once import Once
-from versioned.put import read_table
 from versioned.put_frames import floored
+from versioned.reading import read_table
 from versioned.schema import create_plain
 
 _LOG: Final = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from versioned.commit import Landed, Merge, commit, newest_own, properties_of, s
 from versioned.durations import capped_us
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote, text_literal
-from versioned.put import read_table
+from versioned.reading import read_table
 from versioned.sql_types import sql_properties
 
 KIND: Final = "versioned.kind"

@@ -33,7 +33,7 @@ from versioned.commit import (
 )
 from versioned.errors import FencedError
 from versioned.identifiers import TableRef
-from versioned.put import read_table
+from versioned.reading import read_table
 
 #: What a write may put on the session for its own length.
 _SETTINGS: Final = (

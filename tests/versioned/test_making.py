@@ -15,7 +15,7 @@ from versioned.commit import history, properties_of, session_settings
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.making import make_table
-from versioned.put import read_table
+from versioned.reading import read_table
 from versioned.schema import create_plain
 from versioned.spec import known_target
 from versioned.statistics import always_hidden

@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from versioned.commit import session_settings
 from versioned.errors import SchemaError
+from versioned.put import PutBatch
 from versioned.put_checks import check_types
+from versioned.put_records import shape_records
 from versioned.table import VersionedTable
 
 _TABLE = "k STRING, v INT"
@@ -166,15 +169,19 @@ def test_a_deletion_is_taken_whatever_its_values_and_refused_whole_if_a_key_does
     assert [row["k"] for row in table.current().collect()] == [2]
 
 
-_ONE = "SELECT 'a' AS k, 2 AS v, TIMESTAMP_SECONDS(5) AS ts"
+def _batch(table: VersionedTable, records: DataFrame) -> None:
+    """What an application writes, which opened its tables when it began."""
+    columns = StructType.fromDDL(_TABLE)
+    shaped = shape_records(records, columns, table.spec, "ts").drop("_reason")
+    PutBatch(table.target, table.spec, shaped, {}).write(lambda _name: None)
 
 
-@pytest.mark.parametrize("write", [VersionedTable.put, VersionedTable.backfill, VersionedTable.delete])
-def test_a_handle_does_not_write_to_a_table_that_got_a_column_since_it_was_opened(
+@pytest.mark.parametrize("write", [VersionedTable.put, VersionedTable.backfill, VersionedTable.delete, _batch])
+def test_a_table_that_got_a_column_since_it_was_opened_is_not_written_to(
     spark: SparkSession, tmp_path: Path, write: Callable[[VersionedTable, DataFrame], object]
 ) -> None:
-    table = VersionedTable.create(spark, f"{tmp_path}/t", "k STRING, v INT", keys="k", history_retention="1 day")
+    table = VersionedTable.create(spark, f"{tmp_path}/t", _TABLE, keys="k", history_retention="1 day")
     spark.sql(f"ALTER TABLE {table.target.sql} ADD COLUMN note STRING")
     with pytest.raises(SchemaError, match=r"has columns .*'note'.*, but its spec promises"):
-        write(table, spark.sql(_ONE))
+        write(table, spark.sql("SELECT 'a' AS k, 2 AS v, TIMESTAMP_SECONDS(5) AS ts"))
     assert table.rows().count() == 0

@@ -16,7 +16,7 @@ from versioned import commit as commits
 from versioned.commit import Append, Merge, ReplaceWhere, Step, Write, commit
 from versioned.errors import CommitError
 from versioned.identifiers import TableRef
-from versioned.put import read_table
+from versioned.reading import read_table
 
 _STEP = Step("app", "node", "main", epoch=1, batch_id=7)
 _PATIENCE_S = 60

@@ -15,7 +15,7 @@ from streams.spark.ledger import Ledger, LedgerState
 from streams.spark.rejects import Rejects
 from versioned.commit import session_settings
 from versioned.identifiers import TableRef
-from versioned.put import read_table
+from versioned.reading import read_table
 
 _RECORDS = [
     [Input("prices", "tea", "10", 0), Input("prices", None, "9", 2_000)],

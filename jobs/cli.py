@@ -114,19 +114,20 @@ def maintain(
     config: Config, work: Work = Path(), sets: Sets = None, dry_run: DryRunFlag = False, json: AsJson = False
 ) -> None:
     """Check, purge, compact and vacuum the tables of an application; code 3 if rows break an invariant."""
-    from jobs.maintenance import MaintainSettings, Upkeep, tables_below
+    from jobs.maintenance import MaintainSettings, Upkeep
     from jobs.maintenance import maintain as looked_after
+    from jobs.named_tables import name_of, tables_of
 
     settings = load_of(MaintainSettings, config, sets_of(sets))
     is_once = dry_run or settings.every is None
     # Upkeep that is repeated looks for them in each pass: the stream may not have made them yet.
-    folders = tables_below(work / settings.root, settings.tables) if is_once else []
+    targets = tables_of(settings, work) if is_once else []
     if dry_run:
-        for folder in folders:
-            echo_json({"table": folder.name}) if json else typer.echo(folder)
+        for target in targets:
+            echo_json({"table": name_of(target)}) if json else typer.echo(target)
         return
     with progress() as shown:
-        bar = shown.add_task("tables", total=len(folders) if is_once else None)
+        bar = shown.add_task("tables", total=len(targets) if is_once else None)
 
         def tell(kept: Upkeep) -> None:
             shown.advance(bar)

@@ -13,7 +13,8 @@ def validate(
     config: Config, work: Work = Path(), sets: Sets = None, dry_run: DryRunFlag = False, json: AsJson = False
 ) -> None:
     """Judge tables by their invariants and sources by their rules, with HTML pages; code 3 if data breaks one."""
-    from jobs.validate import Judged, code_of, name_of, settings_of, tables_of
+    from jobs.named_tables import name_of, tables_of
+    from jobs.validate import Judged, code_of, settings_of
     from jobs.validate import validate as judged_all
 
     settings, job = settings_of(config, sets_of(sets))

@@ -20,12 +20,12 @@ from pydantic import Field, field_validator
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from jobs.place_setting import LocalPlace, local_folder
-from jobs.strict import DurationSetting, Flag, Names, Strict, nearest
+from jobs.named_tables import NamedTables, check_catalog, name_of, tables_of, those_there
+from jobs.strict import DurationSetting, Flag
 from streams.spark.window_upkeep import purge_windows
 from versioned import upkeep
 from versioned.commit import is_missing
-from versioned.errors import ConfigurationError, NotAVersionedTableError, RetentionError, VersionedError
+from versioned.errors import NotAVersionedTableError, RetentionError, VersionedError
 from versioned.identifiers import TableRef
 from versioned.table import VersionedTable
 
@@ -36,11 +36,9 @@ _A_SECOND: Final = timedelta(seconds=1)
 _LEAST_PAUSE: Final = timedelta(milliseconds=1)
 
 
-class MaintainSettings(Strict):
-    """What to do with the tables below a folder; all of them if none are named."""
+class MaintainSettings(NamedTables):
+    """What to do with tables."""
 
-    root: LocalPlace = Field(description="Folder of the tables, below the work folder.")
-    tables: Names = ()
     verify: Flag = Field(default=True, description="Check the invariants of versioned tables.")
     purge: Flag = Field(default=True, description="Delete expired versions, and windows beyond a stated retention.")
     optimize: Flag = Field(
@@ -94,31 +92,6 @@ class Upkeep:
         return f"{self.table:<24} {', '.join(filter(None, (rows, *self.done))) or 'nothing to do'}"
 
 
-def tables_below(root: Path, names: tuple[str, ...] = ()) -> list[Path]:
-    """The Delta tables in a folder; those of these names.
-
-    Raises:
-        ConfigurationError: there are none, or not one of that name.
-    """
-    found, missing = _found_below(root, names)
-    if missing is not None:
-        raise ConfigurationError(missing)
-    return found
-
-
-def _found_below(root: Path, names: tuple[str, ...]) -> tuple[list[Path], str | None]:
-    """The Delta tables in a folder, those of these names; and what is said if there are none, or not all."""
-    found = {log.parent.name: log.parent for log in sorted(root.glob("*/_delta_log"))}
-    if not found:
-        return [], f"root: there are no tables below {root}. Run the job first, or name another folder."
-    missing = [
-        f'tables: there is no table "{name}" below {root}{nearest(name, list(found))}'
-        for name in names
-        if name not in found
-    ]
-    return [found[name] for name in names or found if name in found], "; ".join(missing) or None
-
-
 def maintain(
     spark: SparkSession,
     settings: MaintainSettings,
@@ -145,15 +118,16 @@ def maintain(
         ConfigurationError: there are no such tables (without ``every``), or the work folder has a scheme.
         RetentionError: ``retain`` is shorter than what a replay or the table's own properties need.
     """
-    told, stopped, work = on_table or (lambda _kept: None), stop or Event(), local_folder(work)
-    root, missing = work / settings.root, None
+    told, stopped, missing = on_table or (lambda _kept: None), stop or Event(), None
     if settings.every is None:
-        return _pass(tables_below(root, settings.tables), told, lambda folder: _look_after(spark, settings, folder))
+        targets = tables_of(settings, work)
+        check_catalog(spark, targets)
+        return _pass(targets, told, lambda target: _look_after(spark, settings, target))
     while True:
-        before, (folders, missing) = missing, _found_below(root, settings.tables)
+        before, (targets, missing) = missing, those_there(settings, work)
         if missing not in (None, before):  # Once, not in every pass: the stream may make it yet.
             _LOG.warning("Upkeep leaves out what is not there, and looks for it in each pass: %s", missing)
-        kept = _pass(folders, told, lambda folder: _try_to_look_after(spark, settings, folder))
+        kept = _pass(targets, told, lambda target: _try_to_look_after(spark, settings, target))
         try:
             if stopped.wait(settings.every.total_seconds()):
                 return kept
@@ -199,17 +173,19 @@ def beside(
         raise failed[0]
 
 
-def _pass(folders: list[Path], told: Callable[[Upkeep], None], look_after: Callable[[str], Upkeep]) -> list[Upkeep]:
+def _pass(
+    targets: list[TableRef], told: Callable[[Upkeep], None], look_after: Callable[[TableRef], Upkeep]
+) -> list[Upkeep]:
     kept = []
-    for folder in folders:
-        kept.append(look_after(str(folder.resolve())))
+    for target in targets:
+        kept.append(look_after(target))
         told(kept[-1])
     return kept
 
 
-def _try_to_look_after(spark: SparkSession, settings: MaintainSettings, target: str) -> Upkeep:
+def _try_to_look_after(spark: SparkSession, settings: MaintainSettings, target: TableRef) -> Upkeep:
     """As :func:`_look_after`; what goes wrong with one table ends neither the pass nor the stream."""
-    name = TableRef.parse(target).short_name
+    name = name_of(target)
     try:
         return _look_after(spark, settings, target)
     except RetentionError:
@@ -219,10 +195,10 @@ def _try_to_look_after(spark: SparkSession, settings: MaintainSettings, target: 
         return Upkeep(name, False, failed=f"{type(error).__name__}: {str(error).splitlines()[0]}")
 
 
-def _look_after(spark: SparkSession, settings: MaintainSettings, target: str) -> Upkeep:
+def _look_after(spark: SparkSession, settings: MaintainSettings, target: TableRef) -> Upkeep:
     started = time.monotonic()
-    name, done = TableRef.parse(target).short_name, []
-    if is_missing(spark, TableRef.parse(target)):
+    name, done = name_of(target), []
+    if is_missing(spark, target):
         return Upkeep(name, False)  # It is being made, or its making was cut off.
     try:
         table = VersionedTable.open(spark, target)
@@ -245,20 +221,20 @@ def _look_after(spark: SparkSession, settings: MaintainSettings, target: str) ->
     return Upkeep(name, table is not None, rows, broken, tuple(done), round(time.monotonic() - started, 1))
 
 
-def _optimized(spark: SparkSession, target: str, table: VersionedTable | None) -> bool:
+def _optimized(spark: SparkSession, target: TableRef, table: VersionedTable | None) -> bool:
     if table is None:
-        return upkeep.optimize_appended(spark, TableRef.parse(target), _MANY_FILES)
+        return upkeep.optimize_appended(spark, target, _MANY_FILES)
     table.optimize()
     return True
 
 
-def _vacuum(spark: SparkSession, target: str, table: VersionedTable | None, settings: MaintainSettings) -> None:
+def _vacuum(spark: SparkSession, target: TableRef, table: VersionedTable | None, settings: MaintainSettings) -> None:
     if table is None:
-        upkeep.vacuum(spark, TableRef.parse(target), settings.retain)
+        upkeep.vacuum(spark, target, settings.retain)
     else:
         table.vacuum(settings.retain)
 
 
-def _purged(spark: SparkSession, target: str, table: VersionedTable | None) -> bool:
-    done = purge_windows(spark, TableRef.parse(target)) if table is None else table.purge()
+def _purged(spark: SparkSession, target: TableRef, table: VersionedTable | None) -> bool:
+    done = purge_windows(spark, target) if table is None else table.purge()
     return bool(done)

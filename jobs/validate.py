@@ -18,8 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs.exit_codes import BAD_DATA, DONE, EXPECTED, FAILED, exit_code, reason
 from jobs.expectations import Judge, Verdict
-from jobs.maintenance import tables_below
-from jobs.place_setting import local_folder
+from jobs.named_tables import check_catalog, name_of, tables_of
 from jobs.run import source_of
 from jobs.settings import JobSettings, SourceSettings, load_of
 from jobs.source_quality import all_rows, wrong_of
@@ -28,7 +27,6 @@ from streams.spark.invariants import Facts, invariants_of, with_facts
 from streams.spark.stored_kinds import StoredTable, stored_table
 from versioned import spark_functions as F
 from versioned.commit import history, is_missing
-from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
 from versioned.table import VersionedTable
@@ -112,9 +110,7 @@ def validate(
             on_judged(found)
 
     targets = tables_of(settings, work)
-    missing = [str(target) for target in targets if target.path is None and is_missing(spark, target)]
-    if missing:
-        raise ConfigurationError(f"tables: not in the catalog: {', '.join(missing)}. Write them as in sales.prices.")
+    check_catalog(spark, targets)
     # Before any table: what is compared with them is never newer than they are.
     times = {ledger: ledger_facts(spark, ledger) for ledger in map(_beside, targets)}
     for target in targets:
@@ -124,37 +120,6 @@ def validate(
             done(_judged_source(spark, judge, topic, source, work))
     judge.write_docs(work / settings.docs)
     return judged
-
-
-def tables_of(settings: ValidateSettings, work: Path) -> list[TableRef]:
-    """The tables that the settings name, in their order; whether those of a catalog are there, only Spark can tell.
-
-    Raises:
-        ConfigurationError: there is none below the root, or not one of these names; or no root where one is needed.
-    """
-    root = None if settings.root is None else local_folder(work) / settings.root
-    of_catalog = [name for name in settings.tables if _is_of_catalog(name, root)]
-    below = tuple(name for name in settings.tables if name not in of_catalog)
-    found: dict[str, TableRef] = {}
-    if below or not of_catalog:
-        if root is None:
-            raise ConfigurationError("root: give the folder of the tables, or tables of a catalog, as in sales.prices.")
-        found = {folder.name: TableRef.parse(str(folder.resolve())) for folder in tables_below(root, below)}
-    return [found[name] if name in found else TableRef.parse(name) for name in settings.tables or found]
-
-
-def _is_of_catalog(name: str, root: Path | None) -> bool:
-    # A node, and so its folder, may have a dot in its name too.
-    return "." in name and "/" not in name and (root is None or not (root / name).is_dir())
-
-
-def name_of(target: TableRef) -> str:
-    """What a table is called where it is judged.
-
-    >>> name_of(TableRef.parse("/data/prices-eu")), name_of(TableRef.parse("sales.prices"))
-    ('prices_eu', 'sales.prices')
-    """
-    return target.short_name if target.path is not None else str(target)
 
 
 def _beside(target: TableRef) -> TableRef:

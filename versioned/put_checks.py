@@ -131,7 +131,9 @@ def cast_role(records: DataFrame, name: str, kind: DataType) -> tuple[Column, Co
     return cast, value.isNotNull() & cast.isNull()
 
 
-def reason(spec: VersionedTableSpec, us: Column, is_no_instant: Column, misfits: Iterable[Column]) -> Column:
+def reason(
+    spec: VersionedTableSpec, us: Column, is_no_instant: Column, misfits: Iterable[Column], last_us: int | None = None
+) -> Column:
     """Why a record is rejected; null if it is not.
 
     Args:
@@ -139,8 +141,11 @@ def reason(spec: VersionedTableSpec, us: Column, is_no_instant: Column, misfits:
         us: The record's instant.
         is_no_instant: Whether what stands for it is none.
         misfits: Whether a value is none of its column's type, of each as :func:`casts` tells.
+        last_us: The last instant that a record may have, if there is one.
     """
     told = F.when(is_no_instant, "BAD_TYPE").when(us.isNull(), "NULL_TS").when(~in_range(us), "TS_RANGE")
+    if last_us is not None:
+        told = told.when(us > F.lit(last_us), "FUTURE_TS")
     for name in spec.keys:
         told = told.when(F.col(quote(name)).isNull(), "NULL_KEY")
     for misfit in misfits:

@@ -97,9 +97,15 @@ def replaced_values(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
         *spec.keys,
         F.timestamp_micros("_us").alias(spec.beside_keys("ts")),
         F.col("put_result").alias(spec.beside_keys("put_result")),
-        F.timestamp_micros(was.getField("us")).alias(beside(spec.valid_from, taken, "old_")),
+        replaced_since().alias(beside(spec.valid_from, taken, "old_")),
         *(was.getField("value").getField(name).alias(beside(name, taken, "old_")) for name in spec.values),
     )
+
+
+def replaced_since() -> Column:
+    """Since when ``_old`` of a judged record held; null where that is a tombstone, which told no value."""
+    was = F.col("_old")
+    return F.when(was.getField("value").isNotNull(), F.timestamp_micros(was.getField("us")))
 
 
 def in_resolution(us: Column, spec: VersionedTableSpec) -> Column:

@@ -22,6 +22,7 @@ def shape_records(
     deleted: str | None = None,
     partition: str | None = None,
     sequence: str | None = None,
+    last_us: int | None = None,
 ) -> DataFrame:
     """Records in the shape *records* of ``put_frames``, with ``_reason``.
 
@@ -33,6 +34,7 @@ def shape_records(
         deleted: The column that is true for deletions.
         partition: The column that tells the stream-time scope.
         sequence: The column that orders the records of a partition.
+        last_us: The last instant that a record may have, if there is one.
 
     Raises:
         SchemaError: a column is missing or has another type.
@@ -53,7 +55,7 @@ def shape_records(
         "_scope": scope,
         "_order": F.col(quote(sequence)) if sequence else us,
         "_dead": dead,
-        "_reason": reason(spec, us, is_none, [*misfits, is_no_scope]),
+        "_reason": reason(spec, us, is_none, [*misfits, is_no_scope], last_us),
     }
     shaped = records.withColumns(own).withColumns(cast)
     tie = row_hash(((F.col(quote(name)), types[name]) for name in cast), "_us", "_dead")

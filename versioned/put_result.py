@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 
 from versioned import spark_functions as F
 from versioned.put import PutBatch, PutCounts
+from versioned.put_frames import replaced_since
 from versioned.spec import VersionedTableSpec
 
 
@@ -58,7 +59,7 @@ class PutResult:
     def changes(self) -> DataFrame:
         """One row per accepted record: key columns, ``ts``, ``sequence``, ``old`` and ``new`` structs, ``is_latest``.
 
-        ``old`` is null where there was nothing or a tombstone; ``old_valid_from`` is its start.
+        ``old`` is null where there was nothing or a tombstone; ``old_valid_from`` is its start, and null with it.
         """
         return _change_rows(self._judged, self._spec)
 
@@ -81,7 +82,7 @@ def _change_rows(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     told = {
         "ts": F.timestamp_micros("_us"),
         "sequence": F.col("_place").getField("sequence"),
-        "old_valid_from": F.timestamp_micros(F.col("_old").getField("us")),
+        "old_valid_from": replaced_since(),
         "old": F.col("_old").getField("value"),
         "new": F.col("_value"),
         "is_latest": F.col("_is_latest"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timezone
 from functools import partial
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -15,7 +15,7 @@ from versioned import spark_functions as F
 from versioned.backfill import BackfillResult, backfill_frame, only_history
 from versioned.commit import detail_of, properties_of
 from versioned.drawing import Picture
-from versioned.durations import Duration, Resolution, instant, instant_us
+from versioned.durations import Duration, Resolution, duration_us, instant, instant_us
 from versioned.errors import ConfigurationError, NotAVersionedTableError
 from versioned.identifiers import TableRef
 from versioned.lookup_frames import (
@@ -45,7 +45,7 @@ from versioned.stream_times import keep_times, stream_times_of
 from versioned.system_history import check_known, create_known, known_rows, next_system_us, valid_rows
 from versioned.touched import DELETION_VECTORS, can_be_named, key_columns
 from versioned.verify import VerificationReport, verify_frame
-from versioned.written import look, newest
+from versioned.written import look, newest, owner_of
 
 
 class VersionedTable:
@@ -195,6 +195,8 @@ class VersionedTable:
         deleted: str | None = None,
         partition: str | None = None,
         sequence: str | None = None,
+        max_future_skew: Duration | None = None,
+        owner: str | None = None,
     ) -> PutResult:
         """Put a batch of records, with the meaning of putting them one after the other.
 
@@ -205,21 +207,28 @@ class VersionedTable:
             partition: Name of an integer column: the stream-time scope (with ``time_scope="partition"``).
             sequence: Name of the column that orders the records of a partition; None = by timestamp. Ties are
                 broken by a hash of the row.
+            max_future_skew: How far ahead of this machine's clock a record may be; those beyond are rejected. None =
+                any. A record from the future moves stream time, and all that come after it are late.
+            owner: The application that owns the table, if one does; it must stand still meanwhile.
 
         Returns:
             Counts, rejected rows, and on demand the outcome of each record. Reasons of rejection: ``NULL_TS``,
-            ``TS_RANGE`` (beyond the years 1 to 9999), ``NULL_KEY``, ``BAD_TYPE`` (a value that its column cannot hold,
-            a text that is no instant, a partition beyond 32 bits). A column that has the name of a key begins with
-            ``put_``.
+            ``TS_RANGE`` (beyond the years 1 to 9999), ``FUTURE_TS``, ``NULL_KEY``, ``BAD_TYPE`` (a value that its
+            column cannot hold, a text that is no instant, a partition beyond 32 bits). A column that has the name of a
+            key begins with ``put_``.
 
         Raises:
             SchemaError: a column is missing or has another type, or the table got another one since it was opened.
+            ConfigurationError: another application than ``owner`` writes to the table.
         """
+        last_us = None
+        if max_future_skew is not None:
+            last_us = instant_us(datetime.now(timezone.utc)) + duration_us(max_future_skew)
         shape = partial(
             shape_records, records, spec=self._spec, timestamp=timestamp, deleted=deleted, partition=partition,
-            sequence=sequence,
+            sequence=sequence, last_us=last_us,
         )  # fmt: skip
-        return self._put(shape)
+        return self._put(shape, owner)
 
     def backfill(
         self,
@@ -250,11 +259,7 @@ class VersionedTable:
             ConfigurationError: an application owns the table.
         """
         written = look(self._spark, self._target).written
-        if written is not None and written.application != owner:
-            raise ConfigurationError(
-                f"{self._target} belongs to the application {written.application}, whose next batch would be judged by "
-                'what it no longer holds. Use streams.spark.backfill or "versioned backfill", which stop it first.'
-            )
+        _check_owner(self._target, None if written is None else written.application, owner)
         times = self.stream_times()
         columns = self._columns()
         shaped = shape_records(records, columns, self._spec, timestamp, deleted=deleted, sequence=sequence)
@@ -266,30 +271,37 @@ class VersionedTable:
         return replace(done, outcomes=outcomes, rejected=rejected)
 
     def delete(
-        self, keys: DataFrame, *, timestamp: str = "ts", partition: str | None = None, sequence: str | None = None
+        self,
+        keys: DataFrame,
+        *,
+        timestamp: str = "ts",
+        partition: str | None = None,
+        sequence: str | None = None,
+        owner: str | None = None,
     ) -> DataFrame:
         """Put a tombstone per record and return the version that was valid there just before (R185).
 
         Returns:
             Key columns, ``ts``, ``put_result``, and ``validFrom`` with the value columns of the version that was
-            valid at ``ts`` (null if there was none, or if the record came too late). A value column, or the one of the
-            start, that is called ``ts`` or ``put_result`` itself is told as ``old_ts`` or ``old_put_result``; beside a
-            key of such a name the record's own is ``put_ts`` or ``put_put_result``.
+            valid at ``ts`` (null if there was none or it was a deletion, or if the record came too late). A value
+            column, or the one of the start, that is called ``ts`` or ``put_result`` itself is told as ``old_ts`` or
+            ``old_put_result``; beside a key of such a name the record's own is ``put_ts`` or ``put_put_result``.
 
         Raises:
             SchemaError: as of :meth:`put`, or some records have no key or no instant; nothing was deleted.
+            ConfigurationError: as of :meth:`put`.
         """
         named = {"_at": timestamp, "_in": partition, "_by": sequence}
         check_there(keys, (*self._spec.keys, *filter(None, named.values())))
         check_instants(keys, timestamp)
         check_roles(keys, None, partition)
-        given = {"deleted": "_dead", "partition": partition and "_in", "sequence": sequence and "_by"}
+        scope, order = partition and "_in", sequence and "_by"
 
         def shape(columns: StructType) -> DataFrame:
             dead = put_frames.tombstones(keys, columns, self._spec, named)
-            return shape_records(dead, columns, self._spec, "_at", **given)
+            return shape_records(dead, columns, self._spec, "_at", deleted="_dead", partition=scope, sequence=order)
 
-        outcomes = self._put(shape, takes_rejects=False)._judged
+        outcomes = self._put(shape, owner, takes_rejects=False)._judged
         return put_frames.replaced_values(outcomes, self._spec)
 
     def current(self) -> DataFrame:
@@ -478,8 +490,10 @@ class VersionedTable:
         horizon = self.horizon()
         return None if horizon is None else _instant(horizon)
 
-    def _put(self, shape: Callable[[StructType], DataFrame], *, takes_rejects: bool = True) -> PutResult:
-        told, times, shaped = self._looked_at(shape)
+    def _put(
+        self, shape: Callable[[StructType], DataFrame], owner: str | None, *, takes_rejects: bool = True
+    ) -> PutResult:
+        told, times, shaped = self._looked_at(shape, owner)
         if told.rejected and not takes_rejects:
             raise rejects_refused(shaped)
         valid = shaped.where(F.col("_reason").isNull()).drop("_reason")
@@ -496,7 +510,9 @@ class VersionedTable:
         reasons = rejected_rows(shaped.where(F.col("_reason").isNotNull()), self._spec)
         return PutResult(reasons, told.rejected, batch, self._spec, partial(put, as_of=before))
 
-    def _looked_at(self, shape: Callable[[StructType], DataFrame]) -> tuple[BatchSurvey, dict[int, int], DataFrame]:
+    def _looked_at(
+        self, shape: Callable[[StructType], DataFrame], owner: str | None
+    ) -> tuple[BatchSurvey, dict[int, int], DataFrame]:
         """A batch surveyed, the table's stream times, and the batch shaped for the table's columns."""
         # Read once: what the result tells later must be about the same records.
         shaped = Once(lambda: shape(self._columns()).localCheckpoint(eager=False))
@@ -504,12 +520,23 @@ class VersionedTable:
         # Whoever asks first for a new version of a table waits until Delta has put it together: better now, beside the
         # survey, than the write.
         put_together = partial(properties_of, self._spark, self._target)
-        side_by_side([told, times, put_together], self._spark)
+        application = Once(partial(owner_of, self._spark, self._target))
+        side_by_side([told, times, put_together, application], self._spark)
+        _check_owner(self._target, application(), owner)
         return told(), times(), shaped()
 
 
 def _told(times: dict[int, int]) -> dict[str, object]:
     return {"streamTimes": {str(scope): us for scope, us in times.items()}}
+
+
+def _check_owner(target: TableRef, application: str | None, named: str | None) -> None:
+    if application not in (None, named):
+        raise ConfigurationError(
+            f"{target} belongs to the application {application}, whose next batch would be judged by what it no longer "
+            'holds. Send such records to its input; old history through streams.spark.backfill or "versioned '
+            'backfill", which stop it first.'
+        )
 
 
 def _instant(at: datetime) -> Column:

@@ -43,7 +43,6 @@ MEANINGS: Final = {
     "JobSettings.trigger": "`available_now`: all there is, then stop; or an interval such as `10 seconds`.",
     "JobSettings.order": "How several sources are merged; `sequence` needs `sequence_by` on each.",
     "JobSettings.max_future_skew": "A record further ahead of the batch clock is rejected as `FUTURE_TS`.",
-    "MaintainSettings.tables": "Names of tables; all below `root` if none are given.",
     "SourceSettings.format": "A Spark streaming source: `json`, `parquet`, `delta`, `kafka`, `rate`, ...",
     "SourceSettings.path": "Folder of a file source, below the work folder.",
     "SourceSettings.schema": "Columns as DDL, for file sources.",

@@ -103,10 +103,39 @@ def _passes(settings: MaintainSettings, work: Path, monkeypatch: pytest.MonkeyPa
             self.passes += 1
             return self.passes == 3
 
-    monkeypatch.setattr(jobs.maintenance, "_look_after", lambda _spark, _said, folder: Upkeep(Path(folder).name, True))
+    monkeypatch.setattr(jobs.maintenance, "_look_after", lambda _spark, _said, target: Upkeep(target.short_name, True))
     spark: Any = None
     again = settings.model_copy(update={"every": timedelta(seconds=1)})
     return [one.table for one in maintain(spark, again, work, stop=Third())]
+
+
+def test_tables_of_a_catalog_are_looked_after_by_their_names(spark: SparkSession, tmp_path: Path) -> None:
+    spark.sql("CREATE DATABASE IF NOT EXISTS kept")
+    columns, days = "item STRING, price DOUBLE", ("2020-01-01", "2020-01-02", "2020-02-01")
+    rows = ", ".join(f"('tea', 1D, '{day}')" for day in days)
+    prices = VersionedTable.create(spark, "kept.prices", columns, keys="item", history_retention="1 day")
+    prices.put(spark.sql(f"SELECT item, price, ts::TIMESTAMP FROM VALUES {rows} AS told(item, price, ts)"))
+    spark.sql("CREATE TABLE kept.sink (item STRING) USING DELTA")
+    settings = MaintainSettings(tables=("kept.sink", "kept.prices"), vacuum=True)
+    told = [(one.table, one.versioned, one.rows, one.done) for one in maintain(spark, settings, tmp_path)]
+    done = ("purged", "optimized", "vacuumed")
+    assert told == [("kept.sink", False, None, ("vacuumed",)), ("kept.prices", True, 3, done)]
+    assert prices.rows().count() == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({}, "root: give the folder of the tables, or tables of a catalog"),
+        ({"tables": ("kept.prces",)}, "not in the catalog: kept.prces"),
+        ({"root": "out", "tables": ("kept.prces", "prices")}, "there are no tables below"),
+    ],
+)
+def test_tables_that_are_not_there_end_upkeep_that_is_done_once(
+    spark: SparkSession, tmp_path: Path, said: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        maintain(spark, MaintainSettings(**said), tmp_path)
 
 
 @pytest.mark.slow

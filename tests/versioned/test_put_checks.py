@@ -78,6 +78,19 @@ def test_a_put_beyond_the_calendar_is_rejected_and_counted(spark: SparkSession, 
     assert table.backfill(rows.withColumn("ts", F.timestamp_micros("us"))).counts["rejected.TS_RANGE"] == 2
 
 
+def test_a_put_from_the_future_is_rejected_where_it_is_told_how_far_clocks_may_go(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = VersionedTable.create(spark, f"{tmp_path}/t", _TABLE, keys="k", history_retention="1 day")
+    hours = {"a": 0, "b": 1, "c": 3}
+    rows = spark.createDataFrame(list(hours.items()), "k STRING, v INT")
+    ahead = rows.withColumn("ts", F.current_timestamp() + F.make_interval(hours=F.col("v")))
+    told = table.put(ahead, max_future_skew="2 hours")
+    assert [(row["k"], row["reason"]) for row in told.rejected.collect()] == [("c", "FUTURE_TS")]
+    assert {row["k"] for row in table.current().collect()} == {"a", "b"}
+    assert table.put(ahead, max_future_skew="999999999 days").counts.accepted == 3
+
+
 @pytest.mark.parametrize("columns", ["k INT, v DECIMAL(9, 0), ts TIMESTAMP", "k STRING, v BIGINT, ts DATE"])
 def test_other_types_are_cast_as_ever(spark: SparkSession, columns: str) -> None:
     types = {field.name: field.dataType for field in spark.createDataFrame([], _TABLE).schema.fields}

@@ -128,7 +128,7 @@ def test_delete_returns_the_version_that_was_valid(spark: SparkSession, tmp_path
         spark, str(tmp_path / "d"), "k STRING, v STRING", keys="k", history_retention="100 seconds"
     )
     made.put(_records(spark, ("a", "x", 10), ("a", "y", 200)))
-    asked = spark.createDataFrame([("a", 150), ("a", 250), ("b", 160), ("a", 20)], "k STRING, s LONG")
+    asked = spark.createDataFrame([("a", 150), ("a", 250), ("a", 260), ("b", 160), ("a", 20)], "k STRING, s LONG")
     told = made.delete(asked.withColumn("ts", F.timestamp_seconds("s")), sequence="s")
     rows = told.select("k", F.unix_seconds("ts"), "v", F.unix_seconds("validFrom"), "put_result").collect()
     refused = -(2**63)
@@ -136,6 +136,7 @@ def test_delete_returns_the_version_that_was_valid(spark: SparkSession, tmp_path
         ("a", 20, None, None, refused),
         ("a", 150, "x", 10, 200_000_000),
         ("a", 250, "y", 200, -1),
+        ("a", 260, None, None, -1),
         ("b", 160, None, None, -1),
     ]
     assert made.verify().is_sound

@@ -134,6 +134,21 @@ def test_what_cannot_be_done_is_refused_before_any_write(spark: SparkSession, so
     assert commits(copied) == before
 
 
+@pytest.mark.parametrize("use", ["put", "delete"])
+def test_a_table_of_an_application_is_changed_by_hand_only_in_its_name(
+    spark: SparkSession, copied: Path, use: str
+) -> None:
+    table = VersionedTable.open(spark, str(copied / "prices"))
+    before, change = commits(copied), getattr(table, use)
+    records = spark.sql("SELECT 'tea' AS item, 1.0D AS price, TIMESTAMP '2030-01-01' AS ts")
+    for other in (None, "another"):
+        with pytest.raises(ConfigurationError, match="belongs to the application shop"):
+            change(records, owner=other)
+    assert commits(copied) == before
+    change(records, owner="shop")
+    assert table.rows().where("item = 'tea' AND _current AND validFrom = '2030-01-01'").count() == 1
+
+
 @pytest.mark.slow
 def test_a_backfill_puts_old_history_into_a_live_table_which_then_goes_on(
     spark: SparkSession, source: Path, copied: Path

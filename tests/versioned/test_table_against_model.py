@@ -1,0 +1,291 @@
+"""Random uses of versioned tables, one after the other, equal the model's answers after each."""
+
+from __future__ import annotations
+
+import copy
+import os
+import random
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from table_model import REFUSED, Judged, Key, Record, Row, TableModel, Value
+
+from versioned import put as put_module
+from versioned import touched
+from versioned.durations import Resolution, instant
+from versioned.table import VersionedTable
+
+_SEEDS: Final = range(int(os.environ.get("RANDOM_TABLES_FROM", "0")), int(os.environ.get("RANDOM_TABLES_FROM", "0"))
+                      + int(os.environ.get("RANDOM_TABLES", "6")))  # fmt: skip
+_STEPS: Final = int(os.environ.get("RANDOM_STEPS", "12"))
+_SCHEMA: Final = "k STRING, n INT, v STRING, w DOUBLE, us LONG, part INT, seq LONG, dead BOOLEAN"
+#: So that rows of the batch's keys only are written whatever its size.
+_BY_KEY: Final = {"ROWS_PER_NAMED": 0, "ROWS_PER_MERGED": 0, "ROWS_PER_PUT": 1, "MOST_TOUCHED": 10**6}
+
+
+@dataclass
+class _Use:
+    """A table and its model, used at random."""
+
+    spark: SparkSession
+    table: VersionedTable
+    model: TableModel
+    chance: random.Random
+    now_us: int
+    seq: int = 0
+    #: What was known at some instants.
+    moments: list[tuple[datetime, dict[Key, dict[int, Value]]]] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+
+    def records(self, most: int, *, back: int = 60) -> list[Record]:
+        made, unit = [], self.model.resolution
+        for _ in range(self.chance.randint(1, most)):
+            self.now_us += self.chance.choice([0, 0, 1, 2 * unit, 5 * unit])
+            grace = self.model.grace_us
+            late = self.chance.choice([0, 0, 0, 0, 1, 7 * unit, grace, grace + 1, grace + unit, back * unit])
+            value = None if self.chance.random() < 0.2 else self.value()
+            made.append(Record(self.key(), self.now_us - late, value, self.chance.randint(0, 2)))
+        return made
+
+    def key(self) -> Key:
+        return (self.chance.choice(["", "a", "A", "\u00fc", "a' b"]), self.chance.randint(-1, 3))
+
+    def value(self) -> Value:
+        return (self.chance.choice(["x", "y", None]), self.chance.choice([0.0, 1.5, float("inf"), None]))
+
+    def frame(self, records: Iterable[Record], rejected: int = 0) -> DataFrame:
+        rows: list[tuple[Any, ...]] = []
+        for record in records:
+            self.seq += 1
+            told = ("lost", 7.0) if record.value is None else record.value
+            rows.append((*record.key, *told, record.us, record.partition, self.seq, record.value is None))
+        for n in range(rejected):
+            rows.append((None if n % 2 else "a", 1, "bad", 1.0, 5 if n % 2 else None, 0, self.seq + n, False))
+        self.chance.shuffle(rows)
+        return self.spark.createDataFrame(rows, _SCHEMA).withColumn("ts", F.timestamp_micros("us"))
+
+    # -- what changes the table ----------------------------------------------------------------------------------
+
+    def put(self) -> None:
+        records, bad = self.records(self.chance.choice([3, 40, 200])), self.chance.randint(0, 3)
+        said = self.table.put(
+            self.frame(records, bad), deleted="dead", sequence="seq",
+            partition="part" if self.model.scope == "partition" else None,
+        )  # fmt: skip
+        first = self.seq - len(records) + 1
+        judged = self.model.put(records)
+        kept = [one for one in judged if one.result != REFUSED or one.outcome != "refused"]
+        counts = said.counts
+        assert (counts.accepted, counts.refused, said.rejected_count) == (len(kept), len(judged) - len(kept), bad)
+        assert counts.out_of_order >= 0
+        if self.chance.random() < 0.5:
+            told = {row["sequence"]: (row["put_result"], row["outcome"]) for row in said.outcomes.collect()}
+            assert told == {first + n: (one.result, one.outcome) for n, one in enumerate(judged)}
+            self.check_changes(said.changes, first, judged)
+            assert said.rejected.count() == bad
+
+    def check_changes(self, changes: DataFrame, first: int, judged: list[Judged]) -> None:
+        rows = changes.select("*", F.unix_micros("old_valid_from").alias("from_us")).collect()
+        told = {
+            row["sequence"]: None if row["from_us"] is None else (row["from_us"], tuple(row["old"])) for row in rows
+        }
+        assert told == {first + n: one.old for n, one in enumerate(judged) if one.outcome != "refused"}
+
+    def delete(self) -> None:
+        records = [Record(one.key, one.us, None, one.partition) for one in self.records(20)]
+        said = self.table.delete(
+            self.frame(records), timestamp="ts", sequence="seq",
+            partition="part" if self.model.scope == "partition" else None,
+        )  # fmt: skip
+        judged = self.model.put(records)
+        rows = said.select("*", F.unix_micros("ts").alias("at"), F.unix_micros("validFrom").alias("from")).collect()
+        told = sorted(
+            (row["k"], row["n"], row["at"], row["put_result"], str((row["from"], row["v"], row["w"]))) for row in rows
+        )
+        asked = sorted(
+            (*record.key, record.us // self.model.resolution * self.model.resolution, one.result,
+             str((None, None, None) if one.old is None else (one.old[0], *one.old[1])))  # type: ignore[misc]
+            for record, one in zip(records, judged, strict=True)
+        )  # fmt: skip
+        assert told == asked
+
+    def backfill(self) -> None:
+        unit = self.model.resolution
+        records = [
+            Record(one.key, one.us - self.chance.choice([0, 50, 200, 400]) * unit, one.value)
+            for one in self.records(40)
+        ]
+        dry = self.chance.random() < 0.2
+        frame, first = self.frame(records, 2), self.seq - len(records) + 1
+        model = copy.deepcopy(self.model) if dry else self.model
+        said = self.table.backfill(frame, deleted="dead", sequence="seq", dry_run=dry)
+        judged = model.backfill(records)
+        taken = {first + n: (one.result, one.outcome) for n, one in enumerate(judged) if one is not None}
+        assert {r["sequence"]: (r["put_result"], r["outcome"]) for r in said.outcomes.collect()} == taken
+        assert said.counts["accepted"] == len(taken)
+        assert said.counts["rejected"] == len(records) + 2 - len(taken) == said.rejected.count()
+
+    def purge(self) -> None:
+        assert self.table.purge() == bool(self.model.purge())
+
+    def optimize(self) -> None:
+        self.table.optimize(current=self.chance.random() < 0.5)
+
+    def vacuum(self) -> None:
+        self.table.vacuum()
+
+    def reopen(self) -> None:
+        self.table = VersionedTable.open(self.spark, str(self.table.target))
+
+    def toggle_vectors(self) -> None:
+        on = self.chance.choice(["true", "false"])
+        self.spark.sql(f"ALTER TABLE {self.table.target.sql} SET TBLPROPERTIES ('{touched.DELETION_VECTORS}' = '{on}')")
+        self.reopen()
+
+    # -- what asks it --------------------------------------------------------------------------------------------
+
+    def instant_us(self) -> int:
+        unit = self.model.resolution
+        return self.now_us - self.chance.choice([0, 1, 3, 10, 30, 80, 200]) * unit + self.chance.choice([0, 0, 10**4])
+
+    def check(self) -> None:
+        """Every question, against the model."""
+        at = self.instant_us()
+        same(self.table.current(), self.model.current())
+        same(self.table.as_of(instant(at)), self.model.as_of(at))
+        bounds = sorted((self.instant_us(), self.instant_us()))
+        low = None if self.chance.random() < 0.3 else bounds[0]
+        high = None if self.chance.random() < 0.3 else bounds[1]
+        times = (None if low is None else instant(low), None if high is None else instant(high))
+        same(self.table.between(*times), self.model.between(low, high))
+        self.check_history(low, high)
+        self.check_lookup()
+        stored = self.table.rows().select(
+            "k", "n", F.unix_micros("validFrom"), F.unix_micros("validTo"), "v", "w", "deleted", "_current"
+        )
+        asked = [
+            (*key, start, end, *((None, None) if value is None else value), value is None, end is None)
+            for key, start, end, value in self.model.rows()
+        ]
+        assert sorted(map(str, map(tuple, stored.collect()))) == sorted(map(str, asked))
+        observed = self.model.observed
+        if self.model.scope == "key":
+            observed = {0: max(observed.values())} if observed else {}
+        assert self.table.stream_times() == observed
+        horizon = self.model.horizon_us()
+        assert self.table.horizon() == (None if horizon is None else instant(horizon))
+        assert self.table.verify().is_sound
+        if self.table.spec.system_history:
+            self.check_known()
+
+    def check_history(self, low: int | None, high: int | None) -> None:
+        keys = {self.key() for _ in range(3)}
+        asked = self.spark.createDataFrame(sorted(keys), "k STRING, n INT")
+        ascending = self.chance.random() < 0.5
+        start, end = (None if us is None else instant(us) for us in (low, high))
+        told = [_row(row) for row in _micros(self.table.history(asked, start, end, ascending=ascending)).collect()]
+        rows = [row for row in self.model.between(low, high) if row[0] in keys]
+        rows.sort(key=lambda row: (row[0][0].encode(), row[0][1], row[1] if ascending else -row[1]))
+        assert list(map(str, told)) == list(map(str, rows))
+
+    def check_lookup(self) -> None:
+        asked: list[tuple[Any, ...]] = [(n, *self.key(), self.instant_us()) for n in range(40)]
+        asked += [(40, None, 1, self.now_us), (41, "a", 1, None)]
+        frame = self.spark.createDataFrame(asked, "id INT, k STRING, n INT, us LONG")
+        frame = frame.withColumn("at", F.timestamp_micros("us"))
+        how = self.chance.choice(["left", "inner"])
+        rows = _micros(self.table.lookup(frame, "at", how)).collect()  # type: ignore[arg-type]
+        told = {row["id"]: str(row["reason"] or _row(row)) for row in rows}
+        expected = {n: self.model.lookup(None if k is None else (k, i), at) for n, k, i, at in asked}
+        if how == "inner":
+            expected = {n: found for n, found in expected.items() if not isinstance(found, str)}
+        assert told == {n: str(found) for n, found in expected.items()}
+
+    def check_known(self) -> None:
+        self.moments.append((datetime.now(timezone.utc), copy.deepcopy(self.model.known)))
+        time.sleep(0.002)
+        moment, known = self.chance.choice(self.moments)
+        at = self.instant_us()
+        same(self.table.as_of(instant(at), known_at=moment), self.model.known_as_of(known, at))
+        rows = [row for row in self.model.rows(known) if row[3] is not None]
+        same(self.table.between(known_at=moment), rows)
+
+
+def _micros(frame: DataFrame) -> DataFrame:
+    return frame.withColumns({name: F.unix_micros(name) for name in ("validFrom", "validTo")})
+
+
+def _row(row: Any) -> Row:
+    return ((row["k"], row["n"]), row["validFrom"], row["validTo"], (row["v"], row["w"]))
+
+
+def same(frame: DataFrame, rows: list[Row]) -> None:
+    assert sorted(str(_row(row)) for row in _micros(frame).collect()) == sorted(map(str, rows))
+
+
+def _made(spark: SparkSession, path: Path, seed: int) -> _Use:
+    chance = random.Random(seed)
+    retention = chance.choice([0, 20, 100])
+    grace = chance.choice([0, retention // 2, retention])
+    scope = chance.choice(["partition", "store", "key"])
+    resolution = chance.choice([Resolution.MICROSECOND, Resolution.MICROSECOND, Resolution.MILLISECOND])
+    scale = resolution.value
+    first = chance.choice([None, None, -scale])
+    table = VersionedTable.create(
+        spark, str(path / f"t{seed}"), "k STRING, n INT, v STRING, w DOUBLE", keys=["k", "n"],
+        history_retention=timedelta(microseconds=retention * scale), grace=timedelta(microseconds=grace * scale),
+        time_scope=scope, time_resolution=resolution, first_stream_time_us=first,
+        system_history=chance.random() < 0.4,
+    )  # fmt: skip
+    model = TableModel(retention * scale, grace * scale, scope, scale, first)
+    return _Use(spark, table, model, chance, chance.choice([-30, 0, 10**12]))
+
+
+_CHANGES: Final[list[tuple[Callable[[_Use], None], int]]] = [
+    (_Use.put, 8), (_Use.delete, 3), (_Use.backfill, 3), (_Use.purge, 3), (_Use.optimize, 1), (_Use.vacuum, 1),
+    (_Use.reopen, 1), (_Use.toggle_vectors, 1),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", _SEEDS)
+def test_a_table_used_at_random_answers_as_its_model(
+    spark: SparkSession, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use = _made(spark, tmp_path, seed)
+    changes, weights = zip(*_CHANGES, strict=True)
+    for _ in range(_STEPS):
+        change = use.chance.choices(changes, weights)[0]
+        use.log.append(change.__name__)
+        with monkeypatch.context() as patch:
+            _vary(use.chance, patch)
+            change(use)
+        use.check()
+
+
+def _vary(chance: random.Random, patch: pytest.MonkeyPatch) -> None:
+    """How a batch is written, which else depends on sizes."""
+    way = chance.choice(["as it is", "spliced", "named", "merged", "many"])
+    if way == "spliced":
+        patch.setattr(put_module, "ROWS_PER_SPLICE", 0)
+        patch.setattr(put_module, "ROWS_FOR_ANY_SPLICE", 0)
+    if way == "many":
+        patch.setattr(put_module, "FEW_RECORDS", 0)
+        patch.setattr(put_module, "FEW_PAIRS", 0)
+    if way in ("named", "merged"):
+        for name, value in {
+            "ROWS_PER_NAMED": 0,
+            "ROWS_PER_MERGED": 0,
+            "ROWS_PER_PUT": 1,
+            "MOST_TOUCHED": 10**6,
+        }.items():
+            patch.setattr(touched, name, value)
+    if way == "merged":
+        patch.setattr(touched, "MOST_NAMED", 0)

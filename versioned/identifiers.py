@@ -62,9 +62,9 @@ def check_columns(names: Iterable[str], *, reserved: Iterable[str] = ()) -> None
     taken: dict[str, str] = {}
     barred = {name.lower() for name in (*RESERVED, *reserved)}
     for name in names:
-        if name.startswith("_") or not _COLUMN.fullmatch(name):
+        if not _COLUMN.fullmatch(name):
             raise ConfigurationError(
-                f'Column name "{name}" is not allowed: use letters, digits and _, at most 128, not starting with _.'
+                f'Column name "{name}" is not allowed: use letters, digits and _, at most 128, beginning with a letter.'
             )
         if name.lower() in barred:
             raise ConfigurationError(f'Column name "{name}" is reserved by the library. Rename the column.')

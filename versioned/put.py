@@ -158,7 +158,7 @@ class PutBatch:
             _counts(rows),
             _oldest(rows, "oldest_out_of_order"),
             _oldest(rows, "oldest_spliced"),
-            newest_times(self._observed, moved),
+            self._times_after(moved),
         )
 
     @property
@@ -175,7 +175,7 @@ class PutBatch:
     def stream_times(self) -> dict[int, int]:
         """Stream time per scope after the batch, microseconds."""
         if self._is_ahead:
-            return newest_times(self._observed, {scope: newest for scope, (_, newest) in self._bounds.items()})
+            return self._times_after({scope: newest for scope, (_, newest) in self._bounds.items()})
         return self.survey.stream_times
 
     @property
@@ -267,6 +267,9 @@ class PutBatch:
         schema = "_scope INT, _observed_us LONG"
         observed = self._session.createDataFrame(list(self._observed.items()), schema)
         return put_frames.refuse_late(records, observed, self.current(), self._spec)
+
+    def _times_after(self, moved: StreamTimes) -> dict[int, int]:
+        return self._spec.from_first(newest_times(self._observed, moved))
 
     def _may_be_late(self, bounds: Mapping[int, tuple[int, int]]) -> bool:
         if self._spec.time_scope == "key":

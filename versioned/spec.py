@@ -111,6 +111,16 @@ class VersionedTableSpec:
             system_history=system_history,
         )
 
+    def from_first(self, stream_times: Mapping[int, int]) -> dict[int, int]:
+        """Stream times by scope, none of them before the first one that the spec tells.
+
+        >>> spec = VersionedTableSpec.of(keys="id", values=[], history_retention="1 s", first_stream_time_us=-1)
+        >>> spec.from_first({0: -7, 1: 3})
+        {0: -1, 1: 3}
+        """
+        first = self.first_stream_time_us
+        return {scope: us if first is None else max(us, first) for scope, us in stream_times.items()}
+
     def horizon_us(self, stream_times: Mapping[int, int]) -> int | None:
         """The oldest instant whose lookups are promised: the slowest scope's stream time minus retention.
 

@@ -149,7 +149,8 @@ class VersionedStore:
     def observe(self, ts_us: int, partition: int = 0, key: Hashable = None) -> None:
         """Move stream time forward, as a record of that time would."""
         scope = self._scope_of(key, partition)
-        self._observed_us[scope] = max(ts_us, self._observed_us.get(scope, ts_us))
+        first_us = ts_us if self._first_us is None else self._first_us
+        self._observed_us[scope] = max(ts_us, self._observed_us.get(scope, first_us))
 
     def delete(self, key: Hashable, ts_us: int, partition: int = 0) -> Version | None:
         """Put a tombstone and return the version that was valid at ``ts_us`` before it, if any (R185).

@@ -42,7 +42,7 @@ def stream_times_of(spark: SparkSession, target: TableRef, spec: VersionedTableS
     if newest is None:
         return kept
     scope = next(iter(kept), 0)
-    return {scope: max(newest, kept.get(scope, newest))}
+    return spec.from_first({scope: max(newest, kept.get(scope, newest))})
 
 
 def kept_times(properties: Mapping[str, str]) -> Times:

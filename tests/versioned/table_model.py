@@ -72,7 +72,8 @@ class TableModel:
                 continue
             scope = self._scope(record)
             if is_empty or self.scope == "key":
-                self.observed[scope] = max(us, self.observed.get(scope, us))
+                first = us if self.first_us is None else self.first_us
+                self.observed[scope] = max(us, self.observed.get(scope, first))
             judged.append(self._insert(record, us))
         return judged
 

@@ -40,7 +40,7 @@ def test_plain_column_names_are_taken(name: str) -> None:
     "name", ["", "_a", "1a", "a b", "a.b", "a`b", "a-b", "a;b", "a\n", "é", "x" * 129, "_metadata", "_current"]
 )
 def test_a_malformed_column_name_is_refused_with_the_rule(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="at most 128, not starting with _"):
+    with pytest.raises(ConfigurationError, match="at most 128, beginning with a letter"):
         check_columns([name])
 
 

@@ -63,7 +63,7 @@ def test_a_retention_and_a_grace_of_zero_are_valid(changes: dict[str, Any]) -> N
         pytest.param({"values": ["validto"]}, "differ only by case", id="a value named as the end column"),
         pytest.param({"valid_to": "validFrom"}, "named twice", id="start and end of one name"),
         pytest.param({"values": ["deleted"]}, "reserved", id="a reserved value"),
-        pytest.param({"valid_from": "_from"}, "not starting with _", id="a start column with underscore"),
+        pytest.param({"valid_from": "_from"}, "beginning with a letter", id="a start column with underscore"),
         pytest.param({"time_scope": "topic"}, 'partition, store or key; got "topic"', id="an unknown scope"),
     ],
 )

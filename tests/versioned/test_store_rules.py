@@ -184,6 +184,13 @@ def test_a_store_can_begin_to_count_where_kafkas_does() -> None:
     assert (store.put("k", "a", -302), store.put("k", "a", -301)) == (REFUSED, LATEST)
 
 
+@pytest.mark.parametrize("use", ["put", "restore"])
+def test_a_version_before_the_first_stream_time_leaves_it_as_it_is(use: str) -> None:
+    store = VersionedStore(300, first_stream_time_us=-1)
+    getattr(store, use)("k", "a", -5)
+    assert (store.stream_time_us("k"), store.horizon_us("k")) == (-1, -301)
+
+
 @pytest.mark.parametrize(
     ("from_us", "to_us", "values"),
     [

@@ -109,3 +109,13 @@ def test_below_a_restore_to_an_instant_only_what_rows_cannot_tell_still_counts(
     instant = {"version": None, "timestamp": "2026-01-01"}
     restored = {"version": 2, "operation": "RESTORE", "operationParameters": instant, "userMetadata": None}
     assert told_times([restored, before]) == told
+
+
+def test_records_before_the_first_stream_time_leave_it_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    table = VersionedTable.create(
+        spark, str(tmp_path / "t"), "k STRING", keys="k", history_retention="100 seconds", first_stream_time_us=-1_000
+    )
+    table.put(_records(spark, ("a", -7, 0)))
+    assert table.stream_times() == {0: -1_000}
+    _clean_log(spark, table)
+    assert table.stream_times() == {0: -1_000}

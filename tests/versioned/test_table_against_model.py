@@ -19,15 +19,35 @@ from table_model import REFUSED, Judged, Key, Record, Row, TableModel, Value
 
 from versioned import put as put_module
 from versioned import touched
+from versioned.commit import session_settings
 from versioned.durations import Resolution, instant
 from versioned.table import VersionedTable
 
 _SEEDS: Final = range(int(os.environ.get("RANDOM_TABLES_FROM", "0")), int(os.environ.get("RANDOM_TABLES_FROM", "0"))
                       + int(os.environ.get("RANDOM_TABLES", "6")))  # fmt: skip
 _STEPS: Final = int(os.environ.get("RANDOM_STEPS", "12"))
-_SCHEMA: Final = "k STRING, n INT, v STRING, w DOUBLE, us LONG, part INT, seq LONG, dead BOOLEAN"
+_ROLES: Final = "us LONG, told_part INT, told_seq LONG, told_dead BOOLEAN"
+#: How the columns of a table are called: two keys, two values, start and end.
+_NAMES: Final = (
+    ("k", "n", "v", "w", "validFrom", "validTo"),
+    ("ts", "select", "us", "old", "start", "end"),
+    ("sequence", "put_ts", "reason", "is_latest", "from", "to"),
+    ("put_result", "first_1", "outcome", "new", "K", "ts"),
+)
+#: Settings of a session that may not change what is meant.
+_SETTINGS: Final[tuple[dict[str, str], ...]] = (
+    {},
+    {"spark.sql.session.timeZone": "America/New_York"},
+    {"spark.sql.session.timeZone": "Asia/Kolkata", "spark.sql.ansi.enabled": "false"},
+    {"spark.sql.caseSensitive": "true", "spark.sql.timestampType": "TIMESTAMP_NTZ"},
+    {"spark.sql.adaptive.enabled": "false", "spark.sql.autoBroadcastJoinThreshold": "-1"},
+    {"spark.sql.parquet.outputTimestampType": "INT96", "spark.sql.shuffle.partitions": "5"},
+)
 #: So that rows of the batch's keys only are written whatever its size.
 _BY_KEY: Final = {"ROWS_PER_NAMED": 0, "ROWS_PER_MERGED": 0, "ROWS_PER_PUT": 1, "MOST_TOUCHED": 10**6}
+
+
+_READ: Final = ("k", "n", "validFrom", "validTo", "v", "w")
 
 
 @dataclass
@@ -39,6 +59,7 @@ class _Use:
     model: TableModel
     chance: random.Random
     now_us: int
+    names: tuple[str, ...]
     seq: int = 0
     #: What was known at some instants.
     moments: list[tuple[datetime, dict[Key, dict[int, Value]]]] = field(default_factory=list)
@@ -69,16 +90,26 @@ class _Use:
         for n in range(rejected):
             rows.append((None if n % 2 else "a", 1, "bad", 1.0, 5 if n % 2 else None, 0, self.seq + n, False))
         self.chance.shuffle(rows)
-        return self.spark.createDataFrame(rows, _SCHEMA).withColumn("ts", F.timestamp_micros("us"))
+        return self.with_instants(rows, f"{self.columns()}, {_ROLES}", "told_at")
+
+    def columns(self, *, values: bool = True) -> str:
+        types = zip(self.names, ("STRING", "INT", "STRING", "DOUBLE") if values else ("STRING", "INT"), strict=False)
+        return ", ".join(f"`{name}` {kind}" for name, kind in types)
+
+    def with_instants(self, rows: list[tuple[Any, ...]], schema: str, name: str) -> DataFrame:
+        """Without ``us`` then, which a table may have a column of its own for."""
+        schema = schema.replace("us LONG", "told_us LONG")
+        return self.spark.createDataFrame(rows, schema).withColumn(name, F.timestamp_micros("told_us")).drop("told_us")
+
+    def roles(self) -> dict[str, Any]:
+        partition = "told_part" if self.model.scope == "partition" else None
+        return {"timestamp": "told_at", "sequence": "told_seq", "partition": partition}
 
     # -- what changes the table ----------------------------------------------------------------------------------
 
     def put(self) -> None:
         records, bad = self.records(self.chance.choice([3, 40, 200])), self.chance.randint(0, 3)
-        said = self.table.put(
-            self.frame(records, bad), deleted="dead", sequence="seq",
-            partition="part" if self.model.scope == "partition" else None,
-        )  # fmt: skip
+        said = self.table.put(self.frame(records, bad), deleted="told_dead", **self.roles())
         first = self.seq - len(records) + 1
         judged = self.model.put(records)
         kept = [one for one in judged if one.result != REFUSED or one.outcome != "refused"]
@@ -86,13 +117,13 @@ class _Use:
         assert (counts.accepted, counts.refused, said.rejected_count) == (len(kept), len(judged) - len(kept), bad)
         assert counts.out_of_order >= 0
         if self.chance.random() < 0.5:
-            told = {row["sequence"]: (row["put_result"], row["outcome"]) for row in said.outcomes.collect()}
-            assert told == {first + n: (one.result, one.outcome) for n, one in enumerate(judged)}
+            assert _told(said.outcomes) == {first + n: (one.result, one.outcome) for n, one in enumerate(judged)}
             self.check_changes(said.changes, first, judged)
             assert said.rejected.count() == bad
 
     def check_changes(self, changes: DataFrame, first: int, judged: list[Judged]) -> None:
-        rows = changes.select("*", F.unix_micros("old_valid_from").alias("from_us")).collect()
+        named = changes.toDF("k", "n", "ts", "sequence", "old_valid_from", "old", "new", "is_latest")
+        rows = named.withColumn("from_us", F.unix_micros("old_valid_from")).collect()
         told = {
             row["sequence"]: None if row["from_us"] is None else (row["from_us"], tuple(row["old"])) for row in rows
         }
@@ -100,12 +131,10 @@ class _Use:
 
     def delete(self) -> None:
         records = [Record(one.key, one.us, None, one.partition) for one in self.records(20)]
-        said = self.table.delete(
-            self.frame(records), timestamp="ts", sequence="seq",
-            partition="part" if self.model.scope == "partition" else None,
-        )  # fmt: skip
+        said = self.table.delete(self.frame(records), **self.roles())
         judged = self.model.put(records)
-        rows = said.select("*", F.unix_micros("ts").alias("at"), F.unix_micros("validFrom").alias("from")).collect()
+        named = said.toDF("k", "n", "ts", "put_result", "validFrom", "v", "w")
+        rows = named.select("*", F.unix_micros("ts").alias("at"), F.unix_micros("validFrom").alias("from")).collect()
         told = sorted(
             (row["k"], row["n"], row["at"], row["put_result"], str((row["from"], row["v"], row["w"]))) for row in rows
         )
@@ -125,10 +154,10 @@ class _Use:
         dry = self.chance.random() < 0.2
         frame, first = self.frame(records, 2), self.seq - len(records) + 1
         model = copy.deepcopy(self.model) if dry else self.model
-        said = self.table.backfill(frame, deleted="dead", sequence="seq", dry_run=dry)
+        said = self.table.backfill(frame, timestamp="told_at", deleted="told_dead", sequence="told_seq", dry_run=dry)
         judged = model.backfill(records)
         taken = {first + n: (one.result, one.outcome) for n, one in enumerate(judged) if one is not None}
-        assert {r["sequence"]: (r["put_result"], r["outcome"]) for r in said.outcomes.collect()} == taken
+        assert _told(said.outcomes) == taken
         assert said.counts["accepted"] == len(taken)
         assert said.counts["rejected"] == len(records) + 2 - len(taken) == said.rejected.count()
 
@@ -167,9 +196,7 @@ class _Use:
         same(self.table.between(*times), self.model.between(low, high))
         self.check_history(low, high)
         self.check_lookup()
-        stored = self.table.rows().select(
-            "k", "n", F.unix_micros("validFrom"), F.unix_micros("validTo"), "v", "w", "deleted", "_current"
-        )
+        stored = _micros(self.table.rows().toDF(*_READ, "deleted", "_current"))
         asked = [
             (*key, start, end, *((None, None) if value is None else value), value is None, end is None)
             for key, start, end, value in self.model.rows()
@@ -187,10 +214,10 @@ class _Use:
 
     def check_history(self, low: int | None, high: int | None) -> None:
         keys = {self.key() for _ in range(3)}
-        asked = self.spark.createDataFrame(sorted(keys), "k STRING, n INT")
+        asked = self.spark.createDataFrame(sorted(keys), self.columns(values=False))
         ascending = self.chance.random() < 0.5
         start, end = (None if us is None else instant(us) for us in (low, high))
-        told = [_row(row) for row in _micros(self.table.history(asked, start, end, ascending=ascending)).collect()]
+        told = [_row(row) for row in _read(self.table.history(asked, start, end, ascending=ascending))]
         rows = [row for row in self.model.between(low, high) if row[0] in keys]
         rows.sort(key=lambda row: (row[0][0].encode(), row[0][1], row[1] if ascending else -row[1]))
         assert list(map(str, told)) == list(map(str, rows))
@@ -198,10 +225,10 @@ class _Use:
     def check_lookup(self) -> None:
         asked: list[tuple[Any, ...]] = [(n, *self.key(), self.instant_us()) for n in range(40)]
         asked += [(40, None, 1, self.now_us), (41, "a", 1, None)]
-        frame = self.spark.createDataFrame(asked, "id INT, k STRING, n INT, us LONG")
-        frame = frame.withColumn("at", F.timestamp_micros("us"))
+        schema = f"asked_id INT, {self.columns(values=False)}, us LONG"
         how = self.chance.choice(["left", "inner"])
-        rows = _micros(self.table.lookup(frame, "at", how)).collect()  # type: ignore[arg-type]
+        found = self.table.lookup(self.with_instants(asked, schema, "asked_at"), "asked_at", how)  # type: ignore[arg-type]
+        rows = _micros(found.toDF("id", "k", "n", "at", "v", "w", "validFrom", "validTo", "reason")).collect()
         told = {row["id"]: str(row["reason"] or _row(row)) for row in rows}
         expected = {n: self.model.lookup(None if k is None else (k, i), at) for n, k, i, at in asked}
         if how == "inner":
@@ -218,6 +245,15 @@ class _Use:
         same(self.table.between(known_at=moment), rows)
 
 
+def _told(outcomes: DataFrame) -> dict[int, tuple[int, str]]:
+    named = outcomes.toDF("k", "n", "ts", "sequence", "put_result", "outcome", "is_latest")
+    return {row["sequence"]: (row["put_result"], row["outcome"]) for row in named.collect()}
+
+
+def _read(frame: DataFrame) -> list[Any]:
+    return _micros(frame.toDF(*_READ)).collect()
+
+
 def _micros(frame: DataFrame) -> DataFrame:
     return frame.withColumns({name: F.unix_micros(name) for name in ("validFrom", "validTo")})
 
@@ -227,25 +263,28 @@ def _row(row: Any) -> Row:
 
 
 def same(frame: DataFrame, rows: list[Row]) -> None:
-    assert sorted(str(_row(row)) for row in _micros(frame).collect()) == sorted(map(str, rows))
+    assert sorted(str(_row(row)) for row in _read(frame)) == sorted(map(str, rows))
 
 
-def _made(spark: SparkSession, path: Path, seed: int) -> _Use:
-    chance = random.Random(seed)
+def _made(spark: SparkSession, path: Path, chance: random.Random) -> _Use:
     retention = chance.choice([0, 20, 100])
     grace = chance.choice([0, retention // 2, retention])
     scope = chance.choice(["partition", "store", "key"])
     resolution = chance.choice([Resolution.MICROSECOND, Resolution.MICROSECOND, Resolution.MILLISECOND])
     scale = resolution.value
     first = chance.choice([None, None, -scale])
+    names = chance.choice(_NAMES)
+    columns = ", ".join(
+        f"`{name}` {kind}" for name, kind in zip(names, ("STRING", "INT", "STRING", "DOUBLE"), strict=False)
+    )
     table = VersionedTable.create(
-        spark, str(path / f"t{seed}"), "k STRING, n INT, v STRING, w DOUBLE", keys=["k", "n"],
+        spark, str(path / "table"), columns, keys=names[:2], valid_from=names[4], valid_to=names[5],
         history_retention=timedelta(microseconds=retention * scale), grace=timedelta(microseconds=grace * scale),
         time_scope=scope, time_resolution=resolution, first_stream_time_us=first,
         system_history=chance.random() < 0.4,
     )  # fmt: skip
     model = TableModel(retention * scale, grace * scale, scope, scale, first)
-    return _Use(spark, table, model, chance, chance.choice([-30, 0, 10**12]))
+    return _Use(spark, table, model, chance, chance.choice([-30, 0, 10**12]), names)
 
 
 _CHANGES: Final[list[tuple[Callable[[_Use], None], int]]] = [
@@ -259,15 +298,17 @@ _CHANGES: Final[list[tuple[Callable[[_Use], None], int]]] = [
 def test_a_table_used_at_random_answers_as_its_model(
     spark: SparkSession, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use = _made(spark, tmp_path, seed)
-    changes, weights = zip(*_CHANGES, strict=True)
-    for _ in range(_STEPS):
-        change = use.chance.choices(changes, weights)[0]
-        use.log.append(change.__name__)
-        with monkeypatch.context() as patch:
-            _vary(use.chance, patch)
-            change(use)
-        use.check()
+    chance = random.Random(seed)
+    with session_settings(spark, chance.choice(_SETTINGS)):
+        use = _made(spark, tmp_path, chance)
+        changes, weights = zip(*_CHANGES, strict=True)
+        for _ in range(_STEPS):
+            change = chance.choices(changes, weights)[0]
+            use.log.append(change.__name__)
+            with monkeypatch.context() as patch:
+                _vary(chance, patch)
+                change(use)
+            use.check()
 
 
 def _vary(chance: random.Random, patch: pytest.MonkeyPatch) -> None:

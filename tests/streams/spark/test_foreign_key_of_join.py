@@ -59,6 +59,7 @@ def _both_sides() -> Topology:
     return builder.build()
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R155")
 def test_a_record_that_comes_by_the_right_side_first_dates_its_left_row_too(
     spark: SparkSession, tmp_path: Path

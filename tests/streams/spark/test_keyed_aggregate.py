@@ -18,6 +18,7 @@ from suppress.windows import SessionWindows, TimeWindows
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R163")
 def test_a_difference_larger_than_the_columns_own_type_is_added_up(spark: SparkSession, tmp_path: Path) -> None:
     builder = StreamsBuilder()

@@ -211,8 +211,12 @@ _FINAL_UNBOUNDED: Final = Suppressed.until_window_closes(BufferConfig.unbounded(
     ("before", "after", "told"),
     [
         (_LIMIT, _FINAL, "1 rows wait in the table .held. as a limit had them wait"),
-        (_FINAL, _LIMIT, "1 rows wait in the table .held. as final results had them wait"),
-        (_FINAL_UNBOUNDED, _LIMIT, ".held. has kept its windows in their own store"),
+        pytest.param(
+            _FINAL, _LIMIT, "1 rows wait in the table .held. as final results had them wait", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            _FINAL_UNBOUNDED, _LIMIT, ".held. has kept its windows in their own store", marks=pytest.mark.slow
+        ),
     ],
     ids=["limit", "final", "unbounded"],
 )

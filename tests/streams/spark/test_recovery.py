@@ -227,6 +227,7 @@ def test_a_new_epoch_over_the_same_sources_does_not_note_their_order_again(
     assert done.count("SET TBLPROPERTIES") == 1
 
 
+@pytest.mark.slow
 def test_a_table_that_is_lost_before_a_new_epoch_has_written_to_it_is_missed(
     spark: SparkSession, source: Path, copied: Path
 ) -> None:
@@ -289,6 +290,7 @@ def test_a_checkpoint_need_not_be_on_local_files(
     assert _epochs(spark, tmp_path / "out") == {(1, 0), (1, 1)}
 
 
+@pytest.mark.slow
 def test_a_node_that_is_added_while_a_batch_is_unfinished_tells_for_itself(spark: SparkSession, tmp_path: Path) -> None:
     own, out = tmp_path / "input", tmp_path / "out"
     write_batch(own, 0)
@@ -385,6 +387,7 @@ def test_a_batch_that_landed_is_not_replayed_with_other_input(
     assert commits(out) == before
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_done_is_not_refused_where_a_source_has_another_column_by_now(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

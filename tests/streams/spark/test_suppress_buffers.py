@@ -55,6 +55,7 @@ def test_a_row_leaves_by_the_wall_clock_though_no_input_comes(spark: SparkSessio
     assert _ledger_batches(spark, app) == batches + 1
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R116", "R118")
 def test_a_limit_by_the_wall_clock_that_is_switched_on_later_holds_without_input(
     spark: SparkSession, tmp_path: Path

@@ -18,6 +18,7 @@ from versioned import spark_functions as F
 from versioned.durations import LONGEST_US
 from versioned.identifiers import TableRef, quote
 from versioned.put import PutBatch
+from versioned.put_frames import PUT_RESULT
 from versioned.spec import VersionedTableSpec
 from versioned.system_history import next_system_us
 
@@ -111,7 +112,7 @@ def backfill_frame(
 
 def _counts(batch: PutBatch, outcomes: DataFrame, rejected: DataFrame, horizon: Column | None) -> dict[str, int]:
     ended = ~F.col("_is_latest")
-    expired = F.lit(False) if horizon is None else ended & (F.col("put_result") <= horizon)
+    expired = F.lit(False) if horizon is None else ended & (F.col(PUT_RESULT) <= horizon)
     told = outcomes.agg(F.count_if(~ended).alias("latest"), F.count_if(expired).alias("expired")).collect()[0]
     reasons = {f"rejected.{row[0]}": row[1] for row in rejected.groupBy("_reason").count().collect()}
     of_puts = batch.counts

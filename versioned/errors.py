@@ -57,6 +57,10 @@ class FencedError(CommitError):
     """Another driver, or a newer epoch, owns the table. Stop this one."""
 
 
+class OvertakenError(CommitError):
+    """Somebody else wrote to a versioned table after a batch was judged and before it was written. Put it again."""
+
+
 class CheckpointMismatchError(VersionedError):
     """The checkpoint and the tables do not belong together. Nothing was written."""
 

@@ -9,7 +9,8 @@ table with deletion vectors replaces the rows of its own keys only (``versioned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -20,10 +21,11 @@ from versioned import put_frames, touched
 from versioned import spark_functions as F
 from versioned.commit import Append, Landed, Merge, ReplaceWhere, Step, commit, history, recent, same_keys
 from versioned.durations import instant_literal
+from versioned.errors import OvertakenError, VersionedError
 from versioned.identifiers import TableRef, quote
 from versioned.once import Once
 from versioned.reading import read_table
-from versioned.schema import check_schema
+from versioned.schema import INTERVAL, check_schema
 from versioned.spec import CURRENT, DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
 from versioned.written import newest
 
@@ -184,7 +186,7 @@ class PutBatch:
         return None if self._is_ahead else self.survey.oldest_spliced_us
 
     def outcomes(self) -> DataFrame:
-        """judged + ``put_result``, with ``_old`` filled for out-of-order records as well.
+        """judged + ``_put_result``, with ``_old`` filled for out-of-order records as well.
 
         Lazy, and reads the table: evaluate it before :meth:`write`.
         """
@@ -205,28 +207,47 @@ class PutBatch:
     ) -> Landed:
         """Write the batch: ``known`` (with system history) and ``splice`` (only if needed), then ``main``.
 
+        Those of no stream's batch come before ``known``: if they fail, nothing of them was ever known.
+
         Args:
             step: Gives the identity of a step by its name.
             details: Facts to travel with the commits.
             known: System time in microseconds and number of the batch; needed by a table with system history.
             is_replay: Whether a write of the batch may be in the table already.
             in_one_task: As of :func:`~versioned.commit.commit`.
+
+        Raises:
+            OvertakenError: somebody else has put newer versions since the batch was judged.
         """
         write = partial(commit, in_one_task=in_one_task)
         said = {"streamTimes": {str(scope): us for scope, us in self.stream_times.items()}, **(details or {})}
-        if known is not None and self._spec.system_history:
+        tell = partial(self._write_known, known, write, step("known"), said)
+        if step("known") is not None:
             # First: with a stream time per key, what was accepted can no longer be told once the main write is there.
-            told = write(known_target(self._target), lambda: Append(self._known(*known)), step("known"), said)
-            self.known_version = told.version
+            tell()
         # Measured against a table that has the batch already, its records are older than what they became.
         is_done = is_replay and self._has_landed(step("main"))
         spliced = None
         main, splice, about = self._chosen()
-        if splice is not None and not is_done:
-            spliced = write(self._target, splice, step("splice"), said)
-        landed = write(self._target, main, step("main"), {**said, **about})
+        with _never_overtaken(self._target):
+            if splice is not None and not is_done:
+                spliced = write(self._target, splice, step("splice"), said)
+            landed = write(self._target, main, step("main"), {**said, **about})
+        if step("known") is None:
+            tell()
         self.version_before = (spliced or landed).version - 1
         return landed
+
+    def _write_known(
+        self,
+        known: tuple[int, int | None] | None,
+        write: Callable[..., Landed],
+        step: Step | None,
+        said: Mapping[str, Any],
+    ) -> None:
+        if known is not None and self._spec.system_history:
+            landed = write(known_target(self._target), lambda: Append(self._known(*known)), step, said)
+            self.known_version = landed.version
 
     def _chosen(self) -> tuple[_Build, _Build | None, Mapping[str, Any]]:
         """The main write, the one for late records that must come before it, and what the main one says of itself."""
@@ -414,6 +435,25 @@ def survey_records(shaped: DataFrame) -> BatchSurvey:
     )
     bounds = {row["_scope"]: (row["oldest"], row["newest"]) for row in rows if row["valid"]}
     return BatchSurvey(bounds, sum(row["valid"] for row in rows), sum(row["rejected"] for row in rows))
+
+
+@contextmanager
+def _never_overtaken(target: TableRef) -> Iterator[None]:
+    """Tell that rows are refused because others came in between.
+
+    What is stored is read anew by each try of a write, but what became of the records was worked out before. A version
+    that came meanwhile and begins after a record that was the latest would end where that one begins: the table's
+    constraint refuses that. Nothing else that comes meanwhile matters.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, VersionedError) or INTERVAL not in str(error):
+            raise
+        raise OvertakenError(
+            f"Somebody else wrote newer versions to {target} while this batch was under way. Its current rows are as "
+            "they were; put the batch again. One application, or one job at a time, should write to a table."
+        ) from error
 
 
 def newest_times(before: StreamTimes, moved: StreamTimes) -> dict[int, int]:

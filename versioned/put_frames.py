@@ -25,9 +25,10 @@ from versioned import spark_functions as F
 from versioned.identifiers import beside, quote
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 
-#: put_result of a record that is now the latest of its key (KIP-914, "put").
+#: What a put says of a record; a key may be called as the column that callers see.
+PUT_RESULT: Final = "_put_result"
+#: Its value for a record that is now the latest of its key (KIP-914, "put"), and for one that came too late.
 LATEST: Final = -1
-#: put_result of a record that came too late.
 REFUSED: Final = -(2**63)
 _BEFORE: Final = (Window.unboundedPreceding, -1)
 
@@ -96,7 +97,7 @@ def replaced_values(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     return outcomes.select(
         *spec.keys,
         F.timestamp_micros("_us").alias(spec.beside_keys("ts")),
-        F.col("put_result").alias(spec.beside_keys("put_result")),
+        F.col(PUT_RESULT).alias(spec.beside_keys("put_result")),
         replaced_since().alias(beside(spec.valid_from, taken, "old_")),
         *(was.getField("value").getField(name).alias(beside(name, taken, "old_")) for name in spec.values),
     )
@@ -216,10 +217,10 @@ def outcomes(judged: DataFrame, known: DataFrame | None, spec: VersionedTableSpe
         many: Whether out-of-order records are too many to be compared with all records of their keys.
 
     Returns:
-        judged + ``put_result`` (R172-R174) and ``_old`` struct(us, value) also for out-of-order records.
+        judged + ``_put_result`` (R172-R174) and ``_old`` struct(us, value) also for out-of-order records.
     """
     in_order = judged.withColumn(
-        "put_result", F.when(F.col("_refused"), F.lit(REFUSED)).when(F.col("_is_latest"), F.lit(LATEST)).cast("long")
+        PUT_RESULT, F.when(F.col("_refused"), F.lit(REFUSED)).when(F.col("_is_latest"), F.lit(LATEST)).cast("long")
     ).withColumn("_old", F.when(~F.col("_refused"), F.col("_old")))
     if known is None:
         return in_order
@@ -227,7 +228,7 @@ def outcomes(judged: DataFrame, known: DataFrame | None, spec: VersionedTableSpe
     return (
         in_order.withColumnRenamed("_old", "_old_latest")
         .join(spliced, [*spec.keys, "_scope", "_place"], "left")
-        .withColumn("put_result", F.coalesce("put_result", in_resolution(F.col("_succ_us"), spec)))
+        .withColumn(PUT_RESULT, F.coalesce(PUT_RESULT, in_resolution(F.col("_succ_us"), spec)))
         .withColumn("_old", F.when(F.col("_is_latest"), F.col("_old_latest")).otherwise(F.col("_pred")))
         .drop("_old_latest", "_pred", "_succ_us")
     )

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 
 from versioned import spark_functions as F
 from versioned.put import PutBatch, PutCounts
-from versioned.put_frames import replaced_since
+from versioned.put_frames import PUT_RESULT, replaced_since
 from versioned.spec import VersionedTableSpec
 
 
@@ -71,7 +71,7 @@ def outcome_rows(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     told = {
         "ts": F.timestamp_micros("_us"),
         "sequence": F.col("_place").getField("sequence"),
-        "put_result": F.col("put_result"),
+        "put_result": F.col(PUT_RESULT),
         "outcome": words.otherwise("out_of_order"),
         "is_latest": F.col("_is_latest"),
     }

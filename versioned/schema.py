@@ -27,8 +27,9 @@ from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 from versioned.sql_types import sql_columns, sql_properties
 from versioned.statistics import statistics_from_start
 
-#: The table property under which Delta keeps the CHECK constraint ``versioned_interval``.
-_CONSTRAINT: Final = "delta.constraints.versioned_interval"
+#: The CHECK constraint by which no version ends before it begins, and the table property that Delta keeps it under.
+INTERVAL: Final = "versioned_interval"
+_CONSTRAINT: Final = f"delta.constraints.{INTERVAL}"
 
 
 def columns_of(schema: str | StructType) -> StructType:

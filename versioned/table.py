@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -16,7 +17,7 @@ from versioned.backfill import BackfillResult, backfill_frame, only_history
 from versioned.commit import detail_of, properties_of
 from versioned.drawing import Picture
 from versioned.durations import Duration, Resolution, duration_us, instant, instant_us
-from versioned.errors import ConfigurationError, NotAVersionedTableError
+from versioned.errors import ConfigurationError, NotAVersionedTableError, OvertakenError
 from versioned.identifiers import TableRef
 from versioned.lookup_frames import (
     How,
@@ -46,6 +47,9 @@ from versioned.system_history import check_known, create_known, known_rows, next
 from versioned.touched import DELETION_VECTORS, can_be_named, key_columns
 from versioned.verify import VerificationReport, verify_frame
 from versioned.written import look, newest, owner_of
+
+#: How often a put is judged anew because another one came in between.
+_TRIES: Final = 4
 
 
 class VersionedTable:
@@ -497,18 +501,29 @@ class VersionedTable:
         if told.rejected and not takes_rejects:
             raise rejects_refused(shaped)
         valid = shaped.where(F.col("_reason").isNull()).drop("_reason")
-        put = partial(PutBatch, self._target, self._spec, valid, times, told.bounds, told.count)
-        batch = put(with_old=False, names_keys=self.names_keys)
-        if batch.accepts_any:
-            known = (next_system_us(self._spark, self._target), None) if self._spec.system_history else None
-            batch.write(lambda _name: None, known=known)
-            keep_times(self._spark, self._target, batch.stream_times)
-        batch.release()
+        for attempt in range(1, _TRIES + 1):
+            put = partial(PutBatch, self._target, self._spec, valid, times, told.bounds, told.count)
+            batch = put(with_old=False, names_keys=self.names_keys)
+            try:
+                self._write(batch)
+                break
+            except OvertakenError:
+                if attempt == _TRIES:
+                    raise
+                times = self.stream_times()
+            finally:
+                batch.release()
         before = batch.version_before
         if before is None:
             before = newest(self._spark, self._target).version
         reasons = rejected_rows(shaped.where(F.col("_reason").isNotNull()), self._spec)
         return PutResult(reasons, told.rejected, batch, self._spec, partial(put, as_of=before))
+
+    def _write(self, batch: PutBatch) -> None:
+        if batch.accepts_any:
+            known = (next_system_us(self._spark, self._target), None) if self._spec.system_history else None
+            batch.write(lambda _name: None, known=known)
+            keep_times(self._spark, self._target, batch.stream_times)
 
     def _looked_at(
         self, shape: Callable[[StructType], DataFrame], owner: str | None

@@ -45,7 +45,7 @@ from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.once import Once
 from versioned.put import PutBatch
-from versioned.put_frames import floor_to_resolution
+from versioned.put_frames import PUT_RESULT, floor_to_resolution
 from versioned.reading import read_table
 from versioned.spec import CURRENT, VersionedTableSpec, known_target
 from versioned.sql_types import sql_properties, sql_type
@@ -141,7 +141,7 @@ class HistoryStore(TableState):
     def spans(self) -> DataFrame:
         accepted = self._accepted_puts()
         unit = self.spec.time_resolution.value
-        until = F.when(~F.col(LATEST), F.col("put_result") * unit)
+        until = F.when(~F.col(LATEST), F.col(PUT_RESULT) * unit)
         table_us = stream_time_at(lookup_times(self.puts.observed))
         told = accepted.withColumns({"_until_us": until, "_table_us": table_us})
         flat = told.select(*self.spec.keys, VALUE, US, "_until_us", SCOPE, PLACE, "_table_us")

@@ -51,7 +51,7 @@ def test_out_of_order_records_at_one_place_follow_each_other_by_partition(
     stored = spark.createDataFrame([("a", 9, ("s",))], "k STRING, _us LONG, _value STRUCT<v: STRING>")
     known = stored.withColumn("_to_us", F.lit(None).cast("long"))
     judged = judge(_at_one_place(spark, partitions, 5), stored, _SPEC)
-    told = outcomes(judged, known, _SPEC, many=many).sort("_scope").select("_scope", "_old.value.v", "put_result")
+    told = outcomes(judged, known, _SPEC, many=many).sort("_scope").select("_scope", "_old.value.v", "_put_result")
     assert [tuple(row) for row in told.collect()] == [(0, None, 9), (1, "0", 9)]
 
 

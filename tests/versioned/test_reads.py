@@ -232,6 +232,17 @@ def test_a_result_tells_of_a_record_beside_a_key_of_the_same_name(spark: SparkSe
     assert [row["v"] for row in gone.collect()] == [1]
 
 
+def test_a_key_may_be_called_as_what_a_put_says_of_its_record(spark: SparkSession, tmp_path: Path) -> None:
+    made = VersionedTable.create(
+        spark, f"{tmp_path}/t", "put_result STRING", keys="put_result", history_retention="1 day"
+    )
+    records = spark.sql("SELECT 'a' AS put_result, s, timestamp_seconds(s) AS ts FROM VALUES (10), (20) AS t(s)")
+    told = made.put(records, sequence="s").outcomes
+    assert {(row["put_result"], row["put_put_result"]) for row in told.collect()} == {("a", -1)}
+    late = made.put(records.where("s = 10"), sequence="s").outcomes
+    assert [(row["put_result"], row["put_put_result"]) for row in late.collect()] == [("a", 20_000_000)]
+
+
 def test_an_instant_that_is_a_date_is_refused_with_what_to_give(table: VersionedTable) -> None:
     with pytest.raises(ConfigurationError, match=r"is no instant. Give a datetime"):
         table.as_of(date(2026, 1, 1))  # type: ignore[arg-type]

@@ -8,7 +8,8 @@ import random
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,6 +48,48 @@ _SETTINGS: Final[tuple[dict[str, str], ...]] = (
 _BY_KEY: Final = {"ROWS_PER_NAMED": 0, "ROWS_PER_MERGED": 0, "ROWS_PER_PUT": 1, "MOST_TOUCHED": 10**6}
 
 
+@dataclass(frozen=True)
+class _Kind:
+    """Types of both keys and both values, and what there is of each, in Spark's order."""
+
+    types: tuple[str, str, str, str]
+    there: tuple[tuple[Any, ...], ...]
+
+
+_KINDS: Final = (
+    _Kind(
+        ("STRING", "INT", "STRING", "DOUBLE"),
+        (("", "A", "a", "a' b", "\u00fc"), (-1, 0, 1, 2, 3), (None, "x", "y"), (None, 0.0, 1.5, float("inf"))),
+    ),
+    _Kind(
+        ("DATE", "DECIMAL(20, 3)", "BINARY", "ARRAY<INT>"),
+        (
+            (date(1, 1, 1), date(1969, 12, 31), date(1970, 1, 1), date(2024, 2, 29), date(9999, 12, 31)),
+            tuple(map(Decimal, ("-1.500", "0.000", "0.001", "1000.000", "99999999999999999.999"))),
+            (None, b"", b"\x00", b"\xff"),
+            (None, (), (1,), (1, None)),
+        ),
+    ),
+    _Kind(
+        ("BINARY", "STRUCT<a: INT, b: STRING>", "STRUCT<x: DOUBLE>", "BOOLEAN"),
+        (
+            (b"", b"\x00", b"\x00\x00", b"a", b"\xff"),
+            ((None, "b"), (0, None), (0, ""), (0, "a"), (1, "")),
+            (None, (None,), (0.5,)),
+            (None, False, True),
+        ),
+    ),
+    _Kind(
+        ("TIMESTAMP", "BIGINT", "DECIMAL(38, 18)", "TIMESTAMP"),
+        (
+            (datetime(1900, 1, 1), datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(1970, 1, 1),
+             datetime(2024, 11, 3, 5, 30), datetime(2100, 1, 1)),
+            (-(2**63), -1, 0, 1, 2**63 - 1),
+            (None, Decimal("0.000000000000000001"), Decimal("-99999999999999999999.999999999999999999")),
+            (None, datetime(2024, 3, 10, 7), datetime(1970, 1, 1)),
+        ),
+    ),
+)  # fmt: skip
 _READ: Final = ("k", "n", "validFrom", "validTo", "v", "w")
 
 
@@ -60,6 +103,7 @@ class _Use:
     chance: random.Random
     now_us: int
     names: tuple[str, ...]
+    kind: _Kind
     seq: int = 0
     #: What was known at some instants.
     moments: list[tuple[datetime, dict[Key, dict[int, Value]]]] = field(default_factory=list)
@@ -76,25 +120,26 @@ class _Use:
         return made
 
     def key(self) -> Key:
-        return (self.chance.choice(["", "a", "A", "\u00fc", "a' b"]), self.chance.randint(-1, 3))
+        return (self.chance.choice(self.kind.there[0]), self.chance.choice(self.kind.there[1]))
 
     def value(self) -> Value:
-        return (self.chance.choice(["x", "y", None]), self.chance.choice([0.0, 1.5, float("inf"), None]))
+        return (self.chance.choice(self.kind.there[2]), self.chance.choice(self.kind.there[3]))
 
     def frame(self, records: Iterable[Record], rejected: int = 0) -> DataFrame:
         rows: list[tuple[Any, ...]] = []
         for record in records:
             self.seq += 1
-            told = ("lost", 7.0) if record.value is None else record.value
+            told = self.value() if record.value is None else record.value
+            assert told is not None
             rows.append((*record.key, *told, record.us, record.partition, self.seq, record.value is None))
         for n in range(rejected):
-            rows.append((None if n % 2 else "a", 1, "bad", 1.0, 5 if n % 2 else None, 0, self.seq + n, False))
+            k, i = self.key()
+            rows.append((None if n % 2 else k, i, None, None, 5 if n % 2 else None, 0, self.seq + n, False))
         self.chance.shuffle(rows)
         return self.with_instants(rows, f"{self.columns()}, {_ROLES}", "told_at")
 
     def columns(self, *, values: bool = True) -> str:
-        types = zip(self.names, ("STRING", "INT", "STRING", "DOUBLE") if values else ("STRING", "INT"), strict=False)
-        return ", ".join(f"`{name}` {kind}" for name, kind in types)
+        return _columns(self.names[: 4 if values else 2], self.kind)
 
     def with_instants(self, rows: list[tuple[Any, ...]], schema: str, name: str) -> DataFrame:
         """Without ``us`` then, which a table may have a column of its own for."""
@@ -125,7 +170,7 @@ class _Use:
         named = changes.toDF("k", "n", "ts", "sequence", "old_valid_from", "old", "new", "is_latest")
         rows = named.withColumn("from_us", F.unix_micros("old_valid_from")).collect()
         told = {
-            row["sequence"]: None if row["from_us"] is None else (row["from_us"], tuple(row["old"])) for row in rows
+            row["sequence"]: None if row["from_us"] is None else (row["from_us"], _plain(row["old"])) for row in rows
         }
         assert told == {first + n: one.old for n, one in enumerate(judged) if one.outcome != "refused"}
 
@@ -135,15 +180,13 @@ class _Use:
         judged = self.model.put(records)
         named = said.toDF("k", "n", "ts", "put_result", "validFrom", "v", "w")
         rows = named.select("*", F.unix_micros("ts").alias("at"), F.unix_micros("validFrom").alias("from")).collect()
-        told = sorted(
-            (row["k"], row["n"], row["at"], row["put_result"], str((row["from"], row["v"], row["w"]))) for row in rows
-        )
-        asked = sorted(
-            (*record.key, record.us // self.model.resolution * self.model.resolution, one.result,
-             str((None, None, None) if one.old is None else (one.old[0], *one.old[1])))  # type: ignore[misc]
-            for record, one in zip(records, judged, strict=True)
-        )  # fmt: skip
-        assert told == asked
+        told = [_plain([row[name] for name in ("k", "n", "at", "put_result", "from", "v", "w")]) for row in rows]
+        unit, nothing = self.model.resolution, (None, (None, None))
+        asked = []
+        for record, one in zip(records, judged, strict=True):
+            since, value = one.old or nothing
+            asked.append((*record.key, record.us // unit * unit, one.result, since, *(value or ())))
+        assert sorted(map(str, told)) == sorted(map(str, asked))
 
     def backfill(self) -> None:
         unit = self.model.resolution
@@ -201,7 +244,7 @@ class _Use:
             (*key, start, end, *((None, None) if value is None else value), value is None, end is None)
             for key, start, end, value in self.model.rows()
         ]
-        assert sorted(map(str, map(tuple, stored.collect()))) == sorted(map(str, asked))
+        assert sorted(map(str, map(_plain, stored.collect()))) == sorted(map(str, asked))
         observed = self.model.observed
         if self.model.scope == "key":
             observed = {0: max(observed.values())} if observed else {}
@@ -214,17 +257,18 @@ class _Use:
 
     def check_history(self, low: int | None, high: int | None) -> None:
         keys = {self.key() for _ in range(3)}
-        asked = self.spark.createDataFrame(sorted(keys), self.columns(values=False))
+        asked = self.spark.createDataFrame(list(keys), self.columns(values=False))
         ascending = self.chance.random() < 0.5
         start, end = (None if us is None else instant(us) for us in (low, high))
         told = [_row(row) for row in _read(self.table.history(asked, start, end, ascending=ascending))]
         rows = [row for row in self.model.between(low, high) if row[0] in keys]
-        rows.sort(key=lambda row: (row[0][0].encode(), row[0][1], row[1] if ascending else -row[1]))
+        first, second = (self.kind.there[place].index for place in range(2))
+        rows.sort(key=lambda row: (first(row[0][0]), second(row[0][1]), row[1] if ascending else -row[1]))
         assert list(map(str, told)) == list(map(str, rows))
 
     def check_lookup(self) -> None:
         asked: list[tuple[Any, ...]] = [(n, *self.key(), self.instant_us()) for n in range(40)]
-        asked += [(40, None, 1, self.now_us), (41, "a", 1, None)]
+        asked += [(40, None, self.key()[1], self.now_us), (41, *self.key(), None)]
         schema = f"asked_id INT, {self.columns(values=False)}, us LONG"
         how = self.chance.choice(["left", "inner"])
         found = self.table.lookup(self.with_instants(asked, schema, "asked_at"), "asked_at", how)  # type: ignore[arg-type]
@@ -259,7 +303,18 @@ def _micros(frame: DataFrame) -> DataFrame:
 
 
 def _row(row: Any) -> Row:
-    return ((row["k"], row["n"]), row["validFrom"], row["validTo"], (row["v"], row["w"]))
+    return _plain(((row["k"], row["n"]), row["validFrom"], row["validTo"], (row["v"], row["w"])))  # type: ignore[no-any-return]
+
+
+def _plain(value: Any) -> Any:
+    """Structs and arrays as tuples."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_plain, value))
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+def _columns(names: Iterable[str], kind: _Kind) -> str:
+    return ", ".join(f"`{name}` {type_}" for name, type_ in zip(names, kind.types, strict=False))
 
 
 def same(frame: DataFrame, rows: list[Row]) -> None:
@@ -273,18 +328,15 @@ def _made(spark: SparkSession, path: Path, chance: random.Random) -> _Use:
     resolution = chance.choice([Resolution.MICROSECOND, Resolution.MICROSECOND, Resolution.MILLISECOND])
     scale = resolution.value
     first = chance.choice([None, None, -scale])
-    names = chance.choice(_NAMES)
-    columns = ", ".join(
-        f"`{name}` {kind}" for name, kind in zip(names, ("STRING", "INT", "STRING", "DOUBLE"), strict=False)
-    )
+    names, kind = chance.choice(_NAMES), chance.choice(_KINDS)
     table = VersionedTable.create(
-        spark, str(path / "table"), columns, keys=names[:2], valid_from=names[4], valid_to=names[5],
+        spark, str(path / "table"), _columns(names[:4], kind), keys=names[:2], valid_from=names[4], valid_to=names[5],
         history_retention=timedelta(microseconds=retention * scale), grace=timedelta(microseconds=grace * scale),
         time_scope=scope, time_resolution=resolution, first_stream_time_us=first,
         system_history=chance.random() < 0.4,
     )  # fmt: skip
     model = TableModel(retention * scale, grace * scale, scope, scale, first)
-    return _Use(spark, table, model, chance, chance.choice([-30, 0, 10**12]), names)
+    return _Use(spark, table, model, chance, chance.choice([-30, 0, 10**12]), names, kind)
 
 
 _CHANGES: Final[list[tuple[Callable[[_Use], None], int]]] = [

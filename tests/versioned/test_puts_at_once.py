@@ -1,0 +1,90 @@
+"""Puts into one table that come in between each other: each is as if it had come before or after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import versioned.table
+from versioned import faults, touched
+from versioned.errors import OvertakenError
+from versioned.table import VersionedTable
+
+
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path) -> VersionedTable:
+    made = VersionedTable.create(spark, f"{tmp_path}/t", "k STRING", keys="k", history_retention="1 day")
+    made.put(_at(spark, 10))
+    return made
+
+
+def _at(spark: SparkSession, *seconds: int) -> DataFrame:
+    return spark.createDataFrame([("a", s) for s in seconds], "k STRING, s LONG").select(
+        "k", F.timestamp_seconds("s").alias("ts")
+    )
+
+
+def _overtaking(table: VersionedTable, *batches: DataFrame) -> Callable[[str], None]:
+    """Another put comes before the write of the one under way, as long as there are batches."""
+    waiting, own = list(batches), [False]
+
+    def reached(point: str) -> None:
+        if point.startswith("before:") and not own[0] and waiting:
+            own[0] = True
+            VersionedTable.open(table.rows().sparkSession, str(table.target)).put(waiting.pop(0))
+            own[0] = False
+
+    return reached
+
+
+def _starts(table: VersionedTable) -> list[int]:
+    return sorted(row[0] for row in table.rows().select(F.unix_seconds("validFrom")).collect())
+
+
+@pytest.mark.parametrize("way", ["all current rows", "rows of its keys"])
+@pytest.mark.parametrize("other", [5, 15, 20, 30])
+def test_a_put_that_another_one_overtakes_takes_its_place_in_time(
+    spark: SparkSession, table: VersionedTable, other: int, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if way == "rows of its keys":
+        for name, value in {"ROWS_PER_NAMED": 0, "ROWS_PER_MERGED": 0, "ROWS_PER_PUT": 1, "MOST_TOUCHED": 9}.items():
+            monkeypatch.setattr(touched, name, value)
+        spark.sql(f"ALTER TABLE {table.target.sql} SET TBLPROPERTIES ('{touched.DELETION_VECTORS}' = 'true')")
+        table = VersionedTable.open(spark, str(table.target))
+    with faults.armed(_overtaking(table, _at(spark, other))):
+        said = table.put(_at(spark, 20))
+    assert (said.counts.accepted, said.counts.out_of_order) == (1, int(other > 20))
+    assert _starts(table) == sorted({10, 20, other})
+    assert table.verify().is_sound
+    assert table.stream_times() == {0: max(20, other) * 1_000_000}
+
+
+def test_a_put_that_is_overtaken_too_often_says_so_and_changes_nothing(
+    spark: SparkSession, table: VersionedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(versioned.table, "_TRIES", 2)
+    others = [_at(spark, 30), _at(spark, 110)]
+    with (
+        faults.armed(_overtaking(table, *others)),
+        pytest.raises(OvertakenError, match=r"wrote newer versions .* put the batch again"),
+    ):
+        table.put(_at(spark, 20, 100))
+    assert _starts(table) == [10, 30, 110]
+
+
+def test_what_is_too_late_behind_another_put_is_refused_and_never_was_known(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = VersionedTable.create(
+        spark, f"{tmp_path}/t", "k STRING", keys="k", history_retention="5 seconds", system_history=True
+    )
+    with faults.armed(_overtaking(table, _at(spark, 30))):
+        said = table.put(_at(spark, 20))
+    assert (said.counts.accepted, said.counts.refused) == (0, 1)
+    known = table.between(known_at=datetime.now(timezone.utc)).select(F.unix_seconds("validFrom")).collect()
+    assert _starts(table) == [row[0] for row in known] == [30]

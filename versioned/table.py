@@ -224,6 +224,7 @@ class VersionedTable:
         Raises:
             SchemaError: a column is missing or has another type, or the table got another one since it was opened.
             ConfigurationError: another application than ``owner`` writes to the table.
+            OvertakenError: four times others wrote newer versions between the judging of the batch and its write.
         """
         last_us = None
         if max_future_skew is not None:
@@ -261,6 +262,7 @@ class VersionedTable:
         Raises:
             SchemaError: as of :meth:`put`.
             ConfigurationError: an application owns the table.
+            OvertakenError: others wrote newer versions meanwhile.
         """
         written = look(self._spark, self._target).written
         _check_owner(self._target, None if written is None else written.application, owner)
@@ -293,7 +295,7 @@ class VersionedTable:
 
         Raises:
             SchemaError: as of :meth:`put`, or some records have no key or no instant; nothing was deleted.
-            ConfigurationError: as of :meth:`put`.
+            ConfigurationError, OvertakenError: as of :meth:`put`.
         """
         named = {"_at": timestamp, "_in": partition, "_by": sequence}
         check_there(keys, (*self._spec.keys, *filter(None, named.values())))

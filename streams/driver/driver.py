@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -219,7 +219,7 @@ class TopologyTestDriver:
         counters = processor.metrics.counters
         dropped = counters["dropped"]
         with self._context.at(partition=0 if node.name in self._gathering else None):
-            for result in processor.process(change, index):
+            for result in _results(node, lambda: processor.process(change, index)):
                 self._forward(node, result)
         processor.metrics.count("input")
         processor.metrics.count("accepted", int(counters["dropped"] == dropped))
@@ -234,6 +234,17 @@ class TopologyTestDriver:
         with self._context.at(partition=0 if node.name in self._in_one_scope else None):
             for edge in self._edges[node.name]:
                 self._run(edge.child, change, edge.index)
+
+
+def _results(node: Node, process: Callable[[], Iterable[Change]]) -> Iterator[Change]:
+    """What an operator makes of a change, one by one; what is wrong with a record is told with the operator's name."""
+    try:
+        yield from process()
+    except RecordError as error:
+        told = str(error)
+        if told.startswith(f"{node.name}: "):
+            raise
+        raise RecordError(f"{node.name}: {told}") from error
 
 
 def _output(change: Change) -> OutputRecord:

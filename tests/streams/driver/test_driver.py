@@ -215,3 +215,11 @@ def test_every_record_of_a_nodes_input_is_accepted_or_dropped() -> None:
     assert {name: counts["input"] for name, counts in counted.items()} == {"a": 5, "b": 2, "join": 4}
     assert all(counts["input"] == counts["accepted"] + counts["dropped"] for counts in counted.values())
     assert {name: counts["dropped"] for name, counts in counted.items()} == {"a": 2, "b": 1, "join": 1}
+
+
+def test_an_expression_that_does_not_fit_a_record_is_told_with_its_operators_name_and_no_others() -> None:
+    builder = StreamsBuilder()
+    kept = builder.stream("a", key="k", name="source").filter(lambda value: value.v > 0, name="kept")
+    kept.map_values(lambda value: {"w": value.nowhere}, name="mapped").to_changelog("out")
+    with pytest.raises(RecordError, match=r'^mapped: There is no field "nowhere"'):
+        TopologyTestDriver(builder.build()).pipe_input("a", "x", {"v": 1}, 10)

@@ -33,8 +33,8 @@ KINDS: Final[dict[str, type[BaseModel]]] = {
 def schema_of(kind: str) -> dict[str, Any]:
     """The JSON schema (draft 2020-12) of one kind of settings.
 
-    >>> schema_of("maintain")["required"]
-    ['root']
+    >>> schema_of("validate")["required"]
+    ['docs']
     """
     schema = KINDS[kind].model_json_schema(by_alias=True)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": f"delta-versioned: {kind}"}

@@ -46,8 +46,8 @@ def _starts(table: VersionedTable) -> list[int]:
     return sorted(row[0] for row in table.rows().select(F.unix_seconds("validFrom")).collect())
 
 
-@pytest.mark.parametrize("way", ["all current rows", "rows of its keys"])
-@pytest.mark.parametrize("other", [5, 15, 20, 30])
+@pytest.mark.parametrize("way", ["all current rows", pytest.param("rows of its keys", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("other", [*(pytest.param(at, marks=pytest.mark.slow) for at in (5, 15, 20)), 30])
 def test_a_put_that_another_one_overtakes_takes_its_place_in_time(
     spark: SparkSession, table: VersionedTable, other: int, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

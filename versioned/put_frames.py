@@ -261,8 +261,7 @@ def next_current(current: DataFrame, accepted: DataFrame, spec: VersionedTableSp
         few: Whether the instants of the batch may be sent to every task; then the stored rows are not shuffled.
     """
     keys = list(spec.keys)
-    is_new = F.col("_stored_us").isNull() | (F.col("_us") >= F.col("_stored_us"))
-    records = accepted.where(is_new) if "_stored_us" in accepted.columns else accepted
+    records = accepted.where(_was_newest(accepted))
     ends = records.groupBy(*keys).agg(F.min("_us").alias("_end_us"))
     kept = current.join(_sent(ends, few), keys, "left").where(_is_kept("_end_us"))
     added = records.withColumn("_next_us", _next_us(spec)).where(_is_kept("_next_us"))
@@ -306,7 +305,20 @@ def _with_end(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) 
     """Both, with ``_end_us``, without those that are replaced."""
     both = _stored_and_batch(stored, accepted, spec).withColumn("_next_us", _next_us(spec))
     # A stored version never grows: what followed it may have been purged.
-    return both.where(_is_kept("_next_us")).withColumn("_end_us", F.least("_to_us", "_next_us"))
+    ends = [F.col("_to_us"), F.col("_next_us")]
+    if "_to_us" not in accepted.columns:
+        # As in :func:`next_current`: a current row that came after a record that was the newest when it was judged ends
+        # before it begins, which the table refuses. It may have closed a row that is not among these.
+        first_us = F.min("_newest_us").over(Window.partitionBy(*spec.keys))
+        ends.append(F.when(F.col("_stored") & F.col("_to_us").isNull() & (F.col("_us") > first_us), first_us))
+    return both.where(_is_kept("_next_us")).withColumn("_end_us", F.least(*ends))
+
+
+def _was_newest(records: DataFrame) -> Column:
+    """Whether a record was no older than all that was stored of its key when it was judged; all were, if not told."""
+    if "_stored_us" not in records.columns:
+        return F.lit(True)
+    return F.col("_stored_us").isNull() | (F.col("_us") >= F.col("_stored_us"))
 
 
 def _next_us(spec: VersionedTableSpec) -> Column:
@@ -342,7 +354,8 @@ def _sent(of_batch: DataFrame, few: bool) -> DataFrame:
 def _stored_and_batch(stored: DataFrame, batch: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     old = stored.select(*spec.keys, "_us", "_to_us", "_value", F.lit(True).alias("_stored"))
     ends = ["_to_us"] if "_to_us" in batch.columns else []
-    new = batch.select(*spec.keys, "_us", *ends, "_value", "_place", "_scope", F.lit(False).alias("_stored"))
+    newest = F.when(_was_newest(batch), F.col("_us")).alias("_newest_us")
+    new = batch.select(*spec.keys, "_us", *ends, "_value", "_place", "_scope", F.lit(False).alias("_stored"), newest)
     return old.unionByName(new, allowMissingColumns=True)
 
 

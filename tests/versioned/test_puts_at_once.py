@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from touched_keys import WAYS, rows_by_key, was_taken
 
 import versioned.table
-from versioned import faults, touched
+from versioned import faults
 from versioned.errors import OvertakenError
 from versioned.table import VersionedTable
 
 
-@pytest.fixture
-def table(spark: SparkSession, tmp_path: Path) -> VersionedTable:
-    made = VersionedTable.create(spark, f"{tmp_path}/t", "k STRING", keys="k", history_retention="1 day")
+def _begun(spark: SparkSession, path: Path) -> VersionedTable:
+    made = VersionedTable.create(spark, f"{path}/t", "k STRING", keys="k", history_retention="1 day")
     made.put(_at(spark, 10))
     return made
 
@@ -46,18 +47,16 @@ def _starts(table: VersionedTable) -> list[int]:
     return sorted(row[0] for row in table.rows().select(F.unix_seconds("validFrom")).collect())
 
 
-@pytest.mark.parametrize("way", ["all current rows", pytest.param("rows of its keys", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("way", ["whole", "named", pytest.param("merged", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("other", [*(pytest.param(at, marks=pytest.mark.slow) for at in (5, 15, 20)), 30])
 def test_a_put_that_another_one_overtakes_takes_its_place_in_time(
-    spark: SparkSession, table: VersionedTable, other: int, way: str, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, other: int, way: str
 ) -> None:
-    if way == "rows of its keys":
-        for name, value in {"ROWS_PER_NAMED": 0, "ROWS_PER_MERGED": 0, "ROWS_PER_PUT": 1, "MOST_TOUCHED": 9}.items():
-            monkeypatch.setattr(touched, name, value)
-        spark.sql(f"ALTER TABLE {table.target.sql} SET TBLPROPERTIES ('{touched.DELETION_VECTORS}' = 'true')")
-        table = VersionedTable.open(spark, str(table.target))
-    with faults.armed(_overtaking(table, _at(spark, other))):
-        said = table.put(_at(spark, 20))
+    with rows_by_key(spark, way) if way in WAYS else nullcontext():
+        table = _begun(spark, tmp_path)
+        with faults.armed(_overtaking(table, _at(spark, other))):
+            said = table.put(_at(spark, 20))
+    assert {known for known in WAYS if was_taken(known, tmp_path / "t")} == {way} & set(WAYS)
     assert (said.counts.accepted, said.counts.out_of_order) == (1, int(other > 20))
     assert _starts(table) == sorted({10, 20, other})
     assert table.verify().is_sound
@@ -65,8 +64,9 @@ def test_a_put_that_another_one_overtakes_takes_its_place_in_time(
 
 
 def test_a_put_that_is_overtaken_too_often_says_so_and_changes_nothing(
-    spark: SparkSession, table: VersionedTable, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    table = _begun(spark, tmp_path)
     monkeypatch.setattr(versioned.table, "_TRIES", 2)
     others = [_at(spark, 30), _at(spark, 110)]
     with (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -50,14 +51,14 @@ def those_there(named: NamedTables, work: Path) -> tuple[list[TableRef], str | N
     """
     root = None if named.root is None else local_folder(work) / named.root
     of_catalog = {name: TableRef.parse(name) for name in named.tables if _is_of_catalog(name, root)}
-    below = tuple(name for name in named.tables if name not in of_catalog)
+    below = [name for name in named.tables if name not in of_catalog]
     if not below and of_catalog:
         return list(of_catalog.values()), None
     if root is None:
         raise ConfigurationError(_NO_ROOT)
-    folders, missing = _folders_below(root, below)
-    found = {folder.name: TableRef.parse(str(folder.resolve())) for folder in folders} | of_catalog
-    return [found[name] for name in named.tables or found if name in found], missing
+    there = {log.parent.name: log.parent for log in sorted(root.glob("*/_delta_log"))}
+    found = of_catalog | {name: TableRef.parse(str(there[name].resolve())) for name in below or there if name in there}
+    return [found[name] for name in named.tables or found if name in found], _missing(root, there, below)
 
 
 def check_catalog(spark: SparkSession, targets: list[TableRef]) -> None:
@@ -85,14 +86,10 @@ def _is_of_catalog(name: str, root: Path | None) -> bool:
     return "." in name and "/" not in name and (root is None or not (root / name).is_dir())
 
 
-def _folders_below(root: Path, names: tuple[str, ...]) -> tuple[list[Path], str | None]:
-    """The Delta tables in a folder, those of these names; and what is said if there are none, or not all."""
-    found = {log.parent.name: log.parent for log in sorted(root.glob("*/_delta_log"))}
-    if not found:
-        return [], f"root: there are no tables below {root}. Run the job first, or name another folder."
-    missing = [
-        f'tables: there is no table "{name}" below {root}{nearest(name, list(found))}'
-        for name in names
-        if name not in found
-    ]
-    return [found[name] for name in names or found if name in found], "; ".join(missing) or None
+def _missing(root: Path, there: Collection[str], names: list[str]) -> str | None:
+    """What is said if there are no tables in a folder, or not all of these names."""
+    if not there:
+        return f"root: there are no tables below {root}. Run the job first, or name another folder."
+    missing = [name for name in names if name not in there]
+    told = (f'tables: there is no table "{name}" below {root}{nearest(name, list(there))}' for name in missing)
+    return "; ".join(told) or None

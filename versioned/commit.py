@@ -13,7 +13,7 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -280,6 +280,17 @@ def recent(session: SparkSession, target: TableRef, back: int) -> list[Mapping[s
         return None
     remember(target, newest)
     return [{**infos[version], "version": version} for version in sorted(infos, reverse=True)]
+
+
+def newest_commits(session: SparkSession, target: TableRef, number: int) -> Sequence[Row | Mapping[str, Any]]:
+    """So many of the newest commits or a few more, newest first: as :func:`recent` tells them, else by the history."""
+    told = recent(session, target, number)
+    if told is not None:
+        return told
+    asked = history(session, target, number)
+    if asked:
+        remember(target, asked[0]["version"])
+    return asked
 
 
 def newest_own(session: SparkSession, target: TableRef, step: Step | None) -> Landed | None:

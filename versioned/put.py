@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, Row, Window
 
 from versioned import put_frames, touched
 from versioned import spark_functions as F
-from versioned.commit import Append, Landed, Merge, ReplaceWhere, Step, commit, history, recent, same_keys
+from versioned.commit import Append, Landed, Merge, ReplaceWhere, Step, commit, newest_commits, same_keys
 from versioned.durations import instant_literal
 from versioned.errors import OvertakenError, VersionedError
 from versioned.identifiers import TableRef, quote
@@ -107,7 +107,7 @@ class PutBatch:
         self._count, self._names_keys = count, names_keys
         self._with_old, self._as_of = with_old, as_of
         self._bounds = bounds or {}
-        none_is_late = bounds is not None and not self._may_be_late(bounds)
+        none_is_late = bounds is not None and not self._may_be_late()
         self._timed = put_frames.accept_all(records) if none_is_late else self._with_stream_time(records)
         # None of the batch is older than any stored version: there is nothing to be spliced either.
         self._is_ahead = none_is_late and not with_old and self._begins_after_all()
@@ -177,7 +177,7 @@ class PutBatch:
     def stream_times(self) -> dict[int, int]:
         """Stream time per scope after the batch, microseconds."""
         if self._is_ahead:
-            return self._times_after({scope: newest for scope, (_, newest) in self._bounds.items()})
+            return self._times_if_accepted()
         return self.survey.stream_times
 
     @property
@@ -222,7 +222,8 @@ class PutBatch:
         write = partial(commit, in_one_task=in_one_task)
         said = {"streamTimes": {str(scope): us for scope, us in self.stream_times.items()}, **(details or {})}
         tell = partial(self._write_known, known, write, step("known"), said)
-        if step("known") is not None:
+        by_hand = step("known") is None
+        if not by_hand:
             # First: with a stream time per key, what was accepted can no longer be told once the main write is there.
             tell()
         # Measured against a table that has the batch already, its records are older than what they became.
@@ -233,7 +234,7 @@ class PutBatch:
             if splice is not None and not is_done:
                 spliced = write(self._target, splice, step("splice"), said)
             landed = write(self._target, main, step("main"), {**said, **about})
-        if step("known") is None:
+        if by_hand:
             tell()
         self.version_before = (spliced or landed).version - 1
         return landed
@@ -253,8 +254,7 @@ class PutBatch:
         """The main write, the one for late records that must come before it, and what the main one says of itself."""
         if not self._names_keys:
             return *self._whole(), {}
-        asked = (self._session, self._target, _COMMITS_OF_UPKEEP)
-        rows = touched.current_rows(recent(*asked) or history(*asked))
+        rows = touched.current_rows(newest_commits(self._session, self._target, _COMMITS_OF_UPKEEP))
         after = None if rows is None or self._count is None else rows.after(self._count)
         if after is None or self._count is None:
             main, splice = self._whole()
@@ -292,15 +292,15 @@ class PutBatch:
     def _times_after(self, moved: StreamTimes) -> dict[int, int]:
         return self._spec.from_first(newest_times(self._observed, moved))
 
-    def _may_be_late(self, bounds: Mapping[int, tuple[int, int]]) -> bool:
+    def _times_if_accepted(self) -> dict[int, int]:
+        """Stream times after the batch if none of it is refused."""
+        return self._times_after({scope: newest for scope, (_, newest) in self._bounds.items()})
+
+    def _may_be_late(self) -> bool:
         if self._spec.time_scope == "key":
             return True
-        first = self._spec.first_stream_time_us
-        return any(
-            oldest
-            < max(newest, self._observed.get(scope, newest), newest if first is None else first) - self._spec.grace_us
-            for scope, (oldest, newest) in bounds.items()
-        )
+        times = self._times_if_accepted()
+        return any(oldest < times[scope] - self._spec.grace_us for scope, (oldest, _) in self._bounds.items())
 
     def _begins_after_all(self) -> bool:
         newest = max(self._observed.values(), default=None)

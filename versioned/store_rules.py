@@ -134,7 +134,7 @@ class VersionedStore:
         observed_us = self._observed_us.get(scope, self._first_us)
         if observed_us is not None and ts_us < observed_us - self.grace_us:
             return Outcome(is_refused=True)
-        self._observed_us[scope] = ts_us if observed_us is None else max(observed_us, ts_us)
+        self.observe(ts_us, partition, key)
         chain = self._chains.setdefault(key, _Chain(scope))
         chain.scope = scope
         return Outcome(is_refused=False, ends_us=chain.put(ts_us, value))
@@ -149,8 +149,8 @@ class VersionedStore:
     def observe(self, ts_us: int, partition: int = 0, key: Hashable = None) -> None:
         """Move stream time forward, as a record of that time would."""
         scope = self._scope_of(key, partition)
-        first_us = ts_us if self._first_us is None else self._first_us
-        self._observed_us[scope] = max(ts_us, self._observed_us.get(scope, first_us))
+        observed_us = self._observed_us.get(scope, self._first_us)
+        self._observed_us[scope] = ts_us if observed_us is None else max(observed_us, ts_us)
 
     def delete(self, key: Hashable, ts_us: int, partition: int = 0) -> Version | None:
         """Put a tombstone and return the version that was valid at ``ts_us`` before it, if any (R185).

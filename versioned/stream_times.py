@@ -10,13 +10,14 @@ stream times as a property as well.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from pyspark.sql import Row, SparkSession
 
 from versioned import spark_functions as F
-from versioned.commit import history, own_details, properties_of, recent, remember, restored_version, saying
+from versioned.commit import history, newest_commits, own_details, properties_of, restored_version, saying
 from versioned.identifiers import TableRef, quote, text_literal
 from versioned.reading import read_table
 from versioned.spec import VersionedTableSpec
@@ -27,11 +28,21 @@ _DETAIL: Final = "streamTimes"
 _LIMITS: Final = (10, 1_000, 100_000)
 
 Times = dict[int, int]
+Commits = Sequence[Row | Mapping[str, Any]]
 
 
-def stream_times_of(spark: SparkSession, target: TableRef, spec: VersionedTableSpec) -> Times:
-    """Stream time per scope in microseconds; empty for a table that never had a record."""
-    told = _told(spark, target)
+def stream_times_of(
+    spark: SparkSession, target: TableRef, spec: VersionedTableSpec, commits: Commits | None = None
+) -> Times:
+    """Stream time per scope in microseconds; empty for a table that never had a record.
+
+    Args:
+        spark: The session.
+        target: The table.
+        spec: Its contract.
+        commits: Its newest commits, if they are known: as many as :func:`commits_that_tell` gives.
+    """
+    told = _told(spark, target, commits_that_tell(spark, target) if commits is None else commits)
     if told:
         return told
     kept = kept_times(properties_of(spark, target))
@@ -98,19 +109,20 @@ def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int
     return told if any(set(times) - {"0"} for times in below) else told[:counted]
 
 
-def _told(spark: SparkSession, target: TableRef) -> Times:
+def commits_that_tell(spark: SparkSession, target: TableRef) -> Commits:
+    """The newest commits of a table, among which one of this library is almost always, whatever upkeep did since."""
+    return newest_commits(spark, target, _LIMITS[0])
+
+
+def _told(spark: SparkSession, target: TableRef, commits: Commits) -> Times:
     """The largest that the newest commits tell, since a purge may land just after a batch it had not seen."""
-    newest = told_times(recent(spark, target, _LIMITS[0]) or [])
-    if newest:
-        return _largest(newest)
-    for limit in _LIMITS:
+    told = told_times(commits)
+    for seen, limit in pairwise(_LIMITS):
+        if told or len(commits) < seen:
+            break
         commits = history(spark, target, limit)
-        if limit == _LIMITS[0] and commits:
-            remember(target, commits[0]["version"])
         told = told_times(commits)
-        if told or len(commits) < limit:
-            return _largest(told)
-    return {}
+    return _largest(told)
 
 
 def _largest(told: list[dict[str, int]]) -> Times:

@@ -42,11 +42,11 @@ from versioned.side_by_side import side_by_side
 from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec, known_target
 from versioned.sql import register_sql
 from versioned.statistics import hidden_names, hides_any
-from versioned.stream_times import keep_times, stream_times_of
+from versioned.stream_times import commits_that_tell, keep_times, stream_times_of
 from versioned.system_history import check_known, create_known, known_rows, next_system_us, valid_rows
 from versioned.touched import DELETION_VECTORS, can_be_named, key_columns
 from versioned.verify import VerificationReport, verify_frame
-from versioned.written import look, newest, owner_of
+from versioned.written import Written, look, newest, state_of
 
 #: How often a put is judged anew because another one came in between.
 _TRIES: Final = 4
@@ -264,8 +264,7 @@ class VersionedTable:
             ConfigurationError: an application owns the table.
             OvertakenError: others wrote newer versions meanwhile.
         """
-        written = look(self._spark, self._target).written
-        _check_owner(self._target, None if written is None else written.application, owner)
+        _check_owner(self._target, look(self._spark, self._target).written, owner)
         times = self.stream_times()
         columns = self._columns()
         shaped = shape_records(records, columns, self._spec, timestamp, deleted=deleted, sequence=sequence)
@@ -533,13 +532,16 @@ class VersionedTable:
         """A batch surveyed, the table's stream times, and the batch shaped for the table's columns."""
         # Read once: what the result tells later must be about the same records.
         shaped = Once(lambda: shape(self._columns()).localCheckpoint(eager=False))
-        told, times = Once(lambda: survey_records(shaped())), Once(self.stream_times)
+        told, commits = (
+            Once(lambda: survey_records(shaped())),
+            Once(partial(commits_that_tell, self._spark, self._target)),
+        )
+        times = Once(lambda: stream_times_of(self._spark, self._target, self._spec, commits()))
         # Whoever asks first for a new version of a table waits until Delta has put it together: better now, beside the
         # survey, than the write.
         put_together = partial(properties_of, self._spark, self._target)
-        application = Once(partial(owner_of, self._spark, self._target))
-        side_by_side([told, times, put_together, application], self._spark)
-        _check_owner(self._target, application(), owner)
+        side_by_side([told, times, put_together], self._spark)
+        _check_owner(self._target, state_of(commits()).written, owner)
         return told(), times(), shaped()
 
 
@@ -547,12 +549,12 @@ def _told(times: dict[int, int]) -> dict[str, object]:
     return {"streamTimes": {str(scope): us for scope, us in times.items()}}
 
 
-def _check_owner(target: TableRef, application: str | None, named: str | None) -> None:
-    if application not in (None, named):
+def _check_owner(target: TableRef, written: Written | None, named: str | None) -> None:
+    if written is not None and written.application != named:
         raise ConfigurationError(
-            f"{target} belongs to the application {application}, whose next batch would be judged by what it no longer "
-            'holds. Send such records to its input; old history through streams.spark.backfill or "versioned '
-            'backfill", which stop it first.'
+            f"{target} belongs to the application {written.application}, whose next batch would be judged by what it "
+            "no longer holds. Send such records to its input; old history through streams.spark.backfill or "
+            '"versioned backfill", which stop it first.'
         )
 
 

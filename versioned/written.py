@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from versioned.commit import detail_of, history, own_details, recent, remember, restored_version
+from versioned.commit import detail_of, history, own_details, remember, restored_version
 from versioned.identifiers import TableRef
 from versioned.log_files import versions_there
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
 _LIMITS: Final = (5, 100, 100_000)
-#: Among so many commits is one of the application that writes to a table, whatever upkeep did since.
-_OF_OWNER: Final = 10
 
 
 @dataclass(frozen=True, order=True)
@@ -81,17 +79,6 @@ def newest(session: SparkSession, target: TableRef, application: str | None = No
             break
     remember(target, state.version)
     return state
-
-
-def owner_of(session: SparkSession, target: TableRef) -> str | None:
-    """The application whose batches write to a table, as its newest commits tell; no Spark job but for the first look.
-
-    >>> owner_of(spark, TableRef.parse("sales.rates"))                   # doctest: +SKIP
-    'orders'
-    """
-    commits = recent(session, target, _OF_OWNER) or history(session, target, _OF_OWNER)
-    batches = (written_by(row) for row in commits)
-    return next((batch.application for batch in batches if batch is not None), None)
 
 
 def are_newest(session: SparkSession, versions: Mapping[TableRef, int]) -> bool:

@@ -6,6 +6,7 @@ Many random histories are put into one table; the history is the first part of e
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -15,9 +16,9 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from touched_keys import WAYS, rows_by_key
 
 from versioned import put as put_module
-from versioned import touched
 from versioned.commit import history
 from versioned.identifiers import TableRef
 from versioned.put import PutBatch, PutCounts
@@ -34,8 +35,6 @@ _VARIANTS: Final = (
     "partition", "store spliced", "partition named",
     *(pytest.param(variant, marks=pytest.mark.slow) for variant in ("key spliced", "store merged", "key named")),
 )  # fmt: skip
-#: So that rows of the batch's keys only are written whatever its size.
-_BY_KEY: Final = {"ROWS_PER_NAMED": 0, "ROWS_PER_MERGED": 0, "ROWS_PER_PUT": 1, "MOST_TOUCHED": 1_000_000}
 _SCHEMA: Final = "case INT, k STRING, v STRING, us LONG, seq LONG, dead BOOLEAN"
 
 Place = tuple[int, int]
@@ -114,20 +113,16 @@ def scope(variant: str) -> TimeScope:
 def told(spark: SparkSession, variant: str, scope: TimeScope, tmp_path_factory: pytest.TempPathFactory) -> Told:
     """All puts, in batches cut at random; late ones are written with the current rows, or before them."""
     path = tmp_path_factory.mktemp("puts") / scope
-    with pytest.MonkeyPatch.context() as patch:
+    way = variant.split()[-1]
+    by_key = rows_by_key(spark, way) if way in WAYS else nullcontext()
+    with pytest.MonkeyPatch.context() as patch, by_key:
         if variant.endswith("spliced"):
             patch.setattr(put_module, "ROWS_PER_SPLICE", 0)
             patch.setattr(put_module, "ROWS_FOR_ANY_SPLICE", 0)
-        is_by_key = variant.endswith(("named", "merged"))
-        if is_by_key:
-            for name, value in _BY_KEY.items():
-                patch.setattr(touched, name, value)
-        if variant.endswith("merged"):
-            patch.setattr(touched, "MOST_NAMED", 0)
         if variant.endswith(("spliced", "named")):
             # As of so many late records that not all can be compared with all others.
             patch.setattr(put_module, "FEW_PAIRS", 0)
-        told = _put_all(spark, scope, path, deletion_vectors=is_by_key)
+        told = _put_all(spark, scope, path)
         commits = history(spark, TableRef(path=str(path)), 100)
         assert any(_names_keys(row) for row in commits) is variant.endswith("named")
         assert any(row["operation"] == "MERGE" for row in commits) is variant.endswith(("spliced", "merged"))
@@ -138,7 +133,7 @@ def _names_keys(commit: Row) -> bool:
     return "xxhash64" in commit["operationParameters"].get("predicate", "")
 
 
-def _put_all(spark: SparkSession, scope: TimeScope, path: Path, *, deletion_vectors: bool) -> Told:
+def _put_all(spark: SparkSession, scope: TimeScope, path: Path) -> Told:
     table = VersionedTable.create(
         spark,
         str(path),
@@ -148,8 +143,6 @@ def _put_all(spark: SparkSession, scope: TimeScope, path: Path, *, deletion_vect
         grace=f"{_GRACE_US} us",
         time_scope=scope,
     )
-    if deletion_vectors:
-        spark.sql(f"ALTER TABLE {table.target.sql} SET TBLPROPERTIES ('{touched.DELETION_VECTORS}' = 'true')")
     made = Told({}, {}, [], {}, True)
     cuts = [0, *sorted(random.Random(scope).sample(range(1, len(_PUTS)), _BATCHES - 1)), len(_PUTS)]
     put = partial(table.put, deleted="dead", partition="case", sequence="seq")

@@ -6,7 +6,8 @@ import copy
 import os
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -17,6 +18,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from table_model import Judged, Key, Record, Row, TableModel, Value
+from touched_keys import WAYS, rows_by_key
 
 from versioned import put as put_module
 from versioned import touched
@@ -44,8 +46,9 @@ _SETTINGS: Final[tuple[dict[str, str], ...]] = (
     {"spark.sql.adaptive.enabled": "false", "spark.sql.autoBroadcastJoinThreshold": "-1"},
     {"spark.sql.parquet.outputTimestampType": "INT96", "spark.sql.shuffle.partitions": "5"},
 )
-#: So that rows of the batch's keys only are written whatever its size.
-_BY_KEY: Final = {"ROWS_PER_NAMED": 0, "ROWS_PER_MERGED": 0, "ROWS_PER_PUT": 1, "MOST_TOUCHED": 10**6}
+
+#: What is made nought for the two ways of writing that only large batches take.
+_SIZES: Final = {"spliced": ("ROWS_PER_SPLICE", "ROWS_FOR_ANY_SPLICE"), "many": ("FEW_RECORDS", "FEW_PAIRS")}
 
 
 @dataclass(frozen=True)
@@ -346,9 +349,7 @@ _CHANGES: Final[list[tuple[Callable[[_Use], None], int]]] = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", _SEEDS)
-def test_a_table_used_at_random_answers_as_its_model(
-    spark: SparkSession, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_used_at_random_answers_as_its_model(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     with session_settings(spark, chance.choice(_SETTINGS)):
         use = _made(spark, tmp_path, chance)
@@ -356,28 +357,16 @@ def test_a_table_used_at_random_answers_as_its_model(
         for _ in range(_STEPS):
             change = chance.choices(changes, weights)[0]
             use.log.append(change.__name__)
-            with monkeypatch.context() as patch:
-                _vary(chance, patch)
+            with _written(spark, chance.choice(("as it is", *_SIZES, *WAYS))):
                 change(use)
             use.check()
 
 
-def _vary(chance: random.Random, patch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def _written(spark: SparkSession, way: str) -> Iterator[None]:
     """How a batch is written, which else depends on sizes."""
-    way = chance.choice(["as it is", "spliced", "named", "merged", "many"])
-    if way == "spliced":
-        patch.setattr(put_module, "ROWS_PER_SPLICE", 0)
-        patch.setattr(put_module, "ROWS_FOR_ANY_SPLICE", 0)
-    if way == "many":
-        patch.setattr(put_module, "FEW_RECORDS", 0)
-        patch.setattr(put_module, "FEW_PAIRS", 0)
-    if way in ("named", "merged"):
-        for name, value in {
-            "ROWS_PER_NAMED": 0,
-            "ROWS_PER_MERGED": 0,
-            "ROWS_PER_PUT": 1,
-            "MOST_TOUCHED": 10**6,
-        }.items():
-            patch.setattr(touched, name, value)
-    if way == "merged":
-        patch.setattr(touched, "MOST_NAMED", 0)
+    by_key = rows_by_key(spark, way) if way in WAYS else nullcontext()
+    with pytest.MonkeyPatch.context() as patch, by_key:
+        for name in _SIZES.get(way, ()):
+            patch.setattr(put_module, name, 0)
+        yield

@@ -129,7 +129,7 @@ def test_a_table_that_was_just_written_is_not_asked_for_its_history(
     spark: SparkSession, full: VersionedTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full.put(_day(spark, 7))
-    monkeypatch.setattr("versioned.put.history", lambda *_: pytest.fail("it was asked"))
+    monkeypatch.setattr("versioned.commit.history", lambda *_: pytest.fail("it was asked"))
     full.put(_puts(spark, [(1, 8 * _DAY_US, "a")]))
     assert _said(full, spark)["records"] == 1
 

@@ -36,7 +36,7 @@ from versioned.put import BatchSurvey, PutBatch, survey_records, versions_table
 from versioned.put_checks import check_instants, check_roles, check_there, rejected_rows, rejects_refused
 from versioned.put_records import shape_records
 from versioned.put_result import PutResult, outcome_rows
-from versioned.reading import read_table
+from versioned.reading import in_full, read_table
 from versioned.schema import columns_of, create_statement
 from versioned.side_by_side import side_by_side
 from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec, known_target
@@ -112,7 +112,7 @@ class VersionedTable:
         Raises:
             ConfigurationError: a name, type or duration is not allowed, or the table exists already.
         """
-        ref = TableRef.parse(target)
+        ref = in_full(spark, TableRef.parse(target))
         columns = columns_of(schema)
         key_names = (keys,) if isinstance(keys, str) else tuple(keys)
         spec = VersionedTableSpec.of(
@@ -143,7 +143,7 @@ class VersionedTable:
             SchemaError: its columns are not the ones its spec promises.
             ConfigurationError: it keeps a system history, and that is not beside it.
         """
-        ref = TableRef.parse(target)
+        ref = in_full(spark, TableRef.parse(target))
         detail = detail_of(spark, ref)
         if detail is None:
             raise NotAVersionedTableError(

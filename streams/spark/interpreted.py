@@ -2,7 +2,8 @@
 
 Spark writes Java for most expressions and compiles it, anew wherever a number in it differs, as stream times do in each
 batch. Over millions of rows that pays; in a batch of a thousand it was a third of the time. Nor are they, and batches
-of some size, planned anew after each shuffle, which makes one job of a query into three.
+of some size, planned anew after each shuffle, which makes one job of a query into three. What is compiled is compiled
+whole, also what Delta does with the rows of its own log.
 """
 
 from __future__ import annotations
@@ -21,12 +22,18 @@ from versioned.side_by_side import side_by_side
 from versioned.written import TableState, of_detail
 
 #: Settings of a session: code for single expressions, but none for whole stages; and none at all.
-LESS_CODE: Final[Mapping[str, str]] = {"spark.sql.codegen.wholeStage": "false"}
+_WHOLE_STAGE: Final = "spark.sql.codegen.wholeStage"
+LESS_CODE: Final[Mapping[str, str]] = {_WHOLE_STAGE: "false"}
 NO_CODE: Final[Mapping[str, str]] = {**LESS_CODE, "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 #: Plans stay as they were made: of a thousand records a batch had 101 jobs instead of 180, and took 12 s instead of 15.
 #: Of 200,000 records one took 5.0 s instead of 6.1, of a million hardly less.
 #: A plan made once waits for what it sends to all tasks, five minutes unless told otherwise, however much work that is.
 PLANNED_ONCE: Final[Mapping[str, str]] = {"spark.sql.adaptive.enabled": "false", "spark.sql.broadcastTimeout": "-1"}
+#: The rows of Delta's log have 138 fields. Of rows with more than 100 Spark compiles no whole stages, unless told
+#: otherwise; then each task that puts a table's log together writes code anew for every field, 0.1 s of a core for a
+#: log of ten rows, five times a batch.
+LOG_FIELDS: Final = 200
+MOST_FIELDS: Final = "spark.sql.codegen.maxFields"
 #: A query of a table of a few files reads them all: to find those that it could leave out is a query of its own. Delta
 #: then refuses to read a table in which single rows can be marked as removed.
 ALL_FILES: Final[Mapping[str, str]] = {"spark.databricks.delta.stats.skipping": "false"}
@@ -50,7 +57,7 @@ _MEASURED_AFTER: Final = 100_000
 _VECTORS: Final = "deletionVectors"
 #: What must be a setting of this Spark before any of them is changed, and all that are.
 _NEEDED: Final = (*NO_CODE, *PLANNED_ONCE)
-_ALL: Final = (*_NEEDED, *ALL_FILES)
+_ALL: Final = (*_NEEDED, *ALL_FILES, MOST_FIELDS)
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,8 @@ class Interpretation:
         wanted, partitions = self._wanted(self._look(session, records), records), most_partitions(session)
         if records <= PLANNED_ONCE_RECORDS and partitions is not None and partitions <= _FEW_PARTITIONS:
             wanted = {**wanted, **PLANNED_ONCE}
+        if wanted.get(_WHOLE_STAGE) != "false":
+            wanted = {**wanted, **self._code_for_logs(session)}
         self._batches += 1
         if wanted != self._in_force and all(map(session.conf.isModifiable, _NEEDED)):
             self._former = self._former or {name: session.conf.get(name, None) for name in _ALL}
@@ -106,6 +115,10 @@ class Interpretation:
                 put_back(session, name, wanted.get(name, former))
             self._in_force = wanted
         return NO_CODE.items() <= self._in_force.items()
+
+    def _code_for_logs(self, session: SparkSession) -> Mapping[str, str]:
+        own = self._former[MOST_FIELDS] if self._former else session.conf.get(MOST_FIELDS)
+        return {} if int(own or 0) >= LOG_FIELDS else {MOST_FIELDS: str(LOG_FIELDS)}
 
     def _look(self, session: SparkSession, records: int) -> Measured:
         batches, taken = self._since

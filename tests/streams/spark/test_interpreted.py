@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,12 +14,15 @@ from streams.spark.engine import operators_of, tables_read
 from streams.spark.interpreted import (
     FEW_RECORDS,
     FIRST_RECORDS,
+    LOG_FIELDS,
+    MOST_FIELDS,
     PLANNED_ONCE_RECORDS,
     Interpretation,
     Measured,
     measure,
 )
 from streams.topology import StreamsBuilder
+from versioned.commit import put_back
 from versioned.identifiers import TableRef
 
 _WHOLE, _ADAPTIVE = "spark.sql.codegen.wholeStage", "spark.sql.adaptive.enabled"
@@ -96,6 +100,28 @@ def test_a_plan_made_once_waits_for_what_it_sends_as_long_as_that_takes(session:
         interpretation.choose(session, records)
         told.append(session.conf.get(setting))
     assert told == ["-1", former]
+
+
+@pytest.mark.parametrize(("own", "compiled"), [(None, "200"), ("50", "200"), ("300", "300")])
+def test_what_is_compiled_is_so_for_the_rows_of_logs_too(
+    session: SparkSession, table: TableRef, own: str | None, compiled: str
+) -> None:
+    put_back(session, MOST_FIELDS, own)
+    former = session.conf.get(MOST_FIELDS)
+    interpretation, told = Interpretation([table]), []
+    for records in (FIRST_RECORDS + 1, FIRST_RECORDS + 1, 1, FIRST_RECORDS + 1):
+        interpretation.choose(session, records)
+        told.append(session.conf.get(MOST_FIELDS))
+    assert told == [compiled, compiled, former, compiled]
+
+
+def test_the_rows_of_a_log_are_no_wider_than_what_is_compiled(spark: SparkSession) -> None:
+    """As Spark counts them, in the types that Delta has for them; below 100 the setting would not be needed."""
+    of_spark: Any = spark
+    sql = of_spark._jvm.org.apache.spark.sql
+    rows = getattr(getattr(sql.delta.actions, "Action$"), "MODULE$").logSchema()
+    fields = getattr(getattr(sql.execution, "WholeStageCodegenExec$"), "MODULE$").numOfNestedFields(rows)
+    assert 100 < fields <= LOG_FIELDS - 20
 
 
 def test_on_large_tables_every_batch_is_compiled(

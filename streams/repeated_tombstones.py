@@ -68,7 +68,7 @@ def _asks(topology: Topology, child: Node, parent: Node, is_stored: bool) -> boo
     if isinstance(child, TableTableJoin):
         pads = child.kind == "outer" or (child.kind == "left" and child.parents[0] is parent)
         # Whoever asks a join makes its sides keep what they need, so a filter behind it asks as if they were stored.
-        return pads or (child.materialized is None and _is_asked(topology, child, is_stored=True))
+        return pads or _is_asked(topology, child, is_stored=True)
     if isinstance(child, _VIEWS):
         return child.materialized is None and _is_asked(topology, child, is_stored=is_stored)
     return isinstance(child, _ASK_FOR_OLD_VALUES)

@@ -55,6 +55,9 @@ class TableAggregator:
             function = self._spec.adder if sign > 0 else self._spec.subtractor
             if kind == "reduce":
                 return value if state is None or function is None else plain(function(state, value))
+            if state is None and sign > 0:
+                # The subtractor left nothing: the adder begins anew, as Kafka's does.
+                state = self.initial()
             return state if function is None else plain(function(key, value, state))
         # Without an expression every value counts, whatever is in it.
         operand = 1 if self._spec.value is None else evaluate(self._spec.value, {"key": key, "value": value})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from streams.driver.driver import TopologyTestDriver
@@ -14,11 +14,20 @@ from streams.ktable import KTable
 from streams.nodes import Joined, Materialized
 from streams.rows import Row
 from streams.testing.trace_run import Actual, Params, Planner, Scenario, TracePlan, on_driver
-from streams.testing.trace_windows import KafkaSize, ms, predicate, suppressed_of
+from streams.testing.trace_windows import (
+    REPARTITION_TOPIC_LENGTH,
+    RESPONSE_TOPIC_LENGTH,
+    KafkaSize,
+    ms,
+    predicate,
+    suppressed_of,
+)
 from streams.topology import StreamsBuilder
 
 #: Kafka's bytes of a record that waits for a join: key prefix, time and sequence; then timestamp, offset, partition.
 _WAITING_BYTES: Final = 1 + 8 + 4 + 8 + 8 + 4
+#: Of the operations behind which rows come from a topic of Kafka's own.
+_TOPIC_LENGTHS: Final = {"group_reduce": REPARTITION_TOPIC_LENGTH, "fk_join": RESPONSE_TOPIC_LENGTH}
 
 
 def stored(spec: Params | None, name: str | None = None) -> Materialized | None:
@@ -176,7 +185,8 @@ def propagation(params: Params) -> TracePlan:
     builder = StreamsBuilder()
     result = table(builder, "table", params["table"])
     other = table(builder, "other", params["other"]) if "other" in params else None
-    size = KafkaSize(len("table"))
+    own, others = topic_lengths(params["chain"])
+    size = KafkaSize(own, others=others)
     for number, step in enumerate(params["chain"]):
         result = chained(result, step, other, f"step{number}", size)
     # No two nodes may have one name, so the sink of the table cannot be called like its source.
@@ -184,7 +194,24 @@ def propagation(params: Params) -> TracePlan:
     stream(builder).left_join(result, joined).to_changelog("join")
     suppresses = any(step["operation"] == "suppress" for step in params["chain"])
     sinks = {"table-out": "table", "join": "join"}
-    return TracePlan(builder.build(), sinks, result.is_versioned, suppressed if suppresses else None)
+    probe = suppressed if suppresses else None
+    return TracePlan(builder.build(), sinks, result.is_versioned, probe, before=size.step.note)
+
+
+def topic_lengths(chain: Sequence[Params]) -> tuple[int, Mapping[str, int]]:
+    """The length of the name of the topic that a chain's rows come from: of those of the table, and of other topics.
+
+    What Kafka sends through a topic of its own on the way comes from that one.
+    """
+    own, others = len("table"), {"other": len("other")}
+    for step in chain:
+        if step["operation"] in _TOPIC_LENGTHS:
+            own = others["other"] = _TOPIC_LENGTHS[step["operation"]]
+        elif step["operation"] == "join":
+            others["other"] = len("other")
+        elif step["operation"] == "suppress":
+            break
+    return own, others
 
 
 def chained(source: KTable, spec: Params, other: KTable | None, name: str, size: KafkaSize) -> KTable:

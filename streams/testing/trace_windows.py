@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any, Final
 
 from streams.driver.driver import TopologyTestDriver
-from streams.driver.keys import WINDOW_START
+from streams.driver.keys import WINDOW_END, WINDOW_START
 from streams.driver.suppress import SuppressProcessor
 from streams.expressions import Expr
 from streams.functions import cast, coalesce, concat, lit, starts_with
@@ -28,8 +29,10 @@ _LONG_BYTES: Final = 8
 _INPUT_TOPIC_LENGTH: Final = len("in")
 #: Kafka's bytes of a buffered record beside topic, key and values: buffer time, timestamp, offset, partition.
 _FIXED_BYTES: Final = 8 + 8 + 8 + 4
-#: Length of the name of the repartition topic that Kafka generates for a grouped table in these traces.
-_REPARTITION_TOPIC_LENGTH: Final = 58
+#: Lengths of the names of topics that Kafka makes in these traces: for a grouped table, and for the answers of a
+#: foreign-key join.
+REPARTITION_TOPIC_LENGTH: Final = 58
+RESPONSE_TOPIC_LENGTH: Final = 60
 
 SizeOf = Callable[[BufferedRow], int]
 
@@ -75,11 +78,13 @@ class CurrentStep:
     """The record that is being processed, for a size that depends on how a window came to be."""
 
     def __init__(self) -> None:
+        self.topic = ""
         self.ts_us = 0
         self.value_bytes = 0
 
     def note(self, step: Mapping[str, Any]) -> None:
         """Called before each step."""
+        self.topic = step.get("topic", "")
         self.ts_us = step.get("ts", 0) * _US
         self.value_bytes = len((step.get("value") or "").encode())
 
@@ -89,11 +94,24 @@ class KafkaSize:
 
     For a window that is new, Kafka's old value is what the aggregation started from: the initializer's value, or the
     aggregate that a sliding window copied; but null for the window right of a record, which is a mere copy.
+
+    Args:
+        topic_length: Of the name of the topic that rows come from.
+        windows: Of the keys.
+        start_bytes: Of the initializer's value.
+        others: The same length for steps of other topics, by topic.
     """
 
-    def __init__(self, topic_length: int, windows: Windows | None = None, start_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        topic_length: int,
+        windows: Windows | None = None,
+        start_bytes: int = 0,
+        others: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self.step = CurrentStep()
         self._topic_length = topic_length
+        self._others = others
         self._windows = windows
         self._start_bytes = start_bytes
         self._sliding_start_bytes: dict[Any, int] = {}
@@ -101,14 +119,21 @@ class KafkaSize:
     def __call__(self, row: BufferedRow) -> int:
         prior_bytes = self._bytes_at_start(row) if row.prior is None else value_bytes(row.prior)
         old_bytes = 0 if row.old == row.prior or self._is_without_old(row) else value_bytes(row.old)
-        context = _FIXED_BYTES + self._topic_length + self._key_bytes(row.key)
+        topic_length = self._others.get(self.step.topic, self._topic_length)
+        context = _FIXED_BYTES + topic_length + self._key_bytes(row.key)
         return context + prior_bytes + old_bytes + value_bytes(row.value)
 
     def _is_without_old(self, row: BufferedRow) -> bool:
         # Kafka never sends the old value of a session that it updates in place, and where one record makes the same
         # sliding window twice (right of its predecessor, and its own) it starts from the same value both times.
-        in_place = isinstance(self._windows, SessionWindows) and row.value is not None
-        return in_place or (isinstance(self._windows, SlidingWindows) and row.old == row.value)
+        if isinstance(self._windows, SessionWindows):
+            return row.value is not None or self._holds_step(row)
+        return isinstance(self._windows, SlidingWindows) and row.old == row.value and self.step.value_bytes > 0
+
+    def _holds_step(self, row: BufferedRow) -> bool:
+        """Whether a session is the one that the step's record came to, not one that went up in it."""
+        key: Any = row.key
+        return bool(self.step.topic and key[WINDOW_START] <= self.step.ts_us <= key[WINDOW_END])
 
     def _bytes_at_start(self, row: BufferedRow) -> int:
         if self._windows is None or isinstance(self._windows, SessionWindows):
@@ -205,7 +230,7 @@ def size_of_limit(params: Mapping[str, Any]) -> KafkaSize:
     if params["source"] == "windowed":
         start_bytes = _LONG_BYTES if params["agg"] == "count" else 0
         return KafkaSize(_INPUT_TOPIC_LENGTH, windows_of(params["window"]), start_bytes)
-    return KafkaSize(_REPARTITION_TOPIC_LENGTH if params["source"] == "count" else _INPUT_TOPIC_LENGTH)
+    return KafkaSize(REPARTITION_TOPIC_LENGTH if params["source"] == "count" else _INPUT_TOPIC_LENGTH)
 
 
 def limited_table(builder: StreamsBuilder, params: Mapping[str, Any]) -> KTable:

@@ -234,6 +234,18 @@ def test_a_late_record_changes_the_aggregate_of_a_plain_table_only(
 
 
 @pytest.mark.rule("R163")
+def test_where_the_subtractor_leaves_nothing_the_adder_begins_anew() -> None:
+    builder, source = table(PLAIN)
+    grouped = source.group_by(lambda key, value: {"group": "all"})
+    grouped.aggregate(
+        lambda: 100, lambda key, value, total: total + value.v, lambda key, value, total: None, name="agg"
+    ).to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    pipe(driver, ("a", 1, 0), ("a", 2, 1))
+    assert seen(driver) == [("all", 101, 0), ("all", 102, 1)]
+
+
+@pytest.mark.rule("R163")
 @pytest.mark.parametrize(
     ("kind", "results"),
     [

@@ -54,14 +54,6 @@ class Resolution(Enum):
     MICROSECOND = 1
     MILLISECOND = 1_000
 
-    def floor_us(self, instant_us: int) -> int:
-        """Round an instant down to this resolution.
-
-        >>> Resolution.MILLISECOND.floor_us(1_999)
-        1000
-        """
-        return instant_us // self.value * self.value
-
 
 def duration_us(value: Duration) -> int:
     """Microseconds in a duration, at most :data:`LONGEST_US` either way; negative ones are returned as they are.
@@ -71,7 +63,7 @@ def duration_us(value: Duration) -> int:
             with or without the word ``interval``; short units ``us ms s min h d`` as well.
 
     Raises:
-        ConfigurationError: the text is not a duration, or a longer one than a ``timedelta`` can be.
+        ConfigurationError: it is not a duration, or a longer one than a ``timedelta`` can be.
 
     >>> duration_us("1 minute 30 seconds")
     90000000
@@ -82,9 +74,12 @@ def duration_us(value: Duration) -> int:
 def _exact_us(value: Duration) -> int:
     if isinstance(value, timedelta):
         return value // _MICROSECOND
+    if not isinstance(value, str):
+        raise ConfigurationError(_not_a_duration(value))
     text = value.strip().lower().removeprefix("interval").strip()
     parts = _PART.findall(text)
-    if not parts or _PART.sub("", text).replace(",", "").strip():
+    first, *between = _PART.split(text)[:: _PART.groups + 1]
+    if not between or first or between.pop() or any(gap.strip() not in ("", ",") for gap in between):
         raise ConfigurationError(_not_a_duration(value))
     if any(len(number) > _MOST_DIGITS for number, _ in parts):
         raise ConfigurationError(_too_long(value))
@@ -138,14 +133,17 @@ def instant_literal(value_us: int) -> str:
 
 
 def _unit_us(unit: str, value: str) -> int:
-    known = _UNIT_US.get(unit) or _UNIT_US.get(unit.removesuffix("s"))
+    single = unit.removesuffix("s")
+    # The short units that end in "s" have no plural: "ss" is a slip of the pen.
+    known = _UNIT_US.get(unit) or (None if single.endswith("s") else _UNIT_US.get(single))
     if known is None:
         raise ConfigurationError(_not_a_duration(value))
     return known
 
 
-def _not_a_duration(value: str) -> str:
-    return f'"{value}" is not a duration. Write a number and a unit, such as "10 minutes" or "1 day 2 hours".'
+def _not_a_duration(value: object) -> str:
+    said = f'"{value}"' if isinstance(value, str) else repr(value)
+    return f'{said} is not a duration. Write a number and a unit, such as "10 minutes" or "1 day 2 hours".'
 
 
 def _too_long(value: str) -> str:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from typing import Final, Literal
 
-from versioned.durations import FIRST_INSTANT_US, Duration, Resolution, capped_us, duration_us
+from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, Duration, Resolution, capped_us, duration_us
 from versioned.errors import ConfigurationError, NotAVersionedTableError
 from versioned.identifiers import TableRef, beside, check_columns
 
@@ -73,6 +73,9 @@ class VersionedTableSpec:
             )
         if self.time_scope not in ("partition", "store", "key"):
             raise ConfigurationError(f'time_scope must be partition, store or key; got "{self.time_scope}".')
+        if not isinstance(self.time_resolution, Resolution):
+            known = " or ".join(map(str, Resolution))
+            raise ConfigurationError(f"time_resolution must be {known}; got {self.time_resolution!r}.")
         # Here, and not where durations are read: a table's properties may tell longer ones.
         for name in ("history_retention_us", "grace_us"):
             object.__setattr__(self, name, capped_us(getattr(self, name)))
@@ -94,9 +97,13 @@ class VersionedTableSpec:
     ) -> VersionedTableSpec:
         """The spec from durations as people write them; grace defaults to the retention.
 
+        Raises:
+            ConfigurationError: a name, a duration, the resolution or the first stream time is not allowed.
+
         >>> VersionedTableSpec.of(keys="id", values=["price"], history_retention="7 days").keys
         ('id',)
         """
+        _check_first(first_stream_time_us)
         retention_us = duration_us(history_retention)
         return cls(
             keys=_names(keys),
@@ -173,7 +180,7 @@ class VersionedTableSpec:
                 "which this one does not know. Use that version."
             )
         lists = {name: tuple(told[name]) for name in ("keys", "values")}
-        return replace(cls(**told | lists), time_resolution=Resolution[told["time_resolution"]])
+        return cls(**told | lists | {"time_resolution": Resolution[told["time_resolution"]]})
 
 
 def known_target(target: TableRef) -> TableRef:
@@ -185,6 +192,14 @@ def known_target(target: TableRef) -> TableRef:
     if target.path is not None:
         return TableRef(path=f"{target.path.rstrip('/')}_known")
     return TableRef(parts=(*target.parts[:-1], f"{target.parts[-1]}_known"))
+
+
+def _check_first(us: object) -> None:
+    if us is not None and (type(us) is not int or not FIRST_INSTANT_US <= us <= LAST_INSTANT_US):
+        raise ConfigurationError(
+            f"first_stream_time_us must be whole microseconds since 1970, of the years 1 to 9999; got {us!r}. "
+            "Leave it out where stream time begins with the first record."
+        )
 
 
 def _names(names: str | tuple[str, ...] | list[str]) -> tuple[str, ...]:

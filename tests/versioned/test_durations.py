@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,6 @@ from versioned.durations import (
     FIRST_INSTANT_US,
     LAST_INSTANT_US,
     LONGEST_US,
-    Resolution,
     duration,
     duration_us,
     instant,
@@ -49,12 +49,36 @@ def test_a_text_is_read_as_people_write_durations(text: str, us: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "  ", "interval", "10", "minutes", "1.5 hours", "5 months", "1 year", "10 minutes later", "1 h 30", "P7D"],
+    [
+        *(
+            "",
+            "  ",
+            "interval",
+            "10",
+            "minutes",
+            "1.5 hours",
+            "5 months",
+            "1 year",
+            "10 minutes later",
+            "1 h 30",
+            "P7D",
+        ),
+        *("5 ss", "5 mss", "5 s,,,", ",5 s", "1 h,, 5 s", "+-5 s"),
+    ],
 )
 def test_a_text_that_is_no_duration_is_refused_with_what_was_written(text: str) -> None:
     with pytest.raises(ConfigurationError, match="is not a duration") as refused:
         duration_us(text)
     assert f'"{text}"' in str(refused.value)
+
+
+@pytest.mark.parametrize("value", [30, 1.5, None, True])
+@pytest.mark.parametrize("read", [duration, duration_us])
+def test_what_is_neither_a_text_nor_a_timedelta_is_refused_with_what_it_was(
+    read: Callable[[Any], object], value: object
+) -> None:
+    with pytest.raises(ConfigurationError, match=rf"^{value} is not a duration. Write a number and a unit"):
+        read(value)
 
 
 @pytest.mark.parametrize(
@@ -104,19 +128,3 @@ def test_an_instant_before_1970_is_negative() -> None:
 @given(st.datetimes(timezones=st.just(timezone.utc)))
 def test_an_instant_comes_back_as_the_same_datetime(at: datetime) -> None:
     assert instant(instant_us(at)) == at
-
-
-@pytest.mark.parametrize(
-    ("resolution", "us", "floored"),
-    [
-        (Resolution.MICROSECOND, 1_999, 1_999),
-        (Resolution.MILLISECOND, 1_999, 1_000),
-        (Resolution.MILLISECOND, 2_000, 2_000),
-        (Resolution.MILLISECOND, -1, -1_000),
-        (Resolution.MILLISECOND, -1_000, -1_000),
-    ],
-)
-def test_finer_instants_are_rounded_down_to_the_resolution_also_before_1970(
-    resolution: Resolution, us: int, floored: int
-) -> None:
-    assert resolution.floor_us(us) == floored

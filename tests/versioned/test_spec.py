@@ -65,9 +65,17 @@ def test_a_retention_and_a_grace_of_zero_are_valid(changes: dict[str, Any]) -> N
         pytest.param({"values": ["deleted"]}, "reserved", id="a reserved value"),
         pytest.param({"valid_from": "_from"}, "beginning with a letter", id="a start column with underscore"),
         pytest.param({"time_scope": "topic"}, 'partition, store or key; got "topic"', id="an unknown scope"),
+        pytest.param(
+            {"time_resolution": "MILLISECOND"}, r"Resolution.MILLISECOND; got 'MILLISECOND'", id="a text as resolution"
+        ),
+        pytest.param({"first_stream_time_us": "x"}, "whole microseconds .* got 'x'", id="a text as first time"),
+        pytest.param({"first_stream_time_us": -(10**19)}, "years 1 to 9999; got -10{19}", id="no instant as first"),
+        pytest.param({"first_stream_time_us": True}, "got True", id="a boolean as first time"),
+        pytest.param({"history_retention": None}, "None is not a duration", id="no retention"),
+        pytest.param({"grace": 5}, "5 is not a duration", id="a number as grace"),
     ],
 )
-def test_impossible_columns_and_scopes_are_refused_with_the_reason(changes: dict[str, Any], message: str) -> None:
+def test_impossible_columns_and_settings_are_refused_with_the_reason(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         _spec(**changes)
 
@@ -102,6 +110,12 @@ def test_a_retention_that_never_ends_is_the_same_however_long_the_table_says_it_
     said = json.loads(forever.to_properties()[SPEC_PROPERTY])
     longer = dict.fromkeys(("history_retention_us", "grace_us"), timedelta.max // timedelta(microseconds=1))
     assert VersionedTableSpec.from_properties({SPEC_PROPERTY: json.dumps(said | longer)}, "t") == forever
+
+
+def test_a_table_that_was_made_with_a_first_stream_time_outside_the_calendar_still_opens() -> None:
+    said = json.loads(_spec().to_properties()[SPEC_PROPERTY]) | {"first_stream_time_us": -(2**62)}
+    stored = {SPEC_PROPERTY: json.dumps(said)}
+    assert VersionedTableSpec.from_properties(stored, "t").first_stream_time_us == -(2**62)
 
 
 def test_a_spec_is_stored_as_text_that_other_tools_can_read() -> None:

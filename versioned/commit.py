@@ -321,12 +321,13 @@ def history(session: SparkSession, target: TableRef, limit: int) -> list[Row]:
 
 
 def own_details(row: Row | Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a commit of this library says of itself; None for any other commit."""
+    """What a commit of this library says of itself; None for any other commit, whatever it says."""
     try:
         said = json.loads(row["userMetadata"] or "null")
     except ValueError:
         return None
-    return said if isinstance(said, dict) and "versioned" in said else None
+    is_own = isinstance(said, dict) and isinstance(said.get("versioned"), dict)
+    return said if is_own and isinstance(said.get("details", {}), dict) else None
 
 
 def _compacts(row: Row | Mapping[str, Any]) -> bool:

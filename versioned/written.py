@@ -121,10 +121,11 @@ def written_by(row: Row | Mapping[str, Any]) -> Written | None:
     """Which batch made a commit; None if no batch of this library did."""
     said = own_details(row)
     identity = (said or {}).get("versioned", {})
-    if said is None or "txn" not in identity:
+    parts, epoch, batch = str(identity.get("txn")).rsplit("/", 2), identity.get("epoch"), identity.get("batch")
+    if said is None or len(parts) < 3 or not isinstance(epoch, int) or not isinstance(batch, int):
         return None
-    application, node, step = identity["txn"].rsplit("/", 2)
-    return Written(identity["epoch"], identity["batch"], application, node, step, said.get("details", {}))
+    application, node, step = parts
+    return Written(epoch, batch, application, node, step, said.get("details", {}))
 
 
 def steps_of(session: SparkSession, target: TableRef, application: str) -> list[tuple[str, str]]:

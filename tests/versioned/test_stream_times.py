@@ -32,6 +32,11 @@ def _clean_log(spark: SparkSession, table: VersionedTable) -> None:
     assert all(own_details(row) is None for row in history(spark, table.target, 100))
 
 
+@pytest.mark.parametrize("said", ['{"versioned": 3}', '{"versioned": {}, "details": null}', "[1]"])
+def test_foreign_commits_tell_no_stream_times_even_if_they_use_a_word_of_ours(said: str) -> None:
+    assert told_times([{"version": 1, "operation": "WRITE", "userMetadata": said}]) == []
+
+
 @pytest.mark.parametrize(
     ("partition", "told"),
     [

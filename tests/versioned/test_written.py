@@ -102,5 +102,17 @@ def test_names_of_nodes_and_steps_have_none(node: str, step: str) -> None:
         Step("app", node, step, epoch=1, batch_id=0)
 
 
-def test_foreign_commits_are_no_batches() -> None:
-    assert written_by({"version": 1, "operation": "WRITE", "userMetadata": "not ours"}) is None
+@pytest.mark.parametrize(
+    "said",
+    [
+        "not ours",
+        "[1]",
+        '{"versioned": 3}',
+        '{"versioned": {"txn": "a/b"}}',
+        '{"versioned": {"txn": "a/b/c"}}',
+        '{"versioned": {"txn": "a/b/c", "epoch": 1, "batch": 0}, "details": null}',
+        '{"versioned": {"txn": 7, "epoch": 1, "batch": 0}}',
+    ],
+)
+def test_foreign_commits_are_no_batches_even_if_they_use_a_word_of_ours(said: str) -> None:
+    assert written_by({"version": 1, "operation": "WRITE", "userMetadata": said}) is None

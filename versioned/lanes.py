@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from versioned.errors import InvariantError, RecordError, SchemaError
-from versioned.time_axis import given_us, instant_text
+from versioned.time_axis import given_us, instant_text, is_null
 
 _NONE_YET: Final = "open"
 
@@ -120,7 +120,7 @@ def _span(row: Mapping[str, Any], columns: Columns) -> Span:
         raise RecordError(f"{columns.valid_from} is null in {dict(row)}. A version has a start; leave the row out.")
     dead = row.get(columns.deleted)
     # pandas has NaN for null, which is true.
-    if dead == dead and dead:
+    if not is_null(dead) and dead:
         return Span(from_us, to_us, deleted=True)
     return Span(from_us, to_us, {name: row[name] for name in columns.values_of(row)})
 

@@ -83,6 +83,19 @@ class TimeAxis:
                 yield at_us
 
 
+def is_null(value: Any) -> bool:
+    """Whether it is what tables and pandas have for null.
+
+    Example:
+        >>> is_null(None), is_null(float("nan")), is_null(0)
+        (True, True, False)
+    """
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas' NA, of which nobody knows whether it is equal to anything
+        return True
+
+
 def given_us(value: Any, name: str) -> int | None:
     """An instant of a row in microseconds; None for what tables and pandas have for null.
 
@@ -97,7 +110,7 @@ def given_us(value: Any, name: str) -> int | None:
         >>> given_us(datetime(1970, 1, 1, 0, 0, 1), "validFrom"), given_us(float("nan"), "validTo")
         (1000000, None)
     """
-    if value is None or value != value:
+    if is_null(value):
         return None
     if isinstance(value, datetime):
         return instant_us(value)

@@ -43,6 +43,7 @@ def _spans(*rows: Any, columns: Columns = _COLUMNS) -> list[tuple[int, int | Non
         ([_row(0, 3, "a"), _row(3, None, deleted=True)], [(0, 3, "a"), (3, None, "†")]),
         ([_row(0, 3, deleted=False)], [(0, 3, "1"), (3, None, None)]),
         ([_row(0, 3, deleted=None), _row(3, None, 2, deleted=float("nan"))], [(0, 3, "1"), (3, None, "2")]),
+        ([_row(0, pd.NA, deleted=pd.NA)], [(0, None, "1")]),
         ([_row(0, None, None)], [(0, None, "null")]),
         ([_row(2, 2, "a"), _row(2, None, "b")], [(2, 2, "a"), (2, None, "b")]),
     ],

@@ -93,6 +93,7 @@ def test_weeks_begin_on_mondays() -> None:
         (-1, -1),
         (None, None),
         (pd.NaT, None),
+        (pd.NA, None),
         (float("nan"), None),
     ],
 )

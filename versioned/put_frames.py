@@ -93,14 +93,25 @@ def replaced_values(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
         outcomes: As of :func:`outcomes`.
         spec: The table.
     """
-    was, taken = F.col("_old"), ("ts", "put_result")
-    return outcomes.select(
-        *spec.keys,
-        F.timestamp_micros("_us").alias(spec.beside_keys("ts")),
-        F.col(PUT_RESULT).alias(spec.beside_keys("put_result")),
-        replaced_since().alias(beside(spec.valid_from, taken, "old_")),
-        *(was.getField("value").getField(name).alias(beside(name, taken, "old_")) for name in spec.values),
-    )
+    value = F.col("_old").getField("value")
+    record = (F.timestamp_micros("_us"), F.col(PUT_RESULT))
+    told = (*map(F.col, spec.keys), *record, replaced_since(), *map(value.getField, spec.values))
+    return outcomes.select(*(column.alias(name) for column, name in zip(told, replaced_names(spec), strict=True)))
+
+
+def replaced_names(spec: VersionedTableSpec) -> list[str]:
+    """What the columns of :func:`replaced_values` are called, no two alike.
+
+    >>> replaced_names(VersionedTableSpec.of(keys="id", values=["ts", "old_ts"], history_retention="1 s"))
+    ['id', 'ts', 'put_result', 'validFrom', 'old_old_ts', 'old_ts']
+    """
+    record = [spec.beside_keys("ts"), spec.beside_keys("put_result")]
+    version = (spec.valid_from, *spec.values)
+    names = [*spec.keys, *record]
+    for name in version:
+        is_own = name.lower() not in map(str.lower, record)
+        names.append(name if is_own else beside(f"old_{name}", [*names, *version], "old_"))
+    return names
 
 
 def replaced_since() -> Column:

@@ -290,7 +290,8 @@ class VersionedTable:
             Key columns, ``ts``, ``put_result``, and ``validFrom`` with the value columns of the version that was
             valid at ``ts`` (null if there was none or it was a deletion, or if the record came too late). A value
             column, or the one of the start, that is called ``ts`` or ``put_result`` itself is told as ``old_ts`` or
-            ``old_put_result``; beside a key of such a name the record's own is ``put_ts`` or ``put_put_result``.
+            ``old_put_result``; beside a key of such a name the record's own is ``put_ts`` or ``put_put_result``. Where
+            such a name is another column's, it begins with ``old_`` once more.
 
         Raises:
             SchemaError: as of :meth:`put`, or some records have no key or no instant; nothing was deleted.

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from versioned.durations import Resolution
-from versioned.put_frames import accept_all, in_resolution, judge, next_versions, outcomes, stream_time_before
+from versioned.put_frames import (
+    accept_all,
+    in_resolution,
+    judge,
+    next_versions,
+    outcomes,
+    replaced_names,
+    stream_time_before,
+)
 from versioned.spec import VersionedTableSpec
 
 
@@ -53,6 +63,23 @@ def test_out_of_order_records_at_one_place_follow_each_other_by_partition(
     judged = judge(_at_one_place(spark, partitions, 5), stored, _SPEC)
     told = outcomes(judged, known, _SPEC, many=many).sort("_scope").select("_scope", "_old.value.v", "_put_result")
     assert [tuple(row) for row in told.collect()] == [(0, None, 9), (1, "0", 9)]
+
+
+@pytest.mark.parametrize(
+    ("table", "names"),
+    [
+        ({"keys": "k", "values": ["ts", "V"]}, ["k", "ts", "put_result", "validFrom", "old_ts", "V"]),
+        ({"keys": "k", "values": ["ts", "old_ts"]}, ["k", "ts", "put_result", "validFrom", "old_old_ts", "old_ts"]),
+        ({"keys": "old_ts", "values": "TS"}, ["old_ts", "ts", "put_result", "validFrom", "old_old_TS"]),
+        ({"keys": "ts", "values": "put_ts"}, ["ts", "put_ts", "put_result", "validFrom", "old_put_ts"]),
+        (
+            {"keys": "k", "values": "old_put_result", "valid_from": "put_result"},
+            ["k", "ts", "put_result", "old_old_put_result", "old_put_result"],
+        ),
+    ],
+)
+def test_no_two_columns_that_a_delete_tells_have_one_name(table: dict[str, Any], names: list[str]) -> None:
+    assert replaced_names(VersionedTableSpec.of(history_retention="1 day", **table)) == names
 
 
 def test_instants_at_the_end_of_the_calendar_are_told_exactly_in_milliseconds(spark: SparkSession) -> None:

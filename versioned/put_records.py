@@ -9,7 +9,7 @@ from versioned import put_frames
 from versioned import spark_functions as F
 from versioned.hashing import row_hash
 from versioned.identifiers import quote
-from versioned.put_checks import cast_role, casts, check_roles, check_there, check_types, reason
+from versioned.put_checks import cast_role, casts, check_roles, check_there, check_types, in_range, reason
 from versioned.spec import VersionedTableSpec
 
 
@@ -48,7 +48,7 @@ def shape_records(
     # Nobody reads the values of a deletion.
     misfits = [misfit if name in spec.keys else misfit & ~dead for name, misfit in lost.items()]
     instant, is_none = cast_role(records, timestamp, TimestampType())
-    us = put_frames.floor_to_resolution(F.unix_micros(instant), spec)
+    us = _floored(F.unix_micros(instant), spec)
     scope, is_no_scope = _scope(records, partition if spec.time_scope == "partition" else None)
     own = {
         "_us": us,
@@ -67,6 +67,12 @@ def shape_records(
         F.struct(F.col("_order").alias("sequence"), tie.alias("tie")).alias("_place"),
         "_reason",
     )
+
+
+def _floored(us: Column, spec: VersionedTableSpec) -> Column:
+    """An instant floored to the table's resolution; as it is where no table takes it."""
+    # The first ones of 64 bits have nothing to be floored to: Spark would end the put instead of rejecting the record.
+    return F.when(in_range(us), put_frames.floor_to_resolution(us, spec)).otherwise(us)
 
 
 def _scope(records: DataFrame, partition: str | None) -> tuple[Column, Column]:

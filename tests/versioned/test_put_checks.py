@@ -11,10 +11,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from versioned.commit import session_settings
+from versioned.durations import Resolution
 from versioned.errors import SchemaError
 from versioned.put import PutBatch
 from versioned.put_checks import check_types
 from versioned.put_records import shape_records
+from versioned.spec import VersionedTableSpec
 from versioned.table import VersionedTable
 
 _TABLE = "k STRING, v INT"
@@ -76,6 +78,21 @@ def test_a_put_beyond_the_calendar_is_rejected_and_counted(spark: SparkSession, 
     assert {row["reason"] for row in told.rejected.collect()} == {"TS_RANGE"}
     assert [row["v"] for row in table.current().collect()] == [2]
     assert table.backfill(rows.withColumn("ts", F.timestamp_micros("us"))).counts["rejected.TS_RANGE"] == 2
+
+
+@pytest.mark.parametrize("resolution", Resolution)
+def test_an_instant_at_the_ends_of_64_bits_is_rejected_whatever_the_resolution(
+    spark: SparkSession, resolution: Resolution
+) -> None:
+    spec = VersionedTableSpec.of(keys="k", values="v", history_retention="1 day", time_resolution=resolution)
+    rows = spark.createDataFrame(
+        [("a", 1, -(2**63)), ("b", 1, 2**63 - 1), ("c", 1, 1_999)], "k STRING, v INT, us BIGINT"
+    )
+    with session_settings(spark, {"spark.sql.ansi.enabled": "true"}):
+        shaped = shape_records(rows.withColumn("ts", F.timestamp_micros("us")), StructType.fromDDL(_TABLE), spec, "ts")
+        told = {row["k"]: (row["_us"], row["_reason"]) for row in shaped.collect()}
+    assert (told["a"][1], told["b"][1]) == ("TS_RANGE", "TS_RANGE")
+    assert told["c"] == (1_999 // resolution.value * resolution.value, None)
 
 
 def test_a_put_from_the_future_is_rejected_where_it_is_told_how_far_clocks_may_go(

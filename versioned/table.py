@@ -45,6 +45,7 @@ from versioned.statistics import hidden_names, hides_any
 from versioned.stream_times import commits_that_tell, keep_times, stream_times_of
 from versioned.system_history import check_known, create_known, known_rows, next_system_us, valid_rows
 from versioned.touched import DELETION_VECTORS, can_be_named, key_columns
+from versioned.utc_texts import in_utc
 from versioned.verify import VerificationReport, verify_frame
 from versioned.written import Written, look, newest, state_of
 
@@ -391,10 +392,11 @@ class VersionedTable:
         wanted = (rows if keys is None else keys).select(*names).distinct()
         number = wanted.count()
         part = f": {most_keys:,} of {number:,} keys" if number > most_keys else ""
-        # As microseconds: a collected timestamp would be in the time zone of this process.
+        # As microseconds and texts: a collected timestamp would be in the time zone of this process.
         bounds = (F.unix_micros(name).alias(name) for name in (spec.valid_from, spec.valid_to))
-        seen = rows.join(wanted.orderBy(*names).limit(most_keys), names, "left_semi")
-        told = seen.select(*names, *spec.values, *bounds, DELETED).orderBy(*names, spec.valid_from).collect()
+        shown = (in_utc(F.col(name), rows.schema[name].dataType).alias(name) for name in (*names, *spec.values))
+        seen = rows.join(wanted.orderBy(*names).limit(most_keys), names, "left_semi").orderBy(*names, spec.valid_from)
+        told = seen.select(*shown, *bounds, DELETED).collect()
         return version_timeline(
             told,
             keys=names,

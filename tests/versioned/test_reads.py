@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from versioned.errors import ConfigurationError, NotAVersionedTableError, SchemaError
+from versioned.identifiers import TableRef
+from versioned.spec import VersionedTableSpec
 from versioned.table import VersionedTable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -302,3 +305,28 @@ def test_a_timeline_has_each_version_of_the_keys_asked_for_and_their_tombstones(
     starts = [int(row[2][14:16]) * 60 + int(row[2][17:19]) for row in picture.rows]
     assert [(row[0], row[1]) for row in picture.rows] == [("a", "x"), ("a", "y"), ("a", "(deleted)"), ("a", "z")]
     assert starts == [10, 20, 30, 1000]
+
+
+def test_a_timeline_tells_instants_in_utc_wherever_this_process_runs(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = VersionedTableSpec.of(keys="k", values="v", history_retention="1 day")
+    stored = (
+        "SELECT timestamp_seconds(s) AS k, timestamp_micros(5) AS validFrom, CAST(null AS TIMESTAMP) AS validTo, "
+        "named_struct('at', timestamp_micros(-62135596800000000), 'all', array(timestamp_millis(-1), null), "
+        "'by', map(timestamp_seconds(s), timestamp_micros(253402300799999999))) AS v, false AS deleted "
+        "FROM VALUES (1730615400), (1730611800) AS t(s)"
+    )
+    table = VersionedTable(spark, TableRef.parse(str(tmp_path)), spec)
+    monkeypatch.setattr(table, "rows", lambda: spark.sql(stored))
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TZ", "America/New_York")
+        time.tzset()
+        rows = table.timeline().rows
+    time.tzset()
+    # In New York both keys are 01:30 of the night in which summer ends.
+    keys = ["2024-11-03 05:30:00", "2024-11-03 06:30:00"]
+    assert [row[0] for row in rows] == keys
+    for key, row in zip(keys, rows, strict=True):
+        by = {key: "9999-12-31 23:59:59.999999"}
+        assert row[1] == f"Row(at='0001-01-01 00:00:00', all=['1969-12-31 23:59:59.999', None], by={by})"

@@ -47,7 +47,7 @@ from versioned.system_history import check_known, create_known, known_rows, next
 from versioned.touched import DELETION_VECTORS, can_be_named, key_columns
 from versioned.utc_texts import in_utc
 from versioned.verify import VerificationReport, verify_frame
-from versioned.written import Written, look, newest, state_of
+from versioned.written import OWNER, newest, owner_of
 
 #: How often a put is judged anew because another one came in between.
 _TRIES: Final = 4
@@ -265,7 +265,7 @@ class VersionedTable:
             ConfigurationError: an application owns the table.
             OvertakenError: others wrote newer versions meanwhile.
         """
-        _check_owner(self._target, look(self._spark, self._target).written, owner)
+        _check_owner(self._target, owner_of(self._spark, self._target), owner)
         times = self.stream_times()
         columns = self._columns()
         shaped = shape_records(records, columns, self._spec, timestamp, deleted=deleted, sequence=sequence)
@@ -501,7 +501,7 @@ class VersionedTable:
     def _put(
         self, shape: Callable[[StructType], DataFrame], owner: str | None, *, takes_rejects: bool = True
     ) -> PutResult:
-        told, times, shaped = self._looked_at(shape, owner)
+        told, times, shaped, found = self._looked_at(shape, owner)
         if told.rejected and not takes_rejects:
             raise rejects_refused(shaped)
         valid = shaped.where(F.col("_reason").isNull()).drop("_reason")
@@ -509,7 +509,7 @@ class VersionedTable:
             put = partial(PutBatch, self._target, self._spec, valid, times, told.bounds, told.count)
             batch = put(with_old=False, names_keys=self.names_keys)
             try:
-                self._write(batch)
+                self._write(batch, found)
                 break
             except OvertakenError:
                 if attempt == _TRIES:
@@ -523,16 +523,16 @@ class VersionedTable:
         reasons = rejected_rows(shaped.where(F.col("_reason").isNotNull()), self._spec)
         return PutResult(reasons, told.rejected, batch, self._spec, partial(put, as_of=before))
 
-    def _write(self, batch: PutBatch) -> None:
+    def _write(self, batch: PutBatch, owner: str | None) -> None:
         if batch.accepts_any:
             known = (next_system_us(self._spark, self._target), None) if self._spec.system_history else None
-            batch.write(lambda _name: None, known=known)
+            batch.write(lambda _name: None, {OWNER: owner}, known)
             keep_times(self._spark, self._target, batch.stream_times)
 
     def _looked_at(
         self, shape: Callable[[StructType], DataFrame], owner: str | None
-    ) -> tuple[BatchSurvey, dict[int, int], DataFrame]:
-        """A batch surveyed, the table's stream times, and the batch shaped for the table's columns."""
+    ) -> tuple[BatchSurvey, dict[int, int], DataFrame, str | None]:
+        """A batch surveyed, the table's stream times, the batch shaped for the table's columns, and who owns it."""
         # Read once: what the result tells later must be about the same records.
         shaped = Once(lambda: shape(self._columns()).localCheckpoint(eager=False))
         told, commits = (
@@ -544,18 +544,19 @@ class VersionedTable:
         # survey, than the write.
         put_together = partial(properties_of, self._spark, self._target)
         side_by_side([told, times, put_together], self._spark)
-        _check_owner(self._target, state_of(commits()).written, owner)
-        return told(), times(), shaped()
+        found = owner_of(self._spark, self._target, commits())
+        _check_owner(self._target, found, owner)
+        return told(), times(), shaped(), found
 
 
 def _told(times: dict[int, int]) -> dict[str, object]:
     return {"streamTimes": {str(scope): us for scope, us in times.items()}}
 
 
-def _check_owner(target: TableRef, written: Written | None, named: str | None) -> None:
-    if written is not None and written.application != named:
+def _check_owner(target: TableRef, application: str | None, named: str | None) -> None:
+    if application not in (None, named):
         raise ConfigurationError(
-            f"{target} belongs to the application {written.application}, whose next batch would be judged by what it "
+            f"{target} belongs to the application {application}, whose next batch would be judged by what it "
             "no longer holds. Send such records to its input; old history through streams.spark.backfill or "
             '"versioned backfill", which stop it first.'
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
 _LIMITS: Final = (5, 100, 100_000)
+#: What a put by hand says: which application owned the table when it came; null = none.
+OWNER: Final = "owner"
 
 
 @dataclass(frozen=True, order=True)
@@ -115,6 +117,47 @@ def state_of(
         if written is not None and application in (None, written.application):
             return TableState(True, version, written, standing is not None and standing < number, blank)
     return TableState(True, version, None, standing is not None, blank)
+
+
+def owner_of(session: SparkSession, target: TableRef, commits: Sequence[Row | Mapping[str, Any]] = ()) -> str | None:
+    """The application that owns a table, since its batches wrote to it; None if none does.
+
+    Args:
+        session: The session.
+        target: The table.
+        commits: Its newest commits, newest first, if they are known. Where they tell nothing, it searches back.
+    """
+    told = told_owner(commits)
+    for limit in _LIMITS:
+        if told or limit <= len(commits):
+            continue
+        rows = history(session, target, limit)
+        told = told_owner(rows)
+        if len(rows) < limit:
+            break
+    return told[0] if told else None
+
+
+def told_owner(commits: Iterable[Row | Mapping[str, Any]]) -> tuple[str | None] | None:
+    """Which application owns a table, as commits, newest first, tell it; None if they do not.
+
+    A put by hand that looked for the owner says whom it found, so that the next one need not search the history again.
+
+    >>> said = '{"versioned": {}, "details": {"owner": "shop"}}'
+    >>> told_owner([{"version": 1, "operation": "WRITE", "userMetadata": said}])
+    ('shop',)
+    >>> told_owner([{"version": 1, "operation": "OPTIMIZE", "userMetadata": None}]) is None
+    True
+    """
+    rows = list(commits)
+    # A batch goes first: it may have come between the look of a put and its commit.
+    written = state_of(rows).written
+    if written is not None:
+        return (written.application,)
+    said = [(own_details(row) or {}).get("details", {}) for row in rows]
+    by_hand = [(details[OWNER],) for details in said if OWNER in details]
+    is_all = any(row["version"] == 0 for row in rows)
+    return by_hand[0] if by_hand else (None,) if is_all else None
 
 
 def written_by(row: Row | Mapping[str, Any]) -> Written | None:

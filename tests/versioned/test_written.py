@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from versioned.commit import Step
+from versioned import written
+from versioned.commit import Step, history
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
+from versioned.table import VersionedTable
 from versioned.written import Written, are_newest, state_of, written_by
 
 
@@ -88,6 +90,55 @@ def test_batches_of_other_applications_are_passed_over_if_asked() -> None:
 def test_a_newest_commit_that_says_nothing_is_blank() -> None:
     assert state_of([_commit(7, None), _commit(6, txn="app/store/main")]).blank
     assert not state_of([_commit(7, "VACUUM END"), _commit(6, None)]).blank
+
+
+def _by_hand(version: int, owner: str | None) -> dict[str, Any]:
+    said = json.dumps({"versioned": {"write": "f00"}, "details": {"owner": owner}})
+    return {"version": version, "operation": "WRITE", "userMetadata": said}
+
+
+@pytest.mark.parametrize(
+    ("newest_first", "owner", "searches"),
+    [
+        pytest.param([_commit(13)], "app", [5, 100], id="far below"),
+        pytest.param([_by_hand(13, None)], None, [], id="a put by hand found none"),
+        pytest.param([_commit(14), _by_hand(13, "app")], "app", [], id="a put by hand in the name of one"),
+        pytest.param([_by_hand(14, None), _commit(13, txn="app/store/main")], "app", [], id="a batch came between"),
+        pytest.param([_commit(1), _commit(0)], None, [], id="all there is tells none"),
+    ],
+)
+def test_who_owns_a_table_is_searched_for_until_something_tells(
+    monkeypatch: pytest.MonkeyPatch, newest_first: list[dict[str, Any]], owner: str | None, searches: list[int]
+) -> None:
+    below = [_commit(version) for version in range(12, 0, -1)] + [_commit(0, txn="app/store/main")]
+    asked = list[int]()
+
+    def history(_session: object, _target: object, limit: int) -> list[dict[str, Any]]:
+        asked.append(limit)
+        return [*newest_first, *below][:limit]
+
+    monkeypatch.setattr(written, "history", history)
+    told = written.owner_of(None, TableRef.parse("t"), newest_first)  # type: ignore[arg-type]
+    assert (told, asked) == (owner, searches)
+
+
+def _commit_by_others(log: Path, version: int, said: str | None = None) -> None:
+    info = {"commitInfo": {"timestamp": 0, "operation": "WRITE", "operationParameters": {}, "userMetadata": said}}
+    (log / f"{version:020}.json").write_text(json.dumps(info))
+
+
+def test_a_table_belongs_to_its_application_however_many_commits_of_others_came_since(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = VersionedTable.create(spark, f"{tmp_path}/t", "k STRING", keys="k", history_retention="1 day")
+    records, log = spark.sql("SELECT 'a' AS k, timestamp_seconds(5) AS ts"), tmp_path / "t" / "_delta_log"
+    table.put(records)
+    assert written.told_owner(history(spark, table.target, 1)) == (None,)
+    _commit_by_others(log, 2, _commit(2, txn="shop/prices/main")["userMetadata"])
+    for version in range(3, 15):
+        _commit_by_others(log, version)
+    with pytest.raises(ConfigurationError, match="belongs to the application shop"):
+        table.put(records)
 
 
 def test_names_of_applications_may_have_slashes() -> None:

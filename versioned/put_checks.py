@@ -45,8 +45,10 @@ def check_there(records: DataFrame, wanted: Iterable[str]) -> None:
 
 
 def check_types(records: DataFrame, types: Mapping[str, DataType], timestamp: str) -> None:
-    """Refuse what a cast would change: a number as an instant, of which it takes seconds, cut fractions, and the
-    fields of a struct that go by other names, since it takes them by their places.
+    """Refuse what no cast makes a value of the table's type, and what one would change.
+
+    That is a number as an instant, of which it takes seconds, cut fractions, and the fields of a struct that go by
+    other names, since it takes them by their places.
 
     Args:
         records: They have all columns of ``types``.
@@ -59,7 +61,7 @@ def check_types(records: DataFrame, types: Mapping[str, DataType], timestamp: st
     check_instants(records, timestamp)
     given = {field.name: field.dataType for field in records.schema.fields}
     for name, kind in types.items():
-        harm = _harm(given[name], kind)
+        harm = _harm(given[name], kind) or _no_cast(records, given[name], kind)
         if harm is not None:
             raise SchemaError(
                 f'The records have "{name}" as {given[name].simpleString()}, the table as {kind.simpleString()}: {harm}'
@@ -67,7 +69,7 @@ def check_types(records: DataFrame, types: Mapping[str, DataType], timestamp: st
 
 
 def check_instants(records: DataFrame, timestamp: str) -> None:
-    """Refuse numbers as the instants from which on records hold.
+    """Refuse numbers as the instants from which on records hold, and what cannot be read as an instant.
 
     Raises:
         SchemaError: telling the column and its type.
@@ -77,6 +79,9 @@ def check_instants(records: DataFrame, timestamp: str) -> None:
         raise SchemaError(
             f'The timestamp "{timestamp}" is {kind.simpleString()}, which would be read as seconds. {_AS_INSTANT}'
         )
+    if _no_cast(records, kind, TimestampType()) is not None:
+        told = kind.simpleString()
+        raise SchemaError(f'The timestamp "{timestamp}" is {told}, which tells no instant. Make it a timestamp first.')
 
 
 def check_roles(records: DataFrame, deleted: str | None, partition: str | None) -> None:
@@ -105,12 +110,18 @@ def casts(records: DataFrame, types: Mapping[str, DataType]) -> tuple[dict[str, 
     made, misfits = {}, {}
     for name, kind in types.items():
         value = F.col(quote(name))
-        if given[name] == kind or isinstance(kind, (StructType, ArrayType, MapType)):
-            made[name] = value.cast(kind)
-        else:
-            made[name] = _in_bounds(value, kind)
+        made[name] = _cast(value, given[name], kind)
+        if not _is_as_the_session_says(given[name], kind):
             misfits[name] = value.isNotNull() & made[name].isNull()
     return made, misfits
+
+
+def _cast(value: Column, given: DataType, kind: DataType) -> Column:
+    return value.cast(kind) if _is_as_the_session_says(given, kind) else _in_bounds(value, kind)
+
+
+def _is_as_the_session_says(given: DataType, kind: DataType) -> bool:
+    return given == kind or isinstance(kind, (StructType, ArrayType, MapType))
 
 
 def _in_bounds(value: Column, kind: DataType) -> Column:
@@ -170,6 +181,21 @@ def rejected_rows(rejected: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     ts = F.when(in_range(F.col("_us")), F.timestamp_micros("_us"))
     why = F.col("_reason").alias(spec.beside_keys("reason"))
     return rejected.select(*map(quote, spec.keys), ts.alias(spec.beside_keys("ts")), why)
+
+
+def _no_cast(records: DataFrame, given: DataType, kind: DataType) -> str | None:
+    """Says that Spark has no cast from the one type to the other; None if it has one."""
+    if given == kind:
+        return None
+    try:
+        # Of a frame without rows or a plan of its own, so that Spark looks at nothing but the two types.
+        none = records.sparkSession.range(0).select(F.lit(None).cast(given).alias("none"))
+        assert none.select(_cast(F.col("none"), given, kind)).schema
+    except Exception as error:  # the class differs between classic and Connect sessions
+        if "DATATYPE_MISMATCH" not in str(error):
+            raise
+        return "no value of the one type can be made one of the other. Give the column the table's type first."
+    return None
 
 
 def _harm(given: DataType, kind: DataType) -> str | None:

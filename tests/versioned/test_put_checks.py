@@ -42,6 +42,13 @@ _NESTED = "k STRUCT<a: STRING, b: INT>, v ARRAY<STRUCT<x: INT, y: INT>>"
         ("k DATE, v INT", "k TIMESTAMP, v INT, ts TIMESTAMP", "time of day would be cut off"),
         ("k STRING, v BOOLEAN", "k STRING, v INT, ts TIMESTAMP", "each number but 0 would be true"),
         (
+            "k STRING, v BINARY",
+            "k STRING, v INT, ts TIMESTAMP",
+            '"v" as int, the table as binary: no value .* made one',
+        ),
+        ("k STRING, v STRUCT<x: INT>", "k STRING, v STRING, ts TIMESTAMP", '"v" as string, the table as struct<x:int>'),
+        (_TABLE, "k STRING, v INT, ts ARRAY<INT>", '"ts" is array<int>, which tells no instant'),
+        (
             _NESTED,
             "k STRUCT<b: STRING, a: INT>, v ARRAY<STRUCT<x: INT, y: INT>>, ts TIMESTAMP",
             '"k" as struct<b:string,a:int>.* places',

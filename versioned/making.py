@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from versioned import faults
-from versioned.commit import Append, commit, is_missing, remember
+from versioned.commit import Append, commit, detail_of, history, is_missing, own_details, remember
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
+from versioned.reading import read_table
 from versioned.schema import check_keys
 from versioned.spec import VersionedTableSpec
 
@@ -35,8 +36,22 @@ def check_new(session: SparkSession, target: TableRef, columns: StructType, spec
         ConfigurationError: a key column is missing or of a type that is not allowed, or the table exists already.
     """
     check_keys(columns, spec)
-    if not is_missing(session, target):
+    if not is_unmade(session, target):
         raise ConfigurationError(f"{target} exists already. Open it, or choose another name.")
+
+
+def is_unmade(session: SparkSession, target: TableRef) -> bool:
+    """Whether there is no table yet, or only the first commit that :func:`make_table` gives a log without one."""
+    if target.path is None:
+        return is_missing(session, target)
+    detail = detail_of(session, target)
+    return detail is None or (detail["numFiles"] == 0 and _is_begun(session, target))
+
+
+def _is_begun(session: SparkSession, target: TableRef) -> bool:
+    commits = history(session, target, 2)
+    is_own = len(commits) == 1 and commits[0]["operation"] == "WRITE" and own_details(commits[0]) is not None
+    return is_own and read_table(session, target).dtypes == session.range(0).dtypes
 
 
 def make_table(session: SparkSession, target: TableRef, create: str, *, or_take: bool = False) -> None:
@@ -45,7 +60,7 @@ def make_table(session: SparkSession, target: TableRef, create: str, *, or_take:
     Tests may make it fail before and after, at the points ``before:<table>`` and ``after:<table>``.
 
     A kill can leave a log without a commit. Delta makes no table over one, but appends to it; so the log gets a first
-    commit, and the table takes its place.
+    commit, and the table takes its place. A kill between the two leaves a table without rows, which is none yet.
 
     Args:
         session: The session.
@@ -63,20 +78,26 @@ def make_table(session: SparkSession, target: TableRef, create: str, *, or_take:
     except Exception as error:  # the class differs between classic and Connect sessions
         if not any(name in f"{type(error).__name__} {error}" for name in _OCCUPIED):
             raise
-        if not is_missing(session, target):
+        if not is_unmade(session, target):
             if or_take:
                 return
             raise ConfigurationError(
                 f"{target} was made by somebody else meanwhile. Open it, or choose another name."
             ) from error
-        if not _is_cut_off(session, target):
-            raise
-        commit(target, lambda: Append(session.range(0)))
-        # Of a path Spark's catalog knows nothing, and "CREATE OR REPLACE" would only create.
-        session.sql(create.replace("CREATE TABLE", "REPLACE TABLE", 1))
+        if is_missing(session, target):
+            if not _is_cut_off(session, target):
+                raise
+            commit(target, lambda: Append(session.range(0)))
+        replace_table(session, create)
     else:
         remember(target, 0)
     faults.point(f"after:{target.short_name}")
+
+
+def replace_table(session: SparkSession, create: str) -> None:
+    """Run a CREATE TABLE, which starts with these words, in place of a table that is there."""
+    # Of a path Spark's catalog knows nothing, and "CREATE OR REPLACE" would only create.
+    session.sql(create.replace("CREATE TABLE", "REPLACE TABLE", 1))
 
 
 def _is_cut_off(session: SparkSession, target: TableRef) -> bool:

@@ -22,9 +22,9 @@ from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport, i
 from streams.spark.of_keys import MOST_SENT, Amount
 from streams.spark.stored_shape import check_beside, check_rows
 from versioned import spark_functions as F
-from versioned.commit import EPOCH_BITS, Landed, Step, Write, commit, is_missing
+from versioned.commit import EPOCH_BITS, Landed, Step, Write, commit
 from versioned.identifiers import TableRef
-from versioned.making import make_table
+from versioned.making import is_unmade, make_table
 from versioned.reading import read_table
 from versioned.schema import create_plain
 from versioned.sql_types import JSON_INSTANTS
@@ -140,7 +140,7 @@ class Batch:
 
     def is_missing(self, target: TableRef) -> bool:
         """Whether there is no such table yet; of one that is known to be there nothing is asked."""
-        return target not in self.there and is_missing(self.session, target)
+        return target not in self.there and is_unmade(self.session, target)
 
     def times_of(self, node: str) -> Mapping[int, int]:
         """Stream time per scope of a node before the batch, microseconds."""

@@ -94,6 +94,28 @@ def test_a_table_over_a_log_without_a_commit_is_guarded_and_hides_its_columns(
     assert _is_guarded(spark, target)
 
 
+def test_a_kill_between_the_first_commit_of_a_log_and_its_table_leaves_both_to_the_next_try(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    target, known = _targets(tmp_path)
+    for each in (target, known):
+        (Path(str(each)) / "_delta_log").mkdir(parents=True)
+    for each in (known, target):
+        # The point of the commit comes before that of the table.
+        _create_until(spark, target, f"after:{each.short_name}")
+        assert read_table(spark, each).columns == ["id"]
+    _create(spark, target)
+    assert [always_hidden(properties_of(spark, each)) for each in (target, known)] == [_HIDDEN, _HIDDEN]
+    assert _is_guarded(spark, target)
+
+
+def test_a_table_without_rows_that_others_made_is_never_made_again(spark: SparkSession, tmp_path: Path) -> None:
+    target, _ = _targets(tmp_path)
+    spark.range(0).write.format("delta").save(str(target))
+    with pytest.raises(ConfigurationError, match="exists already"):
+        _create(spark, target)
+
+
 def test_nothing_is_added_to_a_table_after_the_statement_that_makes_it(spark: SparkSession, tmp_path: Path) -> None:
     target, known = _targets(tmp_path)
     _create(spark, target)

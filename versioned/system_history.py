@@ -14,18 +14,18 @@ from datetime import datetime, timezone
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql.types import BooleanType, LongType, StructType, TimestampType
+from pyspark.sql.types import BooleanType, DataType, LongType, StructType, TimestampType
 
 from versioned import spark_functions as F
-from versioned.commit import is_missing
+from versioned.commit import is_missing, properties_of
 from versioned.durations import instant_us
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
-from versioned.making import make_table
+from versioned.making import is_unmade, make_table, replace_table
 from versioned.reading import read_table
 from versioned.schema import create_table, stored_columns
 from versioned.spec import DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
-from versioned.sql_types import sql_properties
+from versioned.sql_types import nullable, sql_properties
 from versioned.statistics import hide
 
 #: Table property: whose system history a table is.
@@ -46,35 +46,71 @@ def create_known(
         hidden: Columns of which no statistics are kept.
 
     Raises:
-        ConfigurationError: there is one already, and it has rows: of another table that was deleted.
+        ConfigurationError: there is one already, and it has rows: of another table that was deleted; or a table that is
+            no system history.
     """
     known = known_target(target)
-    if not is_missing(spark, known):
-        if not read_table(spark, known).isEmpty():
-            raise ConfigurationError(
-                f"{known} holds the system history of another table. Move it away, then create again."
-            )
-        if hidden:
-            hide(spark, known, hidden)
+    stored, said = _columns_of_puts(columns, spec), {KNOWN_OF: target.short_name}
+    if is_unmade(spark, known):
+        make_table(spark, known, create_table(known, stored, hidden, properties=said))
         return
+    rows = read_table(spark, known)
+    _check_free(known, target, is_ours=KNOWN_OF in properties_of(spark, known), is_empty=rows.isEmpty())
+    if _shape(rows.schema) != _shape(stored):
+        # Of a table that was never put into, or was never made.
+        replace_table(spark, create_table(known, stored, properties=said))
+    if hidden:
+        hide(spark, known, hidden)
+
+
+def _check_free(known: TableRef, target: TableRef, *, is_ours: bool, is_empty: bool) -> None:
+    if not is_ours:
+        raise ConfigurationError(
+            f"{known} is no system history, but {target} would keep its own there. Move it away, then create again; or "
+            "choose another name."
+        )
+    if not is_empty:
+        raise ConfigurationError(f"{known} holds the system history of another table. Move it away, then create again.")
+
+
+def _columns_of_puts(columns: StructType, spec: VersionedTableSpec) -> StructType:
+    """The columns of ``<name>_known``, given at least those of keys and values."""
     types = {field.name: field.dataType for field in columns.fields}
     own = {spec.valid_from: TimestampType(), SYSTEM_FROM: TimestampType(), DELETED: BooleanType()}
     never_null = {*spec.keys, *own}
     types |= own | {KNOWN_BATCH: LongType()}
     names = (*spec.keys, spec.valid_from, *spec.values, DELETED, SYSTEM_FROM, KNOWN_BATCH)
-    stored = stored_columns(names, types, never_null)
-    make_table(spark, known, create_table(known, stored, hidden, properties={KNOWN_OF: target.short_name}))
+    return stored_columns(names, types, never_null)
 
 
-def check_known(spark: SparkSession, target: TableRef, spec: VersionedTableSpec) -> None:
+def _shape(columns: StructType) -> list[tuple[str, DataType]]:
+    return [(field.name, nullable(field.dataType)) for field in columns.fields]
+
+
+def check_known(spark: SparkSession, target: TableRef, spec: VersionedTableSpec, columns: StructType) -> None:
     """Refuse a table whose system history is not beside it: a put would begin another one, with a gap.
 
+    Args:
+        spark: The session.
+        target: The versioned table.
+        spec: What it promises.
+        columns: Its columns.
+
     Raises:
-        ConfigurationError: it is missing; says how to give it the table's name.
+        ConfigurationError: it is missing, or there is one that does not fit; says how to give it the table's name.
     """
     known = known_target(target)
-    if not spec.system_history or not is_missing(spark, known):
+    if not spec.system_history:
         return
+    if not is_missing(spark, known):
+        found, wanted = read_table(spark, known).schema, _columns_of_puts(columns, spec)
+        if _shape(found) == _shape(wanted):
+            return
+        raise ConfigurationError(
+            f"{known} has the columns {found.simpleString()}, but the system history of {target} has "
+            f"{wanted.simpleString()}. It belongs to another table, or somebody changed it: restore it, or move it "
+            f"away and let that of {target} follow."
+        )
     follow = (
         f"move the folder <former path>_known to {known.path}"
         if known.path is not None

@@ -142,7 +142,7 @@ class VersionedTable:
         Raises:
             NotAVersionedTableError: there is no table, or it was not made by :meth:`create`.
             SchemaError: its columns are not the ones its spec promises.
-            ConfigurationError: it keeps a system history, and that is not beside it.
+            ConfigurationError: it keeps a system history, and that is not beside it, or does not fit it.
         """
         ref = in_full(spark, TableRef.parse(target))
         detail = detail_of(spark, ref)
@@ -153,8 +153,8 @@ class VersionedTable:
             )
         properties = detail["properties"]
         spec = VersionedTableSpec.from_properties(properties, str(ref))
-        versions_table(spark, ref, spec)  # Its columns are checked.
-        check_known(spark, ref, spec)
+        columns = versions_table(spark, ref, spec).schema  # They are checked.
+        check_known(spark, ref, spec, columns)
         return cls(spark, ref, spec, properties)
 
     @property

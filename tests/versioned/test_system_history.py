@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -13,10 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from versioned import faults, put
-from versioned.commit import Step
+from versioned.commit import Step, properties_of
 from versioned.errors import ConfigurationError
 from versioned.put import PutBatch
 from versioned.spec import VersionedTableSpec, known_target
+from versioned.statistics import always_hidden
 from versioned.system_history import valid_rows
 from versioned.table import VersionedTable
 
@@ -214,6 +216,51 @@ def test_a_table_whose_system_history_is_gone_for_good_is_opened_once_it_promise
     opened = VersionedTable.open(spark, f"{tmp_path}/rates")
     opened.put(_records(spark, [("a", "y", 20)]))
     assert (_pairs(opened.current()), (tmp_path / "rates_known").exists()) == ([("a", "y")], False)
+
+
+def test_what_is_left_of_a_system_history_without_rows_becomes_that_of_a_table_of_another_shape(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    target = str(tmp_path / "t")
+    VersionedTable.create(spark, target, "k STRING, v INT", keys="k", history_retention="1 day", system_history=True)
+    shutil.rmtree(target)
+    made = VersionedTable.create(
+        spark, target, "k STRING, v STRING", keys="k", history_retention="1 day", system_history=True, pii_columns="v"
+    )
+    made.put(_records(spark, [("a", "x", 10)]))
+    assert _pairs(VersionedTable.open(spark, target).as_of(_at(11), known_at=datetime.now(timezone.utc))) == [
+        ("a", "x")
+    ]
+    assert always_hidden(properties_of(spark, known_target(made.target))) == {"v"}
+
+
+def test_a_table_that_is_no_system_history_is_never_taken_for_one(spark: SparkSession, tmp_path: Path) -> None:
+    spark.sql(f"CREATE TABLE delta.`{tmp_path}/t_known` (a INT) USING DELTA")
+    with pytest.raises(
+        ConfigurationError, match=r"t_known is no system history, .*/t would keep its own there. Move it"
+    ):
+        VersionedTable.create(
+            spark, f"{tmp_path}/t", "k STRING", keys="k", history_retention="1 day", system_history=True
+        )
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_table_with_the_system_history_of_another_one_is_not_opened(spark: SparkSession, tmp_path: Path) -> None:
+    for name, value in (("t", "STRING"), ("other", "INT")):
+        VersionedTable.create(
+            spark,
+            f"{tmp_path}/{name}",
+            f"k STRING, v {value}",
+            keys="k",
+            history_retention="1 day",
+            system_history=True,
+        )
+    shutil.rmtree(tmp_path / "t_known")
+    (tmp_path / "other_known").rename(tmp_path / "t_known")
+    with pytest.raises(
+        ConfigurationError, match=r"has the columns .*v:int.*, but the system history of .*v:string.* follow"
+    ):
+        VersionedTable.open(spark, f"{tmp_path}/t")
 
 
 def test_its_columns_are_reserved() -> None:

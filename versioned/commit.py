@@ -16,10 +16,12 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from versioned import faults
+from versioned.durations import instant_us
 from versioned.errors import CommitError, ConfigurationError, FencedError
 from versioned.identifiers import TableRef, quote
 from versioned.log_files import commit_infos
@@ -184,10 +186,14 @@ def same_keys(names: Iterable[str], *, or_null: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Landed:
-    """A commit that is in the table: its version and what it said of itself."""
+    """A commit that is in the table: its version, what it said of itself, and when it was made, in microseconds.
+
+    That lies behind the landing of the last commit that it had to wait for, or was made anew for, by one clock.
+    """
 
     version: int
     details: Mapping[str, Any] = field(default_factory=dict)
+    at_us: int = field(default=0, compare=False)
 
 
 def commit(
@@ -259,7 +265,7 @@ def _next_own(session: SparkSession, target: TableRef, identity: Mapping[str, An
             return found
         said = own_details(info)
         if said is not None and said["versioned"] == identity and not _compacts(info):
-            found = Landed(version, said.get("details", {}))
+            found = Landed(version, said.get("details", {}), _made_us(info))
     return None
 
 
@@ -308,7 +314,7 @@ def _newest_of(session: SparkSession, target: TableRef, identity: Mapping[str, A
         for row in rows:
             said = own_details(row)
             if said is not None and (identity is None or (identity == said["versioned"] and not _compacts(row))):
-                return Landed(int(row["version"]), said.get("details", {}))
+                return Landed(int(row["version"]), said.get("details", {}), _made_us(row))
         if len(rows) < limit:
             return None
     return None
@@ -328,6 +334,12 @@ def own_details(row: Row | Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     is_own = isinstance(said, dict) and isinstance(said.get("versioned"), dict)
     return said if is_own and isinstance(said.get("details", {}), dict) else None
+
+
+def _made_us(row: Row | Mapping[str, Any]) -> int:
+    """When a commit was made: the log tells milliseconds; the history an instant, collected in this process's zone."""
+    told = row["timestamp"]
+    return instant_us(told.astimezone(timezone.utc)) if isinstance(told, datetime) else (told or 0) * 1_000
 
 
 def _compacts(row: Row | Mapping[str, Any]) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: How the line begins that tells who committed, and why.
 _INFO: Final = "commitInfo"
 #: What a writer need not tell.
-_UNTOLD: Final = dict.fromkeys(("operation", "operationParameters", "operationMetrics", "userMetadata"))
+_UNTOLD: Final = dict.fromkeys(("timestamp", "operation", "operationParameters", "operationMetrics", "userMetadata"))
 
 
 def log_files(target: TableRef, versions: Iterable[int]) -> str | None:

@@ -212,7 +212,8 @@ class PutBatch:
         Args:
             step: Gives the identity of a step by its name.
             details: Facts to travel with the commits.
-            known: System time in microseconds and number of the batch; needed by a table with system history.
+            known: System time in microseconds and number of the batch; needed by a table with system history. Of no
+                stream's batch the earliest system time, which is that of the main commit if that is later.
             is_replay: Whether a write of the batch may be in the table already.
             in_one_task: As of :func:`~versioned.commit.commit`.
 
@@ -221,11 +222,11 @@ class PutBatch:
         """
         write = partial(commit, in_one_task=in_one_task)
         said = {"streamTimes": {str(scope): us for scope, us in self.stream_times.items()}, **(details or {})}
-        tell = partial(self._write_known, known, write, step("known"), said)
+        tell = partial(self._write_known, write, step("known"), said)
         by_hand = step("known") is None
         if not by_hand:
             # First: with a stream time per key, what was accepted can no longer be told once the main write is there.
-            tell()
+            tell(known)
         # Measured against a table that has the batch already, its records are older than what they became.
         is_done = is_replay and self._has_landed(step("main"))
         spliced = None
@@ -234,17 +235,18 @@ class PutBatch:
             if splice is not None and not is_done:
                 spliced = write(self._target, splice, step("splice"), said)
             landed = write(self._target, main, step("main"), {**said, **about})
-        if by_hand:
-            tell()
+        if by_hand and known is not None:
+            # Puts that come in between each other are known in the order in which they landed, whoever says so first.
+            tell((max(known[0], landed.at_us), known[1]))
         self.version_before = (spliced or landed).version - 1
         return landed
 
     def _write_known(
         self,
-        known: tuple[int, int | None] | None,
         write: Callable[..., Landed],
         step: Step | None,
         said: Mapping[str, Any],
+        known: tuple[int, int | None] | None,
     ) -> None:
         if known is not None and self._spec.system_history:
             landed = write(known_target(self._target), lambda: Append(self._known(*known)), step, said)

@@ -175,7 +175,7 @@ def known_sql(target: TableRef, spec: VersionedTableSpec, at: str, known_at: str
 
 
 def next_system_us(spark: SparkSession, target: TableRef) -> int:
-    """The system time of a put from outside a stream: now, but later than all that is known already."""
+    """The earliest system time of a put from outside a stream: now, but later than all that is known already."""
     now = instant_us(datetime.now(timezone.utc))
     newest: Mapping[str, int | None] = (
         read_table(spark, known_target(target)).agg(F.unix_micros(F.max(SYSTEM_FROM)).alias("us")).collect()[0].asDict()

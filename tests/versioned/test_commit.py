@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
@@ -229,6 +230,20 @@ def test_the_history_is_asked_only_where_many_others_wrote_meanwhile(
         _frame(spark, 7).write.format("delta").mode("append").save(str(target))
     landed = commit(target, lambda: Append(_frame(spark, 2)), _step(1), {"rows": 1})
     assert (landed.version, landed.details, histories) == (others + 1, {"rows": 1}, asked)
+
+
+def test_a_commit_tells_when_it_was_made_by_the_log_and_by_the_history_in_any_time_zone(
+    spark: SparkSession, target: TableRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began_us = time.time_ns() // 1_000_000 * 1_000
+    landed = commit(target, lambda: Append(_frame(spark, 2)))
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        by_history = newest_own(spark, target, None)
+    time.tzset()
+    assert by_history is not None
+    assert began_us <= landed.at_us <= by_history.at_us <= time.time_ns() // 1_000
 
 
 def test_a_write_outside_a_batch_is_not_taken_for_another_one(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -177,6 +178,34 @@ def test_a_batch_that_died_between_its_writes_is_known_once(
     assert sorted(map(tuple, told.collect())) == sorted(
         map(tuple, table.rows().select("v", "validFrom", "validTo").collect())
     )
+
+
+@pytest.mark.parametrize(
+    ("write", "point"),
+    [
+        (VersionedTable.put, "before:t"),
+        (VersionedTable.put, "before:t_known"),
+        pytest.param(VersionedTable.backfill, "before:t", marks=pytest.mark.slow),
+    ],
+)
+def test_of_two_writes_by_hand_of_one_version_the_one_that_landed_last_is_what_is_known(
+    spark: SparkSession, tmp_path: Path, write: Callable[[VersionedTable, DataFrame], object], point: str
+) -> None:
+    table = VersionedTable.create(
+        spark, str(tmp_path / "t"), "k STRING, v STRING", keys="k", history_retention="1 day", system_history=True
+    )
+    table.put(_records(spark, [("a", "first", 10), ("b", "far", 1000)]))
+    waiting = [_records(spark, [("a", "another", 20)])]
+
+    def come_in_between(name: str) -> None:
+        if name == point and waiting:
+            VersionedTable.open(spark, str(table.target)).put(waiting.pop())
+
+    with faults.armed(come_in_between):
+        write(table, _records(spark, [("a", "one", 20)]))
+    last = "one" if point == "before:t" else "another"
+    known = table.as_of(_at(30), known_at=datetime.now(timezone.utc))
+    assert (_pairs(table.as_of(_at(30))), _pairs(known)) == ([("a", last)], [("a", last)])
 
 
 def test_without_system_history_it_is_said_how_to_get_it(spark: SparkSession, tmp_path: Path) -> None:

@@ -332,7 +332,7 @@ class PutBatch:
     def _main_with_closed(self) -> ReplaceWhere:
         """Replace the current rows, and the closed ones that end after the oldest late record."""
         oldest = self._oldest_spliced()
-        closed = put_frames.next_closed(self.closed(oldest), self._late(), self._spec, few=self._few)
+        closed = put_frames.next_closed(self.closed(oldest), self.current(), self._late(), self._spec, few=self._few)
         current = put_frames.next_current(self.current(), self._accepted(), self._spec, few=self._few)
         state = current.unionByName(closed)
         return ReplaceWhere(put_frames.stored_rows(state, self._spec), self._reached(oldest))
@@ -367,9 +367,8 @@ class PutBatch:
         return f"{quote(self._spec.valid_to)} > {instant_literal(us)}"
 
     def _late(self) -> DataFrame:
-        """The accepted records that belong into closed history; ``_to_us`` is where their key's current row begins."""
-        late = self._accepted().where(F.col("_us") < F.col("_stored_us"))
-        return late.withColumn("_to_us", F.col("_stored_us"))
+        """The accepted records that belong into closed history."""
+        return self._accepted().where(F.col("_us") < F.col("_stored_us"))
 
     def _oldest_spliced(self) -> int:
         oldest = self.oldest_spliced_us
@@ -378,7 +377,8 @@ class PutBatch:
 
     def _splice(self) -> Merge:
         oldest = self._oldest_spliced()
-        changed = put_frames.changes(self.closed(oldest), self._late(), self._spec)
+        stored = self.closed(oldest).unionByName(put_frames.starts(self.current(), self._spec))
+        changed = put_frames.changes(stored, self._late(), self._spec)
         same = same_keys((*self._spec.keys, self._spec.valid_from))
         condition = f"NOT t.{quote(CURRENT)} AND t.{self._ends_after(oldest)} AND {same}"
         return Merge(put_frames.stored_rows(changed, self._spec), condition, _upsert)
@@ -445,7 +445,8 @@ def _never_overtaken(target: TableRef) -> Iterator[None]:
 
     What is stored is read anew by each try of a write, but what became of the records was worked out before. A version
     that came meanwhile and begins after a record that was the latest would end where that one begins: the table's
-    constraint refuses that. Nothing else that comes meanwhile matters.
+    constraint refuses that, as it does a late record whose key's current row was purged meanwhile, which ends as it
+    begins. Nothing else that comes meanwhile matters.
     """
     try:
         yield
@@ -453,8 +454,9 @@ def _never_overtaken(target: TableRef) -> Iterator[None]:
         if isinstance(error, VersionedError) or INTERVAL not in str(error):
             raise
         raise OvertakenError(
-            f"Somebody else wrote newer versions to {target} while this batch was under way. Its current rows are as "
-            "they were; put the batch again. One application, or one job at a time, should write to a table."
+            f"Somebody else wrote newer versions to {target}, or purged it, while this batch was under way. Its "
+            "current rows are as they were; put the batch again. One application, or one job at a time, should write "
+            "to a table."
         ) from error
 
 

@@ -31,6 +31,7 @@ PUT_RESULT: Final = "_put_result"
 LATEST: Final = -1
 REFUSED: Final = -(2**63)
 _BEFORE: Final = (Window.unboundedPreceding, -1)
+_IS_CLOSED: Final = "_to_us IS NOT NULL"
 
 
 def value_struct(values: tuple[str, ...]) -> Column:
@@ -281,23 +282,34 @@ def next_current(current: DataFrame, accepted: DataFrame, spec: VersionedTableSp
     )
 
 
-def next_closed(closed: DataFrame, late: DataFrame, spec: VersionedTableSpec, *, few: bool = False) -> DataFrame:
+def next_closed(
+    closed: DataFrame, current: DataFrame, late: DataFrame, spec: VersionedTableSpec, *, few: bool = False
+) -> DataFrame:
     """The closed rows after the batch that were closed before it or are records of it, in the shape *versions*.
 
     What :func:`changes` tells of them, and the closed versions between that stay.
 
     Args:
         closed: Stored closed versions; of the keys of late records all that end after the oldest of these.
-        late: Accepted records older than the stored current row of their key, with ``_to_us``, where that one begins.
+        current: The stored current versions, by which the last of these records end; of them only starts are read.
+        late: Accepted records older than the stored current row of their key.
         spec: The table.
         few: Whether the keys of late records may be sent to every task; then only their versions are shuffled.
     """
+    keys, of_versions = list(spec.keys), (*spec.keys, "_us", "_to_us", "_value")
+    stored = closed.select(*of_versions).unionByName(starts(current, spec))
     if not few:
-        return next_versions(closed, late, spec)
-    keys = list(spec.keys)
+        return next_versions(stored, late, spec).where(_IS_CLOSED)
     touched = _sent(late.select(*keys), few)
-    untouched = closed.join(touched, keys, "left_anti").select(*keys, "_us", "_to_us", "_value")
-    return next_versions(closed.join(touched, keys, "left_semi"), late, spec).unionByName(untouched)
+    untouched = closed.join(touched, keys, "left_anti").select(*of_versions)
+    spliced = next_versions(stored.join(touched, keys, "left_semi"), late, spec)
+    return spliced.where(_IS_CLOSED).unionByName(untouched)
+
+
+def starts(current: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """Where current versions begin, in the shape *versions*, without what they say."""
+    said_nothing = F.lit(None).cast(current.schema["_value"].dataType).alias("_value")
+    return current.select(*spec.keys, "_us", F.lit(None).cast("long").alias("_to_us"), said_nothing)
 
 
 def next_versions(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) -> DataFrame:
@@ -305,7 +317,7 @@ def next_versions(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSp
 
     Args:
         stored: Of each key of the batch all stored versions from its oldest record on.
-        accepted: The accepted records; with ``_to_us``, where what follows the last of them is not in ``stored``.
+        accepted: The accepted records.
         spec: The table.
     """
     ended = _with_end(stored, accepted, spec)
@@ -314,14 +326,21 @@ def next_versions(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSp
 
 def _with_end(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     """Both, with ``_end_us``, without those that are replaced."""
+    of_key = Window.partitionBy(*spec.keys)
     both = _stored_and_batch(stored, accepted, spec).withColumn("_next_us", _next_us(spec))
+    # As in :func:`next_current`: a current row that came after a record that was the newest when it was judged ends
+    # before it begins, which the table refuses. It may have closed a row that is not among these.
+    first_us = F.min("_newest_us").over(of_key)
+    too_new = F.col("_stored") & F.col("_to_us").isNull() & (F.col("_us") > first_us)
     # A stored version never grows: what followed it may have been purged.
-    ends = [F.col("_to_us"), F.col("_next_us")]
-    if "_to_us" not in accepted.columns:
-        # As in :func:`next_current`: a current row that came after a record that was the newest when it was judged ends
-        # before it begins, which the table refuses. It may have closed a row that is not among these.
-        first_us = F.min("_newest_us").over(Window.partitionBy(*spec.keys))
-        ends.append(F.when(F.col("_stored") & F.col("_to_us").isNull() & (F.col("_us") > first_us), first_us))
+    ends = [F.col("_to_us"), F.col("_next_us"), F.when(too_new, first_us)]
+    if "_stored_us" in accepted.columns:
+        both = both.withColumn("_judged_by_us", F.max("_judged_by_us").over(of_key))
+        is_there = F.max(F.col("_stored") & (F.col("_us") == F.col("_judged_by_us"))).over(of_key)
+        # Nor is there a place for a late record whose key's current row was purged since: it ends as it begins.
+        is_lost = ~F.col("_stored") & (F.col("_us") < F.col("_judged_by_us")) & ~F.coalesce("_is_there", F.lit(False))
+        both = both.withColumn("_is_there", is_there)
+        ends.append(F.when(is_lost, F.col("_us")))
     return both.where(_is_kept("_next_us")).withColumn("_end_us", F.least(*ends))
 
 
@@ -347,7 +366,7 @@ def changes(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec, *,
 
     Args:
         stored: All stored versions from the oldest record on, of other keys too.
-        accepted: The accepted records; with ``_to_us``, where what follows the last of them is not in ``stored``.
+        accepted: The accepted records.
         spec: The table.
         few: Whether the keys of the records may be sent to every task; then only their versions are shuffled.
     """
@@ -364,9 +383,9 @@ def _sent(of_batch: DataFrame, few: bool) -> DataFrame:
 
 def _stored_and_batch(stored: DataFrame, batch: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     old = stored.select(*spec.keys, "_us", "_to_us", "_value", F.lit(True).alias("_stored"))
-    ends = ["_to_us"] if "_to_us" in batch.columns else []
-    newest = F.when(_was_newest(batch), F.col("_us")).alias("_newest_us")
-    new = batch.select(*spec.keys, "_us", *ends, "_value", "_place", "_scope", F.lit(False).alias("_stored"), newest)
+    judged_by = [F.col("_stored_us").alias("_judged_by_us")] if "_stored_us" in batch.columns else []
+    told = (F.lit(False).alias("_stored"), F.when(_was_newest(batch), F.col("_us")).alias("_newest_us"), *judged_by)
+    new = batch.select(*spec.keys, "_us", "_value", "_place", "_scope", *told)
     return old.unionByName(new, allowMissingColumns=True)
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from touched_keys import WAYS, rows_by_key, was_taken
 
+import versioned.put
 import versioned.table
 from versioned import faults
 from versioned.errors import OvertakenError
@@ -75,6 +76,33 @@ def test_a_put_that_is_overtaken_too_often_says_so_and_changes_nothing(
     ):
         table.put(_at(spark, 20, 100))
     assert _starts(table) == [10, 30, 110]
+
+
+@pytest.mark.parametrize(
+    "way", ["whole", "named", *(pytest.param(way, marks=pytest.mark.slow) for way in ("spliced", "merged"))]
+)
+def test_a_late_put_whose_keys_deletion_is_purged_meanwhile_leaves_no_closed_version_alone(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    if way == "spliced":
+        for limit in ("ROWS_PER_SPLICE", "ROWS_FOR_ANY_SPLICE"):
+            monkeypatch.setattr(versioned.put, limit, 0)
+    with rows_by_key(spark, way) if way in WAYS else nullcontext():
+        table = VersionedTable.create(spark, f"{tmp_path}/t", "k STRING", keys="k", history_retention="100 seconds")
+        table.put(_at(spark, 60).withColumn("dead", F.lit(True)), deleted="dead")
+        waiting = [VersionedTable.open(spark, str(table.target))]
+
+        def purge(point: str) -> None:
+            if point.startswith("before:") and waiting:
+                other = waiting.pop()
+                other.put(_at(spark, 10_000).withColumn("k", F.lit("b")))
+                assert other.purge()
+
+        with faults.armed(purge):
+            said = table.put(_at(spark, 55))
+    assert {known for known in WAYS if was_taken(known, tmp_path / "t")} == {way} & set(WAYS)
+    assert (said.counts.accepted, said.counts.refused) == (0, 1)
+    assert _starts(table) == [10_000]
 
 
 def test_what_is_too_late_behind_another_put_is_refused_and_never_was_known(

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 
 from streams.spark import BatchReport, StreamingApplication
 from versioned import spark_functions as F
+from versioned.commit import is_missing
 from versioned.reading import read_table
 
 HEADER = f"{'batch':>5}  {'records':>8}  {'late':>6}  {'rejected':>8}  {'emitted':>8}  {'seconds':>7}"
@@ -42,15 +43,19 @@ def summary(app: StreamingApplication, done: Progress, frames: dict[str, DataFra
         f"{done.batches} micro-batches in this run: "
         + (", ".join(f"{n:,} {topic}" for topic, n in done.records.items()) or "no new input")
     ]
-    lines += [f"  put aside: {row['n']:>8,}  {row['node']}: {row['reason']}" for row in _reasons(frames["rejects"])]
-    lines += [f"  table {name:<22} {frame.count():>9,} rows" for name, frame in frames.items() if name != "rejects"]
-    lines.append(f"  all of them are plain Delta tables in {app.root}")
+    reasons = _reasons(frames["rejects"]) if "rejects" in frames else []
+    lines += [f"  put aside: {row['n']:>8,}  {row['node']}: {row['reason']}" for row in reasons]
+    made = {name: frame for name, frame in frames.items() if name != "rejects"}
+    lines += [f"  table {name:<22} {frame.count():>9,} rows" for name, frame in made.items()]
+    said = "all of them are plain Delta tables in {}" if made else "no batch has made a table in {} yet"
+    lines.append(f"  {said.format(app.root)}")
     return "\n".join(lines)
 
 
 def tables_of(app: StreamingApplication) -> dict[str, DataFrame]:
-    """Every table of the application by name, the rejects included."""
-    return {table.short_name: read_table(app.spark, table) for table in app.tables()}
+    """Every table of the application by name, the rejects included, but for those that no batch has made yet."""
+    there = [table for table in app.tables() if not is_missing(app.spark, table)]
+    return {table.short_name: read_table(app.spark, table) for table in there}
 
 
 def _reasons(rejects: DataFrame) -> list[dict[str, object]]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from jobs.progress import HEADER, Progress, batch_line
+from jobs import progress
+from jobs.progress import HEADER, Progress, batch_line, summary, tables_of
 from streams.spark import BatchReport
+from versioned.identifiers import TableRef
 
 _REPORT = BatchReport(
     batch_id=7,
@@ -44,3 +48,18 @@ def test_a_run_remembers_numbers_and_no_reports() -> None:
     for _ in range(3):
         done.add(_REPORT)
     assert (done.batches, dict(done.records)) == (3, {"flights": 42_000, "weather": 3_000})
+
+
+def test_tables_that_no_batch_has_made_yet_are_left_out_of_the_summary(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, missing = TableRef.parse("/root/events"), TableRef.parse("/root/alerts")
+    monkeypatch.setattr(progress, "is_missing", lambda _, table: table == missing)
+    monkeypatch.setattr(progress, "read_table", lambda _, table: table)
+    app: Any = SimpleNamespace(spark=None, root="/root", tables=lambda: [made, missing])
+    assert list(tables_of(app)) == ["events"]
+
+
+def test_a_summary_without_any_table_says_that_there_is_none_yet() -> None:
+    app: Any = SimpleNamespace(root="/root")
+    assert summary(app, Progress(), {}).splitlines() == [
+        "0 micro-batches in this run: no new input", "  no batch has made a table in /root yet",
+    ]  # fmt: skip

@@ -72,7 +72,7 @@ class SourceSettings(Strict):
     @property
     def has_sequence(self) -> bool:
         """Whether a column orders its records; Kafka's have their offset."""
-        return self.sequence_by is not None or self.kafka is not None or self.format == "kafka"
+        return self.sequence_by is not None or self.kafka is not None or (self.format or "").lower() == "kafka"
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> SourceSettings:
@@ -222,18 +222,6 @@ def layers(path: Path, environment: Mapping[str, str] | None = None, sets: Mappi
     """
     look_beside(path)
     return Layers.of(read_yaml(path), os.environ if environment is None else environment, sets)
-
-
-def overridden(said: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Settings with those of the environment put over them; ``__`` separates the parts of a path.
-
-    >>> overridden({"trigger": "available_now"}, {"VERSIONED_JOB__TRIGGER": "10 seconds"})
-    {'trigger': '10 seconds'}
-
-    Raises:
-        ConfigurationError: a variable goes below a key that holds a plain value.
-    """
-    return Layers.of(said, environment).merged()
 
 
 def parse(said: dict[str, Any]) -> JobSettings:

@@ -62,20 +62,24 @@ class SparkSource:
 
     @property
     def scope_column(self) -> str | None:
-        return self.partition_by or ("partition" if self.format == "kafka" else None)
+        return self.partition_by or ("partition" if self._is_kafka else None)
 
     @property
     def order_column(self) -> str | None:
-        return self.sequence_by or ("offset" if self.format == "kafka" else None)
+        return self.sequence_by or ("offset" if self._is_kafka else None)
 
     @property
     def kafka_topic(self) -> str | None:
         """The Kafka topics that it reads, and where, in words; None if it reads something else."""
-        if self.format.lower() != "kafka":
+        if not self._is_kafka:
             return None
         said = {name.lower(): value for name, value in self.options.items()}
         topics = next((said[name] for name in _KAFKA_TOPICS if name in said), "?")
         return f"Kafka topic {topics} at {said.get('kafka.bootstrap.servers', '?')}"
+
+    @property
+    def _is_kafka(self) -> bool:
+        return self.format.lower() == "kafka"  # Spark finds a source by its name in any case
 
     def read(self, spark: SparkSession) -> DataFrame:
         """The streaming DataFrame of this source."""

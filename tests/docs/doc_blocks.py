@@ -27,10 +27,11 @@ from jobs.cli import app
 from jobs.config_schema import checked
 from jobs.fetch_jars import WANTED
 from jobs.job_plan import plan_of
+from jobs.layers import Layers
 from jobs.plan import build
 from jobs.plan_settings import steps_of
 from jobs.session import DELTA
-from jobs.settings import JobSettings, overridden, read
+from jobs.settings import JobSettings, read
 from jobs.yaml_file import read_yaml
 
 PROJECT: Final = Path(__file__).parents[2]
@@ -194,7 +195,7 @@ def _check_files(words: list[str], settings: dict[str, str]) -> None:
     if settings and not configs:
         raise BrokenBlockError(f"{settings}: nothing reads them")
     for config in configs:
-        settings_said = checked(overridden(read(config, {}), settings))
+        settings_said = checked(Layers.of(read(config, {}), settings).merged())
         if isinstance(settings_said, JobSettings):
             plan_of(settings_said)
 

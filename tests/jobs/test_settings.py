@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jobs.layers import Layers
-from jobs.settings import MetricsSettings, load, overridden, parse, read
+from jobs.settings import MetricsSettings, load, parse, read
 from versioned.errors import ConfigurationError
 
 _CONFIG = Path(__file__).parents[2] / "conf" / "quickstart.yaml"
@@ -144,7 +144,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 )
 def test_a_variable_of_the_environment_wins_over_the_file(variable: str, value: str, path: str) -> None:
     said = _changed("sources/flights/options", {"maxFilesPerTrigger": "1", "kafka.sasl.jaas.config": "not here"})
-    at: Any = overridden(said, {variable: value, "PATH": "/usr/bin"})
+    at: Any = Layers.of(said, {variable: value, "PATH": "/usr/bin"}).merged()
     for name in path.split("/"):
         at = at[name]
     assert at == value
@@ -228,7 +228,12 @@ def test_a_value_that_is_no_yaml_after_all_stays_text(value: str) -> None:
 
 def test_the_offsets_of_kafka_are_a_sequence() -> None:
     topic = {"servers": "b:9092", "topic": "t", "value": "v INT"}
-    for source in ({"format": "kafka"}, {"kafka": topic}, {"format": "rate", "sequence_by": "value"}):
+    for source in (
+        {"format": "kafka"},
+        {"format": "Kafka"},
+        {"kafka": topic},
+        {"format": "rate", "sequence_by": "value"},
+    ):
         assert parse(_GOOD | {"order": "sequence", "sources": {"flights": source}}).order == "sequence"
 
 
@@ -250,7 +255,7 @@ def test_the_papers_key_of_record_retention_takes_milliseconds_or_a_duration(
     settings = parse(_GOOD | {"suppressed.record.retention.ms": written})
     assert settings.suppressed_record_retention == expected
     variable = {"VERSIONED_JOB__SUPPRESSED_RECORD_RETENTION_MS": str(written)}
-    assert parse(overridden(_GOOD, variable)) == settings
+    assert parse(Layers.of(_GOOD, variable).merged()) == settings
 
 
 @pytest.mark.parametrize("written", [0, -5, True, "soon", 10**30, "9" * 5_000])

@@ -90,3 +90,11 @@ def _count(spark: SparkSession, app: StreamingApplication) -> int:
         return _out(spark, app).count()
     except Exception:  # The table is not there before the first batch.
         return 0
+
+
+@pytest.mark.parametrize("written", ["kafka", "Kafka", "KAFKA"])
+def test_kafka_has_partitions_as_scopes_and_offsets_as_the_sequence_in_whatever_case_it_is_written(
+    written: str,
+) -> None:
+    source = SparkSource(written, {"subscribe": "clicks"})
+    assert (source.scope_column, source.order_column) == ("partition", "offset")

@@ -17,16 +17,43 @@ from pyspark import cloudpickle
 
 from versioned.errors import ConfigurationError
 
-#: Folders of settings that were read.
+#: Folders of settings that were read, the newest first.
 _BESIDE: Final[list[Path]] = []
+#: Those of them that Python looks into for no other reason: they are the last on its path, in this order.
+_ADDED: Final[list[Path]] = []
 
 
 def look_beside(config: Path) -> None:
-    """From now on, find modules in the folder of a settings file as well, if they are nowhere else."""
+    """From now on, find modules in the folder of a settings file as well, if they are nowhere else.
+
+    The folder of the newest settings comes before those of others: two jobs may each have a module of one name.
+    """
     folder = config.resolve().parent
-    if folder not in _BESIDE:
-        _BESIDE.append(folder)
-        sys.path.append(str(folder))
+    if _BESIDE[:1] == [folder]:
+        return
+    _BESIDE[:] = [folder, *(other for other in _BESIDE if other != folder)]
+    if folder not in _ADDED and str(folder) in sys.path:
+        return  # It is found anyway, in the place that somebody gave it.
+    sys.path[:] = [place for place in sys.path if place not in map(str, _ADDED)]
+    _ADDED[:] = [each for each in _BESIDE if each == folder or each in _ADDED]
+    sys.path.extend(map(str, _ADDED))
+    _forget_others(folder)
+
+
+def _forget_others(folder: Path) -> None:
+    """Forget modules of other folders of settings under names that this one has a module for."""
+    for name, module in list(sys.modules.items()):
+        top = folder / name.partition(".")[0]
+        if any(_is_of(module, name, other) for other in _ADDED if other != folder) and (
+            top.is_dir() or top.with_suffix(".py").is_file()
+        ):
+            del sys.modules[name]
+
+
+def _is_of(module: ModuleType, name: str, folder: Path) -> bool:
+    """Whether a module was found from a folder, and not as a part of something above it."""
+    file, place = getattr(module, "__file__", None), folder.joinpath(*name.split("."))
+    return file is not None and Path(file) in (place.with_suffix(".py"), place / "__init__.py")
 
 
 def named_function(name: str) -> Callable[..., Any]:

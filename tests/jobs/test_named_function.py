@@ -1,0 +1,60 @@
+"""Functions that settings name, in modules beside their files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs import named_function as module
+from jobs.named_function import look_beside, named_function
+
+
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's path and the folders of settings as they are without these tests."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for kept in ("_BESIDE", "_ADDED"):
+        monkeypatch.setattr(module, kept, [])
+
+
+def _job(folder: Path, said: str, **others: str) -> Path:
+    """Settings beside a module whose function tells the name of its folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{said}.py").write_text(f"def told():\n    return {folder.name!r}\n", encoding="utf-8")
+    for name, text in others.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    return folder / "job.yaml"
+
+
+def test_each_job_gets_the_module_beside_its_own_settings_whichever_was_read_before(tmp_path: Path) -> None:
+    jobs = [_job(tmp_path / name, "plans_of_two_jobs") for name in ("a", "b")]
+    told = []
+    for job in (*jobs, jobs[0]):
+        look_beside(job)
+        told.append(named_function("plans_of_two_jobs:told")())
+    assert told == ["a", "b", "a"]
+
+
+def test_what_a_module_imports_is_that_beside_it_too(tmp_path: Path) -> None:
+    uses = "from helpers_of_two_jobs import told\n"
+    told = []
+    for name in ("a", "b"):
+        look_beside(_job(tmp_path / name, "helpers_of_two_jobs", users_of_two_jobs=uses))
+        told.append(named_function("users_of_two_jobs:told")())
+    assert told == ["a", "b"]
+
+
+def test_a_module_that_only_the_former_settings_have_stays_as_it_is(tmp_path: Path) -> None:
+    look_beside(_job(tmp_path / "a", "plans_of_one_job"))
+    before = named_function("plans_of_one_job:told")
+    look_beside(_job(tmp_path / "b", "plans_of_another_job"))
+    assert named_function("plans_of_one_job:told") is before
+
+
+def test_a_module_that_python_finds_elsewhere_comes_before_one_beside_the_settings(tmp_path: Path) -> None:
+    sys.path.insert(0, str(_job(tmp_path / "first", "plans_found_elsewhere").parent))
+    look_beside(_job(tmp_path / "first", "plans_found_elsewhere"))
+    look_beside(_job(tmp_path / "b", "plans_found_elsewhere"))
+    assert named_function("plans_found_elsewhere:told")() == "first"

@@ -13,7 +13,7 @@ def validate(
     config: Config, work: Work = Path(), sets: Sets = None, dry_run: DryRunFlag = False, json: AsJson = False
 ) -> None:
     """Judge tables by their invariants and sources by their rules, with HTML pages; code 3 if data breaks one."""
-    from jobs.named_tables import name_of, tables_of
+    from jobs.named_tables import names_of, tables_of
     from jobs.validate import Judged, code_of, settings_of
     from jobs.validate import validate as judged_all
 
@@ -21,7 +21,7 @@ def validate(
     targets = tables_of(settings, work)
     checked = [topic for topic, source in (job.sources if job else {}).items() if source.quality is not None]
     if dry_run:
-        for name in (*map(name_of, targets), *(f"sources.{topic}" for topic in checked)):
+        for name in (*names_of(targets), *(f"sources.{topic}" for topic in checked)):
             echo_json({"table": name}) if json else typer.echo(name)
         return
     with progress() as shown:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -58,7 +59,7 @@ def those_there(named: NamedTables, work: Path) -> tuple[list[TableRef], str | N
         raise ConfigurationError(_NO_ROOT)
     there = {log.parent.name: log.parent for log in sorted(root.glob("*/_delta_log"))}
     found = of_catalog | {name: TableRef.parse(str(there[name].resolve())) for name in below or there if name in there}
-    return [found[name] for name in named.tables or found if name in found], _missing(root, there, below)
+    return [found[name] for name in dict.fromkeys(named.tables or found) if name in found], _missing(root, there, below)
 
 
 def check_catalog(spark: SparkSession, targets: list[TableRef]) -> None:
@@ -79,6 +80,19 @@ def name_of(target: TableRef) -> str:
     ('prices_eu', 'sales.prices')
     """
     return target.short_name if target.path is not None else str(target)
+
+
+def names_of(targets: Sequence[TableRef]) -> list[str]:
+    """As :func:`name_of`, each name once: folders that differ only in signs are called as they are.
+
+    >>> names_of([TableRef.parse(f"/data/{name}") for name in ("prices-eu", "prices_eu", "sold-eu")])
+    ['prices-eu', 'prices_eu', 'sold_eu']
+    """
+    shared = Counter(map(name_of, targets))
+    return [
+        name_of(target) if target.path is None or shared[name_of(target)] == 1 else target.path.rpartition("/")[2]
+        for target in targets
+    ]
 
 
 def _is_of_catalog(name: str, root: Path | None) -> bool:

@@ -10,7 +10,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,16 +18,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs.exit_codes import BAD_DATA, DONE, EXPECTED, FAILED, exit_code, reason
 from jobs.expectations import Judge, Verdict
-from jobs.named_tables import check_catalog, name_of, tables_of
+from jobs.named_tables import check_catalog, names_of, tables_of
 from jobs.run import source_of
 from jobs.settings import JobSettings, SourceSettings, load_of
 from jobs.source_quality import all_rows, wrong_of
 from jobs.validate_settings import ValidateSettings
 from streams.spark.invariants import Facts, invariants_of, with_facts
 from streams.spark.stored_kinds import StoredTable, stored_table
+from streams.spark.window_upkeep import stream_times_told
 from versioned import spark_functions as F
 from versioned.commit import history, is_missing
 from versioned.identifiers import TableRef
+from versioned.put import newest_times
 from versioned.reading import read_table
 from versioned.table import VersionedTable
 from versioned.written import look
@@ -112,9 +114,9 @@ def validate(
     targets = tables_of(settings, work)
     check_catalog(spark, targets)
     # Before any table: what is compared with them is never newer than they are.
-    times = {ledger: ledger_facts(spark, ledger) for ledger in map(_beside, targets)}
-    for target in targets:
-        done(judged_table(spark, judge, target, times[_beside(target)]))
+    times = {ledger: ledger_facts(spark, ledger) for ledger in dict.fromkeys(map(_beside, targets))}
+    for name, target in zip(names_of(targets), targets, strict=True):
+        done(judged_table(spark, judge, target, times[_beside(target)], name))
     for topic, source in ({} if job is None else job.sources).items():
         if source.quality is not None:
             done(_judged_source(spark, judge, topic, source, work))
@@ -129,7 +131,7 @@ def _beside(target: TableRef) -> TableRef:
     return TableRef(path=f"{target.path.rpartition('/')[0]}/{_LEDGER}")
 
 
-def judged_table(spark: SparkSession, judge: Judge, target: TableRef, times: Mapping[str, Facts]) -> Judged:
+def judged_table(spark: SparkSession, judge: Judge, target: TableRef, times: Mapping[str, Facts], name: str) -> Judged:
     """Judge one table as of its newest version.
 
     Args:
@@ -137,10 +139,11 @@ def judged_table(spark: SparkSession, judge: Judge, target: TableRef, times: Map
         judge: Tells what holds.
         target: The table.
         times: Stream times and clock by node, as the ledger told them before.
+        name: What the table is called, once per judge.
     """
     started = time.monotonic()
     version = int(history(spark, target, 1)[0]["version"])
-    rows, name = read_table(spark, target, version), name_of(target)
+    rows = read_table(spark, target, version)
     state = look(spark, target)
     table = stored_table(target.short_name, rows.columns, state.properties)
     if table.kind in ("sink", "table", "answers") and state.written is None:
@@ -149,7 +152,7 @@ def judged_table(spark: SparkSession, judge: Judge, target: TableRef, times: Map
     rules = invariants_of(table)
     if not rules:
         return Judged(name, table.kind, version, 0, 0)
-    facts = _facts(spark, target, table, times)
+    facts = _facts(spark, target, table, times, {} if state.written is None else state.written.details)
     return _judged(judge, name, table.kind, version, with_facts(rows, table, facts), rules, True, started)
 
 
@@ -177,14 +180,22 @@ def ledger_facts(spark: SparkSession, target: TableRef) -> dict[str, Facts]:
     return facts
 
 
-def _facts(spark: SparkSession, target: TableRef, table: StoredTable, times: Mapping[str, Facts]) -> Facts:
+def _facts(
+    spark: SparkSession, target: TableRef, table: StoredTable, times: Mapping[str, Facts], told: Mapping[str, Any]
+) -> Facts:
+    """What a table's rows are compared with: as the ledger says, and of windows their own newest commit (``told``)."""
     if table.kind == "versions":
         return Facts(VersionedTable.open(spark, target).stream_times())
     stem = table.name.removesuffix("_waiting")
     candidates = (table.node, f"{stem}:reorder" if table.kind == "waiting" else None, stem)
     # A table is called like its node, but for the letters that a table's name does not have.
     named = {_as_table(node): facts for node, facts in times.items()}
-    return next((named[_as_table(node)] for node in candidates if node and _as_table(node) in named), Facts())
+    facts = next((named[_as_table(node)] for node in candidates if node and _as_table(node) in named), Facts())
+    if table.kind == "windows" and table.node is not None:
+        # They must not be newer than stream time: a batch that is here but not in the ledger has moved it on.
+        own = stream_times_told(told, table.node)
+        return replace(facts, stream_times=newest_times(facts.stream_times, own))
+    return facts
 
 
 def _as_table(node: str) -> str:

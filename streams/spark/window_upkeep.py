@@ -95,7 +95,7 @@ def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:
     if properties.get(KIND) != WINDOW_STORE or _RETENTION not in properties:
         return None
     newest = newest_own(spark, target, None)
-    if newest is None or not (times := _stream_times(newest.details, properties[_NODE])):
+    if newest is None or not (times := stream_times_told(newest.details, properties[_NODE])):
         return None
 
     def expired() -> DataFrame:
@@ -109,7 +109,11 @@ def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:
     return commit(target, lambda: Merge(expired(), gone, lambda merge: merge.whenMatchedDelete()), None, newest.details)
 
 
-def _stream_times(details: Mapping[str, Any], node: str) -> dict[int, int]:
-    """Stream time per scope after the newest batch, as its commit told."""
+def stream_times_told(details: Mapping[str, Any], node: str) -> dict[int, int]:
+    """Stream time per scope of a node after a batch, as the details of the batch's commit tell it.
+
+    >>> stream_times_told({"report": {"hourly": {"times": {"0": 7}}}}, "hourly")
+    {0: 7}
+    """
     told = details.get("report", {}).get(node, {}).get("times", {})
     return {int(scope): us for scope, us in told.items()}

@@ -26,6 +26,8 @@ def work(tmp_path: Path) -> Path:
         ("out", ("prices", "orders"), ["prices", "orders"]),
         ("out", ("sales.orders", "prices"), ["sales.orders", "prices"]),
         ("out", ("a.b", "sales.a"), ["a_b", "sales.a"]),
+        ("out", ("prices", "sales.a", "prices", "sales.a"), ["prices", "sales.a"]),
+        (None, ("sales.a", "sales.a"), ["sales.a"]),
         (None, ("main.sales.orders",), ["main.sales.orders"]),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -12,6 +13,7 @@ import yaml
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from jobs import validate as validate_job
 from jobs.cli import app
 from jobs.exit_codes import BAD_DATA, FAILED
 from jobs.validate import _facts, validate
@@ -21,6 +23,9 @@ from streams.spark.stored_kinds import StoredTable
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.table import VersionedTable
+
+#: For what asks Spark nothing.
+_NOWHERE = cast(SparkSession, None)
 
 
 def _validated(work: Path, **settings: Any) -> Any:
@@ -76,7 +81,26 @@ def test_a_table_of_a_catalog_is_judged_as_one_below_a_root_is(spark: SparkSessi
 def test_rows_are_compared_with_the_stream_time_of_a_node_whose_name_a_table_cannot_have() -> None:
     target, facts = TableRef.parse("/tables/calm-down"), Facts({0: 7})
     table = StoredTable(target.short_name, "buffer", ())
-    assert _facts(cast(SparkSession, None), target, table, {"calm-down": facts}) == facts
+    assert _facts(_NOWHERE, target, table, {"calm-down": facts}, {}) == facts
+
+
+def test_windows_of_a_batch_that_is_not_in_the_ledger_are_compared_with_the_stream_time_of_their_own_commit() -> None:
+    table = StoredTable("hourly", "windows", (), (), "hourly")
+    told = {"report": {"hourly": {"times": {"0": 9, "1": 5}}}}
+    facts = _facts(_NOWHERE, TableRef.parse("/tables/hourly"), table, {"hourly": Facts({0: 7, 1: 6}, 3)}, told)
+    assert facts == Facts({0: 9, 1: 6}, 3)
+
+
+def test_the_ledger_beside_many_tables_is_read_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    targets = [TableRef.parse(f"/tables/{name}") for name in ("a-b", "a_b", "c")]
+    ledgers: list[TableRef] = []
+    judged: list[str] = []
+    monkeypatch.setattr(validate_job, "tables_of", lambda *_: targets)
+    monkeypatch.setattr(validate_job, "Judge", lambda _: SimpleNamespace(write_docs=lambda _: None))
+    monkeypatch.setattr(validate_job, "ledger_facts", lambda _, ledger: ledgers.append(ledger) or {})
+    monkeypatch.setattr(validate_job, "judged_table", lambda *asked: judged.append(asked[-1]))
+    validate(_NOWHERE, ValidateSettings(root="tables", docs="pages"), tmp_path)
+    assert (ledgers, judged) == ([TableRef.parse("/tables/ledger")], ["a-b", "a_b", "c"])
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ from streams.spark.recovery import (
 from streams.spark.rejects import Rejects
 from streams.spark.sinks import send_to_kafka
 from streams.spark.source_checks import look_at
-from streams.spark.sources import SparkSource, records_of, unite
+from streams.spark.sources import SparkSource, records_of, topics_in_order, unite
 from streams.spark.suppress import SuppressOperator
 from streams.spark.table_names import check_table_names
 from streams.spark.trigger import trigger_of
@@ -254,11 +254,9 @@ class StreamingApplication:
         for target in self._tables() if self._pii_columns else ():
             if target in self._there and target != self._rejects.target:
                 hide(self._spark, target, self._pii_columns)
-        refuse_orphans(self._spark, self._root, self._state, self._operators)
+        self._topics = topics = self.refuse_changes(self._found)
         self._state = with_alarms(self._spark, self._root, self._state, self._operators, self._there)
         self._refuse_broken(self._state)
-        # What the last start kept comes first: it may have died before its first ledger row.
-        topics = self._topics_in_order(self._found.topics or self._state.topics)
         united = unite(self._spark, {topic: self._sources[topic] for topic in topics})
         nodes = _source_nodes(self.topology)
         self._rules = checked_rules(nodes, self._sources, self._order, self._max_future_us, united.schema)
@@ -272,6 +270,16 @@ class StreamingApplication:
         """The ledger, the checkpoint and the tables as they are found now; nothing is changed."""
         state = LedgerState() if is_missing(self._spark, self._ledger.target) else self._ledger.last()
         return survey(self._spark, self._ledger, state, self._tables(), self._checkpoint)
+
+    def refuse_changes(self, found: Survey) -> tuple[str, ...]:
+        """Refuse a plan that left out what rows wait for or topics that were read; the topics in their order.
+
+        Raises:
+            ConfigurationError, CheckpointMismatchError: it did; says what to do.
+        """
+        refuse_orphans(self._spark, self._root, found.state, self._operators)
+        # What the last start kept comes first: it may have died before its first ledger row.
+        return topics_in_order(self.name, found.topics or found.state.topics, self._sources)
 
     def _agreed_state(self) -> LedgerState:
         """The state to go on from, once ledger, checkpoint and tables are found to belong together."""
@@ -298,17 +306,6 @@ class StreamingApplication:
         if self._query is None:
             self._query = read_checkpoint(self._spark, self._epoch_checkpoint()).query or ""
         return self._query
-
-    def _topics_in_order(self, known: tuple[str, ...]) -> tuple[str, ...]:
-        """The topics as the checkpoint knows them, new ones last."""
-        gone = sorted(set(known) - set(self._sources))
-        if gone:
-            raise CheckpointMismatchError(
-                f'"{self.name}" has read the topics {gone} before, and they are gone: Spark would go on with the '
-                "offsets of other sources. Put them back (an empty folder will do), or start with --new-epoch."
-            )
-        self._topics = (*known, *sorted(set(self._sources) - set(known)))
-        return self._topics
 
     def drain(self, *suppressions: str) -> None:
         """Run what input there is and empty the buffers of these suppressions downstream, oldest first (R59).

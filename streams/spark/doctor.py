@@ -6,16 +6,21 @@ another driver runs the application.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
-from streams.recovery_rules import Finding
+from streams.recovery_rules import BatchOf, Finding
 from streams.spark.application import StreamingApplication
+from streams.spark.ledger import Ledger
 from streams.spark.recovery import Survey
 from versioned import spark_functions as F
 from versioned.commit import is_missing
+from versioned.errors import VersionedError
 from versioned.reading import read_table
+
+#: How often it looks where a driver that runs is always ahead.
+_LOOKS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -55,11 +60,43 @@ def examine(application: StreamingApplication) -> Diagnosis:
     sales in /data/sales: epoch 1, batch 41
       ledger, checkpoint and tables fit together
     """
-    found = application.survey()
-    told = [*found.findings(), *_doubled(application)]
+    ledger = Ledger(application.spark, application.table("ledger"), application.name)
+    found, told = settled(application.survey, ledger.newest_row)
+    told += _doubled(application)
+    # What is damaged is better not read for more.
+    told += _refused(application, found) if not told else []
     told += _notes(found) if not told else []
     at = found.checkpoint.place, found.ledger.epoch, found.ledger.batch_id
     return Diagnosis(application.name, str(application.root), *at, tuple(told))
+
+
+def settled(look: Callable[[], Survey], newest_row: Callable[[], BatchOf]) -> tuple[Survey, list[Finding]]:
+    """A look, and what is wrong by it; of looks that a running driver's batches fall into, what two of them say alike.
+
+    Ledger, checkpoint and tables are read moments apart: after a batch between them the row that was read is old.
+
+    Args:
+        look: Looks at everything.
+        newest_row: The newest row of the ledger now.
+    """
+    before: list[Finding] = []
+    alike: list[Finding] = []
+    for _ in range(_LOOKS):
+        found = look()
+        told = found.findings()
+        if not told or newest_row() == found.ledger.batch:
+            return found, told
+        alike = [each for each in told if each in before]
+        before = told
+    return found, alike
+
+
+def _refused(application: StreamingApplication, found: Survey) -> Iterable[Finding]:
+    """What a start would say against the plan, now that there are tables."""
+    try:
+        application.refuse_changes(found)
+    except VersionedError as error:
+        yield Finding("plan-refused", "plan", str(error), "change the plan and its sources as said, or take the former")
 
 
 def _notes(found: Survey) -> Iterable[Finding]:

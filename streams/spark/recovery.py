@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -49,6 +49,8 @@ class Survey:
     recorded: Mapping[str, int]
     #: The order of sources that the application was last started with; empty before its first start.
     topics: tuple[str, ...] = ()
+    #: The ledger's newest row.
+    state: LedgerState = field(default_factory=LedgerState)
 
     def findings(self) -> list[Finding]:
         """Everything that does not fit together; a takeover that died explains all else that is found then."""
@@ -141,7 +143,7 @@ def survey(
     facts = LedgerFacts(ledger.application, state.epoch, state.batch_id, query, newest_commit, own.blank)
     topics = kept_topics(own.properties, ledger.application)
     read = read_checkpoint(spark, checkpoint_of(checkpoint, state.epoch), len(topics or state.topics) + 1)
-    return Survey(facts, read, {target: found[target] for target in tables}, state.tables, topics)
+    return Survey(facts, read, {target: found[target] for target in tables}, state.tables, topics, state)
 
 
 def written_before_crash(topology: Topology, operators: Operators, root: TableRef, landed: Collection[str]) -> set[str]:

@@ -7,7 +7,7 @@ streaming plan, so a replay of the batch sees the same instant.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,6 +18,7 @@ from streams.spark.contract import InputContract
 from streams.spark.source_checks import SourceChecks
 from streams.spark.typed_input import shortened
 from versioned import spark_functions as F
+from versioned.errors import CheckpointMismatchError
 
 SOURCE: Final = "_source"
 CLOCK: Final = "_clock"
@@ -101,6 +102,29 @@ def unite(spark: SparkSession, sources: Mapping[str, SparkSource]) -> DataFrame:
         bounded = shortened(source.read(spark), source.contract.max_bytes)
         united = united.unionByName(_pack(bounded, topic), allowMissingColumns=True)
     return united.withColumn(CLOCK, F.current_timestamp())
+
+
+def topics_in_order(application: str, known: tuple[str, ...], sources: Collection[str]) -> tuple[str, ...]:
+    """The topics as the checkpoint knows them, new ones last.
+
+    Args:
+        application: Its name.
+        known: The topics of its last start, in their order.
+        sources: Those that it has now.
+
+    Raises:
+        CheckpointMismatchError: one that it has read is gone.
+
+    >>> topics_in_order("shop", ("prices", "orders"), ["orders", "clicks", "prices"])
+    ('prices', 'orders', 'clicks')
+    """
+    gone = sorted(set(known) - set(sources))
+    if gone:
+        raise CheckpointMismatchError(
+            f'"{application}" has read the topics {gone} before, and they are gone: Spark would go on with the '
+            "offsets of other sources. Put them back (an empty folder will do), or start with --new-epoch."
+        )
+    return *known, *sorted(set(sources) - set(known))
 
 
 def records_of(batch: DataFrame, topic: str) -> DataFrame:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from streams.nodes import Materialized, Topology
 from streams.spark import StreamingApplication
+from streams.spark.doctor import examine
 from streams.topology import StreamsBuilder
 from suppress.buffer_config import BufferConfig, StrictBufferConfig
 from suppress.suppressed import Suppressed
@@ -150,6 +151,8 @@ def test_a_suppression_comes_in_without_a_reset_and_leaves_only_when_it_is_empty
     assert _rows(spark, with_it, "out") == [("a", "x")]
     with pytest.raises(ConfigurationError, match=r'1 rows wait in the table "calm".*drain'):
         application(spark, tmp_path, plain).start()
+    (told,) = examine(application(spark, tmp_path, plain)).findings
+    assert (told.rule, told.is_wrong, '1 rows wait in the table "calm"' in told.found) == ("plan-refused", True, True)
     with_it.drain("calm")
     assert _rows(spark, with_it, "out") == [("a", "x"), ("b", "y")]
     application(spark, tmp_path, plain).run()

@@ -152,6 +152,7 @@ def doctor(config: Config, work: Work = Path(), sets: Sets = None, json: AsJson 
 
 
 def _run(settings: JobSettings, plan: Topology, work: Path, new_epoch: bool, json: bool) -> None:
+    from jobs.following import run_followed
     from jobs.progress import HEADER, Progress, batch_line, tables_of
     from jobs.run import application, told
 
@@ -169,7 +170,7 @@ def _run(settings: JobSettings, plan: Topology, work: Path, new_epoch: bool, jso
         )
         if not json:
             typer.echo(HEADER)
-        app.run(settings.trigger)
+        run_followed(app, settings, work.resolve(), show)
     if not json:
         told(app, settings, work, done)
         return

@@ -117,6 +117,7 @@ def _run(
     ask: Callable[[StreamingApplication], None],
     json: bool,
 ) -> None:
+    from jobs.following import followed
     from jobs.progress import HEADER, batch_line
     from jobs.run import application
 
@@ -129,7 +130,9 @@ def _run(
 
         if not json:
             typer.echo(HEADER)
-        ask(application(spark, settings, plan, work.resolve(), show))
+        app = application(spark, settings, plan, work.resolve(), show)
+        with followed(app, settings, work.resolve(), show):
+            ask(app)
 
 
 def _tell(spark: SparkSession, told: list[Buffer], rows: int, json: bool) -> None:

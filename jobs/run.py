@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from jobs.cli_shared import sets_of
 from jobs.contract_settings import ContractSettings
 from jobs.exit_codes import EXPECTED, exit_code, reason
+from jobs.following import in_process, run_followed
 from jobs.job_plan import picture_of, plan_of
 from jobs.named_function import named_function
 from jobs.place_setting import below, local_folder
@@ -39,7 +40,10 @@ def application(
     *,
     new_epoch: bool = False,
 ) -> StreamingApplication:
-    """The application that the settings describe; paths are below the work folder, if they have no scheme."""
+    """The application that the settings describe; paths are below the work folder, if they have no scheme.
+
+    ``on_batch`` is called by the application itself, but over Spark Connect, where ``jobs.following`` does so.
+    """
     sources = {topic: source_of(topic, source, work) for topic, source in settings.sources.items()}
     return StreamingApplication(
         spark,
@@ -57,7 +61,7 @@ def application(
         new_epoch=new_epoch,
         guards=settings.guards,
         kafka={name: said.sink() for name, said in settings.kafka.items()},
-        on_batch=_exported(settings, work, on_batch),
+        on_batch=in_process(settings, work, on_batch),
     )
 
 
@@ -74,7 +78,7 @@ def run(config: Path, work: Path, *, new_epoch: bool = False, sets: dict[str, st
 
     app = application(build_session(settings.application), settings, plan, work.resolve(), show, new_epoch=new_epoch)
     print(HEADER, flush=True)
-    app.run(settings.trigger)
+    run_followed(app, settings, work.resolve(), show)
     told(app, settings, work, done)
     print(f"  {time.monotonic() - started:.0f} seconds")
 
@@ -87,25 +91,6 @@ def told(app: StreamingApplication, settings: JobSettings, work: Path, done: Pro
     # A function that draws takes every table to be there.
     if draw is not None and len(frames) == len(app.tables()):
         print(f"  picture: {draw(app, work)}")
-
-
-def _exported(
-    settings: JobSettings, work: Path, on_batch: Callable[[BatchReport], None] | None
-) -> Callable[[BatchReport], None] | None:
-    """``on_batch``, with the metrics for Prometheus before it if the settings ask for them."""
-    if settings.metrics.prometheus is None:
-        return on_batch
-    with at("metrics.prometheus"):
-        from jobs.prometheus import into_textfile
-
-    write = into_textfile(work / settings.metrics.prometheus)
-
-    def both(report: BatchReport) -> None:
-        write(report)
-        if on_batch is not None:
-            on_batch(report)
-
-    return both
 
 
 def source_of(topic: str, settings: SourceSettings, work: Path) -> SparkSource:

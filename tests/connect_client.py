@@ -6,6 +6,7 @@ A process of its own: one Python process has either classic sessions or remote o
 from __future__ import annotations
 
 import json
+import os
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -144,9 +145,37 @@ def _missing(spark: SparkSession, folder: Path) -> str:
     return "works"
 
 
-_PARTS = {"prices": _prices, "missing": _missing, "batch": _batch, "shop": _shop}
+def _job(spark: SparkSession, folder: Path) -> dict[str, Any]:
+    """``versioned run`` with metrics for Prometheus: its lines, and what it says of the tables."""
+    from typer.testing import CliRunner
+
+    from jobs.cli import app
+
+    work = folder / "job"
+    (work / "in").mkdir(parents=True)
+    (work / "in" / "0.json").write_text('{"k": "a", "ts": "2026-01-01T00:00:00Z"}\n' * 3, encoding="utf-8")
+    (work / "job.yaml").write_text(_JOB, encoding="utf-8")
+    ended = CliRunner().invoke(app, ["run", "-c", str(work / "job.yaml"), "-w", str(work)])
+    lines = [line.split() for line in ended.stdout.splitlines()]
+    metrics = (work / "told.prom").read_text(encoding="utf-8") if (work / "told.prom").exists() else ""
+    said = [line[:2] for line in lines if line[:1] in (["0"], ["1"])]
+    tables = {line[1]: int(line[2]) for line in lines if line[:1] == ["table"]}
+    return {"code": ended.exit_code, "batches": said, "tables": tables, "metrics": "late_record_drop_total" in metrics}
+
+
+_JOB = """
+application: told
+root: tables
+metrics: {prometheus: told.prom}
+sources: {s: {format: json, path: in, schema: "ts TIMESTAMP, k STRING"}}
+plan:
+  s: {op: stream, key: k}
+  out: {op: to_changelog, from: s}
+"""
+_PARTS = {"job": _job, "prices": _prices, "missing": _missing, "batch": _batch, "shop": _shop}
 
 if __name__ == "__main__":
+    os.environ["SPARK_REMOTE"] = sys.argv[1]  # As a user of a command says it.
     session = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
     said: dict[str, Any] = {"remote": is_remote(), "session": type(session).__module__}
     print(json.dumps(said | {name: _PARTS[name](session, Path(sys.argv[2])) for name in sys.argv[3:]}))

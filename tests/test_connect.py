@@ -32,7 +32,7 @@ def _told(folder: Path, *parts: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return _told(tmp_path_factory.mktemp("connect"), "prices", "missing", "batch")
+    return _told(tmp_path_factory.mktemp("connect"), "prices", "missing", "batch", "job")
 
 
 def test_the_session_is_a_remote_one(told: dict[str, Any]) -> None:
@@ -68,6 +68,11 @@ def test_a_versioned_table_deletes_and_purges(told: dict[str, Any]) -> None:
 
 def test_an_application_runs_its_batches_in_the_server(told: dict[str, Any]) -> None:
     assert told["batch"] == {"priced": [["tea", 1, 10.0, None]]}
+
+
+def test_a_command_shows_its_batches_counts_them_and_writes_their_metrics(told: dict[str, Any]) -> None:
+    assert told["job"] == {"code": 0, "batches": [["0", "3"], ["1", "micro-batches"]], "tables": {"out": 3},
+                           "metrics": True}  # fmt: skip
 
 
 def test_an_application_joins_counts_suppresses_and_keeps_the_latest_across_a_restart(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ from streams.spark.source_checks import look_at
 from streams.spark.sources import SparkSource, records_of, topics_in_order, unite
 from streams.spark.suppress import SuppressOperator
 from streams.spark.table_names import check_table_names
+from streams.spark.told_batches import told_after
 from streams.spark.trigger import trigger_of
 from streams.spark.writing import write_all
 from versioned import faults
@@ -191,6 +192,10 @@ class StreamingApplication:
         rows = read_table(self._spark, self._ledger.target).where(F.col("application") == self.name)
         each = rows.select(F.col("clock").alias("ts"), "epoch", "batch_id", F.explode("metrics").alias("metric"))
         return each.select("ts", "epoch", "batch_id", "metric.*")
+
+    def reports(self, after: tuple[int, int] = (0, -1)) -> list[BatchReport]:
+        """What the ledger has of batches after one, given as epoch and batch: the reports of ``on_batch``."""
+        return told_after(self._ledger, self.topology, self._action, after)
 
     def lateness(self, node: str) -> SuggestedGrace:
         """The grace that the lateness of a node's records suggests (with ``metrics_level="debug"``)."""

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -224,6 +224,13 @@ def test_each_bad_record_is_in_the_rejects_with_its_reason_and_no_good_one_is(sp
         if row.reason is not None and (node, row.reason) not in _DROPPED
     )
     assert told == expected
+
+
+def test_the_ledger_tells_the_reports_of_batches_again(spark: SparkSession, ran: Ran) -> None:
+    app = _application(spark, ran.folder)
+    came = [replace(report, input={topic: n for topic, n in report.input.items() if n}) for report in ran.reports]
+    assert app.reports() == came
+    assert app.reports((1, 0)) == came[1:]
 
 
 def test_accepted_and_put_aside_are_the_input_of_every_node_in_every_batch(spark: SparkSession, ran: Ran) -> None:

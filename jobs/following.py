@@ -1,0 +1,88 @@
+"""Who is told of each batch of a job: in the process that runs it, or over Spark Connect from the ledger behind it.
+
+There batches run in a Python worker of the server. What they call would have to travel, and would change a copy: lines
+would stand in the server's log, and a summary would count nothing. So nothing travels, and the client reads the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import is_remote
+
+from jobs.settings import JobSettings
+from jobs.strict import at
+from streams.spark import BatchReport, StreamingApplication
+from streams.spark.ledger import Ledger
+
+OnBatch = Callable[[BatchReport], None]
+#: How often the ledger is asked for new batches while a query runs in a server.
+_SECONDS: Final = 10
+
+
+def in_process(settings: JobSettings, work: Path, on_batch: OnBatch | None) -> OnBatch | None:
+    """What the application itself calls after each batch; nothing over Spark Connect."""
+    return None if is_remote() else exported(settings, work, on_batch)
+
+
+def exported(settings: JobSettings, work: Path, on_batch: OnBatch | None) -> OnBatch | None:
+    """``on_batch``, with the metrics for Prometheus before it if the settings ask for them."""
+    if settings.metrics.prometheus is None:
+        return on_batch
+    with at("metrics.prometheus"):
+        from jobs.prometheus import into_textfile
+
+    write = into_textfile(work / settings.metrics.prometheus)
+
+    def both(report: BatchReport) -> None:
+        write(report)
+        if on_batch is not None:
+            on_batch(report)
+
+    return both
+
+
+def run_followed(app: StreamingApplication, settings: JobSettings, work: Path, on_batch: OnBatch) -> None:
+    """Run an application by its trigger until it ends, with ``on_batch`` called after each batch."""
+    with followed(app, settings, work, on_batch) as tell:
+        if not is_remote():
+            app.run(settings.trigger)
+            return
+        query = app.start(settings.trigger)
+        while not query.awaitTermination(_SECONDS):
+            tell()
+
+
+@contextmanager
+def followed(
+    app: StreamingApplication, settings: JobSettings, work: Path, on_batch: OnBatch
+) -> Iterator[Callable[[], None]]:
+    """While batches of an application run: those that are done and not told yet are told at the end, and when asked.
+
+    Args:
+        app: It calls ``on_batch`` itself where it runs in this process; then nothing is left to tell.
+        settings: They say whether metrics are written for Prometheus.
+        work: The work folder.
+        on_batch: Told of each batch.
+    """
+    if not is_remote():
+        yield lambda: None
+        return
+    call, ledger = exported(settings, work, on_batch) or on_batch, Ledger(app.spark, app.table("ledger"), app.name)
+    seen = ledger.newest_row()
+
+    def tell() -> None:
+        nonlocal seen
+        newest = ledger.newest_row()
+        for report in app.reports(seen) if newest > seen else ():
+            if report.batch_id <= newest[1]:  # One that has come meanwhile is told the next time.
+                call(report)
+        seen = newest
+
+    try:
+        yield tell
+    finally:
+        tell()  # Of a run that failed too: its batches before have landed.

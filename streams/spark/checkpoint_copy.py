@@ -15,7 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from streams.spark.checkpoint import local_folder, local_path
+from pyspark.sql import SparkSession
+
+from streams.spark.checkpoint import local_folder, local_path, read_by_spark
 from versioned.errors import CheckpointMismatchError
 
 _HEADER_LINES: Final = 2
@@ -25,20 +27,23 @@ _COMPACT: Final = ".compact"
 _VERSION: Final = "v1"
 
 
-def check_copy(checkpoint: str, batch_id: int) -> None:
+def check_copy(spark: SparkSession, checkpoint: str, batch_id: int) -> None:
     """Make sure that a checkpoint can be cut after a batch; nothing is written.
 
     Args:
+        spark: The session; used where the folder is not on a local file system.
         checkpoint: The folder.
         batch_id: The last batch that stays.
 
     Raises:
         CheckpointMismatchError: it has no offsets of that batch (Spark keeps those of the last 100), or not all that
-            its file sources had taken by then.
+            its file sources had taken by then. What those took is known only of a folder on a local file system.
     """
     folder = local_folder(checkpoint)
     if folder is not None:
         _cut_sources(folder, batch_id)
+    elif f"offsets/{batch_id}" not in read_by_spark(spark, checkpoint):
+        raise _without_offsets(checkpoint, batch_id)
 
 
 def copy_checkpoint(checkpoint: str, copy: str, batch_id: int) -> str | None:
@@ -113,10 +118,7 @@ def _cut_sources(folder: Path, batch_id: int) -> dict[int, dict[str, str]]:
     """The logs of the file sources up to a batch, by the source's position."""
     offsets = folder / "offsets" / str(batch_id)
     if not offsets.is_file():
-        raise CheckpointMismatchError(
-            f"The checkpoint {folder} has no offsets of batch {batch_id}; Spark keeps those of the last 100 batches. "
-            "Name a later batch; or restore a copy of the checkpoint."
-        )
+        raise _without_offsets(str(folder), batch_id)
     cut = {}
     for number, line in enumerate(offsets.read_text(encoding="utf-8").splitlines()[_HEADER_LINES:]):
         log = folder / "sources" / str(number)
@@ -124,6 +126,13 @@ def _cut_sources(folder: Path, batch_id: int) -> dict[int, dict[str, str]]:
         if last is not None and log.is_dir():
             cut[number] = cut_log({file.name: file.read_text(encoding="utf-8") for file in _logged(log)}, last)
     return cut
+
+
+def _without_offsets(checkpoint: str, batch_id: int) -> CheckpointMismatchError:
+    return CheckpointMismatchError(
+        f"The checkpoint {checkpoint} has no offsets of batch {batch_id}; Spark keeps those of the last 100 batches. "
+        "Name a later batch; or restore a copy of the checkpoint."
+    )
 
 
 def _logged(log: Path) -> list[Path]:

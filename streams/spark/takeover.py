@@ -129,7 +129,7 @@ def _planned(application: StreamingApplication, batch_id: int | None) -> _Plan:
     row = row_of(list(told), batch_id)
     place = found.checkpoint.place
     base = place.removesuffix(f"-epoch-{found.ledger.epoch}") if found.ledger.epoch > 1 else place
-    check_copy(place, row[1])
+    check_copy(spark, place, row[1])
     newest = max(found.newest_epoch(), *(epoch for epoch, _ in told))
     return _Plan(ledger, place, base, newest + 1, LedgerState.from_json(*row, told[row]), row, tuple(sorted(told)))
 

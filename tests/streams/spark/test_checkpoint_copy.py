@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from streams.spark import checkpoint
+from streams.spark import checkpoint, checkpoint_copy
 from streams.spark.checkpoint_copy import check_copy, copy_checkpoint, cut_log
 from versioned.errors import CheckpointMismatchError
 
@@ -53,10 +53,17 @@ def test_a_log_that_is_not_whole_is_refused() -> None:
         cut_log(_log(0, 2), 2)
 
 
-def test_a_batch_that_the_checkpoint_no_longer_has_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_far", [False, True], ids=["local", "another file system"])
+def test_a_batch_that_the_checkpoint_no_longer_has_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_far: bool
+) -> None:
+    if is_far:
+        monkeypatch.setattr(checkpoint_copy, "local_folder", lambda place: None)
     (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "5").write_text("v1\n{}\n-", encoding="utf-8")
+    check_copy(spark, str(tmp_path), 5)
     with pytest.raises(CheckpointMismatchError, match=r"no offsets of batch 4.*last 100 batches"):
-        check_copy(str(tmp_path), 4)
+        check_copy(spark, str(tmp_path), 4)
 
 
 def test_on_another_file_system_it_is_told_what_to_copy() -> None:
@@ -69,9 +76,7 @@ def test_on_another_file_system_it_is_told_what_to_copy() -> None:
 def test_a_client_of_spark_connect_copies_nothing_of_its_own_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "offsets").mkdir()
     monkeypatch.setattr(checkpoint, "is_remote", lambda: True)
-    check_copy(str(tmp_path), 4)
     told = copy_checkpoint(str(tmp_path), str(tmp_path / "copy"), 4)
     assert told is not None
     assert str(tmp_path / "copy") in told

@@ -56,7 +56,10 @@ class CheckpointFacts:
 
 @dataclass(frozen=True)
 class TableFacts:
-    """What a table's newest commits say; ``recorded`` is its version after the ledger's newest batch."""
+    """What a table's newest commits say; ``recorded`` is its version after the ledger's newest batch.
+
+    ``writer`` is the node whose rows it has, ``node`` that of the plan that keeps its rows there; None = not known.
+    """
 
     name: str
     exists: bool = True
@@ -67,6 +70,8 @@ class TableFacts:
     blank: bool = False
     forgets: bool = False
     recorded: int | None = None
+    writer: str | None = None
+    node: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,7 @@ _ERRORS: Final[dict[str, type[VersionedError]]] = {
     "newer-epoch": FencedError,
     "other-driver": FencedError,
     "table-forgets": ConfigurationError,
+    "table-of-node": ConfigurationError,
 }
 
 
@@ -189,6 +195,7 @@ def of_table(ledger: LedgerFacts, table: TableFacts) -> Iterator[Finding]:
         remedy = "give the application its former name, or another root"
         yield found("table-of-other", said, remedy)
         return
+    yield from _of_node(table)
     if table.recorded is not None and table.version < table.recorded:
         said = f"is at version {table.version}, but was at {table.recorded}: an older copy took its place."
         yield found("table-replaced", said, copy)
@@ -200,6 +207,19 @@ def of_table(ledger: LedgerFacts, table: TableFacts) -> Iterator[Finding]:
     if table.batch is not None and table.batch[0] > ledger.epoch:
         said = f"was written in epoch {table.batch[0]}; this is epoch {ledger.epoch}."
         yield found("newer-epoch", said, "stop this driver: a newer one has taken over. Or restore the ledger")
+
+
+def _of_node(table: TableFacts) -> Iterator[Finding]:
+    """A table that a node of another name has written: it would go on without that node's stream time."""
+    if None in (table.writer, table.node) or table.writer == table.node:
+        return
+    said = (
+        f'The table {table.name} was written by the node "{table.writer}", not by "{table.node}". Stream times go by '
+        "the names of nodes: under another one records beyond grace would be taken in, and final windows open again."
+    )
+    remedy = f'call the node "{table.writer}" again, with a store called "{table.name}"'
+    other = "give its store another name, under which it begins empty"
+    yield Finding("table-of-node", table.name, said, f"{remedy}, or {other}")
 
 
 def _is_ours(ledger: LedgerFacts, table: TableFacts) -> bool:

@@ -26,7 +26,7 @@ from streams.spark.batch_report import BatchReport, batch_report
 from streams.spark.checkpoint import add_sources, default_checkpoint, read_checkpoint
 from streams.spark.contract import Action, action_at
 from streams.spark.counting import Counting
-from streams.spark.engine import Operators, operators_of, tables_read, tally
+from streams.spark.engine import Operators, operators_of, tables_read, tally, writers_of
 from streams.spark.explain import explain, kafka_topics
 from streams.spark.few_tasks import in_few_tasks
 from streams.spark.flow import Flow, NodeReport
@@ -274,7 +274,11 @@ class StreamingApplication:
     def survey(self) -> Survey:
         """The ledger, the checkpoint and the tables as they are found now; nothing is changed."""
         state = LedgerState() if is_missing(self._spark, self._ledger.target) else self._ledger.last()
-        return survey(self._spark, self._ledger, state, self._tables(), self._checkpoint)
+        return self._survey(state)
+
+    def _survey(self, state: LedgerState) -> Survey:
+        writers = writers_of(self._operators, self._root)
+        return survey(self._spark, self._ledger, state, self._tables(), self._checkpoint, writers)
 
     def refuse_changes(self, found: Survey) -> tuple[str, ...]:
         """Refuse a plan that left out what rows wait for or topics that were read; the topics in their order.
@@ -294,7 +298,7 @@ class StreamingApplication:
             state = begin_epoch(self._spark, self._ledger, state, before, self._checkpoint)
             self._ledger.keep_topics(tuple(sorted(self._sources)), before.topics)
             self._new_epoch = False
-        self._found = survey(self._spark, self._ledger, state, self._tables(), self._checkpoint)
+        self._found = self._survey(state)
         for wrong in self._found.findings():
             raise wrong.error()
         if state.epoch > 1 and state.batch_id < 0:

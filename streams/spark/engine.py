@@ -55,6 +55,7 @@ from streams.spark.stateless import (
     StreamMapValuesOperator,
     ToStreamOperator,
 )
+from streams.spark.store import table_name
 from streams.spark.stream_stream_join import StreamStreamJoinOperator
 from streams.spark.stream_table_join import StreamTableJoinOperator
 from streams.spark.suppress import FinalResultsOperator, SuppressOperator
@@ -122,6 +123,12 @@ def tables_read(operators: Operators, root: TableRef) -> list[TableRef]:
     """The tables that a batch may have to read; a changelog is only added to."""
     read = (operator for operator in operators.values() if not isinstance(operator, ChangelogSinkOperator))
     return [table for operator in read for table in operator.tables(root)]
+
+
+def writers_of(operators: Operators, root: TableRef) -> dict[TableRef, str]:
+    """The nodes whose tables have the names of their stores, or their own: as which node each table is written."""
+    named = {name: root.child(table_name(operator.node)) for name, operator in operators.items()}
+    return {table: name for name, table in named.items() if table in operators[name].tables(root)}
 
 
 def branched(topology: Topology, node: Node, outputs: Mapping[str, Flow]) -> list[Flow]:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from streams.nodes import Topology
 from streams.recovery_rules import (
+    BatchOf,
     CheckpointFacts,
     Finding,
     LedgerFacts,
@@ -31,11 +32,15 @@ from versioned.identifiers import TableRef
 from versioned.reading import read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS
 from versioned.side_by_side import side_by_side
-from versioned.written import TableState, are_newest, look, newest, steps_of
+from versioned.written import TableState, Written, are_newest, look, newest, steps_of
 
 _LOG: Final = logging.getLogger(__name__)
 #: In the details of a commit that shuts others out: the batch after which the tables are to stand.
 TAKEOVER: Final = "takeover"
+#: In the details of a commit that shuts others out: node, epoch and batch of the write whose rows the table has.
+_WRITER: Final = "writer"
+#: In the details of every write of a batch.
+REPORT: Final = "report"
 _FORGETS: Final = "delta.setTransactionRetentionDuration"
 
 
@@ -51,6 +56,8 @@ class Survey:
     topics: tuple[str, ...] = ()
     #: The ledger's newest row.
     state: LedgerState = field(default_factory=LedgerState)
+    #: The node of the plan that keeps its rows in a table.
+    nodes: Mapping[TableRef, str] = field(default_factory=dict)
 
     def findings(self) -> list[Finding]:
         """Everything that does not fit together; a takeover that died explains all else that is found then."""
@@ -58,13 +65,14 @@ class Survey:
 
     def facts(self) -> list[TableFacts]:
         """What the rules need to know of each table."""
-        return [_facts(target, state, self.recorded) for target, state in self.tables.items()]
+        told = self.tables.items()
+        return [replace(_facts(target, state, self.recorded), node=self.nodes.get(target)) for target, state in told]
 
     def landed(self, epoch: int, batch_id: int) -> Mapping[str, Any] | None:
         """What a commit of this batch says of it, if one is in a table."""
         for state in self.tables.values():
             said = state.written
-            if said is not None and (said.epoch, said.batch_id) == (epoch, batch_id) and "report" in said.details:
+            if said is not None and (said.epoch, said.batch_id) == (epoch, batch_id) and REPORT in said.details:
                 return said.details
         return None
 
@@ -119,7 +127,12 @@ def checkpoint_of(base: str, epoch: int) -> str:
 
 
 def survey(
-    spark: SparkSession, ledger: Ledger, state: LedgerState, tables: Sequence[TableRef], checkpoint: str
+    spark: SparkSession,
+    ledger: Ledger,
+    state: LedgerState,
+    tables: Sequence[TableRef],
+    checkpoint: str,
+    nodes: Mapping[TableRef, str],
 ) -> Survey:
     """Look at the newest commits of all tables, side by side, and at the checkpoint; nothing is changed.
 
@@ -129,6 +142,7 @@ def survey(
         state: Its newest row.
         tables: The application's tables.
         checkpoint: The checkpoint folder of the first epoch.
+        nodes: The nodes of the plan that keep their rows in some of the tables.
     """
     found: dict[TableRef, TableState] = {}
 
@@ -143,7 +157,7 @@ def survey(
     facts = LedgerFacts(ledger.application, state.epoch, state.batch_id, query, newest_commit, own.blank)
     topics = kept_topics(own.properties, ledger.application)
     read = read_checkpoint(spark, checkpoint_of(checkpoint, state.epoch), len(topics or state.topics) + 1)
-    return Survey(facts, read, {target: found[target] for target in tables}, state.tables, topics, state)
+    return Survey(facts, read, {target: found[target] for target in tables}, state.tables, topics, state, nodes)
 
 
 def written_before_crash(topology: Topology, operators: Operators, root: TableRef, landed: Collection[str]) -> set[str]:
@@ -266,7 +280,33 @@ def shut_out_older(spark: SparkSession, begun: LedgerState, found: Survey) -> No
     owner = Step(found.ledger.application, "", "", begun.epoch, -1)
     for target, seen in found.tables.items():
         if seen.exists and (seen.written is None or seen.written.epoch < begun.epoch):
-            fence(spark, target, owner, {} if seen.written is None else seen.written.details)
+            fence(spark, target, owner, telling(seen.written))
+
+
+def telling(said: Written | None) -> Mapping[str, Any]:
+    """What a commit that shuts others out goes on telling: what the one before told, and whose rows the table has.
+
+    The newest of such commits is that of any node that ever wrote to the table, or, if none did, of none in the plan.
+
+    Args:
+        said: The newest write of a batch, if there is one.
+    """
+    if said is None:
+        return {}
+    writer = writer_of(said)
+    return said.details if writer is None else {**said.details, _WRITER: [writer[0], *writer[1]]}
+
+
+def writer_of(said: Written) -> tuple[str, BatchOf] | None:
+    """Whose rows a table has, and of which batch; None where no node has written to it.
+
+    Args:
+        said: The newest write of a batch, which may only shut others out.
+    """
+    if _WRITER in said.details:
+        node, epoch, batch_id = said.details[_WRITER]
+        return node, (epoch, batch_id)
+    return (said.node, (said.epoch, said.batch_id)) if REPORT in said.details else None
 
 
 def fence(
@@ -298,6 +338,7 @@ def _tell_unfinished(found: Survey) -> None:
 
 def _facts(target: TableRef, state: TableState, recorded: Mapping[str, int]) -> TableFacts:
     name, said = target.short_name, state.written
+    writer = None if said is None else writer_of(said)
     return TableFacts(
         name,
         state.exists,
@@ -308,4 +349,5 @@ def _facts(target: TableRef, state: TableState, recorded: Mapping[str, int]) -> 
         state.blank,
         _FORGETS in state.properties,
         recorded.get(name),
+        None if writer is None else writer[0],
     )

@@ -113,7 +113,8 @@ def check_aggregate(node: str, table: str, told: Mapping[str, str], kind: str) -
     if before != kind:
         raise ConfigurationError(
             f'The plan of "{node}" was changed: the table "{table}" holds results of {before}, and {kind} cannot go on '
-            "from them. Give the plan the former aggregate, or the node another name, under which it begins empty."
+            "from them. Give the plan the former aggregate, or the node (its store, where that is named) another name, "
+            "under which it begins empty."
         )
 
 

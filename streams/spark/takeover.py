@@ -28,7 +28,7 @@ from streams.rollback_rules import CommitFacts, Restoration, restoration, row_of
 from streams.spark.application import StreamingApplication
 from streams.spark.checkpoint_copy import check_copy, copy_checkpoint
 from streams.spark.ledger import Ledger, LedgerState
-from streams.spark.recovery import TAKEOVER, checkpoint_of, fence
+from streams.spark.recovery import TAKEOVER, checkpoint_of, fence, telling
 from versioned import faults
 from versioned import spark_functions as F
 from versioned.commit import Merge, Step, commit, history, is_missing, own_details, same_keys
@@ -187,9 +187,8 @@ def _commits(application: StreamingApplication, target: TableRef, shut_out: int)
         own = written is not None and written.application == application.name
         batch = (written.epoch, written.batch_id) if written is not None and own else None
         if batch is None or batch[0] != shut_out:
-            commits.append(
-                CommitFacts(int(row["version"]), batch, said.get("details", {}), row["operation"] == "RESTORE")
-            )
+            details = telling(written) if own else said.get("details", {})
+            commits.append(CommitFacts(int(row["version"]), batch, details, row["operation"] == "RESTORE"))
     return commits
 
 

@@ -26,6 +26,8 @@ _NEW = LedgerFacts("app")
         pytest.param(_LEDGER, _DONE, [replace(_TABLE, version=12)], id="maintenance since"),
         pytest.param(_LEDGER, _DONE, [replace(_TABLE, batch=None, owner=None)], id="a cleaned log"),
         pytest.param(_LEDGER, _DONE, [TableFacts("t", exists=False)], id="a table not needed yet"),
+        pytest.param(_LEDGER, _DONE, [replace(_TABLE, node="n", writer="n")], id="a table of a node of the plan"),
+        pytest.param(_LEDGER, _DONE, [replace(_TABLE, node="n")], id="a table that was made by hand, or never written"),
         pytest.param(_NEW, CheckpointFacts("/c"), [], id="never started"),
         pytest.param(_NEW, CheckpointFacts("/c", "q", 0, -1), [], id="died in the first batch"),
         pytest.param(replace(_NEW, checkpoint="q"), CheckpointFacts("/c", "q", 3, 3), [], id="only ticks so far"),
@@ -60,6 +62,7 @@ _WRONG = [
     ("table-gone", _LEDGER, _DONE, [replace(_TABLE, exists=False)]),
     ("table-replaced", _LEDGER, _DONE, [replace(_TABLE, version=8)]),
     ("table-of-other", _LEDGER, _DONE, [replace(_TABLE, owner="other")]),
+    ("table-of-node", _LEDGER, _DONE, [replace(_TABLE, writer="first", node="second")]),
     ("table-forgets", _LEDGER, _DONE, [replace(_TABLE, forgets=True)]),
     ("newer-epoch", _LEDGER, _DONE, [replace(_TABLE, batch=(2, 0))]),
     ("empty-commit", _LEDGER, _DONE, [replace(_TABLE, blank=True)]),
@@ -77,11 +80,11 @@ def test_damage_is_named_with_what_to_do(
     assert found.rule == rule
     told = str(found.error())
     assert "Nothing was written" in told
-    assert any(word in told for word in ("--new-epoch", "estore", "unset", "remove", "root"))
+    assert any(word in told for word in ("--new-epoch", "estore", "unset", "remove", "root", "call"))
 
 
 def test_every_rule_has_a_case() -> None:
-    assert len({rule for rule, *_ in _WRONG}) == 13
+    assert len({rule for rule, *_ in _WRONG}) == 14
 
 
 @pytest.mark.parametrize(

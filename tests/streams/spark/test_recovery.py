@@ -218,6 +218,16 @@ def test_a_new_epoch_takes_a_restored_table_as_it_is(spark: SparkSession, source
     assert [found.rule for found in examine(application(spark, source, copied)).findings] == ["no-batch"]
 
 
+def test_a_node_whose_store_has_a_name_cannot_be_renamed_in_silence(
+    spark: SparkSession, source: Path, copied: Path
+) -> None:
+    before, renamed = commits(copied), topology(node="other")
+    assert [found.rule for found in examine(application(spark, source, copied, renamed)).findings] == ["table-of-node"]
+    with pytest.raises(ConfigurationError, match=r'by the node "prices", not by "other".*a store called "prices"'):
+        application(spark, source, copied, renamed).run()
+    assert commits(copied) == before
+
+
 def test_a_new_epoch_over_the_same_sources_does_not_note_their_order_again(
     spark: SparkSession, source: Path, copied: Path
 ) -> None:

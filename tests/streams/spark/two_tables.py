@@ -20,12 +20,18 @@ SCHEMAS = {
 }
 
 
-def topology(hours: int = 1, *, system_history: bool = False) -> Topology:
-    """Orders with the price of their item at their time; prices that are late by so many hours go to the rejects."""
+def topology(hours: int = 1, *, system_history: bool = False, node: str = "prices") -> Topology:
+    """Orders with the price of their item at their time; prices that are late by so many hours go to the rejects.
+
+    The table of the prices is called ``prices``, whatever their node is.
+    """
     history = Materialized(
-        history_retention=timedelta(hours=hours), late_policy="side_table", system_history=system_history
+        name="prices",
+        history_retention=timedelta(hours=hours),
+        late_policy="side_table",
+        system_history=system_history,
     )
-    prices = TableSource("prices", topic="prices", key=("item",), value=("price",), materialized=history)
+    prices = TableSource(node, topic="prices", key=("item",), value=("price",), materialized=history)
     orders = StreamSource("orders", topic="orders", key=("item",), value=("amount",))
     joiner = trace(lambda left, right: {"amount": left.amount, "price": right.price}, "left", "right")
     joined = StreamTableJoin("priced", (orders, prices), kind="left", joiner=joiner)

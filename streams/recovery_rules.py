@@ -101,6 +101,21 @@ _ERRORS: Final[dict[str, type[VersionedError]]] = {
 }
 
 
+#: What a new epoch does not mend: it would be begun over it, and every table shut to those who could go on.
+_NO_EPOCH_MENDS: Final = frozenset(
+    {"table-of-other", "table-of-node", "table-forgets", "empty-commit", "unfinished-takeover"}
+)
+
+
+def left_by_epoch(found: Iterable[Finding]) -> list[Finding]:
+    """What a new epoch would leave as wrong as it is, so that none may begin.
+
+    >>> left_by_epoch(findings(LedgerFacts("app", batch_id=3), CheckpointFacts("/c"), []))
+    []
+    """
+    return [each for each in found if each.rule in _NO_EPOCH_MENDS]
+
+
 def findings(ledger: LedgerFacts, checkpoint: CheckpointFacts, tables: Iterable[TableFacts]) -> list[Finding]:
     """Everything that does not fit together, the cause before what follows from it.
 

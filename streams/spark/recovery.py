@@ -18,6 +18,7 @@ from streams.recovery_rules import (
     LedgerFacts,
     TableFacts,
     findings,
+    left_by_epoch,
     of_checkpoint,
     of_table,
     turn,
@@ -254,8 +255,12 @@ def begin_epoch(spark: SparkSession, ledger: Ledger, state: LedgerState, found: 
         checkpoint: The checkpoint folder of the first epoch.
 
     Raises:
-        CheckpointMismatchError: the new epoch's checkpoint folder has batches of its own already.
+        CheckpointMismatchError: the new epoch's checkpoint folder has batches of its own already, or the tables are
+            another application's, or are shut by a takeover that died.
+        ConfigurationError: a table was written by a node that the plan calls otherwise, or forgets its batches.
     """
+    for wrong in left_by_epoch(found.findings()):
+        raise wrong.error()
     epoch = found.newest_epoch() + 1
     read = read_checkpoint(spark, checkpoint_of(checkpoint, epoch))
     for wrong in of_checkpoint(LedgerFacts(ledger.application, epoch), read, -1):

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 from busy_tables import rows_of
-from crashing import Crash, crash_at, then
+from crashing import Crash, crash, crash_at, then
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from two_tables import SCHEMAS, application, commits, topology, write_batch
 
 from streams.nodes import ChangelogSink, Topology
+from streams.spark import StreamingApplication, checkpoint
 from streams.spark import application as running
-from streams.spark import checkpoint
 from streams.spark.arrival import arrived
 from streams.spark.checkpoint import read_by_spark, read_checkpoint
 from streams.spark.doctor import examine
@@ -223,8 +223,48 @@ def test_a_node_whose_store_has_a_name_cannot_be_renamed_in_silence(
 ) -> None:
     before, renamed = commits(copied), topology(node="other")
     assert [found.rule for found in examine(application(spark, source, copied, renamed)).findings] == ["table-of-node"]
-    with pytest.raises(ConfigurationError, match=r'by the node "prices", not by "other".*a store called "prices"'):
-        application(spark, source, copied, renamed).run()
+    for new_epoch in (False, True):
+        app = application(spark, source, copied, renamed, new_epoch=new_epoch)
+        with pytest.raises(ConfigurationError, match=r'by the node "prices", not by "other".*a store called "prices"'):
+            app.run()
+    assert commits(copied) == before
+
+
+def _renamed(spark: SparkSession, source: Path, out: Path) -> StreamingApplication:
+    return application(spark, source, out, name="other", new_epoch=True)
+
+
+def _over_a_dead_takeover(spark: SparkSession, source: Path, out: Path) -> StreamingApplication:
+    with faults.armed(then("takeover:shut-out", crash)), pytest.raises(Crash):
+        rollback(application(spark, source, out), 0)
+    return application(spark, source, out, new_epoch=True)
+
+
+def _over_an_empty_commit(spark: SparkSession, source: Path, out: Path) -> StreamingApplication:
+    _empty_newest_commit(spark, out)
+    return application(spark, source, out, new_epoch=True)
+
+
+@pytest.mark.parametrize(
+    ("case", "told"),
+    [
+        (_renamed, 'was written by the application "shop", not by "other"'),
+        (_over_a_dead_takeover, "A rollback or backfill behind batch 0 did not end"),
+        (_over_an_empty_commit, "The newest commit of priced_orders is an empty file"),
+    ],
+    ids=["another name", "a takeover that died", "an empty commit"],
+)
+def test_what_a_new_epoch_would_not_mend_is_refused_before_it_shuts_anybody_out(
+    case: Callable[[SparkSession, Path, Path], StreamingApplication],
+    told: str,
+    spark: SparkSession,
+    source: Path,
+    copied: Path,
+) -> None:
+    heir = case(spark, source, copied)
+    before = commits(copied)
+    with pytest.raises(CheckpointMismatchError, match=f"{told}.* Nothing was written"):
+        heir._agreed_state()
     assert commits(copied) == before
 
 

@@ -53,14 +53,14 @@ def write_batch(folder: Path, number: int, amount: int = 1, year: int = 2026) ->
 
 
 def application(
-    spark: SparkSession, source: Path, out: Path, plan: Topology | None = None, **options: Any
+    spark: SparkSession, source: Path, out: Path, plan: Topology | None = None, name: str = "shop", **options: Any
 ) -> StreamingApplication:
     """The application over the files of ``source``, one of each topic a batch; with another plan of the same topics."""
     sources = {
         topic: SparkSource("json", {"path": str(source / topic), "maxFilesPerTrigger": "1"}, schema, sequence_by="seq")
         for topic, schema in SCHEMAS.items()
     }
-    return StreamingApplication(spark, "shop", plan or topology(), str(out), sources, order="sequence", **options)
+    return StreamingApplication(spark, name, plan or topology(), str(out), sources, order="sequence", **options)
 
 
 def commits(out: Path) -> set[str]:

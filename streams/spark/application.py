@@ -29,14 +29,15 @@ from streams.spark.counting import Counting
 from streams.spark.engine import Operators, operators_of, tables_read, tally, writers_of
 from streams.spark.explain import explain, kafka_topics
 from streams.spark.few_tasks import in_few_tasks
-from streams.spark.flow import Flow, NodeReport
+from streams.spark.flow import Flow, NodeReport, times_after
 from streams.spark.giving_back import giving_back
 from streams.spark.guards import BatchGuard, GuardPolicy
 from streams.spark.input_checks import checked_rules
 from streams.spark.intake import OFFSET, IntakeRule, bounds_of, maxima_before, offsets_of, shape, survey_of
 from streams.spark.interpreted import Interpretation
 from streams.spark.kafka_sink import KafkaSink
-from streams.spark.ledger import Ledger, LedgerState, Times
+from streams.spark.ledger import Ledger, LedgerState
+from streams.spark.lost_ledger import told_by_tables
 from streams.spark.metrics import MetricsLevel, metric_rows, metric_values, totals_after
 from streams.spark.operator import Batch
 from streams.spark.orphans import holding_tables, refuse_orphans
@@ -295,6 +296,8 @@ class StreamingApplication:
         state = self._ledger.last()
         if self._new_epoch:
             before = self.survey()
+            if before.has_lost_ledger:
+                state = told_by_tables(before, holding_tables(self._operators))
             state = begin_epoch(self._spark, self._ledger, state, before, self._checkpoint)
             self._ledger.keep_topics(tuple(sorted(self._sources)), before.topics)
             self._new_epoch = False
@@ -522,9 +525,7 @@ class StreamingApplication:
     ) -> None:
         """Write the ledger row: the batch's commit point."""
         assert self._state is not None
-        times: dict[str, Times] = {name: dict(times) for name, times in self._state.stream_times.items()}
-        times |= {name: report.stream_times for name, report in reports.items() if report.stream_times}
-        times |= {name: marks for report in reports.values() for name, marks in report.marks.items()}
+        times = times_after(self._state.stream_times, reports)
         offsets = {name: newest_times(batch.times_of(name), seen) for name, seen in batch.offsets.items()}
         times = {name: scopes for name, scopes in times.items() if name not in offsets}
         totals = totals_after(self._state.totals, reports)

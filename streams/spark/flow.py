@@ -156,6 +156,19 @@ class NodeReport:
         return cls(said["counts"], _int_keys(said["times"]), said["alarm"], marks, said.get("rejected", {}))
 
 
+def times_after(
+    before: Mapping[str, Mapping[int, int]], reports: Mapping[str, NodeReport]
+) -> dict[str, dict[int, int]]:
+    """Stream times and marks by name after a batch, as its nodes report it; of a node without any they stay.
+
+    >>> times_after({"a": {0: 5}, "b": {0: 7}}, {"a": NodeReport(stream_times={0: 9}), "b": NodeReport()})
+    {'a': {0: 9}, 'b': {0: 7}}
+    """
+    after = {name: dict(times) for name, times in before.items()}
+    after |= {name: report.stream_times for name, report in reports.items() if report.stream_times}
+    return after | {name: marks for report in reports.values() for name, marks in report.marks.items()}
+
+
 def _int_keys(times: Mapping[str, int]) -> dict[int, int]:
     return {int(scope): us for scope, us in times.items()}
 

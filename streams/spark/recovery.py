@@ -101,6 +101,19 @@ class Survey:
         """The tables that have something of a batch that is not in the ledger."""
         return {table.name for table in self.facts() if table.batch is not None and table.batch > self.ledger.batch}
 
+    @property
+    def has_lost_ledger(self) -> bool:
+        """Whether the ledger has no row of an application that has written to its tables.
+
+        Before its first row an application has told the ledger its topics: then its first batch is unfinished.
+        """
+        written = any(said.written is not None and self._is_ours(said.written) for said in self.tables.values())
+        is_first = bool(self.topics) and self.ledger.newest_commit is None
+        return written and not is_first and self.ledger.batch == LedgerFacts(self.ledger.application).batch
+
+    def _is_ours(self, said: Written) -> bool:
+        return said.application == self.ledger.application
+
     def newest_epoch(self) -> int:
         """The newest epoch that any commit tells of."""
         told = [state.written.epoch for state in self.tables.values() if state.written is not None]
@@ -260,7 +273,9 @@ def begin_epoch(spark: SparkSession, ledger: Ledger, state: LedgerState, found: 
         ConfigurationError: a table was written by a node that the plan calls otherwise, or forgets its batches.
     """
     for wrong in left_by_epoch(found.findings()):
-        raise wrong.error()
+        # Without a ledger no takeover can be ended, nor told from one that was.
+        if not (found.has_lost_ledger and wrong.rule == "unfinished-takeover"):
+            raise wrong.error()
     epoch = found.newest_epoch() + 1
     read = read_checkpoint(spark, checkpoint_of(checkpoint, epoch))
     for wrong in of_checkpoint(LedgerFacts(ledger.application, epoch), read, -1):
@@ -337,7 +352,9 @@ def fence(
 
 def _tell_unfinished(found: Survey) -> None:
     ahead = sorted(found.ahead())
-    if ahead:
+    if found.has_lost_ledger:
+        _LOG.warning("The ledger is gone; stream times go on as the newest commits of %s tell.", ahead)
+    elif ahead:
         _LOG.warning("A batch of the epoch before landed in part, in %s; a new epoch applies its input again.", ahead)
 
 

@@ -230,6 +230,35 @@ def test_a_node_whose_store_has_a_name_cannot_be_renamed_in_silence(
     assert commits(copied) == before
 
 
+@pytest.mark.parametrize(
+    "fenced", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["once", "after another epoch"]
+)
+def test_a_new_epoch_without_a_ledger_goes_on_with_the_times_that_the_tables_tell(
+    fenced: bool, spark: SparkSession, source: Path, copied: Path
+) -> None:
+    if fenced:
+        application(spark, source, copied, new_epoch=True)._agreed_state()
+    before = application(spark, source, copied)._agreed_state()
+    shutil.rmtree(copied / "ledger")
+    heir = application(spark, source, copied, new_epoch=True)
+    heir._ledger.create()
+    begun = heir._agreed_state()
+    assert begun.stream_times["prices"]
+    # What is known of sequences is in the ledger only.
+    times = {name: times for name, times in before.stream_times.items() if "/" not in name}
+    assert (begun.stream_times, begun.maxima) == (times, before.maxima)
+    assert begun.epoch == before.epoch + 1
+
+
+@pytest.mark.slow
+def test_a_new_epoch_over_an_unfinished_first_batch_applies_it_as_if_it_had_never_come(
+    spark: SparkSession, source: Path, tmp_path: Path
+) -> None:
+    with faults.armed(crash_at("after:prices/main")), pytest.raises(StreamingQueryException):
+        application(spark, source, tmp_path).run()
+    assert application(spark, source, tmp_path, new_epoch=True)._agreed_state().stream_times == {}
+
+
 def _renamed(spark: SparkSession, source: Path, out: Path) -> StreamingApplication:
     return application(spark, source, out, name="other", new_epoch=True)
 

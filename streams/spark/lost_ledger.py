@@ -1,0 +1,50 @@
+"""What the tables tell of a ledger that is gone: each commit of a batch carries the report of all nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from streams.recovery_rules import BatchOf
+from streams.spark.flow import NodeReport, times_after
+from streams.spark.ledger import LedgerState, Times
+from streams.spark.recovery import REPORT, Survey, writer_of
+from versioned.put import newest_times
+from versioned.written import Written
+
+
+def told_by_tables(found: Survey, holding: Collection[str]) -> LedgerState:
+    """The state that the newest commits of the tables tell, for an epoch to begin with.
+
+    Stream times, running maxima, and where rows wait. What only the ledger had begins anew: the counts of metrics, the
+    batch clock, and which sequences have come from a source in which none comes twice. Of a batch that wrote to no
+    table, or only to tables that later ones wrote to, nothing is told that those do not tell.
+
+    Args:
+        found: The tables as they are.
+        holding: The tables in which rows wait, by the plan; of a former plan they are not known.
+    """
+    state = LedgerState(buffers=tuple(sorted({target.short_name for target in found.there()} & set(holding))))
+    for _, written in sorted(_batches(found).items()):
+        reports = {name: NodeReport.from_json(said) for name, said in written.details[REPORT].items()}
+        times = times_after(state.stream_times, reports)
+        state = replace(state, stream_times=times, maxima=_maxima_after(state, written))
+    return state
+
+
+def _batches(found: Survey) -> dict[BatchOf, Written]:
+    """What was told of each batch of which a table has the newest rows."""
+    told: dict[BatchOf, Written] = {}
+    for said in found.tables.values():
+        writer = None if said.written is None else writer_of(said.written)
+        if said.written is not None and writer is not None and REPORT in said.written.details:
+            told[writer[1]] = said.written
+    return told
+
+
+def _maxima_after(state: LedgerState, written: Written) -> dict[str, Times]:
+    """The running maxima of each source: instants of an older batch are never the newer ones."""
+    moved = {
+        name: {int(scope): us for scope, us in by.items()} for name, by in written.details.get("maxima", {}).items()
+    }
+    return {**state.maxima, **{name: newest_times(state.maxima.get(name, {}), by) for name, by in moved.items()}}

@@ -59,6 +59,17 @@ def divided(symbol: str, left: Any, right: Any) -> Any:
     return result if _fits(result) else None
 
 
+def summed(left: Any, right: Any, sign: int = 1) -> Any:
+    """A sum with one number more, or (sign -1) without it; of decimals exact, as Spark's sum is.
+
+    >>> summed(Decimal("99999999999999999999999999.99"), Decimal("0.02"))
+    Decimal('100000000000000000000000000.01')
+    """
+    if isinstance(right, Decimal):
+        return _EXACT.add(left, right) if sign > 0 else _EXACT.subtract(left, right)
+    return left + sign * right
+
+
 def _operands(left: Any, right: Any) -> tuple[Any, Any]:
     if type(left) is type(right) and type(left) in _NUMBERS:
         return left, right

@@ -22,6 +22,7 @@ _PRESENT: Final = b"\x01"
 _SIGN: Final = 1 << 63
 _WORD: Final = (1 << 64) - 1
 _EXPONENT_BIAS: Final = 1 << 31
+_DIGITS: Final = b"0123456789"
 
 
 def canonical_order(value: Any) -> bytes:
@@ -97,9 +98,9 @@ def _decimal(value: Decimal) -> bytes:
         return b"\x03"
     if value == 0:
         return b"\x01"
-    normal = abs(value).normalize()
-    digits = "".join(map(str, normal.as_tuple().digits)).encode()
-    magnitude = (normal.adjusted() + _EXPONENT_BIAS).to_bytes(4, "big") + digits + b"\x00"
+    # As they stand: arithmetic would round to the digits of its context.
+    digits = bytes(map(_DIGITS.__getitem__, value.as_tuple().digits)).rstrip(b"0")
+    magnitude = (value.adjusted() + _EXPONENT_BIAS).to_bytes(4, "big") + digits + b"\x00"
     if value > 0:
         return b"\x02" + magnitude
     return b"\x00" + bytes(255 - part for part in magnitude)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from streams.arithmetic import summed
 from streams.expressions import evaluate
 from streams.nodes import Aggregation
 from streams.rows import Row
@@ -76,7 +77,7 @@ class Aggregator:
             return (left[0] + right[0], left[1] + right[1])
         if kind in ("min", "max"):
             return min(left, right, key=in_order) if kind == "min" else max(left, right, key=in_order)
-        return left + right
+        return summed(left, right)
 
 
 def in_order(value: Any) -> Any:

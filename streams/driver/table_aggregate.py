@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from streams.arithmetic import summed
 from streams.driver.aggregators import as_row, in_order, plain
 from streams.driver.keys import as_key, whole_key
 from streams.driver.processor import Change, Context, Dated
@@ -66,7 +67,7 @@ class TableAggregator:
         if kind == "count":
             return state + sign
         if kind in ("sum", "avg"):
-            return (state[0] + sign * operand, state[1] + sign)
+            return (summed(state[0], operand, sign), state[1] + sign)
         return _counted(state, operand, sign)
 
     def result(self, state: Any) -> Row | None:

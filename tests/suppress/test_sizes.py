@@ -127,6 +127,12 @@ def test_decimals_compare_as_their_order_does(left: Decimal, right: Decimal) -> 
     assert (canonical_order(left) < canonical_order(right)) == (left < right)
 
 
+@pytest.mark.parametrize("digits", ["1" * 37, "-" + "1" * 38, "0." + "1" * 37], ids=["whole", "negative", "fraction"])
+def test_decimals_that_differ_in_their_last_digit_only_have_orders_of_their_own(digits: str) -> None:
+    values = sorted(Decimal(digits + last) for last in "123")
+    assert sorted(values[::-1], key=canonical_order) == values
+
+
 @given(st.text(), st.text())
 def test_texts_compare_by_their_utf8_bytes(left: str, right: str) -> None:
     assert (canonical_order(left) < canonical_order(right)) == (left.encode() < right.encode())

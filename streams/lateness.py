@@ -7,7 +7,6 @@ up. A histogram maps a bound to the number of records that were at most so late,
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -33,16 +32,6 @@ class SuggestedGrace:
     share: float
     records: int
     text: str
-
-
-def bucket_us(lateness_us: int) -> int:
-    """The bound that a lateness is counted under.
-
-    Example:
-        >>> bucket_us(0), bucket_us(1), bucket_us(1_250), bucket_us(1_251)
-        (0, 1000, 1250, 1600)
-    """
-    return BOUNDS_US[bisect_left(BOUNDS_US, lateness_us)]
 
 
 def added(histograms: Iterable[Histogram]) -> dict[int, int]:

@@ -107,17 +107,6 @@ def close_wait_us(windows: Windows, unit_us: int = 1) -> int | None:
     return gap_us + windows.grace_us + unit_us
 
 
-def final_at_us(windows: Windows, window: Window, unit_us: int = 1) -> int | None:
-    """The first stream time at which no record can change the window any more (KIP-328: end + grace, R4, R52).
-
-    Example:
-        >>> final_at_us(TimeWindows(size_us=10, advance_us=10, grace_us=3), Window(0, 10))
-        13
-    """
-    wait_us = close_wait_us(windows, unit_us)
-    return None if wait_us is None else window.end_us + wait_us
-
-
 def is_closed(windows: Windows, window: Window, stream_time_us: int, unit_us: int = 1) -> bool:
     """Whether the window takes no more records; a record for it is late (R10, R13).
 

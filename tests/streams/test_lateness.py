@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from streams.lateness import BOUNDS_US, added, bucket_us, suggested_grace
+from streams.lateness import added, suggested_grace
 from versioned.errors import ConfigurationError
 
 _MINUTE = 63_000_000
@@ -30,14 +30,6 @@ def test_it_is_the_least_bound_that_reaches_the_share(histogram: dict[int, int],
 def test_nothing_is_suggested_of_nothing(histogram: dict[int, int], share: float) -> None:
     with pytest.raises(ConfigurationError):
         suggested_grace(histogram, share)
-
-
-@pytest.mark.parametrize("late_us", [0, 1, 999, 1_000, 1_001, 59_999_999, 86_400_000_000])
-def test_a_lateness_is_counted_under_the_next_bound(late_us: int) -> None:
-    bound = bucket_us(late_us)
-    assert bound in BOUNDS_US
-    assert bound >= late_us
-    assert not any(late_us <= other < bound for other in BOUNDS_US)
 
 
 def test_histograms_add_up() -> None:

@@ -11,7 +11,6 @@ from suppress.window_rules import (
     Window,
     assign,
     close_wait_us,
-    final_at_us,
     first_taken_us,
     is_closed,
     last_taken_us,
@@ -102,7 +101,7 @@ def test_sessions_take_every_record_and_sliding_windows_those_a_window_after_the
     assert [step.window.start_us for step in slide(SlidingWindows(10, 0), {}, first_us)] == [FIRST_INSTANT_US]
 
 
-@pytest.mark.rule("R4", "R52")
+@pytest.mark.rule("R4", "R10", "R13", "R52")
 @pytest.mark.parametrize(
     ("windows", "window", "final_at"),
     [
@@ -110,26 +109,10 @@ def test_sessions_take_every_record_and_sliding_windows_those_a_window_after_the
         (TimeWindows(size_us=10, advance_us=5, grace_us=0), Window(5, 15), 15),
         (SlidingWindows(difference_us=10, grace_us=3), Window(0, 10), 14),
         (SessionWindows(gap_us=5, grace_us=3), Window(0, 10), 19),
-        (UnlimitedWindows(start_us=0), Window(0, FOREVER_US), None),
     ],
-    ids=["end + grace", "no grace", "sliding: its end still takes a record", "session: gap as well", "never"],
+    ids=["end + grace", "no grace", "sliding: its end still takes a record", "session: gap as well"],
 )
-def test_a_window_is_final_once_no_record_can_change_it(windows: Windows, window: Window, final_at: int | None) -> None:
-    assert final_at_us(windows, window) == final_at
-
-
-@pytest.mark.rule("R10", "R13")
-@pytest.mark.parametrize(
-    ("windows", "window"),
-    [
-        (tumbling(10, 3), Window(0, 10)),
-        (SlidingWindows(difference_us=10, grace_us=3), Window(0, 10)),
-        (SessionWindows(gap_us=5, grace_us=3), Window(0, 10)),
-    ],
-)
-def test_a_window_is_closed_from_the_instant_at_which_it_is_final(windows: Windows, window: Window) -> None:
-    final_at = final_at_us(windows, window)
-    assert final_at is not None
+def test_a_window_is_closed_once_no_record_can_change_it(windows: Windows, window: Window, final_at: int) -> None:
     assert [is_closed(windows, window, final_at + step) for step in (-1, 0, 1)] == [False, True, True]
 
 

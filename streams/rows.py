@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
+
+#: The one NaN of keys: no other one is equal to it, which Spark holds all of them to be.
+NAN: Final = float("nan")
 
 
 class Row(Mapping[str, Any]):
@@ -58,7 +61,7 @@ class Row(Mapping[str, Any]):
 
 
 def frozen(value: Any) -> Any:
-    """A value that can be hashed: arrays as tuples and structs as rows, however deep.
+    """A value that can be hashed: arrays as tuples and structs as rows, however deep; each NaN is the same one.
 
     >>> frozen([1, {"a": [2]}])
     (1, Row(a=(2,)))
@@ -67,4 +70,18 @@ def frozen(value: Any) -> Any:
         return tuple(map(frozen, value))
     if isinstance(value, Mapping):
         return Row({name: frozen(part) for name, part in value.items()})
-    return value
+    return one_nan(value)
+
+
+def one_nan(value: Any) -> Any:
+    """A key, or a part of one, in which each NaN is the same one, so that keys are equal as on Spark.
+
+    >>> Row(share=one_nan(float("nan"))) == Row(share=one_nan(float("nan")))
+    True
+    """
+    if isinstance(value, float):
+        return NAN if value != value else value
+    if isinstance(value, Mapping):
+        parts = {name: one_nan(part) for name, part in value.items()}
+        return Row(parts) if isinstance(value, Row) else parts
+    return type(value)(map(one_nan, value)) if type(value) in (list, tuple) else value

@@ -230,6 +230,8 @@ class SuppressBuffer:
             )
         return replace(
             known,
+            # As it came: a key out of a file may be equal only in its canonical order, as NaN is.
+            key=update.key,
             value=update.value,
             old=update.old,
             ts_us=update.ts_us,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from streams.rows import Row, frozen
+from streams.rows import Row, frozen, one_nan
 from suppress.window_rules import Window
 
 #: A key as stores know it: its parts in order. Two sides of a join may name the same key differently.
@@ -34,7 +34,8 @@ def split_windowed_key(key: Row) -> tuple[Row, Window]:
 
 def as_key(value: Any) -> Row | None:
     """A key expression's result as a key: a row as it is, a single value as the field ``key``."""
-    return value if value is None or isinstance(value, Row) else Row(key=value)
+    key: Row | None = one_nan(value if value is None or isinstance(value, Row) else Row(key=value))
+    return key
 
 
 def whole_key(key: Row | None) -> Row | None:

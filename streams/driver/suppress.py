@@ -11,7 +11,7 @@ from streams.fields import CLOSED_BY
 from streams.nodes import Suppress
 from streams.plan_checks import windowed_ancestor
 from streams.reasons import NULL_KEY
-from streams.rows import Row
+from streams.rows import Row, one_nan
 from suppress.buffer_rules import Cause, Emission, SuppressBuffer, Update
 from suppress.sizes import SizeFunction, sizer
 from suppress.suppress_rules import buffer_rule, tie_order
@@ -99,7 +99,8 @@ class SuppressProcessor(Processor):
         self.metrics.count("emitted", len(emissions))
         for emission in emissions:
             row = emission.row
-            key: Row = row.key  # type: ignore[assignment]
+            # Out of a file comes another NaN.
+            key: Row = one_nan(row.key)
             if self.rule.final and emission.cause is Cause.RETENTION:
                 self._close_idle(key)
             value = self._stamped(row.value, emission.cause)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from streams.arithmetic import summed
 from streams.driver.aggregators import as_row, in_order, plain
@@ -16,11 +16,8 @@ from streams.driver.window_state import Slot
 from streams.expressions import evaluate
 from streams.nodes import Aggregation, TableAggregate
 from streams.reasons import NULL_KEY
-from streams.rows import Row
+from streams.rows import Row, one_nan
 from versioned.errors import TopologyError
-
-#: In a bag values are found again by what they are equal to, and no other NaN is equal to one.
-_NAN: Final = float("nan")
 
 
 @dataclass(frozen=True)
@@ -152,17 +149,13 @@ class TableAggregateProcessor(StoredTable):
 def counted(values: Mapping[Any, int]) -> Counter[Any]:
     """A bag of values, in which each NaN is the same one.
 
-    >>> counted({float("nan"): 1})[_NAN]
+    >>> counted({float("nan"): 1})[NAN]
     1
     """
-    return Counter({_findable(value): number for value, number in values.items()})
+    return Counter({one_nan(value): number for value, number in values.items()})
 
 
 def _counted(values: Counter[Any], value: Any, sign: int) -> Counter[Any]:
     changed = Counter(values)
-    changed[_findable(value)] += sign
+    changed[one_nan(value)] += sign
     return +changed
-
-
-def _findable(value: Any) -> Any:
-    return _NAN if value != value else value

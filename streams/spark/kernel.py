@@ -7,7 +7,7 @@ records come to one Python function in order of place, as a stream: a group neve
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import chain, groupby
 from typing import Any, Final, Protocol, runtime_checkable
@@ -16,6 +16,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructField, StructType
 
+from streams.rows import one_nan
+from streams.spark.arrow_rows import plain, rows_of
 from streams.spark.flow import KEY, PLACE, SCOPE
 from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
@@ -138,14 +140,6 @@ def told_counts(told: DataFrame) -> DataFrame:
     return told.where(F.col(TOLD) == "count").groupBy(WHAT).agg(F.sum(COUNT).alias(COUNT))
 
 
-def plain(value: Any) -> Any:
-    """A row of the rules as Arrow takes it: mappings as dictionaries, all the way down."""
-    if isinstance(value, Mapping):
-        return {name: plain(part) for name, part in value.items()}
-    # An entry of a map is a pair, which Arrow takes for nothing else.
-    return type(value)(map(plain, value)) if type(value) in (list, tuple) else value
-
-
 def _packed(frame: DataFrame, by: list[str], column: str, *order: str) -> DataFrame:
     own = [name for name in frame.columns if name not in by]
     return frame.select(F.struct(*by).alias(_GROUP), F.struct(*own).alias(column), *order)
@@ -176,7 +170,7 @@ def _known_arrow_schema(session: SparkSession, schema: str) -> pa.Schema:
 
 def _runner(fold: Fold, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = (row for batch in batches for row in _in_utc(batch).to_pylist())
+        rows = (row for batch in batches for row in rows_of(batch, _GROUP, KEY))
         ready: list[PlainRow] = []
         for group, members in groupby(rows, key=lambda row: row[_GROUP]):
             for told in fold(group, *_states_and_events(members)):
@@ -188,25 +182,6 @@ def _runner(fold: Fold, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]
             yield pa.RecordBatch.from_pylist(ready, schema=schema)
 
     return run
-
-
-def _in_utc(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same with instants in UTC: in the session's zone the first and last hours of the calendar are no datetime."""
-    kinds = [_zoned(field.type) for field in batch.schema]
-    if kinds == batch.schema.types:
-        return batch
-    return batch.cast(pa.schema([pa.field(field.name, kind) for field, kind in zip(batch.schema, kinds, strict=True)]))
-
-
-def _zoned(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        return pa.timestamp(kind.unit, "UTC")
-    if pa.types.is_struct(kind):
-        # A struct that is null has nothing in fields that are never null.
-        return pa.struct([pa.field(field.name, _zoned(field.type)) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(_zoned(kind.key_type), _zoned(kind.item_type))
-    return pa.list_(_zoned(kind.value_type)) if pa.types.is_list(kind) else kind
 
 
 def _column_runner(
@@ -225,11 +200,16 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[tuple[PlainRow, pa.RecordBatch]]:
     groups, rows = batch.column(_GROUP), batch.select([EVENT, STATE])
     start = 0
     while start < len(rows):
-        group, end = groups[start].as_py(), len(rows)
-        if groups[end - 1].as_py() != group:
-            end = next(at for at in range(start, end) if groups[at].as_py() != group)
+        group, end = _group(groups, start), len(rows)
+        if _group(groups, end - 1) != group:
+            end = next(at for at in range(start, end) if _group(groups, at) != group)
         yield group, rows.slice(start, end - start)
         start = end
+
+
+def _group(groups: pa.Array, at: int) -> PlainRow:
+    group: PlainRow = one_nan(groups[at].as_py())
+    return group
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -10,6 +10,8 @@ import pytest
 from streams.rows import Row
 from streams.testing import TopologyTestDriver
 from streams.topology import Materialized, StreamsBuilder
+from suppress.buffer_config import BufferConfig
+from suppress.suppressed import Suppressed
 from versioned.errors import ConfigurationError, RecordError
 
 UTC = timezone.utc
@@ -44,6 +46,28 @@ def test_keys_and_values_may_be_scalars_mappings_or_rows(
     driver.pipe_input("events", key, value, 5)
     (record,) = driver.read_output("out")
     assert (record.key, record.value) == seen
+
+
+@pytest.mark.parametrize("by", ["v", lambda value: {"x": value.v, "y": 1}], ids=["single", "row"])
+def test_values_that_are_not_a_number_are_one_group(by: Any) -> None:
+    builder = StreamsBuilder()
+    builder.stream("events", value="v").group_by(by).count(name="count").to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    for _ in range(3):
+        driver.pipe_input("events", "k", float("nan"), 5)
+    assert values(driver) == [1, 2, 3]
+
+
+def test_a_key_that_is_not_a_number_is_one_key_also_where_it_waits_in_a_file() -> None:
+    builder = StreamsBuilder()
+    table = builder.table("events", Materialized.key_value("rows"), key="k", value="v")
+    wait = Suppressed.until_time_limit("1 hour", BufferConfig.max_records(0).spill_to_disk_when_full())
+    table.suppress(wait, name="held").to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    for value in (1, 2):
+        driver.pipe_input("events", float("nan"), value, 5)
+    driver.drain("held")
+    assert values(driver) == [2]
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, LongType, StructType
 
+from streams.rows import Row
 from streams.spark.flow import KEY, PLACE, SCOPE
-from streams.spark.kernel import EVENT, OUT, STATE, TOLD, PlainRow, Told, _runner, fold_groups
+from streams.spark.kernel import EVENT, OUT, STATE, TOLD, PlainRow, Told, _pieces, _runner, fold_groups
 from versioned.errors import ConfigurationError
 
 #: The last microsecond of the year 9999, and the first of the year 1.
@@ -48,6 +51,55 @@ def test_a_null_struct_of_fields_that_are_never_null_goes_in(zone: str) -> None:
     batch = pa.RecordBatch.from_arrays(columns, names=["_group", EVENT, STATE])
     schema = pa.schema([(TOLD, pa.string()), (OUT, columns[1].type)])
     assert [row[OUT] for told in _runner(_echo, schema)([batch]) for row in told.to_pylist()] == [{"n": 1}]
+
+
+def _number(group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
+    list(states)
+    yield "out", {"n": len({Row(event[KEY]) for event in events})}
+
+
+@pytest.mark.parametrize("groups", [[{"x": math.nan}] * 2, [{"x": [math.nan]}] * 2, [{"x": {"y": math.nan}}] * 2])
+def test_keys_that_are_not_a_number_make_one_group_and_are_one_key_in_it(groups: list[PlainRow]) -> None:
+    columns = [pa.array(groups), pa.array([{KEY: {"k": math.nan}}] * 2), pa.nulls(2)]
+    batch = pa.RecordBatch.from_arrays(columns, names=["_group", EVENT, STATE])
+    schema = pa.schema([(TOLD, pa.string()), (OUT, pa.struct([("n", pa.int64())]))])
+    assert [row[OUT] for told in _runner(_number, schema)([batch]) for row in told.to_pylist()] == [{"n": 1}]
+
+
+def _pieces_of_numbers(numbers: list[float]) -> list[int]:
+    columns = [pa.array([{"x": number} for number in numbers]), pa.array(range(len(numbers))), pa.nulls(len(numbers))]
+    batch = pa.RecordBatch.from_arrays(columns, names=["_group", EVENT, STATE])
+    return [len(piece) for _, piece in _pieces(batch)]
+
+
+def test_a_fold_on_columns_gets_a_group_that_is_not_a_number_in_one_piece() -> None:
+    assert _pieces_of_numbers([1.0, math.nan, math.nan, math.nan]) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("kind", "pairs", "seen"),
+    [
+        (pa.string(), [("a", 1)], {"a": 1}),
+        (pa.struct([("x", pa.int64())]), [({"x": 1}, 1)], {Row(x=1): 1}),
+        (pa.list_(pa.int64()), [([1, 2], 1)], {(1, 2): 1}),
+    ],
+    ids=["text", "struct", "array"],
+)
+def test_a_map_is_a_mapping_to_a_fold_whatever_its_keys(kind: pa.DataType, pairs: list[Any], seen: Any) -> None:
+    of_maps = pa.struct([("own", pa.map_(kind, pa.int64())), ("more", pa.list_(pa.map_(kind, pa.int64())))])
+    got: list[PlainRow] = []
+
+    def fold(group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
+        list(states)
+        for event in events:
+            got.append(event)
+            yield "out", event
+
+    events = pa.array([{"own": pairs, "more": [pairs, None]}], of_maps)
+    batch = pa.RecordBatch.from_arrays([pa.array([{"g": 1}]), events, pa.nulls(1)], names=["_group", EVENT, STATE])
+    told = pa.Table.from_batches(_runner(fold, pa.schema([(TOLD, pa.string()), (OUT, of_maps)]))([batch]))
+    assert got == [{"own": seen, "more": [seen, None]}]
+    assert told[OUT].combine_chunks().equals(events)
 
 
 def test_a_key_that_is_compared_by_a_collation_is_refused(spark: SparkSession) -> None:

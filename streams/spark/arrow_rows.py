@@ -1,0 +1,93 @@
+"""Rows out of Arrow as the rules and user code take them, and back.
+
+A map is a mapping as in the test driver, no list of pairs; a NaN in a key is always the same object, so that keys which
+are equal on Spark are equal in Python too; an instant is in UTC. A type that has none of these costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from streams.rows import frozen, one_nan
+
+#: Makes another value of one that is not null, or changes it in place.
+_Change = Callable[[Any], Any]
+
+
+def rows_of(batch: pa.RecordBatch, *keys: str) -> Iterator[dict[str, Any]]:
+    """The rows of a batch; ``keys`` are the names of what is a key, of columns or of fields in them."""
+    change = _of_fields(batch.schema, keys)
+    rows = _in_utc(batch).to_pylist()
+    return iter(rows) if change is None else map(change, rows)
+
+
+def plain(value: Any) -> Any:
+    """A row of the rules as Arrow takes it: mappings as dictionaries, all the way down."""
+    if isinstance(value, Mapping):
+        if isinstance(next(iter(value), None), (Mapping, tuple)):
+            # A map by structs or arrays, which no dictionary has as its keys.
+            return [(plain(name), plain(part)) for name, part in value.items()]
+        return {name: plain(part) for name, part in value.items()}
+    # An entry of a map is a pair, which Arrow takes for nothing else.
+    return type(value)(map(plain, value)) if type(value) in (list, tuple) else value
+
+
+def _of_fields(fields: Any, keys: tuple[str, ...]) -> _Change | None:
+    changes = [(field.name, _of_key(field.type) if field.name in keys else _of(field.type, keys)) for field in fields]
+    needed = [(name, change) for name, change in changes if change is not None]
+
+    def change_fields(row: dict[str, Any]) -> dict[str, Any]:
+        for name, change in needed:
+            if row[name] is not None:
+                row[name] = change(row[name])
+        return row
+
+    return change_fields if needed else None
+
+
+def _of(kind: pa.DataType, keys: tuple[str, ...]) -> _Change | None:
+    """What is to be done with values of a type; None if nothing is."""
+    if pa.types.is_struct(kind):
+        return _of_fields(kind, keys)
+    if pa.types.is_map(kind):
+        return _of_map(kind, _of(kind.item_type, keys))
+    inner = _of(kind.value_type, keys) if pa.types.is_list(kind) else None
+    return None if inner is None else lambda parts: [part if part is None else inner(part) for part in parts]
+
+
+def _of_map(kind: pa.DataType, inner: _Change | None) -> _Change:
+    change = inner or (lambda part: part)
+    name_of = frozen if pa.types.is_nested(kind.key_type) or pa.types.is_floating(kind.key_type) else lambda name: name
+    return lambda pairs: {name_of(name): part if part is None else change(part) for name, part in pairs}
+
+
+def _of_key(kind: pa.DataType) -> _Change | None:
+    return one_nan if _has_float(kind) else None
+
+
+def _has_float(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return any(_has_float(field.type) for field in kind)
+    return _has_float(kind.value_type) if pa.types.is_list(kind) else bool(pa.types.is_floating(kind))
+
+
+def _in_utc(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same with instants in UTC: in the session's zone the first and last hours of the calendar are no datetime."""
+    kinds = [_zoned(field.type) for field in batch.schema]
+    if kinds == batch.schema.types:
+        return batch
+    return batch.cast(pa.schema([pa.field(field.name, kind) for field, kind in zip(batch.schema, kinds, strict=True)]))
+
+
+def _zoned(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
+    if pa.types.is_struct(kind):
+        # A struct that is null has nothing in fields that are never null.
+        return pa.struct([pa.field(field.name, _zoned(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_zoned(kind.key_type), _zoned(kind.item_type))
+    return pa.list_(_zoned(kind.value_type)) if pa.types.is_list(kind) else kind

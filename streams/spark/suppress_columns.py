@@ -40,6 +40,8 @@ _ORDERED: Final = (
 #: What ``_size`` knows the size of.
 _SIZED: Final = (*_ORDERED, T.FloatType, T.DoubleType, T.DecimalType, T.DayTimeIntervalType)
 _INSTANT_BYTES: Final = 8
+#: How much of what leaves or waits is told in one batch.
+_BYTES_AT_ONCE: Final = 2**28
 #: The fields of a row that waits; those of an update are what it would be if it entered now.
 _HELD: Final = (KEY, VALUE, OLD, PRIOR, US, BUFFER_US, FIRST_US, ARRIVED_US)
 
@@ -112,7 +114,7 @@ class SuppressColumns:
     def _split(self, chunk: pa.Table) -> tuple[pa.Table, pa.Table]:
         """The rows that wait and the updates of a chunk, both with all fields of the former."""
         is_event = pc.is_valid(chunk[EVENT])
-        states = _fields(chunk.filter(pc.invert(is_event)), STATE).select(_HELD)
+        states = _with_long_offsets(_fields(chunk.filter(pc.invert(is_event)), STATE).select(_HELD))
         events = _fields(chunk.filter(is_event), EVENT)
         arrived = pa.repeat(pa.scalar(self.clock_us, pa.int64()), len(events))
         entering = {PRIOR: events[OLD], BUFFER_US: events[US], FIRST_US: events[US], ARRIVED_US: arrived}
@@ -164,25 +166,49 @@ def _repeated(scope: int, count: int) -> Any:
     return pa.repeat(pa.scalar(scope, pa.int32()), count)
 
 
-def _told(kind: str, columns: dict[str, Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _told(kind: str, rows: dict[str, Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Rows of one kind in the schema of what folds tell; none if there are none."""
     name = OUT if kind == "out" else STATE
-    count = len(columns[SCOPE])
-    if not count:
-        return
     wanted = schema.field(name).type
-    parts = [_whole(columns[field.name]).cast(field.type) for field in wanted]
+    for columns in _pieces({field.name: _whole(rows[field.name]) for field in wanted}):
+        yield _told_at_once(kind, name, columns, schema)
+
+
+def _pieces(columns: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Columns cut into so few bytes that the types of Spark, whose offsets have 32 bits, hold each piece."""
+    count = len(columns[SCOPE])
+    if count > 1 and sum(column.nbytes for column in columns.values()) > _BYTES_AT_ONCE:
+        for start, end in ((0, count // 2), (count // 2, count)):
+            yield from _pieces({name: column.slice(start, end - start) for name, column in columns.items()})
+    elif count:
+        yield columns
+
+
+def _told_at_once(kind: str, name: str, columns: dict[str, Any], schema: pa.Schema) -> pa.RecordBatch:
+    wanted, count = schema.field(name).type, len(columns[SCOPE])
+    parts = [columns[field.name].cast(field.type) for field in wanted]
     told = {TOLD: pa.repeat(kind, count), name: pa.StructArray.from_arrays(parts, fields=list(wanted))}
     arrays = [told.get(field.name, pa.nulls(count, field.type)) for field in schema]
-    yield pa.RecordBatch.from_arrays(
+    return pa.RecordBatch.from_arrays(
         [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)], schema=schema
     )
 
 
 def _fields(rows: pa.Table, name: str) -> pa.Table:
     """The fields of a column of structs, as columns."""
-    column = _whole(rows[name])
+    column = rows[name]
     return pa.table({field.name: pc.struct_field(column, field.name) for field in column.type})
+
+
+def _with_long_offsets(rows: pa.Table) -> pa.Table:
+    """The same with texts and binaries of 64-bit offsets: all that waits may be more than two gigabytes."""
+    return rows.cast(pa.schema([pa.field(field.name, _large(field.type)) for field in rows.schema]))
+
+
+def _large(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _large(field.type)) for field in kind])
+    return pa.large_string() if pa.types.is_string(kind) else pa.large_binary() if pa.types.is_binary(kind) else kind
 
 
 def _whole(column: Any) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.spark import kernel
+from streams.spark import kernel, suppress_columns
 from streams.spark.flow import KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.suppress_columns import SuppressColumns
 from streams.spark.suppress_fold import ARRIVED_US, BUFFER_US, FIRST_US, PRIOR, SIZE, SuppressFold
@@ -113,3 +113,34 @@ def test_on_columns_the_same_rows_leave_stay_and_are_counted(
         for event in events:
             scope, us = event["_group"][SCOPE], event[kernel.EVENT][US]
             times[scope] = max(us, times.get(scope, us))
+
+
+def _waiting(number: int) -> list[dict[str, Any]]:
+    value = {"n": 1.0, "text": "x" * 100, "raw": b"y" * 100, "on": True, "day": None}
+    updates = [({"place": f"k{each:03}", "id": 1}, value, None, each) for each in range(number)]
+    return list(_events([(0, updates)]))
+
+
+def _columns() -> SuppressColumns:
+    return SuppressColumns(BufferRule("held", wait_us=10**9), "record", _CLOCK_US, {})
+
+
+def test_all_that_waits_in_a_scope_may_be_more_than_two_gigabytes_of_text() -> None:
+    rows = pa.Table.from_pylist(_waiting(3), schema=_ROWS)
+    of_texts = {
+        part.type
+        for table in _columns()._split(rows)
+        for field in table.select([KEY, VALUE, OLD, PRIOR]).schema
+        for part in field.type
+        if part.name in ("place", "text", "raw")
+    }
+    assert of_texts == {pa.large_string(), pa.large_binary()}
+
+
+def test_what_is_told_comes_in_batches_that_types_of_32_bits_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = _fed(_columns(), [], _waiting(50))
+    monkeypatch.setattr(suppress_columns, "_BYTES_AT_ONCE", 5_000)
+    batches = kernel._column_runner(_columns(), _TOLD)(pa.Table.from_pylist(_waiting(50), schema=_ROWS).to_batches())
+    cut = list(batches)
+    assert max(batch.nbytes for batch in cut) < 10_000
+    assert [row for batch in cut for row in batch.to_pylist()] == whole

@@ -35,7 +35,8 @@ class SuppressFold:
     """Feeds a batch to the buffer of one scope.
 
     Events are changes of a table; states its buffered rows. At the start of the batch rows that are already due by
-    the wall clock leave, then the records apply; with ``drains`` everything leaves at the end.
+    the wall clock leave, then the records apply; with ``drains`` everything leaves at the end. Nodes tick one after the
+    other: what the tick of an earlier one let go comes before this one's.
 
     Args:
         rule: What the suppression promises.
@@ -62,14 +63,13 @@ class SuppressFold:
             self.rule, map(self._buffered, states), before, sizer(self.size_of), self.clock_us
         )
         told = _Counts()
-        if self.rule.clock == "wall" or self.rule.retention_us is not None:
-            due = buffer.tick(self.clock_us)
-            yield from self._emitted(due, scope, [FIRST_PLACE, self.position], told)
-            if due:
-                told.observe(buffer)
         told.look_at(buffer)
+        tick, is_ticked = [FIRST_PLACE, self.position], not clock_waits_us(self.rule)
         try:
             for event in events:
+                if not is_ticked and event[PLACE] > tick:
+                    yield from self._ticked(buffer, scope, tick, told)
+                    is_ticked = True
                 update = self._update(event)
                 told.suppressed += buffer.get(update.key) is not None
                 yield from self._emitted(buffer.put(update, self.clock_us), scope, event[PLACE], told)
@@ -77,6 +77,8 @@ class SuppressFold:
         except BufferFullError as full:
             yield ("count", (f"{FULL}{full}", 1))
             return
+        if not is_ticked:
+            yield from self._ticked(buffer, scope, tick, told)
         if self.drains:
             yield from self._emitted(buffer.drain(), scope, [-FIRST_PLACE, self.position], told)
             told.observe(buffer)
@@ -86,6 +88,12 @@ class SuppressFold:
         alarm_us = self._alarm_us(buffer)
         if alarm_us is not None:
             yield ("count", (ALARM, alarm_us))
+
+    def _ticked(self, buffer: SuppressBuffer, scope: int, place: list[int], told: _Counts) -> Iterator[Told]:
+        due = buffer.tick(self.clock_us)
+        yield from self._emitted(due, scope, place, told)
+        if due:
+            told.observe(buffer)
 
     def _update(self, event: PlainRow) -> Update:
         key, plain, window = self._split(event[KEY])

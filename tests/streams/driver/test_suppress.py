@@ -231,6 +231,21 @@ def test_what_leaves_by_a_tick_or_a_drain_goes_on_in_its_own_partition(leave: st
     assert running.read_output("out") == []
 
 
+def test_what_a_tick_lets_go_comes_to_the_next_suppression_before_that_one_ticks() -> None:
+    builder = StreamsBuilder()
+    table = builder.table("in", Materialized(name="in"))
+    for name, wait in (("first", "10 seconds"), ("second", "5 seconds")):
+        table = table.suppress(Suppressed.until_wall_clock_time_limit(wait, BufferConfig.unbounded()), name=name)
+    table.to_changelog("out")
+    running = TopologyTestDriver(builder.build())
+    running.pipe_input("in", "k", "v1", 1)
+    running.advance_wall_clock("12 seconds")
+    running.pipe_input("in", "k", "v2", 2)
+    running.advance_wall_clock("10 seconds")
+    # Both were due, the older one for longer; but its key was replaced first.
+    assert shown(running.read_output("out")) == [("k", "v2", 2)]
+
+
 @pytest.mark.rule("R110", "R118", "R123")
 def test_a_sensor_that_is_silent_for_a_day_emits_nothing_without_a_wall_clock_limit() -> None:
     running = limited(Suppressed.until_time_limit("1 hour", BufferConfig.unbounded()))

@@ -9,7 +9,7 @@ import pytest
 
 from streams.spark.flow import KEY, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import PlainRow
-from streams.spark.suppress_fold import SuppressFold
+from streams.spark.suppress_fold import FIRST_PLACE, SuppressFold
 from suppress.buffer_rules import BufferRule
 from suppress.windows import TimeWindows, Windows
 
@@ -39,3 +39,13 @@ def test_a_key_leaves_as_it_came_also_if_its_fields_are_called_like_those_of_win
 ) -> None:
     waiting = _told(windows, 0, [], key)["state"]
     assert _told(windows, 5, [waiting], None)["out"][KEY] == waiting[KEY] == key
+
+
+@pytest.mark.parametrize(("place", "values"), [([FIRST_PLACE, 1, 0], [2]), ([3], [1])], ids=["a tick before", "record"])
+def test_what_the_tick_of_an_earlier_node_let_go_comes_before_a_nodes_own_tick(
+    place: list[int], values: list[int]
+) -> None:
+    waiting = _told(None, 0, [], {"k": "a"})["state"]
+    event = {KEY: {"k": "a"}, VALUE: {"n": 2}, OLD: {"n": 1}, US: 4, PLACE: place}
+    told = SuppressFold(_RULE, "record", None, 5, {}, position=2)({SCOPE: 0}, iter([waiting]), iter([event]))
+    assert [row[VALUE]["n"] for kind, row in told if kind == "out"] == values

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from streams.driver.processor import Change, Context, Processor, Reject
-from streams.driver.records import Source, key_row, timestamp_us, value_row
+from streams.driver.records import Source, has_time_beyond, key_row, timestamp_us, value_row
 from streams.driver.registry import processor_for
 from streams.driver.store_view import StoreView
 from streams.driver.suppress import SuppressProcessor
@@ -200,6 +200,9 @@ class TopologyTestDriver:
         record = (key_row(source, key), value_row(source, value))
         if ts_us is not None and not FIRST_INSTANT_US <= ts_us <= LAST_INSTANT_US:
             self._refuse(source, record, None, TS_RANGE)
+            return
+        if any(map(has_time_beyond, record)):
+            self._refuse(source, record, ts_us, TS_RANGE)
             return
         too_far = self._skew_us is not None and ts_us is not None and ts_us > self._context.now_us + self._skew_us
         if ts_us is None or too_far:

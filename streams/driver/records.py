@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from streams.nodes import GlobalTableSource, StreamSource, TableSource
-from streams.rows import Row
-from versioned.durations import instant_us
+from streams.rows import Row, one_nan
+from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, instant_us
 from versioned.errors import RecordError
 
 Source = StreamSource | TableSource | GlobalTableSource
@@ -22,7 +22,8 @@ def key_row(source: Source, key: Any) -> Row | None:
     """
     if key is None:
         return None
-    return Row(_named(source, "key", source.key, key))
+    named: Row = one_nan(Row(_named(source, "key", source.key, key)))
+    return named
 
 
 def value_row(source: Source, value: Any) -> Row | None:
@@ -51,6 +52,15 @@ def timestamp_us(source: Source, ts: Any) -> int | None:
     raise RecordError(
         f"{source.topic}: the timestamp {ts!r} is a {type(ts).__name__}. Give a datetime, or an int of microseconds."
     )
+
+
+def has_time_beyond(value: Any) -> bool:
+    """Whether a key or a value has a time outside the years 1 to 9999 in UTC: a datetime of another zone may."""
+    if isinstance(value, datetime):
+        return not FIRST_INSTANT_US <= instant_us(value) <= LAST_INSTANT_US
+    if isinstance(value, Mapping):
+        return any(has_time_beyond(part) for entry in value.items() for part in entry)
+    return isinstance(value, (list, tuple)) and any(map(has_time_beyond, value))
 
 
 def _named(source: Source, what: str, names: tuple[str, ...], given: Any) -> dict[str, Any]:

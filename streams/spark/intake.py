@@ -32,7 +32,7 @@ from streams.spark.operator import RAW
 from streams.spark.places import PIECE, SEQUENCE, TIE, Order, Ordering, pieces_of, put_in_order
 from streams.spark.source_checks import rejection
 from streams.spark.sources import MALFORMED, SparkSource
-from streams.spark.typed_input import cast_row_by_row, cut_row, event_time, size_of, total
+from streams.spark.typed_input import cast_row_by_row, cut_row, event_time, has_time_beyond, size_of, total
 from versioned import spark_functions as F
 from versioned.hashing import row_hash
 from versioned.identifiers import quote
@@ -145,6 +145,10 @@ class _Columns:
         """Whether a row has a number that a type of fewer bits does not hold."""
         return self.value(name).isNotNull() & self.value(name).try_cast(kind).isNull()
 
+    def beyond(self, name: str) -> Column | None:
+        """Whether a row has a time outside the calendar; None if it has no times."""
+        return has_time_beyond(self.value(name), self.kind(name))
+
     def misfits(self, name: str) -> Column | None:
         """Whether a row has a value that does not fit; None if all do."""
         if self._schema[name].dataType.simpleString() == self.kind(name).simpleString():
@@ -193,7 +197,10 @@ def _broken(columns: _Columns, rule: IntakeRule, values: tuple[str, ...], us: Co
     bad_type = reduce(Column.__or__, misfits, F.lit(False))
     has_time = columns.value(rule.node.timestamp).isNotNull()
     reason = F.when(large, reasons.TOO_LARGE).when(bad_type, reasons.BAD_TYPE)
-    return reason.when(has_time & ~F.coalesce(in_range(us), F.lit(False)), reasons.TS_RANGE)
+    times = [columns.beyond(name) for name in dict.fromkeys((*rule.node.key, *values))]
+    beyond = [F.coalesce(time, F.lit(False)) for time in times if time is not None]
+    is_outside = has_time & ~F.coalesce(in_range(us), F.lit(False))
+    return reason.when(reduce(Column.__or__, beyond, is_outside), reasons.TS_RANGE)
 
 
 def _invalid(records: DataFrame, rule: IntakeRule, wall_us: int) -> Column:

@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 
 from versioned import spark_functions as F
 from versioned.identifiers import named_twice, quote
+from versioned.put_checks import in_range
 from versioned.sql_types import JSON_INSTANTS
 
 #: Microseconds of a unit of time.
@@ -77,6 +78,35 @@ def event_time(value: Column, kind: DataType, ts_unit: str | None) -> Column:
     if isinstance(kind, DateType):
         value = F.when(F.year(value).between(*_YEARS), value)
     return F.unix_micros(value.cast("timestamp_ltz"))
+
+
+def has_time_beyond(value: Column, kind: DataType) -> Column | None:
+    """Whether a value has an instant or a date outside the years 1 to 9999, however deep; null as far as it has none.
+
+    Spark knows such times, and no Python that a record may come to. None where the type has no times.
+    """
+    if isinstance(kind, TimestampType):
+        return ~in_range(F.unix_micros(value))
+    if isinstance(kind, (TimestampNTZType, DateType)):
+        return ~F.year(value).between(*_YEARS)
+    if isinstance(kind, StructType):
+        return _any(has_time_beyond(value.getField(part.name), part.dataType) for part in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _any_inside(value, kind.elementType)
+    if isinstance(kind, MapType):
+        return _any([_any_inside(F.map_keys(value), kind.keyType), _any_inside(F.map_values(value), kind.valueType)])
+    return None
+
+
+def _any(conditions: Iterable[Column | None]) -> Column | None:
+    known = [condition for condition in conditions if condition is not None]
+    return reduce(Column.__or__, known) if known else None
+
+
+def _any_inside(values: Column, kind: DataType) -> Column | None:
+    if has_time_beyond(F.lit(None), kind) is None:
+        return None
+    return F.exists(values, lambda each: F.coalesce(*filter(None, [has_time_beyond(each, kind)]), F.lit(False)))
 
 
 def size_of(value: Column, kind: DataType) -> Column | None:

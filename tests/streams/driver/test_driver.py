@@ -247,3 +247,15 @@ def test_an_expression_that_does_not_fit_a_record_is_told_with_its_operators_nam
     kept.map_values(lambda value: {"w": value.nowhere}, name="mapped").to_changelog("out")
     with pytest.raises(RecordError, match=r'^mapped: There is no field "nowhere"'):
         TopologyTestDriver(builder.build()).pipe_input("a", "x", {"v": 1}, 10)
+
+
+_FAR = datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-5)))
+
+
+@pytest.mark.parametrize("value", [_FAR, {"at": _FAR}, [1, [_FAR]], {"by": {_FAR: 1}}], ids=repr)
+def test_a_value_with_a_time_outside_the_calendar_is_put_aside_and_counted(value: Any) -> None:
+    driver = passing_through(value="v")
+    driver.pipe_input("events", "k", {"v": value}, 5)
+    assert driver.read_output("out") == []
+    assert [(reject.reason, reject.ts_us) for reject in driver.rejects] == [("TS_RANGE", 5)]
+    assert driver.total("dropped") == 1

@@ -41,6 +41,7 @@ class Order:
     share: float | None = 1.0
     ts: str | None = "2026-01-01T10:00:00Z"
     note: str | None = None
+    due: str | None = None
     seq: int | None = None
 
 
@@ -72,6 +73,9 @@ ORDERS = (
     Order("the last year", "FUTURE_TS", ts="9999-12-31T23:59:59.999999Z"),
     Order("beyond the last year", "TS_RANGE", ts="+10000-01-01T00:00:00Z"),
     Order("before the first year", "TS_RANGE", ts="0000-12-31T23:59:59Z"),
+    Order("a value in the last year", due="9999-12-31T23:59:59.999999Z"),
+    Order("a value beyond the last year", "TS_RANGE", due="+10000-01-01T00:00:00Z"),
+    Order("a value before the first year", "TS_RANGE", due="0000-12-31T23:59:59Z"),
     Order("a time beyond 64 bits", "BAD_TYPE", ts="+294248-01-01T00:00:00Z"),
     Order("a time without zone, in no hour of New York", "BAD_TYPE", ts="2026-03-08T02:30:00"),
     Order("a day without zone", "BAD_TYPE", ts="2026-03-08"),
@@ -117,8 +121,8 @@ PRICES = (
 #: Two rows of a later batch.
 LATER = (Order("came before", "DUPLICATE", seq=3), Order("new", item="new", seq=10_001))
 
-_ORDERS_READ = "item STRING, amount STRING, share DOUBLE, ts STRING, note STRING, seq LONG, extra STRING"
-_ORDERS = "ITEM STRING, amount LONG, share INT, ts TIMESTAMP, note STRING, seq LONG"
+_ORDERS_READ = "item STRING, amount STRING, share DOUBLE, ts STRING, note STRING, due STRING, seq LONG, extra STRING"
+_ORDERS = "ITEM STRING, amount LONG, share INT, ts TIMESTAMP, note STRING, due TIMESTAMP, seq LONG"
 _PRICES_READ = (
     "item STRING, place STRUCT<a: STRING, b: STRING>, tags ARRAY<STRING>, code BINARY, price DOUBLE, at LONG, "
     "gone BOOLEAN, seq LONG"
@@ -175,7 +179,7 @@ def _sequenced(orders: tuple[Order, ...]) -> list[tuple[int, Order]]:
 
 
 def _order_rows(orders: tuple[Order, ...]) -> list[tuple[Any, ...]]:
-    return [(o.item, o.amount, o.share, o.ts, o.note, seq, "extra") for seq, o in _sequenced(orders)]
+    return [(o.item, o.amount, o.share, o.ts, o.note, o.due, seq, "extra") for seq, o in _sequenced(orders)]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from streams.spark.typed_input import shortened
+from streams.spark.typed_input import has_time_beyond, shortened
+from versioned import spark_functions as F
 
 _LONG = "repeat('x', 40)"
 
@@ -37,3 +38,32 @@ def test_a_value_is_kept_only_as_far_as_it_takes_to_find_it_too_large(
     assert [row.asDict(recursive=True) for row in cut.collect()] == [
         row.asDict(recursive=True) for row in wanted.collect()
     ]
+
+
+_INSTANTS = ("timestamp_micros(253402300800000000)", "timestamp_micros(-62135596800000001)")
+_DAYS = ("date_from_unix_date(2932897)", "date_from_unix_date(-719163)")
+_LOCAL = ("TIMESTAMP_NTZ '+10000-01-01 00:00:00'", "TIMESTAMP_NTZ '0000-12-31 23:59:59'")
+#: The last and the first that Python knows.
+_KNOWN = (
+    "timestamp_micros(253402300799999999)", "timestamp_micros(-62135596800000000)", "DATE '9999-12-31'",
+    "DATE '0001-01-01'", "TIMESTAMP_NTZ '9999-12-31 23:59:59.999999'", "TIMESTAMP_NTZ '0001-01-01 00:00:00'",
+)  # fmt: skip
+_DEEP = ("{}", "named_struct('n', 1, 'at', {})", "array(NULL, {})", "map('k', {})", "map({}, 1)",
+         "array(named_struct('all', map(1, array({}))))")  # fmt: skip
+
+
+@pytest.mark.parametrize(("times", "is_beyond"), [((*_INSTANTS, *_DAYS, *_LOCAL), True), (_KNOWN, False)])
+def test_a_time_outside_the_calendar_is_found_however_deep(
+    spark: SparkSession, times: tuple[str, ...], is_beyond: bool
+) -> None:
+    values = [deep.format(time) for time in times for deep in _DEEP]
+    frame = spark.range(1).selectExpr(*(f"{value} AS v{number}" for number, value in enumerate(values)))
+    beyond = [has_time_beyond(F.col(field.name), field.dataType) for field in frame.schema.fields]
+    found = frame.select(*(F.coalesce(each, F.lit(False)).alias(f"v{n}") for n, each in enumerate(beyond)))  # type: ignore[arg-type]
+    told = dict(zip(values, found.collect()[0], strict=True))
+    assert [value for value, was_found in told.items() if was_found != is_beyond] == []
+
+
+def test_what_has_no_times_is_not_looked_at(spark: SparkSession) -> None:
+    frame = spark.sql("SELECT 1 a, 'x' b, named_struct('c', array(1.5)) d, map('k', true) e")
+    assert [has_time_beyond(F.col(field.name), field.dataType) for field in frame.schema.fields] == [None] * 4

@@ -41,6 +41,7 @@ from streams.spark.repeated_tombstones import without_repeated_tombstones
 from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned import put_frames
 from versioned import spark_functions as F
+from versioned.commit import newest_own
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.once import Once
@@ -177,9 +178,17 @@ class HistoryStore(TableState):
         target = self.target(batch.root)
         if batch.is_missing(target):
             return None
-        rows = read_table(batch.session, target).where(F.col(CURRENT))
+        rows = read_table(batch.session, target, self._version_before(batch, target)).where(F.col(CURRENT))
         start = F.unix_micros(VersionedTable.open(batch.session, target).spec.valid_from)
         return rows.select(F.struct(*map(quote, keys)).alias(KEY), start.alias(LAST_US))
+
+    def _version_before(self, batch: Batch, target: TableRef) -> int | None:
+        """The table's version before this batch if its puts landed before a crash; None = the newest.
+
+        Who asks writes what it makes of it after the table. A splice alone moves no key's last time.
+        """
+        landed = newest_own(batch.session, target, batch.step(self._node, "main")) if batch.is_replay else None
+        return None if landed is None else landed.version - 1
 
     def find_latest(self, asked: DataFrame, *, few: bool = False) -> DataFrame:
         changes = None if self._is_empty else self._accepted(F.col(LATEST))

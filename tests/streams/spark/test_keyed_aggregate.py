@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
-from both_engines import Input, on_driver, on_spark, sink_rows
+from both_engines import Input, on_driver, on_spark, sink_rows, write_records
+from crashing import crash_at
 from pyspark.sql import SparkSession
 
 from streams.functions import python_function
@@ -14,6 +16,7 @@ from streams.nodes import Materialized
 from streams.rows import Row
 from streams.topology import StreamsBuilder
 from suppress.windows import SessionWindows, TimeWindows
+from versioned import faults
 
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
 
@@ -68,4 +71,30 @@ def test_functions_of_the_user_are_not_asked_of_rows_that_are_not_there(spark: S
     values = [("t", "a", "x"), ("u", "b", "y"), ("u", "a", "z"), ("t", "a", None), ("t", "b", "w"), ("u", "b", None)]
     records = [Input(topic, key, value, ms) for ms, (topic, key, value) in enumerate(values)]
     app = on_spark(spark, tmp_path, plan, records, [2, 6])
+    assert sink_rows(spark, app, plan) == on_driver(plan, records)
+
+
+def _text_or_end(key: Row, value: Row, state: Row | None) -> dict[str, Any] | None:
+    return None if value.v == "END" else {"text": (state.text if state else "") + value.v}
+
+
+def test_a_replay_takes_the_results_that_the_store_took_by_the_time_of_the_key_before_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    builder = StreamsBuilder()
+    store = Materialized.versioned("10 milliseconds", name="agg", time_scope="key")
+    grouped = builder.stream("s", key="k", value="v").group_by_key()
+    told = grouped.aggregate(lambda: None, _text_or_end, schema="text STRING", materialized=store, name="agg")
+    told.to_changelog("out")
+    plan = builder.build()
+    # What ends an aggregate lets the next result be older: no more than the grace behind the newest before.
+    steps = [("a", 100), ("END", 100), ("b", 95), ("c", 150), ("d", 160)]
+    records = [Input("s", "k", text, ms) for text, ms in steps]
+    app = on_spark(spark, tmp_path, plan, records, [1])
+    write_records(spark, tmp_path, plan, records[1:4], 1)
+    with faults.armed(crash_at("after:agg/main")), pytest.raises(Exception, match="after:agg/main"):
+        app.run()
+    app.run()
+    write_records(spark, tmp_path, plan, records[4:], 4)
+    app.run()
     assert sink_rows(spark, app, plan) == on_driver(plan, records)

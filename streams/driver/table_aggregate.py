@@ -149,7 +149,7 @@ class TableAggregateProcessor(StoredTable):
 def counted(values: Mapping[Any, int]) -> Counter[Any]:
     """A bag of values, in which each NaN is the same one.
 
-    >>> counted({float("nan"): 1})[NAN]
+    >>> counted({float("nan"): 1})[one_nan(float("nan"))]
     1
     """
     return Counter({one_nan(value): number for value, number in values.items()})

@@ -3,7 +3,7 @@
 State: the answers given, a Delta table with the stream record, what was found for it and how often it was corrected,
 kept until the table's stream time has passed them by the retention in every partition, their own among them. A change
 of the table alters the answers of its key from its own ts to the start of the next version: one join on the key with
-that range. Records that are equal in every column, and at one place (``order="sequence"``), have one answer.
+that range.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
             return Flow(self._told(self._nothing(new)), {})
         stored = self._stored(batch, struct_fields(new, KEY))
         known = stored.unionByName(new.withColumns({_REVISION: F.lit(0), "_is_new": F.lit(True)}))
-        self._answers = batch.cut(_one_each(known))
+        self._answers = batch.cut(known)
         self._steps = batch.cut(self._revised(self._answers))
         return Flow(self._told(self._steps.where("_differs")))
 
@@ -178,9 +178,3 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
             empty = self._as_rows(answers.limit(0).withColumn(_REVISION, F.lit(0)))
             batch.create_or_check(target, self.node.name, empty, by_name=True)
         self._is_ready = True
-
-
-def _one_each(answers: DataFrame) -> DataFrame:
-    """One answer for each place: with ``order="sequence"`` records that are equal in every column are at one."""
-    at_place = Window.partitionBy(SCOPE, PLACE).orderBy("_is_new")
-    return answers.withColumn("_nth", F.row_number().over(at_place)).where(F.col("_nth") == 1).drop("_nth")

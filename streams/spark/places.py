@@ -4,7 +4,8 @@
   sequence, number of the batch, row number in the source and scope); without a sequence it is left out. The running
   maxima are carried across batches. Row numbers are not, and a sequence may tell several records the same number: it
   is the batch's number that keeps a record of a later batch from having the same place.
-* ``order="sequence"``: (the given sequence, tables before streams, declared position, stable hash).
+* ``order="sequence"``: (the given sequence, tables before streams, declared position, stable hash, number of the batch,
+  row number). Only rows that are equal in every column go by the last two: they are counted from one in each batch.
 
 A running maximum needs an order. A large batch of one scope is put in order in pieces, side by side: each piece is a
 part of the span of what orders the records, and what the pieces before it came to is added once the batch was surveyed.
@@ -93,7 +94,9 @@ def put_in_order(records: DataFrame, ordering: Ordering, is_valid: Column, piece
     """
     piece = F.lit(0) if pieces is None else pieces.number(_orders())
     if ordering.order == "sequence":
-        return records.withColumn(PIECE, piece)
+        # In no order that a piece would tell: which of equal rows is which is no matter, but each is one.
+        equal = Window.partitionBy(SCOPE, SEQUENCE, TIE).orderBy(TIE)
+        return records.withColumns({PIECE: piece, _ROW: F.row_number().over(equal).cast("long")})
     of_piece = (SCOPE,) if pieces is None else (SCOPE, PIECE)
     ordered = Window.partitionBy(*of_piece).orderBy(_orders(), TIE)
     reached = F.max(F.when(is_valid, F.col(US))).over(ordered.rowsBetween(Window.unboundedPreceding, 0))
@@ -115,7 +118,7 @@ def placed(
     """
     kind, position = F.lit(ordering.kind), F.lit(ordering.position)
     if ordering.order == "sequence":
-        place = F.array(F.col(SEQUENCE), kind, position, F.col(TIE))
+        place = F.array(F.col(SEQUENCE), kind, position, F.col(TIE), F.lit(number), F.col(_ROW))
     else:
         pieces = {row[PIECE]: row for row in surveyed}
         newest = _before_each(pieces, lambda row: _NEVER if row["newest"] is None else row["newest"], max, _NEVER)

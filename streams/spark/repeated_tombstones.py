@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 
 from streams.driver.keys import key_parts
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE
@@ -19,14 +19,12 @@ from versioned import spark_functions as F
 from versioned.spec import VersionedTableSpec
 from versioned.store_rules import VersionedStore
 
-_ALL, _BUT_ONE, _NUMBER = "_all", "_but_one", "_number"
+_ALL = "_all"
 
 
 @dataclass(frozen=True)
 class TombstoneFold:
     """Tells the places of tombstones that follow a tombstone. Values are only whether there is one.
-
-    With ``order="sequence"`` equal records are at one place, told once: all of them are spared, or all but one.
 
     Args:
         spec: The store.
@@ -38,15 +36,12 @@ class TombstoneFold:
 
     def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
         store = self._store(states)
-        kept = dropped = None
         for event in events:
-            key, here = key_parts(event[KEY]), (event[SCOPE], event[PLACE])
+            key = key_parts(event[KEY])
             if event[VALUE] is not None or store.get(key) is not None:
                 store.put(key, event[VALUE], event[US], event[SCOPE])
-                kept = here
-            elif here != dropped:
-                yield ("out", {SCOPE: event[SCOPE], PLACE: event[PLACE], _BUT_ONE: here == kept})
-                dropped = here
+            else:
+                yield ("out", {SCOPE: event[SCOPE], PLACE: event[PLACE]})
 
     def _store(self, states: Iterator[PlainRow]) -> VersionedStore:
         spec = self.spec
@@ -80,9 +75,7 @@ def without_repeated_tombstones(
     touched = of_keys(current, records, few=few)
     events = records.select(everything, KEY, has_value, US, SCOPE, PLACE)
     states = touched.select(everything, KEY, has_value, US)
-    out = records.select(SCOPE, PLACE, F.lit(True).alias(_BUT_ONE)).schema
+    out = records.select(SCOPE, PLACE).schema
     told = fold_groups(events, states, [_ALL], TombstoneFold(spec, dict(times)), out, states.schema)
-    marked = records.join(told_rows(told, "out", OUT), [SCOPE, PLACE], "left")
-    number = F.row_number().over(Window.partitionBy(SCOPE, PLACE).orderBy(US))
-    stays = F.col(_BUT_ONE).isNull() | (F.col(_BUT_ONE) & (F.col(_NUMBER) == 1))
-    return marked.withColumn(_NUMBER, number).where(stays).select(*records.columns)
+    spared = told_rows(told, "out", OUT).select(SCOPE, PLACE)
+    return records.join(spared, [SCOPE, PLACE], "left_anti").select(*records.columns)

@@ -27,13 +27,17 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 @dataclass(frozen=True)
 class Input:
-    """One record. Key and value are of the fields ``k`` and ``v``; a value of None is a tombstone."""
+    """One record. Key and value are of the fields ``k`` and ``v``; a value of None is a tombstone.
+
+    Its sequence on Spark is its number among the records, unless one is told.
+    """
 
     topic: str
     k: str | None
-    v: str | int | Decimal | None
+    v: str | int | float | Decimal | None
     ms: int
     partition: int = 0
+    sequence: int | None = None
 
 
 def on_driver(topology: Topology, records: Sequence[Input]) -> dict[str, Told]:
@@ -129,7 +133,7 @@ def write_records(
     """Records as files, numbered from ``first``."""
     for topic in _topics(topology):
         rows = [
-            (r.k, r.v, r.ms, number, r.partition, r.v is None)
+            (r.k, r.v, r.ms, number if r.sequence is None else r.sequence, r.partition, r.v is None)
             for number, r in enumerate(records, first)
             if r.topic == topic
         ]

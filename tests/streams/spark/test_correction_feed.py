@@ -187,7 +187,7 @@ def test_answers_of_different_batches_are_remembered_apart(
 
 @pytest.mark.slow
 @pytest.mark.rule("R154")
-def test_records_that_are_equal_in_every_column_are_corrected_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_each_of_records_that_are_equal_in_every_column_is_corrected(spark: SparkSession, tmp_path: Path) -> None:
     order = {"seq": 2, "k": "tea", "ts": _at(50)}
     batches = (
         {"prices": [{"seq": 1, "k": "tea", "v": "old", "ts": _at(0)}], "orders": [order, order]},
@@ -195,7 +195,8 @@ def test_records_that_are_equal_in_every_column_are_corrected_once(spark: SparkS
         {"prices": [{"seq": 5, "k": "tea", "v": "newer", "ts": _at(40)}], "orders": [order]},
     )
     told = _corrected(spark, tmp_path, batches, "seq", "sequence")
-    assert [row["v"] for row in told] == ["new", "newer"]
+    assert [row["v"] for row in told] == ["new", "new", "newer", "newer", "newer"]
+    assert len({tuple(row["original_seq"]) for row in told}) == 3
 
 
 def _corrected(

@@ -73,6 +73,14 @@ def test_no_record_has_the_place_of_one_of_another_batch(
     assert first.unionAll(later).distinct().count() == 2 * first.count()
 
 
+def test_no_two_records_have_one_place_where_sequences_repeat_and_rows_are_equal(
+    raw: DataFrame, stream: StreamSource
+) -> None:
+    rule = rule_of(stream, "sequence", "part", "seq")
+    first, later = (taken_in(raw.unionAll(raw), rule, {}, number)[0].select(SCOPE, PLACE) for number in (7, 8))
+    assert first.unionAll(later).distinct().count() == 4 * raw.count()
+
+
 @pytest.mark.parametrize(
     ("partition_by", "order", "count"),
     [("part", "arrival", 10**6), (None, "sequence", 10**6), (None, "arrival", 99_999)],

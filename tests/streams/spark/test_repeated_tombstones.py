@@ -1,4 +1,4 @@
-"""Tombstones that a versioned table is spared: of equal records at one place as of records one after the other."""
+"""Tombstones that a versioned table is spared."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _SPEC = VersionedTableSpec.of(keys=("k",), values=("v",), history_retention="1 d
         ("x", ["y", "y"], ["y", "y"]),
     ],
 )
-def test_of_equal_records_at_one_place_only_the_first_tombstone_is_left(
+def test_of_equal_records_only_the_first_tombstone_is_left(
     before: str | None, values: list[str | None], left: list[str | None], spark: SparkSession
 ) -> None:
-    rows = [(("a",), value and (value,), 7, 0, [7, 0, 0, 99]) for value in values]
+    rows = [(("a",), value and (value,), 7, 0, [7, 0, 0, 99, 1, row]) for row, value in enumerate(values)]
     current = spark.createDataFrame([(("a",), before and (before,), 5)], f"{_RECORD.split(SCOPE)[0].rstrip(', ')}")
     kept = without_repeated_tombstones(spark.createDataFrame(rows, _RECORD), current, _SPEC, {0: 5})
     assert [row[VALUE] and row[VALUE]["v"] for row in kept.collect()] == left

@@ -16,10 +16,16 @@ from streams.rows import Row
 
 
 class Aggregator:
-    """One :class:`Aggregation`, ready to run."""
+    """One :class:`Aggregation`, ready to run.
 
-    def __init__(self, aggregation: Aggregation) -> None:
+    Args:
+        aggregation: What is computed.
+        exact_means: The values of a mean are added as they are, not as doubles.
+    """
+
+    def __init__(self, aggregation: Aggregation, *, exact_means: bool = False) -> None:
         self._spec = aggregation
+        self._exact_means = exact_means
 
     def initial(self) -> Any:
         """The state before any record (Kafka: ``Initializer``)."""
@@ -56,7 +62,7 @@ class Aggregator:
         if kind in ("reduce", "aggregate"):
             return as_row(state, self._spec.output)
         if kind == "avg":
-            return Row({self._spec.output: None if state is None else state[0] / state[1]})
+            return Row({self._spec.output: None if state is None else float(state[0]) / state[1]})
         return Row({self._spec.output: state})
 
     def _add_built_in(self, state: Any, key: Row, value: Row | None) -> Any:
@@ -68,7 +74,7 @@ class Aggregator:
         if self._spec.kind == "count":
             return state + 1
         # A mean is a double, also of decimals.
-        part = (float(operand), 1) if self._spec.kind == "avg" else operand
+        part = (operand if self._exact_means else float(operand), 1) if self._spec.kind == "avg" else operand
         return part if state is None else self._merge_built_in(state, part)
 
     def _merge_built_in(self, left: Any, right: Any) -> Any:

@@ -25,7 +25,7 @@ class StreamAggregateProcessor(StoredTable):
     def __init__(self, node: StreamAggregate, context: Context) -> None:
         super().__init__(node, context)
         self._group_key = node.group_key
-        self._aggregator = Aggregator(node.aggregation)
+        self._aggregator = Aggregator(node.aggregation, exact_means=True)
         self._slots: dict[Row, Slot] = {}
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:

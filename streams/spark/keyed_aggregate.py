@@ -2,7 +2,9 @@
 
 State: one row per group: the key, ``ts``, the result, and what is needed beside it to go on (sum and number, or the
 bag of values of ``min`` and ``max``). ``count``, ``sum`` and ``avg`` are running sums of signed contributions, one
-window by group; ``min`` and ``max`` of streams likewise. User code, and ``min`` and ``max`` of tables, are folded.
+window by group; ``min`` and ``max`` of streams likewise. What a sum loses and what it gains are rows of their own,
+added in turn: a difference of the two would not keep every digit. User code, and ``min`` and ``max`` of tables, are
+folded.
 """
 
 from __future__ import annotations
@@ -45,6 +47,8 @@ _PLUS, _MINUS = "_plus", "_minus"
 _IS_NEW: Final = "_new"
 #: Whether an event gives a group its first aggregate if it has none; whether it has one after the event.
 _BEGINS, _HAS = "_begins", "_has"
+#: 0 = what is taken away at an event, 1 = what is added then, and what its result is told by.
+_STEP: Final = "_step"
 #: What an event contributes to a group that has no aggregate yet.
 _FIRST: Final = {NUMBER: "_first_number", SUM: "_first_sum"}
 
@@ -170,15 +174,16 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
     def _running(self, batch: Batch, events: DataFrame, kind: StructType, few: bool) -> DataFrame:
         """Set-wise: each event's result out of all contributions to its group before it."""
         may_refuse = isinstance(self.store, HistoryStore)
+        events = self._in_steps(events)
         parts = self._contributions(events, may_refuse)
         flags = {_BEGINS: F.col(_PLUS).isNotNull(), _IS_NEW: F.lit(True)}
         columns = [column.alias(name) for name, column in {**parts, **flags}.items()]
-        both = events.select(KEY, US, SCOPE, PLACE, HORIZON_US, *columns)
+        both = events.select(KEY, US, SCOPE, PLACE, _STEP, HORIZON_US, *columns)
         stored = self._state.before(batch, struct_fields(events, KEY), kind.names)
         if stored is not None:
             touched = of_keys(stored, both, few=few)
             both = both.unionByName(self._as_parts(touched), allowMissingColumns=True)
-        by_group = Window.partitionBy(KEY).orderBy(F.col(PLACE).asc_nulls_first(), SCOPE)
+        by_group = Window.partitionBy(KEY).orderBy(F.col(PLACE).asc_nulls_first(), SCOPE, _STEP)
         until_now = by_group.rowsBetween(Window.unboundedPreceding, 0)
         # What refuses nothing is merged in one pass over the groups: no sum waits for its result's time.
         times = {} if may_refuse else {US: F.max(US).over(until_now), REFUSED: F.lit(False)}
@@ -189,9 +194,18 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         running = both.withColumns({n: merges[n](n).over(until_now) for n in merges if n in both.columns} | times)
         result = F.struct(self._result().cast(kind[0].dataType).alias(self.node.aggregation.output))
         told = running.withColumn(VALUE, F.when(F.col(_HAS), result) if may_refuse else result)
-        told = told.withColumn(OLD, F.lag(VALUE).over(by_group))
+        told = told.where(F.coalesce(_STEP, F.lit(1)) == 1).withColumn(OLD, F.lag(VALUE).over(by_group))
         told = told.where(F.col(_IS_NEW)).withColumn(LATEST, F.lit(True))
         return told.select(*map(F.col, CHANGE), *_kept_beside(self.node), REFUSED)
+
+    def _in_steps(self, events: DataFrame) -> DataFrame:
+        """The events with ``_step``; of sums of tables those that take a value away are two rows."""
+        if not self._of_table or self.node.aggregation.kind not in ("sum", "avg"):
+            return events.withColumn(_STEP, F.lit(1))
+        takes = F.col(_MINUS).isNotNull()
+        steps = F.when(takes, F.array(F.lit(0), F.lit(1))).otherwise(F.array(F.lit(1)))
+        each, adds = events.withColumn(_STEP, F.explode(steps)), F.col(_STEP) == 1
+        return each.withColumns({_PLUS: F.when(adds, F.col(_PLUS)), _MINUS: F.when(~adds, F.col(_MINUS))})
 
     def _contributions(self, events: DataFrame, may_refuse: bool) -> dict[str, Column]:
         """What each event adds to the number and to the sum (of ``min`` and ``max``: its value).
@@ -203,10 +217,10 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         added = {NUMBER: plus.isNotNull().cast("long")}
         changed = {NUMBER: added[NUMBER] - minus.isNotNull().cast("long")}
         if aggregation.kind in ("sum", "avg"):
-            # Taken away in the type of the sum: a difference may be twice as large as what the column's own type holds.
+            # In the type of the sum, which holds the negative of every value of the column's own type.
             total = events.agg(F.sum(plus).alias(SUM)).schema[SUM].dataType
-            added[SUM], taken_away = (F.coalesce(part.cast(total), F.lit(0).cast(total)) for part in (plus, minus))
-            changed[SUM] = (added[SUM] - taken_away).cast(total)
+            gain, loss, nothing = plus.cast(total), F.negate(minus.cast(total)), F.lit(0).cast(total)
+            added[SUM], changed[SUM] = F.coalesce(gain, nothing), F.coalesce(gain, loss, nothing)
         if aggregation.kind in ("min", "max"):
             added[SUM] = changed[SUM] = plus
         return changed | ({_FIRST[name]: column for name, column in added.items()} if may_refuse else {})

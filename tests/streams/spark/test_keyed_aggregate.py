@@ -12,7 +12,7 @@ from crashing import crash_at
 from pyspark.sql import SparkSession
 
 from streams.functions import python_function
-from streams.nodes import Materialized
+from streams.nodes import Materialized, Topology
 from streams.rows import Row
 from streams.topology import StreamsBuilder
 from suppress.windows import SessionWindows, TimeWindows
@@ -49,6 +49,38 @@ def test_sums_and_means_of_decimals_go_on_from_batch_to_batch(spark: SparkSessio
         Input("s", "a", Decimal(amount), ms) for ms, amount in enumerate(["1.50", "2.25", "-0.75", "99999999.99"])
     ]
     app = on_spark(spark, tmp_path, plan, records, [1, 2, 4], "DECIMAL(10, 2)")
+    assert sink_rows(spark, app, plan) == on_driver(plan, records)
+
+
+def _sums() -> Topology:
+    builder = StreamsBuilder()
+    of_stream = builder.stream("s", key="k", value="v").group_by_key()
+    of_table = builder.table("t", Materialized.key_value("store"), **_SOURCE).group_by(lambda value: "all")
+    for name, grouped in (("stream", of_stream), ("table", of_table)):
+        grouped.sum(lambda value: value.v, name=f"{name}_sum").to_changelog(f"{name}_sums")
+        grouped.avg(lambda value: value.v, name=f"{name}_avg").to_changelog(f"{name}_averages")
+    versioned = Materialized.versioned("1 hour", name="versions")
+    of_table.sum(lambda value: value.v, name="kept", materialized=versioned).to_changelog("kept_sums")
+    return builder.build()
+
+
+@pytest.mark.rule("R163")
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("DECIMAL(38, 18)", [Decimal(v) for v in ("1E-18", "0.1", "0.2", "1.000000000000000004")]),
+        ("DOUBLE", [1e16, 1.0, 0.1, 0.2]),
+    ],
+    ids=["decimals", "doubles"],
+)
+def test_sums_and_means_lose_no_digit_that_those_of_the_driver_keep(
+    kind: str, values: list[Any], spark: SparkSession, tmp_path: Path
+) -> None:
+    # In the table each value takes the place of the one before, and the last one goes.
+    plan, rows = _sums(), [*values, None, values[0]]
+    changes = [Input("t", "a", value, ms) for ms, value in enumerate(rows)]
+    records = [*changes[:3], *(Input("s", "a", value, ms) for ms, value in enumerate(values)), *changes[3:]]
+    app = on_spark(spark, tmp_path, plan, records, [5, len(records)], kind)
     assert sink_rows(spark, app, plan) == on_driver(plan, records)
 
 

@@ -24,6 +24,7 @@ class StreamGlobalTableJoinProcessor(Processor):
         super().__init__(node, context)
         if node.joiner is None:
             raise TopologyError("no-joiner", node.name, "a join needs a joiner.")
+        assert node.key_mapper is not None
         self._joiner = node.joiner
         self._key_mapper = node.key_mapper
         self._is_inner = node.kind == "inner"
@@ -49,6 +50,4 @@ class StreamGlobalTableJoinProcessor(Processor):
             yield Change(change.key, evaluate(self._joiner, bindings), None, change.ts_us, reason=found.reason)
 
     def _looked_up(self, change: Change) -> Row | None:
-        if self._key_mapper is None:
-            return whole_key(change.key)
         return whole_key(as_key(evaluate(self._key_mapper, {"key": change.key, "value": change.new})))

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from streams.expressions import Expr, operation
 from streams.rows import Row
-from streams.spark.flow import KEY, VALUE
+from streams.spark.flow import KEY, VALUE, null_inside
 from streams.time_texts import asks_for_now, is_time_alone
 from versioned import spark_functions as F
 from versioned.durations import instant_us
@@ -174,7 +174,9 @@ _NAMING_TWICE: Final = {"substring_before": _before, "substring_after": _after}
 _OF_ONE_TYPE: Final = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "coalesce", "case"))
 
 
-def with_key(frame: DataFrame, name: str, expr: Expr, value: Column | None = None) -> DataFrame:
+def with_key(
+    frame: DataFrame, name: str, expr: Expr, value: Column | None = None, *, in_parts: bool = False
+) -> DataFrame:
     """The frame with a key that is computed from each row, in the column ``name``; null if any part of it is.
 
     Args:
@@ -182,6 +184,7 @@ def with_key(frame: DataFrame, name: str, expr: Expr, value: Column | None = Non
         name: The new column.
         expr: A function of ``key`` and ``value``.
         value: The value to compute it of; where that is null, so is the key.
+        in_parts: A key some of whose parts are null stays as it is: nothing is looked up or grouped by it here.
     """
     of = F.col(VALUE) if value is None else value
     bindings = {"key": F.col(KEY), "value": of}
@@ -190,7 +193,4 @@ def with_key(frame: DataFrame, name: str, expr: Expr, value: Column | None = Non
     kind = made.schema[name].dataType
     if not isinstance(kind, StructType):
         return made.withColumn(name, F.when(F.col(name).isNotNull(), F.struct(F.col(name).alias("key"))))
-    missing = F.lit(False)
-    for part in kind.names:
-        missing = missing | F.col(name).getField(part).isNull()
-    return made.withColumn(name, F.when(~missing, F.col(name)))
+    return made if in_parts else made.withColumn(name, F.when(~null_inside(F.col(name), kind), F.col(name)))

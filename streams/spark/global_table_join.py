@@ -49,8 +49,7 @@ class StreamGlobalTableJoinOperator(Operator[StreamGlobalTableJoin]):
         return look_ups(self._found)
 
     def _asked(self, frame: DataFrame) -> DataFrame:
-        if self.node.key_mapper is None:
-            return frame.withColumn(_OWN_KEY, F.col(KEY))
+        assert self.node.key_mapper is not None
         keyed = with_key(frame, "_mapped", self.node.key_mapper)
         return keyed.withColumnsRenamed({KEY: _OWN_KEY, "_mapped": KEY})
 

@@ -34,7 +34,7 @@ class StreamMapValuesOperator(Operator[StreamMapValues]):
 
 
 class SelectKeyOperator(Operator[SelectKey]):
-    """Puts each record under a new key; a null key passes. From here on there is one stream-time scope."""
+    """Puts each record under a new key, also one that is null or in parts. From here on there is one scope."""
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
         if self.node.mapper is None:
@@ -43,8 +43,8 @@ class SelectKeyOperator(Operator[SelectKey]):
 
     def _rekeyed(self, frame: DataFrame) -> DataFrame:
         assert self.node.mapper is not None
-        keyed = with_key(frame, "_new_key", self.node.mapper).drop(KEY).withColumnRenamed("_new_key", KEY)
-        return self.rescoped(keyed)
+        keyed = with_key(frame, "_new_key", self.node.mapper, in_parts=True)
+        return self.rescoped(keyed.drop(KEY).withColumnRenamed("_new_key", KEY))
 
 
 class ToStreamOperator(Operator[ToStream]):

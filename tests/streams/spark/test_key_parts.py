@@ -25,9 +25,13 @@ _RECORDS: Final = (
     ("AA", None, ["a", "b"], (1, [2]), "one", 1),
     ("AA", "17", ["a", "b"], (1, [2]), "two", 2),
     ("AA", None, ["b"], (1, []), "three", 30),
+    ("AA", "18", ["b"], (None, [2]), "in parts", 31),
     (None, "17", ["a", "b"], (1, [2]), "four", 40),
 )
-_SINKS: Final = ("keyed", "flown", "carriers", "by_nested", "sessions", "limited", "pairs")
+_SINKS: Final = (
+    *("keyed", "flown", "carriers", "by_nested", "sessions", "limited", "pairs"),
+    *("renamed", "groups", "table_groups", "there", "pointing"),
+)
 
 
 def _topology() -> Topology:
@@ -49,7 +53,27 @@ def _topology() -> Topology:
     near = JoinWindows.of("1 millisecond")
     pairs = placed.join(placed, lambda left, right: {"l": left.v, "r": right.v}, windows=near, name="paired")
     pairs.to_changelog("pairs")
+    _add_computed_keys(builder)
     return builder.build()
+
+
+def _add_computed_keys(builder: StreamsBuilder) -> None:
+    """Keys that are computed of values: a part of theirs is null for one of the records."""
+    parts = builder.stream("s", key=("c", "n"), value=("place", "v"), name="parts")
+    parts.select_key(lambda key, value: {"c": key.c, "at": value.place}, name="rename").to_changelog("renamed")
+    parts.group_by(lambda value: {"place": value.place}).count(name="group_count").to_changelog("groups")
+    everywhere = builder.global_table("s", key="place", value="v", name="everywhere")
+    found = parts.left_join(everywhere, _pair, key=lambda value: {"place": value.place}, name="finding")
+    found.to_changelog("there")
+    owners = builder.table("s", Materialized.key_value("owners"), key="c", value=("place", "v"), name="owner")
+    owners.group_by(lambda value: {"place": value.place}).count(name="owner_count").to_changelog("table_groups")
+    places = builder.table("s", Materialized.key_value("pointed"), key="place", value="v", name="pointed_at")
+    pointing = owners.join(places, _pair, foreign_key=lambda value: {"place": value.place}, name="pointer")
+    pointing.to_changelog("pointing")
+
+
+def _pair(left: Any, right: Any) -> Any:
+    return {"l": left.v, "r": right.v}
 
 
 def _plain(part: Any) -> Any:
@@ -63,11 +87,10 @@ def _on_driver() -> dict[str, list[Any]]:
     driver = TopologyTestDriver(_topology())
     for c, n, tags, (x, y), v, ms in _RECORDS:
         key = {"c": c, "n": n, "tags": tags, "place": Row(x=x, y=y)}
-        driver.pipe_input("s", key, {"v": v}, ms * 1_000)
+        driver.pipe_input("s", key, {"v": v, "place": key["place"]}, ms * 1_000)
     told = {sink: driver.read_output(sink) for sink in _SINKS}
-    counted = {sink: [(r.value.count,) if sink == "flown" else () for r in rows] for sink, rows in told.items()}
     return {
-        sink: [((*_plain(r.key), *count), r.ts_us) for r, count in zip(rows, counted[sink], strict=True)]
+        sink: [((*_plain(r.key), *((r.value or {}).get(name) for name in _SHOWN.get(sink, ()))), r.ts_us) for r in rows]
         for sink, rows in told.items()
     }
 
@@ -93,6 +116,19 @@ _KEYS: Final = {
     "sessions": ("tags", "windowStart", "windowEnd"),
     "limited": ("place",),
     "pairs": ("place",),
+    "renamed": ("c", "at"),
+    "groups": ("place", "count"),
+    "table_groups": ("place", "count"),
+    "there": ("c", "n", "r"),
+    "pointing": ("c", "l", "r"),
+}
+#: What sinks show of their values.
+_SHOWN: Final = {
+    "flown": ("count",),
+    "groups": ("count",),
+    "table_groups": ("count",),
+    "there": ("r",),
+    "pointing": ("l", "r"),
 }
 
 

@@ -11,7 +11,7 @@ from streams.driver.foreign_key_join import ForeignKeyJoinProcessor
 from streams.driver.global_table_join import StreamGlobalTableJoinProcessor
 from streams.driver.processor import Context, Processor
 from streams.driver.stateless import (
-    PassThroughProcessor,
+    ChangelogSinkProcessor,
     SelectKeyProcessor,
     StreamFilterProcessor,
     StreamMapValuesProcessor,
@@ -34,7 +34,7 @@ Factory = Callable[[Any, Context], Processor]
 
 OPERATORS: Final[dict[type[nodes.Node], Factory]] = {
     nodes.StreamSource: StreamSourceProcessor,
-    nodes.ChangelogSink: PassThroughProcessor,
+    nodes.ChangelogSink: ChangelogSinkProcessor,
     nodes.TableSink: TableSinkProcessor,
     nodes.TableSource: TableSourceProcessor,
     nodes.ToTable: TableSourceProcessor,

@@ -9,19 +9,26 @@ from streams.driver.keys import as_key
 from streams.driver.processor import Change, Context, Processor
 from streams.driver.stream_times import StreamTimes
 from streams.expressions import evaluate
-from streams.nodes import SelectKey, StreamFilter, StreamMapValues, StreamSource
+from streams.nodes import ChangelogSink, SelectKey, StreamFilter, StreamMapValues, StreamSource
 from streams.rows import Row
 from suppress.window_rules import lateness_us
 
 
-class PassThroughProcessor(Processor):
-    """Changelog sinks: records as they come."""
+class ChangelogSinkProcessor(Processor):
+    """Changelog sinks: every change; of the net ones none that is out of order: latest values stay."""
+
+    def __init__(self, node: ChangelogSink, context: Context) -> None:
+        super().__init__(node, context)
+        self._is_net = node.emit == "net"
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
+        if self._is_net and not change.is_latest:
+            self.metrics.count("ignored")
+            return
         yield change
 
 
-class StreamSourceProcessor(PassThroughProcessor):
+class StreamSourceProcessor(Processor):
     """Sources of streams: records as they come; how late they are is measured by partition."""
 
     def __init__(self, node: StreamSource, context: Context) -> None:
@@ -62,7 +69,7 @@ class StreamMapValuesProcessor(Processor):
 
 
 class SelectKeyProcessor(Processor):
-    """Records under a new key; a null key passes."""
+    """Records under a new key, also if it or a part of it is null."""
 
     def __init__(self, node: SelectKey, context: Context) -> None:
         super().__init__(node, context)

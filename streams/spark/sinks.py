@@ -122,6 +122,13 @@ class ChangelogSinkOperator(_SinkOperator):
         self._is_costly = self._is_net
         self.kafka: KafkaSink | None = None
         self._keys: list[str] = []
+        self._frame: DataFrame | None = None
+
+    def tally(self) -> DataFrame | None:
+        emitted = super().tally()
+        if emitted is None or self._frame is None:
+            return emitted
+        return emitted.unionByName(count_ignored(self._frame))
 
     def write(self, batch: Batch) -> None:
         rows = self._rows
@@ -142,7 +149,8 @@ class ChangelogSinkOperator(_SinkOperator):
         if self.kafka is not None:
             self.kafka.check_keys(self.node.name, self._keys)
         if self._is_net:
-            frame = _newest(frame)
+            self._frame = frame if LATEST in frame.columns else None
+            frame = _newest(_latest_only(frame))
         columns = self._columns(frame)
         told = {REASON: "reason", OP: "op", CAUSE: "cause"}
         columns += [F.col(name).alias(shown) for name, shown in told.items() if name in frame.columns]
@@ -181,11 +189,15 @@ class TableSinkOperator(_SinkOperator):
     def _shape(self, frame: DataFrame, batch_id: int) -> DataFrame:
         self._frame = frame
         kept = frame.where(~has_null_key(frame))
-        kept = kept.where(F.col(LATEST)) if LATEST in frame.columns else kept
-        newest = _newest(kept)
+        newest = _newest(_latest_only(kept))
         deleted = F.col(VALUE).isNull().alias("_deleted")
         own = (F.lit(batch_id).cast("long").alias("_batch_id"), SCOPE, F.col(PLACE).alias("_seq"), deleted)
         return self._distinct(newest.select(*self._columns(frame), *own))
+
+
+def _latest_only(frame: DataFrame) -> DataFrame:
+    """Without the changes of a versioned table that are out of order: its latest values are what they were."""
+    return frame.where(F.col(LATEST)) if LATEST in frame.columns else frame
 
 
 def _newest(frame: DataFrame) -> DataFrame:

@@ -124,7 +124,8 @@ class TimeWindowsOperator(WindowStoreOperator):
 
     def _needed_stream_time(self, windows: TimeWindows, flow: Flow) -> Column:
         """Stream time after each record; null when nothing in the batch can be late (spares the sort)."""
-        oldest = flow.oldest_us
+        # Windows hold the floored instant, which may lie in an earlier one if they are no multiple of the resolution.
+        oldest = None if flow.oldest_us is None else flow.oldest_us // self.unit_us * self.unit_us
         newest = max([*self.times_before().values(), *flow.newest().values()], default=0)
         # The first end after the oldest record; ends lie a size behind multiples of the advance.
         since = None if oldest is None else (oldest - windows.size_us) % windows.advance_us

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -132,3 +133,20 @@ def test_only_a_flow_of_the_same_records_keeps_what_places_tell(
 ) -> None:
     flow = Flow(spark.range(0), {0: Bounds(1, 2, 3)}, _MAXIMA)
     assert change(flow, lambda frame: frame).maxima_before == stays
+
+
+@pytest.mark.rule("R10", "R13")
+def test_a_record_is_late_by_its_instant_in_the_resolution_of_the_store(spark: SparkSession) -> None:
+    # In milliseconds the second one lies in a window that the first one has closed.
+    builder = StreamsBuilder()
+    windows = TimeWindows.of_size_with_no_grace(timedelta(microseconds=1_500))
+    stored = replace(_STORE, time_resolution=Resolution.MILLISECOND)
+    builder.stream("in", key="k", value=["v"]).group_by_key().windowed_by(windows).count(materialized=stored)
+    (node,) = (node for node in builder.build() if isinstance(node, WindowedAggregate))
+    operator = TimeWindowsOperator(node)
+    operator._batch = Batch(spark, "app", TableRef.parse("/nowhere"), 1, 1, 0, {})
+    rows = [(("a",), ("x",), us, 0, [us, place]) for place, us in enumerate((2_000, 1_600))]
+    schema = f"_key STRUCT<k: STRING>, _value STRUCT<v: STRING>, {US} LONG, {SCOPE} INT, {PLACE} ARRAY<LONG>"
+    flow = Flow(spark.createDataFrame(rows, schema), {0: Bounds(1_600, 2_000, 2)})
+    assigned = operator._assign(operator._keyed(flow.frame), flow)
+    assert sorted((row[US], row["_late"]) for row in assigned.collect()) == [(1_000, True), (2_000, False)]

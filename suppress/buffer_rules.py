@@ -209,6 +209,12 @@ class SuppressBuffer:
         self._advance(ts_us)
         return list(self._evict_due(self._clock(now_us)))
 
+    def forget(self, key: Hashable) -> None:
+        """Let go of a key that is held elsewhere from now on; nothing if it is not held here."""
+        known = self.get(key)
+        if known is not None:
+            self._remove(known)
+
     def drain(self) -> list[Emission]:
         """Everything leaves, oldest first (R59): for removing a suppression without losing what it holds."""
         return [Emission(self._remove(row), Cause.DRAIN) for row in self.rows()]

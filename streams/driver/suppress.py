@@ -17,6 +17,7 @@ from suppress.sizes import SizeFunction, sizer
 from suppress.suppress_rules import buffer_rule, tie_order
 from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from suppress.window_rules import Window, lateness_us
+from suppress.windows import TimeWindows
 
 
 class SuppressProcessor(Processor):
@@ -35,6 +36,7 @@ class SuppressProcessor(Processor):
         unit_us = 1 if materialized is None else materialized.time_resolution.value
         self.rule = buffer_rule(node.name, node.suppressed, windows, unit_us, context.suppressed_retention_us)
         self._order = tie_order(windows)
+        self._stays_with_newest = isinstance(windows, TimeWindows)
         self._size_of = _size_function(node.suppressed)
         self._buffers: dict[int, SuppressBuffer] = {}
         self._emitted: dict[Row, tuple[Row, int]] = {}
@@ -49,10 +51,12 @@ class SuppressProcessor(Processor):
         if change.key is None:
             self.skip(change, NULL_KEY)
             return
-        buffer = self._buffer(self.context.partition)
-        update = self._update(change.key, change)
+        own, update = self._buffer(self.context.partition), self._update(change.key, change)
+        buffer = self._holder(own, update)
         self.metrics.count("suppressed", int(buffer.get(update.key) is not None))
         emissions = buffer.put(update, self.context.now_us)
+        if buffer is not own:
+            emissions += own.advance(self._arrived_us(change), self.context.now_us)
         self.metrics.observe_lateness(lateness_us(buffer.stream_time_us or change.ts_us, change.ts_us))
         self._observe()
         yield from self._emit(emissions)
@@ -79,6 +83,26 @@ class SuppressProcessor(Processor):
         if partition not in self._buffers:
             self._buffers[partition] = SuppressBuffer(self.rule, self._size_of)
         return self._buffers[partition]
+
+    def _holder(self, own: SuppressBuffer, update: Update) -> SuppressBuffer:
+        """The buffer of the partition that holds the update from now on: for final results one at a time does.
+
+        It is that of the record; a tumbling or hopping window stays with its newest one.
+        """
+        for buffer in self._buffers.values() if self.rule.final else ():
+            held = None if buffer is own else buffer.get(update.key)
+            if held is None:
+                continue
+            if self._stays_with_newest and held.ts_us >= update.ts_us:
+                return buffer
+            buffer.forget(update.key)
+        return own
+
+    def _arrived_us(self, change: Change) -> int:
+        """The stream time of the record behind a change of a window, which may be older than the window's newest."""
+        source = None if self._source is None else self.context.processor(self._source.name)
+        known = source.stream_time_us() if isinstance(source, WindowedAggregateProcessor) else None
+        return change.ts_us if known is None else known
 
     def _update(self, key: Row, change: Change) -> Update:
         window: Window | None = None

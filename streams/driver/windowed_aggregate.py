@@ -74,6 +74,10 @@ class WindowedAggregateProcessor(Processor):
         slot = self._state.get(plain, window)
         return None if slot is None else (self._value(slot), slot.ts_us)
 
+    def stream_time_us(self) -> int | None:
+        """The stream time of the partition at hand; none before its first record."""
+        return self._times.get(self.context.partition, None)
+
     def items(self) -> Iterator[tuple[Row, Row | None, int]]:
         """Every stored window with its value and timestamp."""
         for key, window, slot in self._state.items():

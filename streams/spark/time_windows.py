@@ -75,7 +75,22 @@ class TimeWindowsOperator(WindowStoreOperator):
         kinds = self.parts()
         # Sums of sums of decimals would grow by ten digits a batch.
         merged = [p.merge(F.col(p.name)).cast(kinds[p.name].dataType).alias(p.name) for p in parts]
-        return both.groupBy(KEY, START_US, END_US).agg(F.max(US).alias(US), F.max(SCOPE).alias(SCOPE), *merged)
+        return both.groupBy(KEY, START_US, END_US).agg(F.max(US).alias(US), self._scope().alias(SCOPE), *merged)
+
+    def _scope(self) -> Column:
+        """The scope of a window's newest record, of equal times the greatest."""
+        scopes, windows = self.stream_times, self.windows
+        if len(scopes) < 2:
+            return F.max(SCOPE)
+        assert isinstance(windows, (TimeWindows, UnlimitedWindows))
+        span_us = windows.size_us if isinstance(windows, TimeWindows) else FOREVER_US - windows.start_us
+        width = max(scopes) + 1
+        if min(scopes) < 0 or (span_us + 1) * width >= 2**63:
+            newest = F.col(US).cast("decimal(20, 0)") * F.lit(2**32).cast("decimal(10, 0)") + F.col(SCOPE)
+            return F.max_by(SCOPE, newest)
+        # One long is aggregated as fast as the scope itself, which a struct of both is not.
+        newest = (F.col(US) - F.col(START_US)) * F.lit(width) + F.col(SCOPE)
+        return F.pmod(F.max(newest), F.lit(width)).cast("int")
 
     def closing(self) -> DataFrame:
         """Of all records that close the same windows the first: there are few ends of windows, and many records."""

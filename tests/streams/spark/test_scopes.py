@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
+from itertools import accumulate, chain
 from typing import Any, Final
 
 import pytest
@@ -101,21 +102,50 @@ def _sessions() -> Topology:
     sessions = builder.stream("a", name="stream", **_SOURCE).group_by_key().windowed_by(SessionWindows.of(_ms(10)))
     final = Suppressed.until_window_closes(_UNBOUNDED)
     sessions.count(name="sessions").suppress(final, name="final").to_changelog("out")
+    tumbling = builder.stream("c", name="others", **_SOURCE).group_by_key().windowed_by(TimeWindows.of(_ms(100)))
+    tumbling.count(name="tumbling").suppress(final, name="closed").to_changelog("tumbling_out")
     return builder.build()
+
+
+#: Sessions of "a", then tumbling windows of "c", by the batches in which they come.
+_MEETING: Final = (
+    (Input("a", "k", "v", 12, 0), Input("a", "z", "v", 90, 1)),
+    (Input("a", "k", "v", 100, 1), Input("a", "z", "v", 60, 0)),
+    (
+        Input("a", "z", "v", 200, 1),
+        Input("c", "k", "v", 10, 1),
+        Input("c", "k", "v", 20, 0),
+        Input("c", "z", "v", 500, 0),
+    ),
+    (Input("c", "w", "v", 520, 0), Input("c", "w", "v", 510, 1), Input("c", "z", "v", 900, 1)),
+    (Input("c", "z", "v", 900, 0),),
+)
+
+
+@pytest.fixture(scope="module")
+def meeting(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Told], dict[str, Told]]:
+    """What Spark and the driver tell of windows whose keys come from two partitions."""
+    records, ends = list(chain(*_MEETING)), list(accumulate(map(len, _MEETING)))
+    app = on_spark(spark, tmp_path_factory.mktemp("sessions"), _sessions(), records, ends)
+    return sink_rows(spark, app, app.topology), on_driver(_sessions(), records)
 
 
 @pytest.mark.rule("R4")
 def test_a_window_stays_with_its_partition_when_another_one_brings_its_key(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+    meeting: tuple[dict[str, Told], dict[str, Told]],
 ) -> None:
-    first = [Input("a", "k", "v", 12, 0), Input("a", "z", "v", 90, 1)]
-    second = [Input("a", "k", "v", 100, 1), Input("a", "z", "v", 60, 0)]
-    third = [Input("a", "z", "v", 200, 1)]
-    records = [*first, *second, *third]
-    app = on_spark(spark, tmp_path_factory.mktemp("sessions"), _sessions(), records, [2, 4, 5])
-    told = _final_keys(sink_rows(spark, app, app.topology)["out"])
-    assert told == _final_keys(on_driver(_sessions(), records)["out"])
-    assert ("k", 12_000, 12_000) in told
+    got, wanted = (_final_keys(told["out"]) for told in meeting)
+    assert got == wanted
+    assert ("k", 12_000, 12_000) in got
+
+
+@pytest.mark.rule("R4")
+def test_a_tumbling_window_closes_once_and_by_the_partition_of_its_newest_record(
+    meeting: tuple[dict[str, Told], dict[str, Told]],
+) -> None:
+    got, wanted = (told["tumbling_out"] for told in meeting)
+    assert got == wanted
+    assert [(key[0], value) for key, value, _ in got] == [("k", (2,)), ("w", (2,)), ("z", (1,))]
 
 
 def _final_keys(told: Told) -> set[Any]:

@@ -9,11 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from jobs.session import build_session
 from streams.spark.interpreted import NO_CODE
 from streams.testing.sessions import FORGETFUL
+
+# How long an example takes is the machine's business, which others may use.
+settings.register_profile("here", deadline=None)
+settings.load_profile("here")
 
 # Spark's Python workers need the packages of this interpreter, not of the first python3 on the path.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -9,7 +9,7 @@ from streams.driver.join_buffer import JoinBuffer, Side
 from streams.rows import Row
 from suppress.windows import JoinWindows
 
-MANY = settings(max_examples=200, deadline=None)
+MANY = settings(max_examples=200)
 FLUSH_US = 100_000
 
 WINDOWS = st.builds(JoinWindows, st.integers(0, 10), st.integers(1, 10), st.integers(0, 10))

@@ -380,7 +380,7 @@ BUFFERS = st.sampled_from(
 
 
 @pytest.mark.rule("R27", "R59")
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(records=RECORDS, buffer=BUFFERS, wait_us=st.integers(0, 30))
 def test_after_a_drain_the_suppressed_table_equals_its_source(
     records: list[tuple[str, Any, int]], buffer: Any, wait_us: int
@@ -394,7 +394,7 @@ def test_after_a_drain_the_suppressed_table_equals_its_source(
 
 
 @pytest.mark.rule("R5", "R54")
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     records=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 100)), max_size=30),
     windows=st.sampled_from([TimeWindows.of("10 us").grace("5 us"), SessionWindows.of("5 us").grace("5 us")]),

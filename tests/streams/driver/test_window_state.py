@@ -20,7 +20,7 @@ from suppress.suppressed import Suppressed
 from suppress.window_rules import Window, is_closed
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
 
-MANY = settings(max_examples=150, deadline=None)
+MANY = settings(max_examples=150)
 RETENTION_US = 10**9
 
 TIME_WINDOWS = st.builds(

@@ -106,7 +106,13 @@ def _any(conditions: Iterable[Column | None]) -> Column | None:
 def _any_inside(values: Column, kind: DataType) -> Column | None:
     if has_time_beyond(F.lit(None), kind) is None:
         return None
-    return F.exists(values, lambda each: F.coalesce(*filter(None, [has_time_beyond(each, kind)]), F.lit(False)))
+
+    def is_beyond(each: Column) -> Column:
+        beyond = has_time_beyond(each, kind)
+        assert beyond is not None
+        return F.coalesce(beyond, F.lit(False))
+
+    return F.exists(values, is_beyond)
 
 
 def size_of(value: Column, kind: DataType) -> Column | None:

@@ -60,7 +60,7 @@ def _topology() -> Topology:
 def _add_computed_keys(builder: StreamsBuilder) -> None:
     """Keys that are computed of values: a part of theirs is null for one of the records."""
     parts = builder.stream("s", key=("c", "n"), value=("place", "v"), name="parts")
-    parts.select_key(lambda key, value: {"c": key.c, "at": value.place}, name="rename").to_changelog("renamed")
+    parts.select_key(lambda key, value: {"c": key.c, "where": value.place}, name="rename").to_changelog("renamed")
     parts.group_by(lambda value: {"place": value.place}).count(name="group_count").to_changelog("groups")
     everywhere = builder.global_table("s", key="place", value="v", name="everywhere")
     found = parts.left_join(everywhere, _pair, key=lambda value: {"place": value.place}, name="finding")
@@ -116,7 +116,7 @@ _KEYS: Final = {
     "sessions": ("tags", "windowStart", "windowEnd"),
     "limited": ("place",),
     "pairs": ("place",),
-    "renamed": ("c", "at"),
+    "renamed": ("c", "where"),
     "groups": ("place", "count"),
     "table_groups": ("place", "count"),
     "there": ("c", "n", "r"),

@@ -145,7 +145,7 @@ def test_a_record_is_late_by_its_instant_in_the_resolution_of_the_store(spark: S
     (node,) = (node for node in builder.build() if isinstance(node, WindowedAggregate))
     operator = TimeWindowsOperator(node)
     operator._batch = Batch(spark, "app", TableRef.parse("/nowhere"), 1, 1, 0, {})
-    rows = [(("a",), ("x",), us, 0, [us, place]) for place, us in enumerate((2_000, 1_600))]
+    rows = [(("a",), ("x",), us, 0, [place]) for place, us in enumerate((2_000, 1_600))]
     schema = f"_key STRUCT<k: STRING>, _value STRUCT<v: STRING>, {US} LONG, {SCOPE} INT, {PLACE} ARRAY<LONG>"
     flow = Flow(spark.createDataFrame(rows, schema), {0: Bounds(1_600, 2_000, 2)})
     assigned = operator._assign(operator._keyed(flow.frame), flow)

@@ -85,6 +85,7 @@ def test_the_receipt_tells_tables_rows_versions_and_the_day_but_no_values(erased
     assert "tea" not in str(receipt.to_json())
 
 
+@pytest.mark.slow
 def test_an_erasure_that_was_cut_off_leaves_no_rows_in_files_when_it_is_repeated(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

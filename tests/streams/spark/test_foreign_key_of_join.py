@@ -38,10 +38,8 @@ def _pair(left: Expr, right: Expr) -> dict[str, Expr]:
 
 
 @pytest.mark.rule("R155")
-@pytest.mark.parametrize(
-    "ends",
-    [pytest.param([4], id="whole", marks=pytest.mark.slow), pytest.param([3, 4], id="cut before the right row")],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("ends", [pytest.param([4], id="whole"), pytest.param([3, 4], id="cut before the right row")])
 def test_a_computed_left_row_counts_with_the_ts_of_what_its_sides_hold(
     spark: SparkSession, tmp_path: Path, ends: list[int]
 ) -> None:

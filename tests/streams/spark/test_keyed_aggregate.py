@@ -68,10 +68,11 @@ def _sums() -> Topology:
 @pytest.mark.parametrize(
     ("kind", "values"),
     [
-        ("DECIMAL(38, 18)", [Decimal(v) for v in ("1E-18", "0.1", "0.2", "1.000000000000000004")]),
-        ("DOUBLE", [1e16, 1.0, 0.1, 0.2]),
+        pytest.param(
+            "DECIMAL(38, 18)", [Decimal(v) for v in ("1E-18", "0.1", "0.2", "1.000000000000000004")], id="decimals"
+        ),
+        pytest.param("DOUBLE", [1e16, 1.0, 0.1, 0.2], id="doubles", marks=pytest.mark.slow),
     ],
-    ids=["decimals", "doubles"],
 )
 def test_sums_and_means_lose_no_digit_that_those_of_the_driver_keep(
     kind: str, values: list[Any], spark: SparkSession, tmp_path: Path
@@ -110,6 +111,7 @@ def _text_or_end(key: Row, value: Row, state: Row | None) -> dict[str, Any] | No
     return None if value.v == "END" else {"text": (state.text if state else "") + value.v}
 
 
+@pytest.mark.slow
 def test_a_replay_takes_the_results_that_the_store_took_by_the_time_of_the_key_before_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -40,6 +40,7 @@ def _pair(left: Any, right: Any) -> Any:
 
 
 @pytest.mark.rule("R145")
+@pytest.mark.slow
 def test_a_shorter_grace_lets_out_what_has_waited_long_enough_and_none_is_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:

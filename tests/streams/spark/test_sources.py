@@ -64,6 +64,7 @@ def test_a_field_that_the_sink_needs_for_itself_is_refused_with_its_name(spark: 
         app.run()
 
 
+@pytest.mark.slow
 def test_a_running_query_takes_each_record_of_a_rate_source_once_across_a_restart(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+import pytest
 from both_engines import in_two_queries, on_driver, sink_rows
 from pyspark.sql import SparkSession
 from random_plans import random_records, random_topology
@@ -25,6 +26,7 @@ _DEFAULTS: Final = "spark.databricks.delta.properties.defaults."
 _COUNT: Final = 40
 
 
+@pytest.mark.slow
 def test_an_application_gives_the_same_whatever_features_its_tables_have(spark: SparkSession, tmp_path: Path) -> None:
     topology, records = random_topology([1]), random_records(1, _COUNT, by_key=True)
     defaults = {_DEFAULTS + name: value for name, value in _FEATURES.items()}

@@ -80,7 +80,7 @@ class Aggregator:
     def _merge_built_in(self, left: Any, right: Any) -> Any:
         kind = self._spec.kind
         if kind == "avg":
-            return (left[0] + right[0], left[1] + right[1])
+            return (summed(left[0], right[0]), left[1] + right[1])
         if kind in ("min", "max"):
             return min(left, right, key=in_order) if kind == "min" else max(left, right, key=in_order)
         return summed(left, right)

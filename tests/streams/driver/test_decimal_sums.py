@@ -47,3 +47,12 @@ def test_what_leaves_a_sum_of_decimals_leaves_it_exactly() -> None:
     for ts, (key, amount) in enumerate([("a", _LARGE), ("b", "0.02"), ("a", "0")]):
         driver.pipe_input("in", key, {"v": Decimal(amount)}, ts)
     assert driver.read_output("sums")[-1].value == Row(sum=Decimal("0.02"))
+
+
+def test_a_mean_without_windows_is_that_of_the_exact_sum() -> None:
+    builder = StreamsBuilder()
+    _of_stream(builder).avg(lambda value: value.v, name="mean").to_changelog("means")
+    driver = TopologyTestDriver(builder.build())
+    for ts, amount in enumerate(["1E+20", "3E-9", "-1E+20"]):
+        driver.pipe_input("in", "a", {"v": Decimal(amount)}, ts)
+    assert driver.read_output("means")[-1].value == Row(avg=1e-9)

@@ -51,7 +51,7 @@ def test_a_run_remembers_numbers_and_no_reports() -> None:
 
 
 def test_tables_that_no_batch_has_made_yet_are_left_out_of_the_summary(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, missing = TableRef.parse("/root/events"), TableRef.parse("/root/alerts")
+    made, missing = TableRef.parse("/data/events"), TableRef.parse("/data/alerts")
     monkeypatch.setattr(progress, "is_missing", lambda _, table: table == missing)
     monkeypatch.setattr(progress, "read_table", lambda _, table: table)
     app: Any = SimpleNamespace(spark=None, root="/root", tables=lambda: [made, missing])

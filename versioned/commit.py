@@ -305,19 +305,22 @@ def newest_own(session: SparkSession, target: TableRef, step: Step | None) -> La
 
 
 def _newest_of(session: SparkSession, target: TableRef, identity: Mapping[str, Any] | None) -> Landed | None:
-    """The newest commit of this library with an identity, or with any.
-
-    Searches back in growing windows, since maintenance commits may lie on top.
-    """
-    for limit in (3, 100, 100_000):
-        rows = history(session, target, limit)
+    """The newest commit of this library with an identity, or with any; maintenance commits may lie on top."""
+    for rows in back_in_time(session, target, (3, 100, 100_000)):
         for row in rows:
             said = own_details(row)
             if said is not None and (identity is None or (identity == said["versioned"] and not _compacts(row))):
                 return Landed(int(row["version"]), said.get("details", {}), _made_us(row))
-        if len(rows) < limit:
-            return None
     return None
+
+
+def back_in_time(session: SparkSession, target: TableRef, limits: Iterable[int]) -> Iterator[list[Row]]:
+    """So many of the newest commits, and then more, until they are all; for who stops where they tell enough."""
+    for limit in limits:
+        rows = history(session, target, limit)
+        yield rows
+        if len(rows) < limit:
+            return
 
 
 def history(session: SparkSession, target: TableRef, limit: int) -> list[Row]:

@@ -30,6 +30,7 @@ from versioned.identifiers import quote
 from versioned.spec import VersionedTableSpec
 
 _INSTANTS: Final = (TimestampType, TimestampNTZType)
+_NO_CAST: Final = "no value of the one type can be made one of the other. Give the column the table's type first."
 _AS_INSTANT: Final = "Make it a timestamp first, with timestamp_millis, timestamp_micros or timestamp_seconds."
 
 
@@ -61,7 +62,7 @@ def check_types(records: DataFrame, types: Mapping[str, DataType], timestamp: st
     check_instants(records, timestamp)
     given = {field.name: field.dataType for field in records.schema.fields}
     for name, kind in types.items():
-        harm = _harm(given[name], kind) or _no_cast(records, given[name], kind)
+        harm = _harm(given[name], kind) or (None if _has_cast(records, given[name], kind) else _NO_CAST)
         if harm is not None:
             raise SchemaError(
                 f'The records have "{name}" as {given[name].simpleString()}, the table as {kind.simpleString()}: {harm}'
@@ -79,7 +80,7 @@ def check_instants(records: DataFrame, timestamp: str) -> None:
         raise SchemaError(
             f'The timestamp "{timestamp}" is {kind.simpleString()}, which would be read as seconds. {_AS_INSTANT}'
         )
-    if _no_cast(records, kind, TimestampType()) is not None:
+    if not _has_cast(records, kind, TimestampType()):
         told = kind.simpleString()
         raise SchemaError(f'The timestamp "{timestamp}" is {told}, which tells no instant. Make it a timestamp first.')
 
@@ -183,10 +184,10 @@ def rejected_rows(rejected: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     return rejected.select(*map(quote, spec.keys), ts.alias(spec.beside_keys("ts")), why)
 
 
-def _no_cast(records: DataFrame, given: DataType, kind: DataType) -> str | None:
-    """Says that Spark has no cast from the one type to the other; None if it has one."""
+def _has_cast(records: DataFrame, given: DataType, kind: DataType) -> bool:
+    """Whether Spark can make a value of the one type one of the other."""
     if given == kind:
-        return None
+        return True
     try:
         # Of a frame without rows or a plan of its own, so that Spark looks at nothing but the two types.
         none = records.sparkSession.range(0).select(F.lit(None).cast(given).alias("none"))
@@ -194,8 +195,8 @@ def _no_cast(records: DataFrame, given: DataType, kind: DataType) -> str | None:
     except Exception as error:  # the class differs between classic and Connect sessions
         if "DATATYPE_MISMATCH" not in str(error):
             raise
-        return "no value of the one type can be made one of the other. Give the column the table's type first."
-    return None
+        return False
+    return True
 
 
 def _harm(given: DataType, kind: DataType) -> str | None:

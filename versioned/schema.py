@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import Final
 
 from pyspark.sql.types import (
-    ArrayType,
     BooleanType,
     CharType,
     DataType,
@@ -24,7 +23,7 @@ from pyspark.sql.types import (
 from versioned.errors import ConfigurationError, SchemaError
 from versioned.identifiers import TableRef, quote
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
-from versioned.sql_types import sql_columns, sql_properties
+from versioned.sql_types import kinds_in, sql_columns, sql_properties
 from versioned.statistics import statistics_from_start
 
 #: The CHECK constraint by which no version ends before it begins, and the table property that Delta keeps it under.
@@ -170,18 +169,8 @@ def _constraint(spec: VersionedTableSpec) -> dict[str, str]:
 
 def _has_bounded_text(kind: DataType) -> bool:
     """Whether CHAR or VARCHAR is in a type."""
-    if isinstance(kind, StructType):
-        return any(_has_bounded_text(field.dataType) for field in kind.fields)
-    if isinstance(kind, ArrayType):
-        return _has_bounded_text(kind.elementType)
-    if isinstance(kind, MapType):
-        return _has_bounded_text(kind.keyType) or _has_bounded_text(kind.valueType)
-    return isinstance(kind, (CharType, VarcharType))
+    return any(isinstance(inner, (CharType, VarcharType)) for inner in kinds_in(kind))
 
 
 def _orderable(kind: DataType) -> bool:
-    if isinstance(kind, StructType):
-        return all(_orderable(field.dataType) for field in kind.fields)
-    if isinstance(kind, ArrayType):
-        return _orderable(kind.elementType)
-    return not isinstance(kind, (MapType, VariantType, FloatType, DoubleType))
+    return not any(isinstance(inner, (MapType, VariantType, FloatType, DoubleType)) for inner in kinds_in(kind))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, TimestampType
@@ -50,6 +50,23 @@ def nullable(kind: DataType) -> DataType:
     if isinstance(kind, MapType):
         return MapType(kind.keyType, nullable(kind.valueType))
     return kind
+
+
+def kinds_in(kind: DataType) -> Iterator[DataType]:
+    """A type, and the types of all that is in it.
+
+    >>> [inner.typeName() for inner in kinds_in(ArrayType(StructType().add("a", StringType())))]
+    ['array', 'struct', 'string']
+    """
+    yield kind
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            yield from kinds_in(field.dataType)
+    elif isinstance(kind, ArrayType):
+        yield from kinds_in(kind.elementType)
+    elif isinstance(kind, MapType):
+        yield from kinds_in(kind.keyType)
+        yield from kinds_in(kind.valueType)
 
 
 def nullable_columns(columns: StructType) -> dict[str, DataType]:

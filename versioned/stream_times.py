@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain
 from typing import Any, Final
 
 from pyspark.sql import Row, SparkSession
 
 from versioned import spark_functions as F
-from versioned.commit import history, newest_commits, own_details, properties_of, restored_version, saying
+from versioned.commit import back_in_time, newest_commits, own_details, properties_of, restored_version, saying
 from versioned.identifiers import TableRef, quote, text_literal
 from versioned.reading import read_table
 from versioned.spec import VersionedTableSpec
@@ -116,13 +116,12 @@ def commits_that_tell(spark: SparkSession, target: TableRef) -> Commits:
 
 def _told(spark: SparkSession, target: TableRef, commits: Commits) -> Times:
     """The largest that the newest commits tell, since a purge may land just after a batch it had not seen."""
-    told = told_times(commits)
-    for seen, limit in pairwise(_LIMITS):
-        if told or len(commits) < seen:
-            break
-        commits = history(spark, target, limit)
-        told = told_times(commits)
-    return _largest(told)
+    further = _LIMITS[1:] if len(commits) >= _LIMITS[0] else ()
+    for known in chain([commits], back_in_time(spark, target, further)):
+        told = told_times(known)
+        if told:
+            return _largest(told)
+    return {}
 
 
 def _largest(told: list[dict[str, int]]) -> Times:

@@ -12,6 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType
 
 from versioned import spark_functions as F
+from versioned.sql_types import kinds_in
 
 _DAY_US: Final = 86_400_000_000
 
@@ -38,13 +39,7 @@ def in_utc(value: Column, kind: DataType) -> Column:
 
 
 def _has_instants(kind: DataType) -> bool:
-    if isinstance(kind, StructType):
-        return any(_has_instants(field.dataType) for field in kind.fields)
-    if isinstance(kind, ArrayType):
-        return _has_instants(kind.elementType)
-    if isinstance(kind, MapType):
-        return _has_instants(kind.keyType) or _has_instants(kind.valueType)
-    return isinstance(kind, TimestampType)
+    return any(isinstance(inner, TimestampType) for inner in kinds_in(kind))
 
 
 def _text(at: Column) -> Column:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from versioned.commit import detail_of, history, own_details, remember, restored_version
+from versioned.commit import back_in_time, detail_of, history, own_details, remember, restored_version
 from versioned.identifiers import TableRef
 from versioned.log_files import versions_there
 
@@ -74,10 +75,9 @@ def of_detail(detail: Row | None) -> TableState:
 
 def newest(session: SparkSession, target: TableRef, application: str | None = None) -> TableState:
     """As :func:`look`, for a table that is there, without its properties, size and features."""
-    for limit in _LIMITS:
-        rows = history(session, target, limit)
+    for rows in back_in_time(session, target, _LIMITS):
         state = state_of(rows, application)
-        if state.written is not None or len(rows) < limit:
+        if state.written is not None:
             break
     remember(target, state.version)
     return state
@@ -127,15 +127,12 @@ def owner_of(session: SparkSession, target: TableRef, commits: Sequence[Row | Ma
         target: The table.
         commits: Its newest commits, newest first, if they are known. Where they tell nothing, it searches back.
     """
-    told = told_owner(commits)
-    for limit in _LIMITS:
-        if told or limit <= len(commits):
-            continue
-        rows = history(session, target, limit)
-        told = told_owner(rows)
-        if len(rows) < limit:
-            break
-    return told[0] if told else None
+    further = (limit for limit in _LIMITS if limit > len(commits))
+    for known in chain([commits], back_in_time(session, target, further)):
+        told = told_owner(known)
+        if told is not None:
+            return told[0]
+    return None
 
 
 def told_owner(commits: Iterable[Row | Mapping[str, Any]]) -> tuple[str | None] | None:

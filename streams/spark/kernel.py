@@ -14,14 +14,14 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from streams.rows import one_nan
 from streams.spark.arrow_rows import plain, rows_of
 from streams.spark.flow import KEY, PLACE, SCOPE
 from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
-from versioned.sql_types import is_collated, nullable
+from versioned.sql_types import is_collated, kinds_in, nullable
 
 #: The columns of what a fold tells: what it is (``out``, ``state`` or ``count``), and the row or the number.
 TOLD: Final = "_told"
@@ -123,11 +123,7 @@ def _refuse_collations(events: DataFrame, names: Iterable[str]) -> None:
 
 
 def _compares_by_bytes(kind: DataType) -> bool:
-    if isinstance(kind, StructType):
-        return all(_compares_by_bytes(field.dataType) for field in kind.fields)
-    if isinstance(kind, ArrayType):
-        return _compares_by_bytes(kind.elementType)
-    return not is_collated(kind)
+    return not any(map(is_collated, kinds_in(kind)))
 
 
 def told_rows(told: DataFrame, kind: str, column: str) -> DataFrame:

@@ -117,7 +117,7 @@ def test_who_owns_a_table_is_searched_for_until_something_tells(
         asked.append(limit)
         return [*newest_first, *below][:limit]
 
-    monkeypatch.setattr(written, "history", history)
+    monkeypatch.setattr("versioned.commit.history", history)
     told = written.owner_of(None, TableRef.parse("t"), newest_first)  # type: ignore[arg-type]
     assert (told, asked) == (owner, searches)
 

@@ -7,21 +7,19 @@ from typing import Final
 
 from streams.expressions import Expr, operation
 from streams.nodes import (
+    SOURCES,
     Aggregation,
     CorrectionFeed,
     ForeignKeyJoin,
-    GlobalTableSource,
     Node,
     StreamAggregate,
     StreamGlobalTableJoin,
     StreamMapValues,
-    StreamSource,
     StreamStreamJoin,
     StreamTableJoin,
     Suppress,
     TableAggregate,
     TableMapValues,
-    TableSource,
     TableTableJoin,
     WindowedAggregate,
 )
@@ -34,7 +32,6 @@ _JOINS = (StreamTableJoin, StreamGlobalTableJoin, StreamStreamJoin, TableTableJo
 CORRECTION_FIELDS: Final = ("original_scope", "original_seq", "revision", "old", "new", "cause")
 #: Which clock closed a window: a field of the final row, if the node may close idle windows.
 CLOSED_BY: Final = "closed_by"
-_SOURCES = (StreamSource, TableSource, GlobalTableSource)
 
 
 def value_fields(node: Node) -> Fields:
@@ -43,7 +40,7 @@ def value_fields(node: Node) -> Fields:
     >>> value_fields(StreamSource("clicks", topic="clicks", value=("page", "ms")))
     ('page', 'ms')
     """
-    if isinstance(node, _SOURCES):
+    if isinstance(node, SOURCES):
         return node.value
     if isinstance(node, (StreamMapValues, TableMapValues)):
         return _of_expr(node.mapper, {"value": value_fields(node.parents[0])})

@@ -5,18 +5,15 @@ from __future__ import annotations
 from streams.expressions import Expr, operation
 from streams.fields import value_fields
 from streams.nodes import (
+    SOURCES,
     ForeignKeyJoin,
-    GlobalTableSource,
     Node,
     SelectKey,
     StreamAggregate,
-    StreamSource,
     TableAggregate,
-    TableSource,
     WindowedAggregate,
 )
 
-_SOURCES = (StreamSource, TableSource, GlobalTableSource)
 _GROUPS = (StreamAggregate, WindowedAggregate, TableAggregate)
 
 
@@ -26,7 +23,7 @@ def key_fields(node: Node) -> tuple[str, ...] | None:
     >>> key_fields(StreamSource("flights", topic="flights", key=("carrier", "flight")))
     ('carrier', 'flight')
     """
-    if isinstance(node, _SOURCES):
+    if isinstance(node, SOURCES):
         return node.key
     if isinstance(node, SelectKey):
         return _of_expr(node.mapper, node.parents[0])

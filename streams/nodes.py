@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from streams.expressions import Expr
 from streams.options import Joined, LatePolicy, Materialized, OnExpired, TimeScope
@@ -30,7 +30,9 @@ __all__ = [
     "CorrectionFeed",
     "Emit",
     "ForeignKeyJoin",
+    "SOURCES",
     "GlobalTableSource",
+    "SourceNode",
     "History",
     "JoinKind",
     "Joined",
@@ -153,6 +155,11 @@ class GlobalTableSource(_TableNode):
     value: tuple[str, ...] | None = None
     deleted: str | None = None
     materialized: Materialized | None = None
+
+
+#: What reads a topic.
+SourceNode = StreamSource | TableSource | GlobalTableSource
+SOURCES: Final = (StreamSource, TableSource, GlobalTableSource)
 
 
 @dataclass(frozen=True, eq=False)

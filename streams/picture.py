@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from streams.describe import what_it_is
-from streams.nodes import GlobalTableSource, Node, Output, StreamSource, TableSource, Topology
+from streams.nodes import SOURCES, Node, Output, StreamSource, Topology
 from streams.plan_checks import is_versioned, windowed_ancestor
 from versioned.drawing import Picture
 from versioned.svg import text_width, xml_text
@@ -134,7 +134,7 @@ def _columns(topology: Topology) -> dict[Node, int]:
     for node in topology:
         depth[node] = max((depth[parent] + 1 for parent in node.parents), default=0)
     for node in topology:
-        if isinstance(node, (TableSource, GlobalTableSource, StreamSource)):
+        if isinstance(node, SOURCES):
             readers = [depth[child] for child in topology.children(node)]
             depth[node] = max(0, min(readers, default=1) - 1)
     return depth

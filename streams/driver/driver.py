@@ -8,13 +8,21 @@ from datetime import datetime
 from typing import Any
 
 from streams.driver.processor import Change, Context, Processor, Reject
-from streams.driver.records import Source, has_time_beyond, key_row, timestamp_us, value_row
+from streams.driver.records import has_time_beyond, key_row, timestamp_us, value_row
 from streams.driver.registry import processor_for
 from streams.driver.store_view import StoreView
 from streams.driver.suppress import SuppressProcessor
 from streams.key_fields import changes_key
 from streams.metrics import MetricValue
-from streams.nodes import ChangelogSink, GlobalTableSource, Node, StreamSource, TableSink, TableSource, Topology
+from streams.nodes import (
+    SOURCES,
+    ChangelogSink,
+    Node,
+    SourceNode,
+    StreamSource,
+    TableSink,
+    Topology,
+)
 from streams.reasons import FUTURE_TS, NULL_TS, TS_RANGE
 from streams.rows import Row
 from streams.stream_time_scopes import gathers, nodes_in_one_scope
@@ -86,7 +94,7 @@ class TopologyTestDriver:
         self._topology = topology
         self._in_one_scope = nodes_in_one_scope(topology, keys_cross_partitions)
         self._gathering = {node.name for node in topology if self._gathers(node, keys_cross_partitions)}
-        self._sources: dict[str, list[Source]] = {}
+        self._sources: dict[str, list[SourceNode]] = {}
         self._outputs: dict[str, list[OutputRecord]] = {}
         self._edges: dict[str, list[_Edge]] = {node.name: [] for node in topology}
         self._offsets: dict[tuple[str, int], int] = {}
@@ -186,7 +194,7 @@ class TopologyTestDriver:
                 stores[materialized.name] = stores[node.name]
             for index, parent in enumerate(node.parents):
                 self._edges[parent.name].append(_Edge(node, index))
-            if isinstance(node, (StreamSource, TableSource, GlobalTableSource)):
+            if isinstance(node, SOURCES):
                 self._sources.setdefault(node.topic, []).append(node)
             if isinstance(node, (ChangelogSink, TableSink)):
                 self._outputs[node.name] = []
@@ -195,7 +203,7 @@ class TopologyTestDriver:
             sources.sort(key=lambda source: isinstance(source, StreamSource))
         self.stores = stores
 
-    def _pipe(self, source: Source, key: Any, value: Any, ts: Any) -> None:
+    def _pipe(self, source: SourceNode, key: Any, value: Any, ts: Any) -> None:
         ts_us = timestamp_us(source, ts)
         record = (key_row(source, key), value_row(source, value))
         if ts_us is not None and not FIRST_INSTANT_US <= ts_us <= LAST_INSTANT_US:
@@ -210,7 +218,9 @@ class TopologyTestDriver:
             return
         self._run(source, Change(record[0], record[1], None, ts_us), 0)
 
-    def _refuse(self, source: Source, record: tuple[Row | None, Row | None], ts_us: int | None, reason: str) -> None:
+    def _refuse(
+        self, source: SourceNode, record: tuple[Row | None, Row | None], ts_us: int | None, reason: str
+    ) -> None:
         context = self._context
         metrics = context.processor(source.name).metrics
         for counter in ("input", "skipped", "dropped"):

@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from streams.nodes import GlobalTableSource, StreamSource, TableSource
+from streams.nodes import SourceNode
 from streams.rows import Row, one_nan
 from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, instant_us
 from versioned.errors import RecordError
 
-Source = StreamSource | TableSource | GlobalTableSource
 
-
-def key_row(source: Source, key: Any) -> Row | None:
+def key_row(source: SourceNode, key: Any) -> Row | None:
     """The key as the source's key fields; any of them may be null.
 
     Raises:
@@ -26,7 +24,7 @@ def key_row(source: Source, key: Any) -> Row | None:
     return named
 
 
-def value_row(source: Source, value: Any) -> Row | None:
+def value_row(source: SourceNode, value: Any) -> Row | None:
     """The value as the source's value fields; a single value without declared fields becomes the field ``value``.
 
     Raises:
@@ -39,7 +37,7 @@ def value_row(source: Source, value: Any) -> Row | None:
     return Row(_named(source, "value", source.value, value))
 
 
-def timestamp_us(source: Source, ts: Any) -> int | None:
+def timestamp_us(source: SourceNode, ts: Any) -> int | None:
     """The timestamp in microseconds; null stays null.
 
     Raises:
@@ -63,7 +61,7 @@ def has_time_beyond(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and any(map(has_time_beyond, value))
 
 
-def _named(source: Source, what: str, names: tuple[str, ...], given: Any) -> dict[str, Any]:
+def _named(source: SourceNode, what: str, names: tuple[str, ...], given: Any) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         if len(names) != 1:
             raise RecordError(

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streams.lateness import SuggestedGrace, suggested_grace
-from streams.nodes import GlobalTableSource, StreamSource, TableSource, Topology
+from streams.nodes import SOURCES, SourceNode, Topology
 from streams.spark.alarms import with_alarms
 from streams.spark.applying import EmptyFlows, apply_all
 from streams.spark.arrival import Arrived, arrived
@@ -63,7 +63,6 @@ from streams.spark.trigger import trigger_of
 from streams.spark.writing import write_all
 from versioned import faults
 from versioned import spark_functions as F
-from versioned.commit import is_missing
 from versioned.drawing import Picture
 from versioned.durations import Duration, duration_us
 from versioned.errors import CheckpointMismatchError, ConfigurationError
@@ -274,8 +273,7 @@ class StreamingApplication:
 
     def survey(self) -> Survey:
         """The ledger, the checkpoint and the tables as they are found now; nothing is changed."""
-        state = LedgerState() if is_missing(self._spark, self._ledger.target) else self._ledger.last()
-        return self._survey(state)
+        return self._survey(self._ledger.last_if_any())
 
     def _survey(self, state: LedgerState) -> Survey:
         writers = writers_of(self._operators, self._root)
@@ -563,7 +561,7 @@ class StreamingApplication:
         faults.point("end:batch")
         self._state = after
         if self._on_batch is not None:
-            self._on_batch(batch_report(self.topology, batch, reports, arrived, seconds, counts, metrics))
+            self._on_batch(batch_report(self.topology, row, arrived, sum(batch.rejected.values()), metrics))
         self._guard.look(batch, versions, reports)
 
     def _versions(self, batch: Batch) -> dict[str, int]:
@@ -588,5 +586,5 @@ class StreamingApplication:
         check_table_names(table.short_name for table in owned)
 
 
-def _source_nodes(topology: Topology) -> list[StreamSource | TableSource | GlobalTableSource]:
-    return [node for node in topology if isinstance(node, (StreamSource, TableSource, GlobalTableSource))]
+def _source_nodes(topology: Topology) -> list[SourceNode]:
+    return [node for node in topology if isinstance(node, SOURCES)]

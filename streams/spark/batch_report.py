@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from streams.metrics import MetricValue
 from streams.nodes import ChangelogSink, TableSink, Topology
-from streams.spark.flow import NodeReport
-from streams.spark.operator import Batch
 from versioned.durations import instant
 
 
@@ -35,33 +34,30 @@ class BatchReport:
 
 def batch_report(
     topology: Topology,
-    batch: Batch,
-    reports: Mapping[str, NodeReport],
+    row: Mapping[str, Any],
     arrived: Mapping[str, int],
-    seconds: float,
-    counts: Mapping[str, int],
-    metrics: Sequence[MetricValue],
+    rejected: int,
+    metrics: Iterable[MetricValue],
 ) -> BatchReport:
-    """The report of a batch, out of those of its nodes.
+    """The report of a batch, out of its row in the ledger.
 
     Args:
         topology: The plan; only its sinks are said to emit.
-        batch: The batch.
-        reports: What each node told.
+        row: ``batch_id``, ``clock_us``, ``seconds``, and ``counts``: every count, as ``node.what``.
         arrived: The number of records of each topic.
-        seconds: How long the batch took.
-        counts: Every count, as ``node.what``.
+        rejected: How many records are among the rejects.
         metrics: The metrics after the batch.
     """
-    sinks = [node.name for node in topology if isinstance(node, (ChangelogSink, TableSink))]
+    counts: Mapping[str, int] = row["counts"]
+    sinks = {f"{node.name}.emitted": node.name for node in topology if isinstance(node, (ChangelogSink, TableSink))}
     return BatchReport(
-        batch.batch_id,
-        instant(batch.clock_us),
+        row["batch_id"],
+        instant(row["clock_us"]),
         dict(arrived),
-        {name: reports[name].counts["emitted"] for name in sinks if "emitted" in reports[name].counts},
-        sum(report.counts.get("late", 0) for report in reports.values()),
-        sum(batch.rejected.values()),
-        seconds,
-        counts,
+        {name: counts[what] for what, name in sinks.items() if what in counts},
+        sum(n for what, n in counts.items() if what.endswith(".late")),
+        rejected,
+        row["seconds"],
+        dict(counts),
         tuple(metrics),
     )

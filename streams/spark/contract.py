@@ -10,7 +10,7 @@ from typing import Final, Literal, cast, get_args
 from pyspark.errors import ParseException
 from pyspark.sql.types import StructType
 
-from streams.nodes import GlobalTableSource, Node, StreamSource, TableSource
+from streams.nodes import SOURCES, Node
 from streams.reasons import INVALID
 from versioned.errors import ConfigurationError
 
@@ -106,7 +106,7 @@ def action_at(node: Node, reason: str, contracts: Mapping[str, InputContract]) -
 
 
 def _topics(node: Node) -> set[str]:
-    if isinstance(node, (StreamSource, TableSource, GlobalTableSource)):
+    if isinstance(node, SOURCES):
         return {node.topic}
     return {topic for parent in node.parents for topic in _topics(parent)}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streams.nodes import GlobalTableSource, StreamSource, TableSource
+from streams.nodes import SOURCES
 from streams.spark.complete_join import CompleteJoinOperator
 from streams.spark.correction_feed import CorrectionFeedOperator
 from streams.spark.folded_windows import FoldedWindowsOperator
@@ -89,7 +89,7 @@ def kafka_topics(operators: Mapping[str, Operator[Any]], sources: Mapping[str, S
     told: dict[str, str] = {}
     for name, operator in operators.items():
         node = operator.node
-        if isinstance(node, (StreamSource, TableSource, GlobalTableSource)) and node.topic in sources:
+        if isinstance(node, SOURCES) and node.topic in sources:
             topic = sources[node.topic].kafka_topic
             told |= {} if topic is None else {name: f"reads {topic}"}
         if isinstance(operator, ChangelogSinkOperator) and operator.kafka is not None:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from pyspark.sql.types import (
-    ArrayType,
     BooleanType,
     DataType,
     DateType,
@@ -23,14 +22,15 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from streams.nodes import StreamSource
-from streams.spark.intake import IntakeRule, SourceNode, kind_of
+from streams.nodes import SourceNode, StreamSource
+from streams.spark.intake import IntakeRule, kind_of
 from streams.spark.places import Order
 from streams.spark.sources import MALFORMED, SparkSource
 from streams.spark.typed_input import UNITS, is_castable
 from versioned.errors import SchemaError
 from versioned.identifiers import check_columns, named_twice
 from versioned.spec import DELETED
+from versioned.sql_types import kinds_in
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -189,10 +189,5 @@ def _check_order(schema: StructType, rule: IntakeRule) -> None:
 
 
 def _may_be_key(kind: DataType, floats: bool) -> bool:
-    if isinstance(kind, StructType):
-        return all(_may_be_key(field.dataType, floats) for field in kind.fields)
-    if isinstance(kind, ArrayType):
-        return _may_be_key(kind.elementType, floats)
-    if isinstance(kind, (FloatType, DoubleType)):
-        return floats
-    return not isinstance(kind, (MapType, VariantType))
+    barred = (MapType, VariantType) if floats else (MapType, VariantType, FloatType, DoubleType)
+    return not any(isinstance(inner, barred) for inner in kinds_in(kind))

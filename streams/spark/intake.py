@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 )
 
 from streams import reasons
-from streams.nodes import GlobalTableSource, StreamSource, TableSource
+from streams.nodes import SourceNode, StreamSource
 from streams.spark.few_tasks import in_few_tasks
 from streams.spark.flow import KEY, SCOPE, US, VALUE, Bounds, has_null_key, lookup_times, null_inside
 from streams.spark.operator import RAW
@@ -38,7 +38,6 @@ from versioned.hashing import row_hash
 from versioned.identifiers import quote
 from versioned.put_checks import in_range
 
-SourceNode = StreamSource | TableSource | GlobalTableSource
 #: Why a record is invalid; null = it is valid.
 INVALID: Final = "_invalid"
 #: The sequence of a record whose source says that none comes twice; else null.

@@ -137,9 +137,13 @@ class Ledger:
             return LedgerState()
         return LedgerState.from_json(newest[0]["epoch"], newest[0]["batch_id"], newest[0]["state"])
 
+    def last_if_any(self) -> LedgerState:
+        """As :meth:`last`; the initial state also where there is no ledger."""
+        return LedgerState() if is_missing(self._spark, self.target) else self.last()
+
     def newest_row(self) -> tuple[int, int]:
         """Epoch and batch of the newest row; those of the initial state if there is none, or no ledger."""
-        state = LedgerState() if is_missing(self._spark, self.target) else self.last()
+        state = self.last_if_any()
         return state.epoch, state.batch_id
 
     def rows(self) -> DataFrame:

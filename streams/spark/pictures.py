@@ -10,13 +10,12 @@ from streams.buffer_picture import buffer_sizes
 from streams.lateness import added
 from streams.lateness_picture import lateness_histogram
 from streams.ledger_readings import buffer_readings, lateness_classes
-from streams.nodes import GlobalTableSource, StreamSource, Suppress, TableSource, Topology
+from streams.nodes import SOURCES, Suppress, Topology
 from suppress.buffer_rules import BufferRule
 from versioned import spark_functions as F
 from versioned.drawing import Picture
 from versioned.errors import ConfigurationError
 
-_SOURCES: Final = (StreamSource, TableSource, GlobalTableSource)
 _SIZES: Final = ("records", "bytes", "records_max", "bytes_max")
 
 
@@ -35,7 +34,7 @@ def lateness_of(ledger: DataFrame, topology: Topology, node: str | None, share: 
     names = [each.name for each in topology]
     if node is not None and node not in names:
         raise ConfigurationError(f'"{node}" is no node of the plan. It has: {", ".join(names)}')
-    topics = {node: node} if node is not None else {e.name: e.topic for e in topology if isinstance(e, _SOURCES)}
+    topics = {node: node} if node is not None else {e.name: e.topic for e in topology if isinstance(e, SOURCES)}
     asked = list(topics)
     columns = F.explode(F.map_filter("counts", lambda what, _: _is_class_of(what, asked))).alias("what", "n")
     summed = ledger.select(columns).groupBy("what").agg(F.sum("n").alias("n")).collect()

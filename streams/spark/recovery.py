@@ -52,7 +52,6 @@ class Survey:
     ledger: LedgerFacts
     checkpoint: CheckpointFacts
     tables: Mapping[TableRef, TableState]
-    recorded: Mapping[str, int]
     #: The order of sources that the application was last started with; empty before its first start.
     topics: tuple[str, ...] = ()
     #: The ledger's newest row.
@@ -66,8 +65,8 @@ class Survey:
 
     def facts(self) -> list[TableFacts]:
         """What the rules need to know of each table."""
-        told = self.tables.items()
-        return [replace(_facts(target, state, self.recorded), node=self.nodes.get(target)) for target, state in told]
+        recorded, nodes = self.state.tables, self.nodes
+        return [_facts(table, state, recorded, nodes.get(table)) for table, state in self.tables.items()]
 
     def landed(self, epoch: int, batch_id: int) -> Mapping[str, Any] | None:
         """What a commit of this batch says of it, if one is in a table."""
@@ -171,7 +170,7 @@ def survey(
     facts = LedgerFacts(ledger.application, state.epoch, state.batch_id, query, newest_commit, own.blank)
     topics = kept_topics(own.properties, ledger.application)
     read = read_checkpoint(spark, checkpoint_of(checkpoint, state.epoch), len(topics or state.topics) + 1)
-    return Survey(facts, read, {target: found[target] for target in tables}, state.tables, topics, state, nodes)
+    return Survey(facts, read, {target: found[target] for target in tables}, topics, state, nodes)
 
 
 def written_before_crash(topology: Topology, operators: Operators, root: TableRef, landed: Collection[str]) -> set[str]:
@@ -358,7 +357,7 @@ def _tell_unfinished(found: Survey) -> None:
         _LOG.warning("A batch of the epoch before landed in part, in %s; a new epoch applies its input again.", ahead)
 
 
-def _facts(target: TableRef, state: TableState, recorded: Mapping[str, int]) -> TableFacts:
+def _facts(target: TableRef, state: TableState, recorded: Mapping[str, int], node: str | None = None) -> TableFacts:
     name, said = target.short_name, state.written
     writer = None if said is None else writer_of(said)
     return TableFacts(
@@ -372,4 +371,5 @@ def _facts(target: TableRef, state: TableState, recorded: Mapping[str, int]) -> 
         _FORGETS in state.properties,
         recorded.get(name),
         None if writer is None else writer[0],
+        node,
     )

@@ -49,6 +49,8 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
     def __init__(self, node: ChangelogSink | TableSink) -> None:
         super().__init__(node)
         self._rows: DataFrame | None = None
+        #: What came, where some of it may be out of order and is left out.
+        self._judged: DataFrame | None = None
         self._is_ready = False
 
     def tables(self, root: TableRef) -> list[TableRef]:
@@ -63,7 +65,10 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
             self._make_ready(batch, self._rows)
 
     def tally(self) -> DataFrame | None:
-        return None if self._rows is None else self._rows.agg(F.lit("emitted").alias("what"), F.count("*").alias("n"))
+        if self._rows is None:
+            return None
+        emitted = self._rows.agg(F.lit("emitted").alias("what"), F.count("*").alias("n"))
+        return emitted if self._judged is None else emitted.unionByName(count_ignored(self._judged))
 
     @property
     def _count(self) -> int:
@@ -122,13 +127,6 @@ class ChangelogSinkOperator(_SinkOperator):
         self._is_costly = self._is_net
         self.kafka: KafkaSink | None = None
         self._keys: list[str] = []
-        self._frame: DataFrame | None = None
-
-    def tally(self) -> DataFrame | None:
-        emitted = super().tally()
-        if emitted is None or self._frame is None:
-            return emitted
-        return emitted.unionByName(count_ignored(self._frame))
 
     def write(self, batch: Batch) -> None:
         rows = self._rows
@@ -149,7 +147,7 @@ class ChangelogSinkOperator(_SinkOperator):
         if self.kafka is not None:
             self.kafka.check_keys(self.node.name, self._keys)
         if self._is_net:
-            self._frame = frame if LATEST in frame.columns else None
+            self._judged = frame if LATEST in frame.columns else None
             frame = _newest(_latest_only(frame))
         columns = self._columns(frame)
         told = {REASON: "reason", OP: "op", CAUSE: "cause"}
@@ -164,13 +162,6 @@ class ChangelogSinkOperator(_SinkOperator):
 
 class TableSinkOperator(_SinkOperator):
     """Keeps the latest value per key; a tombstone deletes the row."""
-
-    def tally(self) -> DataFrame | None:
-        emitted = super().tally()
-        if emitted is None or not self._is_of_table():
-            return emitted
-        # What is out of order in a versioned table changes its history, not what is latest.
-        return emitted.unionByName(count_ignored(self._frame.where(~has_null_key(self._frame))))
 
     def write(self, batch: Batch) -> None:
         rows = self._rows
@@ -189,6 +180,8 @@ class TableSinkOperator(_SinkOperator):
     def _shape(self, frame: DataFrame, batch_id: int) -> DataFrame:
         self._frame = frame
         kept = frame.where(~has_null_key(frame))
+        # What is out of order in a versioned table changes its history, not what is latest.
+        self._judged = kept if self._is_of_table() else None
         newest = _newest(_latest_only(kept))
         deleted = F.col(VALUE).isNull().alias("_deleted")
         own = (F.lit(batch_id).cast("long").alias("_batch_id"), SCOPE, F.col(PLACE).alias("_seq"), deleted)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from streams.metrics import MetricValue
-from streams.nodes import ChangelogSink, GlobalTableSource, StreamSource, TableSink, TableSource, Topology
-from streams.spark.batch_report import BatchReport
+from streams.nodes import SOURCES, Topology
+from streams.spark.batch_report import BatchReport, batch_report
 from streams.spark.contract import Action
 from streams.spark.ledger import Ledger
 from versioned import spark_functions as F
-from versioned.durations import instant
 
-_SOURCES: Final = (StreamSource, TableSource, GlobalTableSource)
 _TOLD: Final = ("batch_id", "seconds", "counts", "metrics")
 
 
@@ -45,23 +43,11 @@ def report_of(row: Mapping[str, Any], topology: Topology, action: Callable[[str,
         action: What becomes of records that a node puts aside for a reason.
     """
     counts: Mapping[str, int] = row["counts"]
-
-    def of(node: str, what: str) -> int:
-        return counts.get(f"{node}.{what}", 0)
-
-    came = {node.topic: of(node.name, "input") for node in topology if isinstance(node, _SOURCES)}
-    sinks = [node.name for node in topology if isinstance(node, (ChangelogSink, TableSink))]
-    return BatchReport(
-        row["batch_id"],
-        instant(row["clock_us"]),
-        {topic: n for topic, n in came.items() if n},
-        {name: of(name, "emitted") for name in sinks if f"{name}.emitted" in counts},
-        sum(of(node.name, "late") for node in topology),
-        sum(_rejected(node.name, counts, action) for node in topology),
-        row["seconds"],
-        dict(counts),
-        _metrics(row["metrics"]),
-    )
+    came = {node.topic: counts.get(f"{node.name}.input", 0) for node in topology if isinstance(node, SOURCES)}
+    arrived = {topic: n for topic, n in came.items() if n}
+    rejected = sum(_rejected(node.name, counts, action) for node in topology)
+    metrics = (MetricValue(m["name"], m["level"], m["group"], dict(m["tags"]), m["value"]) for m in row["metrics"])
+    return batch_report(topology, row, arrived, rejected, metrics)
 
 
 def _rejected(node: str, counts: Mapping[str, int], action: Callable[[str, str], Action]) -> int:
@@ -69,7 +55,3 @@ def _rejected(node: str, counts: Mapping[str, int], action: Callable[[str, str],
     prefix = f"{node}.put_aside."
     asides = {what.removeprefix(prefix): n for what, n in counts.items() if what.startswith(prefix)}
     return sum(n for reason, n in asides.items() if action(node, reason) == "reject")
-
-
-def _metrics(told: Sequence[Mapping[str, Any]]) -> tuple[MetricValue, ...]:
-    return tuple(MetricValue(m["name"], m["level"], m["group"], dict(m["tags"]), m["value"]) for m in told)

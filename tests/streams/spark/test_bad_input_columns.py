@@ -21,11 +21,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from streams.nodes import StreamSource, StreamStreamJoin, TableSource
+from streams.nodes import SourceNode, StreamSource, StreamStreamJoin, TableSource
 from streams.reasons import INVALID
 from streams.spark.contract import InputContract, action_at
 from streams.spark.input_checks import check_input
-from streams.spark.intake import IntakeRule, SourceNode
+from streams.spark.intake import IntakeRule
 from streams.spark.sources import SparkSource
 from versioned.errors import ConfigurationError, SchemaError, VersionedError
 

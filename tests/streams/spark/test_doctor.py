@@ -15,7 +15,7 @@ def _look(batch: int, *, is_torn: bool) -> Survey:
     """A look at the ledger's row of a batch; where it is torn its history had one more, as after a RESTORE."""
     newest = (1, batch + 1) if is_torn else (1, batch)
     ledger = LedgerFacts("shop", 1, batch, "query", newest)
-    return Survey(ledger, CheckpointFacts("/checkpoint", "query", batch, batch), {}, {})
+    return Survey(ledger, CheckpointFacts("/checkpoint", "query", batch, batch), {})
 
 
 def _found(looks: list[tuple[int, bool]], rows: list[int]) -> tuple[BatchOf, list[str]]:

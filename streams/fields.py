@@ -37,6 +37,7 @@ CLOSED_BY: Final = "closed_by"
 def value_fields(node: Node) -> Fields:
     """The names of a node's value fields, in order; none if they are known only when it runs.
 
+    >>> from streams.nodes import StreamSource
     >>> value_fields(StreamSource("clicks", topic="clicks", value=("page", "ms")))
     ('page', 'ms')
     """

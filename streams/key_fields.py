@@ -20,6 +20,7 @@ _GROUPS = (StreamAggregate, WindowedAggregate, TableAggregate)
 def key_fields(node: Node) -> tuple[str, ...] | None:
     """The names of a node's key fields, in order; none if they are known only when it runs.
 
+    >>> from streams.nodes import StreamSource
     >>> key_fields(StreamSource("flights", topic="flights", key=("carrier", "flight")))
     ('carrier', 'flight')
     """
@@ -42,6 +43,7 @@ def changes_key(node: Node) -> bool:
     repartition topic, here of one partition). A foreign-key join gathers its results from the partitions of its right
     side.
 
+    >>> from streams.nodes import StreamSource
     >>> changes_key(SelectKey("by-carrier", (StreamSource("flights", topic="flights"),), Expr("ref", "value")))
     True
     """

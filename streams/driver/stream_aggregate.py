@@ -48,8 +48,9 @@ class StreamAggregateProcessor(StoredTable):
             return
         if new is None:
             self._slots.pop(key, None)
-        else:
+        elif taken.is_latest:
             self._slots[key] = after
+        # Else the store's latest is a tombstone, from which the next record begins anew.
         yield taken
 
     def _view_get(self, key: Row) -> Dated | None:

@@ -141,8 +141,9 @@ class TableAggregateProcessor(StoredTable):
             return
         if new is None:
             self._slots.pop(group, None)
-        else:
+        elif taken.is_latest:
             self._slots[group] = after
+        # Else the store's latest is a tombstone, from which the next change begins anew.
         yield taken
 
 

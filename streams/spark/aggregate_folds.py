@@ -11,9 +11,10 @@ from streams.driver.aggregators import Aggregator
 from streams.driver.table_aggregate import TableAggregator, counted
 from streams.nodes import Aggregation
 from streams.rows import Row
-from streams.spark.aggregate_types import BAG, HORIZON_US, REFUSED, USER_CODE
+from streams.spark.aggregate_types import ASIDE, BAG, HORIZON_US, USER_CODE
 from streams.spark.flow import KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import PlainRow, Told
+from streams.spark.plain_store import LAST_US
 
 
 @dataclass(frozen=True)
@@ -44,38 +45,27 @@ class StateCodec:
         return {}
 
 
-@dataclass(frozen=True)
-class KeyGrace:
-    """The grace of a versioned store in which each key has a stream time of its own; both in microseconds."""
+class _Latest:
+    """Which results of a group its aggregate goes on from: all, but for what a versioned store has behind them.
 
-    grace_us: int
-    resolution_us: int
+    Args:
+        unit_us: In which steps the store tells instants; None if there is none, or one without versions.
+    """
 
-    def horizon(self, newest_us: int) -> int:
-        """The first instant that is not refused behind a result at ``newest_us``.
+    def __init__(self, unit_us: int | None) -> None:
+        self._unit_us = unit_us
+        self._newest_us: int | None = None
 
-        >>> KeyGrace(grace_us=20, resolution_us=1).horizon(200), KeyGrace(grace_us=15, resolution_us=10).horizon(209)
-        (180, 190)
-        """
-        oldest = newest_us // self.resolution_us * self.resolution_us - self.grace_us
-        return -(-oldest // self.resolution_us) * self.resolution_us
-
-
-class _Horizon:
-    """Before which instant the versioned store refuses results of one group: at each event, and behind its own."""
-
-    def __init__(self, grace: KeyGrace | None) -> None:
-        self._grace = grace
-        self._own_us: int | None = None
-
-    def refuses(self, event: PlainRow, us: int) -> bool:
-        """Whether a result at an event is refused."""
-        return any(horizon is not None and us < horizon for horizon in (event[HORIZON_US], self._own_us))
-
-    def move(self, us: int) -> None:
-        """A result was taken."""
-        if self._grace is not None:
-            self._own_us = self._grace.horizon(us)
+    def takes(self, event: PlainRow, us: int) -> bool:
+        """Whether a result at an event is the store's latest: not if it is refused, or older than a tombstone."""
+        if self._unit_us is None:
+            return True
+        at = us // self._unit_us * self._unit_us
+        behind = (event[HORIZON_US], event[LAST_US], self._newest_us)
+        if any(other is not None and at < other for other in behind):
+            return False
+        self._newest_us = at
+        return True
 
 
 @dataclass(frozen=True)
@@ -86,23 +76,22 @@ class AddingFold:
     """
 
     codec: StateCodec
-    key_grace: KeyGrace | None = None
+    unit_us: int | None = None
 
     def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
         aggregator, key = Aggregator(self.codec.aggregation), Row(group[KEY])
         known = next(states, None)
         state = None if known is None else self.codec.state(known)
         us = None if known is None else known[US]
-        horizon = _Horizon(self.key_grace)
+        latest = _Latest(self.unit_us)
         for event in events:
             before = None if us is None else aggregator.result(state)
             added = aggregator.add(aggregator.initial() if us is None else state, key, _row(event[VALUE]))
             at = event[US] if us is None else max(us, event[US])
             after = aggregator.result(added)
-            told = _change(group, event, before, after, at, is_refused=horizon.refuses(event, at))
+            told = _change(group, event, before, after, at, is_aside=not latest.takes(event, at))
             yield ("out", told)
-            if not told[REFUSED]:
-                horizon.move(at)
+            if not told[ASIDE]:
                 state, us = added, None if after is None else at
 
 
@@ -115,14 +104,14 @@ class ReplacingFold:
 
     node: str
     codec: StateCodec
-    key_grace: KeyGrace | None = None
+    unit_us: int | None = None
 
     def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
         aggregator, key = TableAggregator(self.node, self.codec.aggregation), Row(group[KEY])
         known = next(states, None)
         state = None if known is None else self.codec.state(known)
         us = None if known is None else known[US]
-        horizon = _Horizon(self.key_grace)
+        latest = _Latest(self.unit_us)
         for event in events:
             before = None if us is None else aggregator.result(state)
             changed = aggregator.initial() if us is None else state
@@ -133,15 +122,14 @@ class ReplacingFold:
                     changed = aggregator.change(changed, key, Row(value), sign)
             at = event[US] if us is None else max(us, event[US])
             after = None if us is None and plus is None else aggregator.result(changed)
-            told = _change(group, event, before, after, at, is_refused=horizon.refuses(event, at))
+            told = _change(group, event, before, after, at, is_aside=not latest.takes(event, at))
             yield ("out", {**told, **self.codec.kept(changed)})
-            if not told[REFUSED]:
-                horizon.move(at)
+            if not told[ASIDE]:
                 state, us = changed, None if after is None else at
 
 
 def _change(
-    group: PlainRow, event: PlainRow, before: Row | None, after: Row | None, us: int, *, is_refused: bool
+    group: PlainRow, event: PlainRow, before: Row | None, after: Row | None, us: int, *, is_aside: bool
 ) -> PlainRow:
     return {
         KEY: group[KEY],
@@ -151,8 +139,7 @@ def _change(
         US: us,
         SCOPE: event[SCOPE],
         PLACE: event[PLACE],
-        # A result that the versioned store refuses leaves the aggregate as it is.
-        REFUSED: is_refused,
+        ASIDE: is_aside,
     }
 
 

@@ -16,8 +16,9 @@ from versioned.errors import TopologyError
 #: Names of what is kept beside the result: the sum and the number of values, or each value with its number.
 SUM, NUMBER, BAG = "_sum", "_number", "_bag"
 USER_CODE: Final = ("reduce", "aggregate")
-#: Of a result that goes into a versioned store: the ts before which it is refused, and whether it is.
-HORIZON_US, REFUSED = "_horizon_us", "_is_refused"
+#: Of a result that goes into a versioned store: the ts before which it is refused, and whether it leaves the aggregate
+#: as it was, since it is refused or older than a tombstone.
+HORIZON_US, ASIDE = "_horizon_us", "_is_aside"
 
 
 def operand(aggregation: Aggregation, value: Column) -> Column:

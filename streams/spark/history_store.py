@@ -166,13 +166,6 @@ class HistoryStore(TableState):
         observed, scope = (F.lit(times.get(0)), F.lit(0)) if is_one else (lookup_times(times), F.col(SCOPE))
         return put_frames.horizon_at(put_frames.stream_time_before(observed.cast("long"), [scope], spec), spec)
 
-    @property
-    def key_spec(self) -> VersionedTableSpec | None:
-        """The table's promise if each key has a stream time of its own; no matter of which columns."""
-        if self._materialized.time_scope != "key":
-            return None
-        return VersionedTableSpec.of(keys=("key",), values=(), **_promise(self._materialized))
-
     def last_times(self, batch: Batch, keys: list[str]) -> DataFrame | None:
         """``_key`` and ``_last_us`` of every key before the batch; None if there is no table yet."""
         target = self.target(batch.root)

@@ -16,12 +16,12 @@ from pyspark.sql.types import StructType
 
 from streams.nodes import StreamAggregate, TableAggregate
 from streams.reasons import NULL_KEY, NULL_VALUE
-from streams.spark.aggregate_folds import AddingFold, KeyGrace, ReplacingFold, StateCodec
+from streams.spark.aggregate_folds import AddingFold, ReplacingFold, StateCodec
 from streams.spark.aggregate_types import (
+    ASIDE,
     BAG,
     HORIZON_US,
     NUMBER,
-    REFUSED,
     SUM,
     USER_CODE,
     bag_type,
@@ -41,7 +41,6 @@ from streams.spark.table_state import TableState
 from streams.spark.table_table_join import count_ignored
 from versioned import spark_functions as F
 from versioned.identifiers import TableRef
-from versioned.put_frames import horizon_at
 
 _PLUS, _MINUS = "_plus", "_minus"
 _IS_NEW: Final = "_new"
@@ -84,8 +83,8 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         told = Flow(kept, {} if flow.is_empty else None, most=most)
         if self.store is None:
             return self._state.put(batch, told).map(lambda frame: frame.select(*map(F.col, CHANGE)))
-        # What the versioned store refuses leaves the aggregate as it is; the store itself counts it.
-        self._state.put(batch, told.map(lambda frame: frame.where(~F.col(REFUSED))))
+        # The store itself counts what it refuses.
+        self._state.put(batch, told.map(lambda frame: frame.where(~F.col(ASIDE))))
         return self.stored(batch, told.map(lambda frame: frame.select(*map(F.col, CHANGE))))
 
     def tally(self) -> DataFrame | None:
@@ -107,22 +106,19 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         """Add the ts before which the versioned store, if there is one, refuses a result at its place; else null.
 
         Its stream time goes with the events': no result is older than its event, and what it has of older events
-        moved stream time before. Of groups with a stream time of their own it is that before the batch, and only where
-        user code may end an aggregate: the results of others never go back.
+        moved stream time before. Where user code may end an aggregate, also when the store's latest version of the
+        group began, which may be a tombstone: the results of others never go back.
         """
+        none = F.lit(None).cast("long")
         if not isinstance(self.store, HistoryStore):
-            return events.withColumn(HORIZON_US, F.lit(None).cast("long"))
-        if self.is_sequential and self.store.key_spec is not None:
-            return self._with_own_horizon(batch, events, self.store, few)
-        return events.withColumn(HORIZON_US, self.store.horizon(batch, events))
-
-    def _with_own_horizon(self, batch: Batch, events: DataFrame, store: HistoryStore, few: bool) -> DataFrame:
-        assert store.key_spec is not None
-        last = store.last_times(batch, struct_fields(events, KEY))
+            return events.withColumn(HORIZON_US, none)
+        events = events.withColumn(HORIZON_US, self.store.horizon(batch, events))
+        if not self.is_sequential:
+            return events
+        last = self.store.last_times(batch, struct_fields(events, KEY))
         if last is None:
-            return events.withColumn(HORIZON_US, F.lit(None).cast("long"))
-        known = events.join(of_keys(last, events, few=few), KEY, "left")
-        return known.withColumn(HORIZON_US, horizon_at(F.col(LAST_US), store.key_spec)).drop(LAST_US)
+            return events.withColumn(LAST_US, none)
+        return events.join(of_keys(last, events, few=few), KEY, "left")
 
     def _values(self, frame: DataFrame) -> DataFrame:
         """The rows that are aggregated, for their types."""
@@ -186,7 +182,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         by_group = Window.partitionBy(KEY).orderBy(F.col(PLACE).asc_nulls_first(), SCOPE, _STEP)
         until_now = by_group.rowsBetween(Window.unboundedPreceding, 0)
         # What refuses nothing is merged in one pass over the groups: no sum waits for its result's time.
-        times = {} if may_refuse else {US: F.max(US).over(until_now), REFUSED: F.lit(False)}
+        times = {} if may_refuse else {US: F.max(US).over(until_now), ASIDE: F.lit(False)}
         if may_refuse:
             both = _without_refused(both, by_group)
         merge = {"min": F.min, "max": F.max}.get(self.node.aggregation.kind, F.sum)
@@ -196,7 +192,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         told = running.withColumn(VALUE, F.when(F.col(_HAS), result) if may_refuse else result)
         told = told.where(F.coalesce(_STEP, F.lit(1)) == 1).withColumn(OLD, F.lag(VALUE).over(by_group))
         told = told.where(F.col(_IS_NEW)).withColumn(LATEST, F.lit(True))
-        return told.select(*map(F.col, CHANGE), *_kept_beside(self.node), REFUSED)
+        return told.select(*map(F.col, CHANGE), *_kept_beside(self.node), ASIDE)
 
     def _in_steps(self, events: DataFrame) -> DataFrame:
         """The events with ``_step``; of sums of tables those that take a value away are two rows."""
@@ -254,11 +250,12 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
             SCOPE,
             PLACE,
             *(F.lit(None).cast(bag_type(kind[0].dataType)).alias(name) for name in _kept_beside(self.node)),
-            F.lit(False).alias(REFUSED),
+            F.lit(False).alias(ASIDE),
         ).schema
-        spec = self.store.key_spec if isinstance(self.store, HistoryStore) else None
-        grace = None if spec is None else KeyGrace(spec.grace_us, spec.time_resolution.value)
-        fold = ReplacingFold(self.node.name, codec, grace) if self._of_table else AddingFold(codec, grace)
+        unit = None
+        if isinstance(self.store, HistoryStore) and self.node.materialized is not None:
+            unit = self.node.materialized.time_resolution.value
+        fold = ReplacingFold(self.node.name, codec, unit) if self._of_table else AddingFold(codec, unit)
         inputs = events if self._of_table else events.withColumnRenamed(_PLUS, VALUE).drop(_MINUS)
         stored = self._state.before(batch, struct_fields(events, KEY), kind.names)
         touched = None if stored is None else of_keys(stored, events, few=few)
@@ -277,10 +274,10 @@ def _without_refused(both: DataFrame, by_group: WindowSpec) -> DataFrame:
     had = F.coalesce(F.lag(_HAS).over(by_group), F.lit(False)) | F.col(_IS_NEW).isNull()
     newest = F.max(F.when(F.col(_HAS), F.col(US))).over(until_now)
     both = both.withColumns({"_had": had, US: F.coalesce(newest, US)})
-    both = both.withColumn(REFUSED, F.coalesce(F.col(US) < F.col(HORIZON_US), F.lit(False)))
+    both = both.withColumn(ASIDE, F.coalesce(F.col(US) < F.col(HORIZON_US), F.lit(False)))
     named = {name: first for name, first in _FIRST.items() if name in both.columns}
     parts = {name: F.when(F.col("_had"), F.col(name)).otherwise(F.col(first)) for name, first in named.items()}
-    return both.withColumns({name: F.when(~F.col(REFUSED), part) for name, part in parts.items()})
+    return both.withColumns({name: F.when(~F.col(ASIDE), part) for name, part in parts.items()})
 
 
 def _part(group: Column, plus: Column, minus: Column | str, step: int) -> Column:

@@ -245,6 +245,29 @@ def test_where_the_subtractor_leaves_nothing_the_adder_begins_anew() -> None:
     assert seen(driver) == [("all", 101, 0), ("all", 102, 1)]
 
 
+def _sum_until_null(key: Any, value: Any, total: Any) -> Any:
+    return None if value.v is None or value.v < 0 else total + value.v
+
+
+@pytest.mark.rule("R163")
+@pytest.mark.parametrize("of_table", [False, True])
+def test_an_aggregate_begins_anew_behind_a_tombstone_until_a_result_is_its_store_s_latest(of_table: bool) -> None:
+    builder = StreamsBuilder()
+    store = Materialized.versioned("100 us", name="agg")
+    if of_table:
+        grouped = builder.table("t", PLAIN, value="v", name="t").group_by(lambda value: {"group": "all"})
+        result = grouped.aggregate(lambda: 0, _sum_until_null, lambda key, value, total: total, materialized=store)
+    else:
+        stream = builder.stream("t", value="v").group_by(lambda key, value: {"group": "all"})
+        result = stream.aggregate(lambda: 0, _sum_until_null, materialized=store)
+    result.to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    pipe(driver, ("a", 1, 0), ("b", -1, 50), ("c", 2, 10), ("d", 3, 20), ("e", 4, 60), ("f", 5, 30))
+    assert seen(driver) == [
+        ("all", 1, 0), ("all", None, 50), ("all", 2, 10), ("all", 3, 20), ("all", 4, 60), ("all", 9, 60),
+    ]  # fmt: skip
+
+
 @pytest.mark.rule("R163")
 @pytest.mark.parametrize(
     ("kind", "results"),

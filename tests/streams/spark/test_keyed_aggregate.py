@@ -17,6 +17,7 @@ from streams.rows import Row
 from streams.topology import StreamsBuilder
 from suppress.windows import SessionWindows, TimeWindows
 from versioned import faults
+from versioned.durations import Resolution
 
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
 
@@ -131,4 +132,34 @@ def test_a_replay_takes_the_results_that_the_store_took_by_the_time_of_the_key_b
     app.run()
     write_records(spark, tmp_path, plan, records[4:], 4)
     app.run()
+    assert sink_rows(spark, app, plan) == on_driver(plan, records)
+
+
+def _keep(key: Row, value: Row, state: Row | None) -> Row | None:
+    return state
+
+
+@pytest.mark.slow
+@pytest.mark.rule("R163")
+@pytest.mark.parametrize("scope", ["partition", "key"])
+def test_an_aggregate_begins_anew_behind_a_tombstone_until_a_result_is_its_store_s_latest(
+    scope: Any, spark: SparkSession, tmp_path: Path
+) -> None:
+    builder = StreamsBuilder()
+    of_stream = Materialized.versioned(
+        "1 second", name="of_stream", time_scope=scope, time_resolution=Resolution.MILLISECOND
+    )
+    of_table = Materialized.versioned(
+        "1 second", name="of_table", time_scope=scope, time_resolution=Resolution.MILLISECOND
+    )
+    texts = builder.stream("s", key="k", value="v").group_by_key()
+    texts.aggregate(lambda: None, _text_or_end, schema="text STRING", materialized=of_stream).to_changelog("a")
+    known = builder.table("t", Materialized.key_value("known"), **_SOURCE).group_by(lambda value: "all")
+    joined = known.aggregate(lambda: None, _text_or_end, _keep, schema="text STRING", materialized=of_table)
+    joined.to_changelog("b")
+    plan = builder.build()
+    steps = [("1", 0), ("END", 50), ("2", 10), ("3", 20), ("4", 20), ("5", 50), ("6", 30)]
+    records = [Input(topic, "all" if topic == "s" else text, text, ms) for text, ms in steps for topic in ("s", "t")]
+    # The tombstone is one of the first batch; of the second only by its time in the store.
+    app = on_spark(spark, tmp_path, plan, records, [6, 14])
     assert sink_rows(spark, app, plan) == on_driver(plan, records)

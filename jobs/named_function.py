@@ -42,11 +42,11 @@ def look_beside(config: Path) -> None:
 
 def _forget_others(folder: Path) -> None:
     """Forget modules of other folders of settings under names that this one has a module for."""
+    # A process that reads many files of settings has thousands of modules: few of them share a name with the folder's.
+    here = {entry.stem for entry in folder.glob("*") if entry.is_dir() or entry.suffix == ".py"}
+    others = [other for other in _ADDED if other != folder]
     for name, module in list(sys.modules.items()):
-        top = folder / name.partition(".")[0]
-        if any(_is_of(module, name, other) for other in _ADDED if other != folder) and (
-            top.is_dir() or top.with_suffix(".py").is_file()
-        ):
+        if name.partition(".")[0] in here and any(_is_of(module, name, other) for other in others):
             del sys.modules[name]
 
 

@@ -58,3 +58,14 @@ def test_a_module_that_python_finds_elsewhere_comes_before_one_beside_the_settin
     look_beside(_job(tmp_path / "first", "plans_found_elsewhere"))
     look_beside(_job(tmp_path / "b", "plans_found_elsewhere"))
     assert named_function("plans_found_elsewhere:told")() == "first"
+
+
+def test_only_modules_that_share_a_name_with_the_folder_s_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[str] = []
+    look_beside(_job(tmp_path / "a", "plans_of_many_jobs"))
+    named_function("plans_of_many_jobs:told")
+    monkeypatch.setattr(module, "_is_of", lambda module, name, folder: looked_at.append(name))
+    look_beside(_job(tmp_path / "b", "plans_of_many_jobs"))
+    assert looked_at == ["plans_of_many_jobs"]

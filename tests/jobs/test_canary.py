@@ -141,6 +141,7 @@ def test_no_secret_and_no_value_reaches_output_logs_commits_ledger_metrics_or_ch
     assert set(_found(records)) == {*_VALUES[1:4]}
 
 
+@pytest.mark.slow
 def test_after_erase_and_vacuum_no_byte_below_the_root_has_a_value_of_the_subjects(
     spark: SparkSession, told: tuple[Path, list[str]]
 ) -> None:

@@ -109,6 +109,7 @@ def _passes(settings: MaintainSettings, work: Path, monkeypatch: pytest.MonkeyPa
     return [one.table for one in maintain(spark, again, work, stop=Third())]
 
 
+@pytest.mark.slow
 def test_tables_of_a_catalog_are_looked_after_by_their_names(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql("CREATE DATABASE IF NOT EXISTS kept")
     columns, days = "item STRING, price DOUBLE", ("2020-01-01", "2020-01-02", "2020-02-01")

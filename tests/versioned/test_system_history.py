@@ -144,7 +144,8 @@ def test_sql_says_the_same_also_for_a_row_of_another_table(spark: SparkSession, 
     assert _pairs(alone) == kept.said[0][20]
 
 
-@pytest.mark.parametrize("scope", ["key", pytest.param("store", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("scope", ["key", "store"])
 def test_a_batch_that_died_between_its_writes_is_known_once(
     spark: SparkSession, tmp_path: Path, scope: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,6 +119,7 @@ def _of_decimals(left: Any, right: Any) -> Any:
     }
 
 
+@pytest.mark.slow
 def test_a_joiner_gives_the_same_types_and_values_whatever_the_history(spark: SparkSession, tmp_path: Path) -> None:
     builder = StreamsBuilder()
     left, right = (

@@ -139,6 +139,7 @@ def _told(spark: SparkSession, app: StreamingApplication, sink: str) -> list[Any
     return [(_plain(row.asDict(recursive=True) | {})[:-1], row["at"]) for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R139")
 def test_keys_with_parts_that_are_null_or_nested_are_the_drivers(spark: SparkSession, tmp_path: Path) -> None:
     wanted = _on_driver()

@@ -36,6 +36,7 @@ def test_a_difference_larger_than_the_columns_own_type_is_added_up(spark: SparkS
     assert sink_rows(spark, app, plan) == on_driver(plan, records)
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R163")
 def test_sums_and_means_of_decimals_go_on_from_batch_to_batch(spark: SparkSession, tmp_path: Path) -> None:
     builder = StreamsBuilder()
@@ -65,6 +66,7 @@ def _sums() -> Topology:
     return builder.build()
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R163")
 @pytest.mark.parametrize(
     ("kind", "values"),
@@ -72,7 +74,7 @@ def _sums() -> Topology:
         pytest.param(
             "DECIMAL(38, 18)", [Decimal(v) for v in ("1E-18", "0.1", "0.2", "1.000000000000000004")], id="decimals"
         ),
-        pytest.param("DOUBLE", [1e16, 1.0, 0.1, 0.2], id="doubles", marks=pytest.mark.slow),
+        pytest.param("DOUBLE", [1e16, 1.0, 0.1, 0.2], id="doubles"),
     ],
 )
 def test_sums_and_means_lose_no_digit_that_those_of_the_driver_keep(

@@ -25,7 +25,11 @@ def _topology() -> Topology:
     return builder.build()
 
 
-@pytest.mark.parametrize(("has_feed", "operation"), [(False, "WRITE"), (True, "MERGE")], ids=["no feed", "a feed"])
+@pytest.mark.parametrize(
+    ("has_feed", "operation"),
+    [(False, "WRITE"), pytest.param(True, "MERGE", marks=pytest.mark.slow)],
+    ids=["no feed", "a feed"],
+)
 def test_a_small_table_is_written_anew_unless_its_changes_may_be_followed(
     spark: SparkSession, tmp_path: Path, has_feed: bool, operation: str
 ) -> None:

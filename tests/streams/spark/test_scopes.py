@@ -130,6 +130,7 @@ def meeting(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tu
     return sink_rows(spark, app, app.topology), on_driver(_sessions(), records)
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R4")
 def test_a_window_stays_with_its_partition_when_another_one_brings_its_key(
     meeting: tuple[dict[str, Told], dict[str, Told]],

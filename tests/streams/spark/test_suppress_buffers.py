@@ -133,6 +133,7 @@ def test_a_spilling_buffer_holds_ten_times_its_bound_and_tells_what_an_unbounded
     assert sink_rows(spark, on_spark(spark, tmp_path, topology, records, [55, 120]), topology) == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R57", "R58", "R59")
 def test_a_suppression_comes_in_without_a_reset_and_leaves_only_when_it_is_empty(
     spark: SparkSession, tmp_path: Path
@@ -184,6 +185,7 @@ def test_an_idle_window_is_closed_by_the_wall_clock_once_and_takes_no_more_recor
     assert counts_told["counts.late"] == 1
 
 
+@pytest.mark.slow
 def test_joins_see_of_final_results_those_that_are_final(spark: SparkSession, tmp_path: Path) -> None:
     builder = StreamsBuilder()
     windows = TimeWindows.of(timedelta(milliseconds=10))

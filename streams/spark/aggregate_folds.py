@@ -72,7 +72,8 @@ class _Latest:
 class AddingFold:
     """Unwindowed aggregates of a stream: each record is added (Kafka: ``KStreamAggregate``).
 
-    Events have ``_value``, ``_us``, ``_scope``, ``_place``; states ``_value``, ``_us``. It tells the group's changes.
+    Events have ``_value``, ``_us``, ``_scope``, ``_place``, and of a versioned store ``_horizon_us`` and ``_last_us``;
+    states ``_value``, ``_us``. It tells the group's changes.
     """
 
     codec: StateCodec
@@ -99,7 +100,8 @@ class AddingFold:
 class ReplacingFold:
     """Aggregates of a table: the old value is taken away, the new one added (Kafka: ``KTableAggregate``).
 
-    Events have ``_minus`` and ``_plus`` (values of the group, or null), ``_us``, ``_scope``, ``_place``.
+    Events have ``_minus`` and ``_plus`` (values of the group, or null), ``_us``, ``_scope``, ``_place``, and of a
+    versioned store ``_horizon_us`` and ``_last_us``.
     """
 
     node: str

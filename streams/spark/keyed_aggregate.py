@@ -44,8 +44,9 @@ from versioned.identifiers import TableRef
 
 _PLUS, _MINUS = "_plus", "_minus"
 _IS_NEW: Final = "_new"
-#: Whether an event gives a group its first aggregate if it has none; whether it has one after the event.
-_BEGINS, _HAS = "_begins", "_has"
+#: Whether an event gives a group its first aggregate if it has none; whether there is a result at the event; whether
+#: that stands below a tombstone, and is of the event alone.
+_BEGINS, _HAS, _ALONE = "_begins", "_has", "_alone"
 #: 0 = what is taken away at an event, 1 = what is added then, and what its result is told by.
 _STEP: Final = "_step"
 #: What an event contributes to a group that has no aggregate yet.
@@ -102,18 +103,24 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         kind = self.node.aggregation.kind
         return kind in USER_CODE or (self._of_table and kind in ("min", "max"))
 
+    @property
+    def _unit_us(self) -> int | None:
+        """In which steps the versioned store tells instants; None if there is none."""
+        said = self.node.materialized
+        return said.time_resolution.value if said is not None and isinstance(self.store, HistoryStore) else None
+
     def _with_horizon(self, batch: Batch, events: DataFrame, few: bool) -> DataFrame:
         """Add the ts before which the versioned store, if there is one, refuses a result at its place; else null.
 
         Its stream time goes with the events': no result is older than its event, and what it has of older events
-        moved stream time before. Where user code may end an aggregate, also when the store's latest version of the
-        group began, which may be a tombstone: the results of others never go back.
+        moved stream time before. Where a group may end, by user code or as a value is taken from none, also when the
+        store's latest version of it began, which may be a tombstone.
         """
         none = F.lit(None).cast("long")
         if not isinstance(self.store, HistoryStore):
             return events.withColumn(HORIZON_US, none)
         events = events.withColumn(HORIZON_US, self.store.horizon(batch, events))
-        if not self.is_sequential:
+        if not (self.is_sequential or self._of_table):
             return events
         last = self.store.last_times(batch, struct_fields(events, KEY))
         if last is None:
@@ -169,27 +176,30 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
 
     def _running(self, batch: Batch, events: DataFrame, kind: StructType, few: bool) -> DataFrame:
         """Set-wise: each event's result out of all contributions to its group before it."""
-        may_refuse = isinstance(self.store, HistoryStore)
         events = self._in_steps(events)
-        parts = self._contributions(events, may_refuse)
+        parts = self._contributions(events)
         flags = {_BEGINS: F.col(_PLUS).isNotNull(), _IS_NEW: F.lit(True)}
         columns = [column.alias(name) for name, column in {**parts, **flags}.items()]
-        both = events.select(KEY, US, SCOPE, PLACE, _STEP, HORIZON_US, *columns)
+        times = [name for name in (HORIZON_US, LAST_US) if name in events.columns]
+        both = events.select(KEY, US, SCOPE, PLACE, _STEP, *times, *columns)
         stored = self._state.before(batch, struct_fields(events, KEY), kind.names)
         if stored is not None:
             touched = of_keys(stored, both, few=few)
             both = both.unionByName(self._as_parts(touched), allowMissingColumns=True)
         by_group = Window.partitionBy(KEY).orderBy(F.col(PLACE).asc_nulls_first(), SCOPE, _STEP)
         until_now = by_group.rowsBetween(Window.unboundedPreceding, 0)
-        # What refuses nothing is merged in one pass over the groups: no sum waits for its result's time.
-        times = {} if may_refuse else {US: F.max(US).over(until_now), ASIDE: F.lit(False)}
-        if may_refuse:
-            both = _without_refused(both, by_group)
         merge = {"min": F.min, "max": F.max}.get(self.node.aggregation.kind, F.sum)
-        merges = {NUMBER: F.sum, SUM: merge}
-        running = both.withColumns({n: merges[n](n).over(until_now) for n in merges if n in both.columns} | times)
+        merges = {n: m for n, m in {NUMBER: F.sum, SUM: merge}.items() if n in parts}
+        if self._unit_us is None:
+            # Nothing is refused: one pass over the groups, since no sum waits for its result's time.
+            running = {n: m(n).over(until_now) for n, m in merges.items()}
+            told = both.withColumns({**running, US: F.max(US).over(until_now), ASIDE: F.lit(False), _HAS: F.lit(True)})
+        else:
+            both = _with_taken(both, by_group, self._unit_us)
+            told = both.withColumns({n: m(F.when(~F.col(ASIDE), F.col(n))).over(until_now) for n, m in merges.items()})
+            told = told.withColumns({n: F.when(F.col(_ALONE), F.col(_FIRST[n])).otherwise(F.col(n)) for n in merges})
         result = F.struct(self._result().cast(kind[0].dataType).alias(self.node.aggregation.output))
-        told = running.withColumn(VALUE, F.when(F.col(_HAS), result) if may_refuse else result)
+        told = told.withColumn(VALUE, F.when(F.col(_HAS), result))
         told = told.where(F.coalesce(_STEP, F.lit(1)) == 1).withColumn(OLD, F.lag(VALUE).over(by_group))
         told = told.where(F.col(_IS_NEW)).withColumn(LATEST, F.lit(True))
         return told.select(*map(F.col, CHANGE), *_kept_beside(self.node), ASIDE)
@@ -203,23 +213,25 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         each, adds = events.withColumn(_STEP, F.explode(steps)), F.col(_STEP) == 1
         return each.withColumns({_PLUS: F.when(adds, F.col(_PLUS)), _MINUS: F.when(~adds, F.col(_MINUS))})
 
-    def _contributions(self, events: DataFrame, may_refuse: bool) -> dict[str, Column]:
+    def _contributions(self, events: DataFrame) -> dict[str, Column]:
         """What each event adds to the number and to the sum (of ``min`` and ``max``: its value).
 
-        Where a store may refuse results, also what it adds to a group that has no aggregate yet.
+        Of a versioned store's, also what it adds to a group that has no aggregate yet.
         """
         aggregation = self.node.aggregation
         plus, minus = (F.when(F.col(p).isNotNull(), operand(aggregation, F.col(p))) for p in (_PLUS, _MINUS))
         added = {NUMBER: plus.isNotNull().cast("long")}
         changed = {NUMBER: added[NUMBER] - minus.isNotNull().cast("long")}
         if aggregation.kind in ("sum", "avg"):
-            # In the type of the sum, which holds the negative of every value of the column's own type.
+            # In the type of the sum, which holds the negative of every value but the least one of 64 bits.
             total = events.agg(F.sum(plus).alias(SUM)).schema[SUM].dataType
             gain, loss, nothing = plus.cast(total), F.negate(minus.cast(total)), F.lit(0).cast(total)
             added[SUM], changed[SUM] = F.coalesce(gain, nothing), F.coalesce(gain, loss, nothing)
         if aggregation.kind in ("min", "max"):
             added[SUM] = changed[SUM] = plus
-        return changed | ({_FIRST[name]: column for name, column in added.items()} if may_refuse else {})
+        if self._unit_us is None:
+            return changed
+        return changed | {_FIRST[name]: column for name, column in added.items()}
 
     def _as_parts(self, stored: DataFrame) -> DataFrame:
         """Stored groups in the shape of contributions."""
@@ -252,9 +264,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
             *(F.lit(None).cast(bag_type(kind[0].dataType)).alias(name) for name in _kept_beside(self.node)),
             F.lit(False).alias(ASIDE),
         ).schema
-        unit = None
-        if isinstance(self.store, HistoryStore) and self.node.materialized is not None:
-            unit = self.node.materialized.time_resolution.value
+        unit = self._unit_us
         fold = ReplacingFold(self.node.name, codec, unit) if self._of_table else AddingFold(codec, unit)
         inputs = events if self._of_table else events.withColumnRenamed(_PLUS, VALUE).drop(_MINUS)
         stored = self._state.before(batch, struct_fields(events, KEY), kind.names)
@@ -263,21 +273,32 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         return told_rows(told, "out", OUT)
 
 
-def _without_refused(both: DataFrame, by_group: WindowSpec) -> DataFrame:
-    """Stored groups and events with the ts of their results, and without the contributions of those that are refused.
+def _with_taken(both: DataFrame, by_group: WindowSpec, unit_us: int) -> DataFrame:
+    """Stored groups and events with what a versioned store leaves of them.
 
-    Nothing can be taken from a group without an aggregate, and it has none until its store takes a result of it.
+    What is taken from a group that has no aggregate is nothing: its result is a tombstone. It has none until its
+    store takes a result that is no older than the newest of those; an older one stands alone below it.
+
+    Returns:
+        both + the ts of the result, ``_is_aside``, ``_has``, ``_alone``; events before their group has an aggregate
+        with what they contribute to a first one.
     """
     until_now = by_group.rowsBetween(Window.unboundedPreceding, 0)
-    is_taken = F.coalesce(F.col(US) >= F.col(HORIZON_US), F.lit(True))
-    both = both.withColumn(_HAS, F.max(F.coalesce(_BEGINS, F.lit(True)) & is_taken).over(until_now))
+    begins, is_taken = F.coalesce(_BEGINS, F.lit(True)), F.coalesce(F.col(US) >= F.col(HORIZON_US), F.lit(True))
+    starts = begins & is_taken
+    if LAST_US in both.columns:
+        at = F.col(US) - F.pmod(F.col(US), F.lit(unit_us))
+        ended = F.max(F.when(is_taken & ~begins, at)).over(by_group.rowsBetween(Window.unboundedPreceding, -1))
+        starts = starts & F.coalesce(at >= F.greatest(ended, F.col(LAST_US)), F.lit(True))
+    both = both.withColumn(_HAS, starts)
+    both = both.withColumn(_HAS, F.max(_HAS).over(until_now))
     had = F.coalesce(F.lag(_HAS).over(by_group), F.lit(False)) | F.col(_IS_NEW).isNull()
     newest = F.max(F.when(F.col(_HAS), F.col(US))).over(until_now)
-    both = both.withColumns({"_had": had, US: F.coalesce(newest, US)})
-    both = both.withColumn(ASIDE, F.coalesce(F.col(US) < F.col(HORIZON_US), F.lit(False)))
+    both = both.withColumns({"_had": had, US: F.coalesce(newest, US), _ALONE: ~F.col(_HAS) & begins & is_taken})
+    is_refused = F.coalesce(F.col(US) < F.col(HORIZON_US), F.lit(False))
+    both = both.withColumns({ASIDE: is_refused | F.col(_ALONE), _HAS: F.col(_HAS) | F.col(_ALONE)})
     named = {name: first for name, first in _FIRST.items() if name in both.columns}
-    parts = {name: F.when(F.col("_had"), F.col(name)).otherwise(F.col(first)) for name, first in named.items()}
-    return both.withColumns({name: F.when(~F.col(ASIDE), part) for name, part in parts.items()})
+    return both.withColumns({n: F.when(F.col("_had"), F.col(n)).otherwise(F.col(first)) for n, first in named.items()})
 
 
 def _part(group: Column, plus: Column, minus: Column | str, step: int) -> Column:

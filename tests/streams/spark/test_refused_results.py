@@ -32,6 +32,17 @@ _TAKEN: Final = (
     Input("a", "w", "c1", 170),
     Input("a", "w", None, 230),
 )
+#: Group "a" ends at 230, when the only value that it refused is taken; older results stand alone below that.
+_BELOW: Final = (
+    Input("a", "y", "b1", 200),
+    Input("a", "x", "a1", 150),
+    Input("a", "x", None, 230),
+    Input("a", "z", "a22", 215),
+    Input("a", "w", "a333", 220),
+    Input("a", "v", "a4444", 230),
+    Input("a", "u", "a55555", 225),
+    Input("a", "z", None, 231),
+)
 #: User code ends group "a" at 200; what it is given then is too old for the group's own stream time, at first.
 _ENDED: Final = (
     Input("a", "x", "a1", 100),
@@ -98,6 +109,18 @@ def test_nothing_is_taken_from_a_group_that_has_no_aggregate(
 ) -> None:
     app = on_spark(spark, tmp_path, _topology(), _TAKEN, ends)
     assert sink_rows(spark, app, _topology()) == on_driver(_topology(), _TAKEN)
+
+
+@pytest.mark.slow
+@pytest.mark.rule("R163")
+@pytest.mark.parametrize("ends", [[8], [3, 8], [1, 2, 3, 4, 5, 6, 7, 8]])
+def test_a_result_below_the_end_of_its_group_stands_alone(spark: SparkSession, tmp_path: Path, ends: list[int]) -> None:
+    app = on_spark(spark, tmp_path, _topology(), _BELOW, ends)
+    told = sink_rows(spark, app, _topology())
+    assert told == on_driver(_topology(), _BELOW)
+    assert [(value, us // 1000) for key, value, us in told["count_out"] if key == ("a",)] == [
+        (None, 230), ((1,), 215), ((1,), 220), ((1,), 230), ((2,), 230), ((1,), 231),
+    ]  # fmt: skip
 
 
 def _nothing(_total: Row, _part: Row) -> None:

@@ -3,7 +3,8 @@
 State: the answers given, a Delta table with the stream record, what was found for it and how often it was corrected,
 kept until the table's stream time has passed them by the retention in every partition, their own among them. A change
 of the table alters the answers of its key from its own ts to the start of the next version: one join on the key with
-that range.
+that range. An answer is known by its record's place with the number of the batch behind it, which tells records of
+several batches apart that are equal in every column.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
         return [root.child(self.node.name)]
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
-        new = self._join.answers()
+        number = F.array(F.lit(batch.number).cast("long"))
+        new = self._join.answers().withColumn(PLACE, F.concat(PLACE, number))
         self._make_ready(batch, new)
         self._steps = self._answers = None
         if all(flow.is_empty for flow in inputs):
@@ -103,7 +105,7 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
     def _told(self, steps: DataFrame) -> DataFrame:
         value = F.struct(
             F.col(SCOPE).alias("original_scope"),
-            F.col(PLACE).alias("original_seq"),
+            F.slice(F.col(PLACE), 1, F.size(PLACE) - 1).alias("original_seq"),
             F.col(_REVISION).alias("revision"),
             F.col("_old_row").alias("old"),
             F.col("_new_row").alias("new"),

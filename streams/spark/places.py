@@ -4,8 +4,9 @@
   sequence, number of the batch, row number in the source and scope); without a sequence it is left out. The running
   maxima are carried across batches. Row numbers are not, and a sequence may tell several records the same number: it
   is the batch's number that keeps a record of a later batch from having the same place.
-* ``order="sequence"``: (the given sequence, tables before streams, declared position, stable hash, number of the batch,
-  row number). Only rows that are equal in every column go by the last two: they are counted from one in each batch.
+* ``order="sequence"``: (the given sequence, tables before streams, declared position, stable hash, row number). Rows
+  that are equal in every column are counted from one in each batch; all others have number one, and so the same place
+  however the input is cut.
 
 A running maximum needs an order. A large batch of one scope is put in order in pieces, side by side: each piece is a
 part of the span of what orders the records, and what the pieces before it came to is added once the batch was surveyed.
@@ -118,7 +119,7 @@ def placed(
     """
     kind, position = F.lit(ordering.kind), F.lit(ordering.position)
     if ordering.order == "sequence":
-        place = F.array(F.col(SEQUENCE), kind, position, F.col(TIE), F.lit(number), F.col(_ROW))
+        place = F.array(F.col(SEQUENCE), kind, position, F.col(TIE), F.col(_ROW))
     else:
         pieces = {row[PIECE]: row for row in surveyed}
         newest = _before_each(pieces, lambda row: _NEVER if row["newest"] is None else row["newest"], max, _NEVER)

@@ -196,7 +196,8 @@ def test_each_of_records_that_are_equal_in_every_column_is_corrected(spark: Spar
     )
     told = _corrected(spark, tmp_path, batches, "seq", "sequence")
     assert [row["v"] for row in told] == ["new", "new", "newer", "newer", "newer"]
-    assert len({tuple(row["original_seq"]) for row in told}) == 3
+    # The one of a batch of its own has the place of the first one of the other batch.
+    assert len({tuple(row["original_seq"]) for row in told}) == 2
 
 
 def _corrected(

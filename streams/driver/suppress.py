@@ -87,13 +87,17 @@ class SuppressProcessor(Processor):
     def _holder(self, own: SuppressBuffer, update: Update) -> SuppressBuffer:
         """The buffer of the partition that holds the update from now on: for final results one at a time does.
 
-        It is that of the record; a tumbling or hopping window stays with its newest one.
+        It is that of the record; a tumbling or hopping window stays with its newest one, of equal times with that of
+        the greatest partition.
         """
-        for buffer in self._buffers.values() if self.rule.final else ():
+        source = None if self._source is None else self.context.processor(self._source.name)
+        record_us = source.record_us if isinstance(source, WindowedAggregateProcessor) else None
+        here = (update.ts_us if record_us is None else record_us, self.context.partition)
+        for partition, buffer in self._buffers.items() if self.rule.final else ():
             held = None if buffer is own else buffer.get(update.key)
             if held is None:
                 continue
-            if self._stays_with_newest and held.ts_us >= update.ts_us:
+            if self._stays_with_newest and (held.ts_us, partition) > here:
                 return buffer
             buffer.forget(update.key)
         return own

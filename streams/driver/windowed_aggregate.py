@@ -45,6 +45,8 @@ class WindowedAggregateProcessor(Processor):
         self._times = StreamTimes(stored.time_scope)
         self._retention_us = retention_us
         self._purged_at_us: int | None = None
+        #: The instant of the record at hand; a change has the newest one of its window.
+        self.record_us: int | None = None
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
         """One record; gives a change of the table for each window that it changes."""
@@ -56,6 +58,7 @@ class WindowedAggregateProcessor(Processor):
         if ts_us > self._last_us:
             self.skip(change, AFTER_WINDOWS)
             return
+        self.record_us = ts_us
         stream_time_us = self._times.advance(self.context.partition, key, ts_us)
         self.metrics.observe_lateness(lateness_us(stream_time_us, ts_us))
         self._purge()

@@ -77,9 +77,9 @@ def followed(
     def tell() -> None:
         nonlocal seen
         newest = ledger.newest_row()
-        for report in app.reports(seen) if newest > seen else ():
-            if report.batch_id <= newest[1]:  # One that has come meanwhile is told the next time.
-                call(report)
+        # One that comes meanwhile is told the next time.
+        for report in app.reports(seen, newest) if newest > seen else ():
+            call(report)
         seen = newest
 
     try:

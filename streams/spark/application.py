@@ -193,9 +193,9 @@ class StreamingApplication:
         each = rows.select(F.col("clock").alias("ts"), "epoch", "batch_id", F.explode("metrics").alias("metric"))
         return each.select("ts", "epoch", "batch_id", "metric.*")
 
-    def reports(self, after: tuple[int, int] = (0, -1)) -> list[BatchReport]:
-        """What the ledger has of batches after one, given as epoch and batch: the reports of ``on_batch``."""
-        return told_after(self._ledger, self.topology, self._action, after)
+    def reports(self, after: tuple[int, int] = (0, -1), until: tuple[int, int] | None = None) -> list[BatchReport]:
+        """Reports of batches, as the ledger has them: after one, up to another, each given as epoch and batch."""
+        return told_after(self._ledger, self.topology, self._action, after, until)
 
     def lateness(self, node: str) -> SuggestedGrace:
         """The grace that the lateness of a node's records suggests (with ``metrics_level="debug"``)."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from pyspark.sql import Column
+
 from streams.metrics import MetricValue
 from streams.nodes import SOURCES, Topology
 from streams.spark.batch_report import BatchReport, batch_report
@@ -16,22 +18,33 @@ _TOLD: Final = ("batch_id", "seconds", "counts", "metrics")
 
 
 def told_after(
-    ledger: Ledger, topology: Topology, action: Callable[[str, str], Action], after: tuple[int, int]
+    ledger: Ledger,
+    topology: Topology,
+    action: Callable[[str, str], Action],
+    after: tuple[int, int],
+    until: tuple[int, int] | None = None,
 ) -> list[BatchReport]:
-    """What the ledger has of batches after one, oldest first.
+    """What the ledger has of batches after one, up to another one, oldest first.
 
     Args:
         ledger: It is there.
         topology: The plan of these batches.
         action: What becomes of records that a node puts aside for a reason.
         after: An epoch and a batch of it.
+        until: The last one; None = the newest.
     """
-    epoch, batch_id = after
-    is_newer = (F.col("epoch") > epoch) | ((F.col("epoch") == epoch) & (F.col("batch_id") > batch_id))
-    # An epoch begins with a row of no batch.
-    rows = ledger.rows().where(is_newer & (F.col("batch_id") >= 0)).orderBy("epoch", "batch_id")
+    of_batches = _is_later(after)
+    if until is not None:
+        of_batches = of_batches & ~_is_later(until)
+    # An epoch begins with a row of no batch, which took no time; behind a rollback it has the number of one.
+    rows = ledger.rows().where(of_batches & (F.col("seconds") > 0)).orderBy("epoch", "batch_id")
     told = rows.select(*_TOLD, F.unix_micros("clock").alias("clock_us")).collect()
     return [report_of(row.asDict(recursive=True), topology, action) for row in told]
+
+
+def _is_later(than: tuple[int, int]) -> Column:
+    epoch, batch_id = than
+    return (F.col("epoch") > epoch) | ((F.col("epoch") == epoch) & (F.col("batch_id") > batch_id))
 
 
 def report_of(row: Mapping[str, Any], topology: Topology, action: Callable[[str, str], Action]) -> BatchReport:

@@ -38,7 +38,7 @@ class _Server:
     target: Any = None
     spark: Any = None
     name: str = "shop"
-    asked: list[tuple[int, int]] = field(default_factory=list)
+    asked: list[tuple[tuple[int, int], tuple[int, int]]] = field(default_factory=list)
 
     def table(self, name: str) -> str:
         return name
@@ -55,10 +55,9 @@ class _Server:
     def newest_row(self) -> tuple[int, int]:
         return 1, self.landed - 1
 
-    def reports(self, after: tuple[int, int]) -> Iterator[BatchReport]:
-        self.asked.append(after)
-        # One more has landed since the newest row was read.
-        return map(_report, range(after[1] + 1, self.landed + 1))
+    def reports(self, after: tuple[int, int], until: tuple[int, int]) -> Iterator[BatchReport]:
+        self.asked.append((after, until))
+        return map(_report, range(after[1] + 1, until[1] + 1))
 
 
 @pytest.fixture
@@ -83,7 +82,18 @@ def test_each_batch_behind_the_start_is_told_once_while_the_query_runs(
 ) -> None:
     server = _Server([2, 2, 5])
     assert _told(server, monkeypatch, _settings(), tmp_path) == [1, 2, 3, 4]
-    assert server.asked == [(1, 0), (1, 1)]
+    assert server.asked == [((1, 0), (1, 1)), ((1, 1), (1, 4))]
+
+
+@pytest.mark.usefixtures("remote")
+def test_no_batch_is_left_out_when_another_epoch_begins_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    server, newest = _Server([1]), iter([(1, 41), (2, 0)])
+    monkeypatch.setattr(server, "newest_row", lambda: next(newest))
+    monkeypatch.setattr(server, "reports", lambda after, until: server.asked.append((after, until)) or ())
+    _told(server, monkeypatch, _settings(), tmp_path)
+    assert server.asked == [((1, 41), (2, 0))]
 
 
 @pytest.mark.usefixtures("remote")

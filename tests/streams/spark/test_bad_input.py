@@ -235,6 +235,7 @@ def test_the_ledger_tells_the_reports_of_batches_again(spark: SparkSession, ran:
     came = [replace(report, input={topic: n for topic, n in report.input.items() if n}) for report in ran.reports]
     assert app.reports() == came
     assert app.reports((1, 0)) == came[1:]
+    assert app.reports((0, -1), (1, 0)) == came[:1]
 
 
 def test_accepted_and_put_aside_are_the_input_of_every_node_in_every_batch(spark: SparkSession, ran: Ran) -> None:

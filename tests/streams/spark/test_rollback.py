@@ -74,6 +74,7 @@ def test_after_a_rollback_the_same_input_gives_the_same_tables(
     application(spark, source, copied).run()
     assert _rows(spark, copied) == _rows(spark, whole)
     assert _ledger(spark, copied) == [(1, 0), (1, 1), *((done.epoch, batch) for batch in (1, 2, 3))]
+    assert [report.batch_id for report in application(spark, source, copied).reports()] == [0, 1, 2, 3]
     ended = VersionedTable.open(spark, str(copied / "prices")).stream_times()
     assert half[0] < ended[0]
     assert ended == VersionedTable.open(spark, str(whole / "prices")).stream_times()

@@ -33,6 +33,7 @@ def look_beside(config: Path) -> None:
         return
     _BESIDE[:] = [folder, *(other for other in _BESIDE if other != folder)]
     if folder not in _ADDED and str(folder) in sys.path:
+        _forget_others(folder)
         return  # It is found anyway, in the place that somebody gave it.
     sys.path[:] = [place for place in sys.path if place not in map(str, _ADDED)]
     _ADDED[:] = [each for each in _BESIDE if each == folder or each in _ADDED]

@@ -191,7 +191,7 @@ def _has_cast(records: DataFrame, given: DataType, kind: DataType) -> bool:
     try:
         # Of a frame without rows or a plan of its own, so that Spark looks at nothing but the two types.
         none = records.sparkSession.range(0).select(F.lit(None).cast(given).alias("none"))
-        assert none.select(_cast(F.col("none"), given, kind)).schema
+        none.select(_cast(F.col("none"), given, kind)).schema  # noqa: B018 - asking for it has the types looked at
     except Exception as error:  # the class differs between classic and Connect sessions
         if "DATATYPE_MISMATCH" not in str(error):
             raise

@@ -106,7 +106,7 @@ class Interpretation:
         wanted, partitions = self._wanted(self._look(session, records), records), most_partitions(session)
         if records <= PLANNED_ONCE_RECORDS and partitions is not None and partitions <= _FEW_PARTITIONS:
             wanted = {**wanted, **PLANNED_ONCE}
-        if wanted.get(_WHOLE_STAGE) != "false":
+        if wanted.get(_WHOLE_STAGE) != "false" and session.conf.isModifiable(MOST_FIELDS):
             wanted = {**wanted, **self._code_for_logs(session)}
         self._batches += 1
         if wanted != self._in_force and all(map(session.conf.isModifiable, _NEEDED)):

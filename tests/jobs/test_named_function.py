@@ -60,6 +60,15 @@ def test_a_module_that_python_finds_elsewhere_comes_before_one_beside_the_settin
     assert named_function("plans_found_elsewhere:told")() == "first"
 
 
+def test_settings_in_a_folder_that_python_looks_into_anyway_get_their_own_module(tmp_path: Path) -> None:
+    look_beside(_job(tmp_path / "a", "plans_of_a_path"))
+    assert named_function("plans_of_a_path:told")() == "a"
+    job = _job(tmp_path / "b", "plans_of_a_path")
+    sys.path.insert(0, str(job.parent))
+    look_beside(job)
+    assert named_function("plans_of_a_path:told")() == "b"
+
+
 def test_only_modules_that_share_a_name_with_the_folder_s_are_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,15 +14,7 @@ from streams.driver.store_view import StoreView
 from streams.driver.suppress import SuppressProcessor
 from streams.key_fields import changes_key
 from streams.metrics import MetricValue
-from streams.nodes import (
-    SOURCES,
-    ChangelogSink,
-    Node,
-    SourceNode,
-    StreamSource,
-    TableSink,
-    Topology,
-)
+from streams.nodes import SOURCES, ChangelogSink, Node, SourceNode, StreamSource, TableSink, Topology
 from streams.reasons import FUTURE_TS, NULL_TS, TS_RANGE
 from streams.rows import Row
 from streams.stream_time_scopes import gathers, nodes_in_one_scope

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams.driver.aggregators import Aggregator
+from streams.driver.group_aggregate import GroupAggregateProcessor
 from streams.driver.keys import as_key, whole_key
-from streams.driver.processor import Change, Context, Dated
-from streams.driver.table_state import StoredTable
+from streams.driver.processor import Change, Context
 from streams.driver.window_state import Slot
 from streams.expressions import evaluate
 from streams.nodes import StreamAggregate
@@ -15,7 +15,7 @@ from streams.reasons import NULL_KEY, NULL_VALUE
 from streams.rows import Row
 
 
-class StreamAggregateProcessor(StoredTable):
+class StreamAggregateProcessor(GroupAggregateProcessor):
     """The running aggregate of each group (Kafka: ``KStreamAggregate``).
 
     The result's timestamp is the largest of its records, so it never goes back (R168). Records without key, without
@@ -23,10 +23,8 @@ class StreamAggregateProcessor(StoredTable):
     """
 
     def __init__(self, node: StreamAggregate, context: Context) -> None:
-        super().__init__(node, context)
-        self._group_key = node.group_key
         self._aggregator = Aggregator(node.aggregation, exact_means=True)
-        self._slots: dict[Row, Slot] = {}
+        super().__init__(node, context, self._aggregator.result)
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
         """One record; gives the group's change."""
@@ -40,22 +38,7 @@ class StreamAggregateProcessor(StoredTable):
         before = self._slots.get(key)
         state = self._aggregator.add(self._aggregator.initial() if before is None else before.state, key, change.new)
         after = Slot(state, change.ts_us if before is None else max(before.ts_us, change.ts_us))
-        new = self._aggregator.result(state)
-        old = None if before is None else self._aggregator.result(before.state)
-        taken = self._stored(key, Change(key, new, old, after.ts_us))
-        if taken is None:
-            # A versioned store that refuses the result keeps what it has, and so does the aggregate.
-            return
-        if new is None:
-            self._slots.pop(key, None)
-        elif taken.is_latest:
-            self._slots[key] = after
-        # Else the store's latest is a tombstone, from which the next record begins anew.
-        yield taken
-
-    def _view_get(self, key: Row) -> Dated | None:
-        slot = self._slots.get(key)
-        return None if slot is None else (self._aggregator.result(slot.state), slot.ts_us)
+        yield from self._told(key, before, after, self._aggregator.result(state))
 
     def items(self) -> Iterator[tuple[Row, Row | None, int]]:
         """Every group with its value and timestamp."""

@@ -79,6 +79,12 @@ class SuppressProcessor(Processor):
         buffers = self._buffers.values()
         return sum(buffer.records for buffer in buffers), sum(buffer.bytes for buffer in buffers)
 
+    @property
+    def _windowed(self) -> WindowedAggregateProcessor | None:
+        """What makes the windows that are held, if it is windows."""
+        source = None if self._source is None else self.context.processor(self._source.name)
+        return source if isinstance(source, WindowedAggregateProcessor) else None
+
     def _buffer(self, partition: int) -> SuppressBuffer:
         if partition not in self._buffers:
             self._buffers[partition] = SuppressBuffer(self.rule, self._size_of)
@@ -90,10 +96,12 @@ class SuppressProcessor(Processor):
         It is that of the record; a tumbling or hopping window stays with its newest one, of equal times with that of
         the greatest partition.
         """
-        source = None if self._source is None else self.context.processor(self._source.name)
-        record_us = source.record_us if isinstance(source, WindowedAggregateProcessor) else None
+        if not self.rule.final:
+            return own
+        windowed = self._windowed
+        record_us = None if windowed is None else windowed.record_us
         here = (update.ts_us if record_us is None else record_us, self.context.partition)
-        for partition, buffer in self._buffers.items() if self.rule.final else ():
+        for partition, buffer in self._buffers.items():
             held = None if buffer is own else buffer.get(update.key)
             if held is None:
                 continue
@@ -104,8 +112,8 @@ class SuppressProcessor(Processor):
 
     def _arrived_us(self, change: Change) -> int:
         """The stream time of the record behind a change of a window, which may be older than the window's newest."""
-        source = None if self._source is None else self.context.processor(self._source.name)
-        known = source.stream_time_us() if isinstance(source, WindowedAggregateProcessor) else None
+        windowed = self._windowed
+        known = None if windowed is None else windowed.stream_time_us()
         return change.ts_us if known is None else known
 
     def _update(self, key: Row, change: Change) -> Update:
@@ -144,9 +152,8 @@ class SuppressProcessor(Processor):
         return Row({**value, CLOSED_BY: "wall_clock" if cause is Cause.RETENTION else "stream_time"})
 
     def _close_idle(self, key: Row) -> None:
-        source = None if self._source is None else self.context.processor(self._source.name)
-        if isinstance(source, WindowedAggregateProcessor):
-            source.close_idle(key)
+        if self._windowed is not None:
+            self._windowed.close_idle(key)
 
     def _observe(self) -> None:
         records, size = self.buffered

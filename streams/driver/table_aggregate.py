@@ -9,9 +9,9 @@ from typing import Any
 
 from streams.arithmetic import summed
 from streams.driver.aggregators import as_row, in_order, plain
+from streams.driver.group_aggregate import GroupAggregateProcessor
 from streams.driver.keys import as_key, whole_key
-from streams.driver.processor import Change, Context, Dated
-from streams.driver.table_state import StoredTable
+from streams.driver.processor import Change, Context
 from streams.driver.window_state import Slot
 from streams.expressions import evaluate
 from streams.nodes import Aggregation, TableAggregate
@@ -82,7 +82,7 @@ class TableAggregator:
         return Row({self._spec.output: value})
 
 
-class TableAggregateProcessor(StoredTable):
+class TableAggregateProcessor(GroupAggregateProcessor):
     """The running aggregate of each group of a table (Kafka: ``KGroupedTable``).
 
     If the group changes, the old group's result comes first. A record of a versioned table that is out of order is
@@ -90,11 +90,9 @@ class TableAggregateProcessor(StoredTable):
     """
 
     def __init__(self, node: TableAggregate, context: Context) -> None:
-        super().__init__(node, context)
-        self._group_key = node.group_key
-        self._group_value = node.group_value
         self._aggregator = TableAggregator(node.name, node.aggregation)
-        self._slots: dict[Row, Slot] = {}
+        super().__init__(node, context, self._aggregator.result)
+        self._group_value = node.group_value
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
         if change.key is None:
@@ -111,10 +109,6 @@ class TableAggregateProcessor(StoredTable):
             yield from self._changed(old.group, [(old, -1)], change.ts_us)
         if new is not None:
             yield from self._changed(new.group, [(new, 1)], change.ts_us)
-
-    def _view_get(self, key: Row) -> Dated | None:
-        slot = self._slots.get(key)
-        return None if slot is None else (self._aggregator.result(slot.state), slot.ts_us)
 
     def _part(self, key: Row, value: Row | None) -> _Part | None:
         if value is None:
@@ -134,17 +128,7 @@ class TableAggregateProcessor(StoredTable):
             state = self._aggregator.change(state, group, part.value, sign)
         after = Slot(state, ts_us if before is None else max(before.ts_us, ts_us))
         new = self._aggregator.result(state) if before is not None or parts else None
-        old = None if before is None else self._aggregator.result(before.state)
-        taken = self._stored(group, Change(group, new, old, after.ts_us))
-        if taken is None:
-            # A versioned store that refuses the result keeps what it has, and so does the aggregate.
-            return
-        if new is None:
-            self._slots.pop(group, None)
-        elif taken.is_latest:
-            self._slots[group] = after
-        # Else the store's latest is a tombstone, from which the next change begins anew.
-        yield taken
+        yield from self._told(group, before, after, new)
 
 
 def counted(values: Mapping[Any, int]) -> Counter[Any]:

@@ -148,11 +148,9 @@ def test_an_aggregate_begins_anew_behind_a_tombstone_until_a_result_is_its_store
     scope: Any, spark: SparkSession, tmp_path: Path
 ) -> None:
     builder = StreamsBuilder()
-    of_stream = Materialized.versioned(
-        "1 second", name="of_stream", time_scope=scope, time_resolution=Resolution.MILLISECOND
-    )
-    of_table = Materialized.versioned(
-        "1 second", name="of_table", time_scope=scope, time_resolution=Resolution.MILLISECOND
+    of_stream, of_table = (
+        Materialized.versioned("1 second", name=name, time_scope=scope, time_resolution=Resolution.MILLISECOND)
+        for name in ("of_stream", "of_table")
     )
     texts = builder.stream("s", key="k", value="v").group_by_key()
     texts.aggregate(lambda: None, _text_or_end, schema="text STRING", materialized=of_stream).to_changelog("a")

@@ -146,8 +146,16 @@ class Ledger:
         state = self.last_if_any()
         return state.epoch, state.batch_id
 
+    def batches(self) -> DataFrame:
+        """The rows of batches, without those of :meth:`append_epoch`, which took no time.
+
+        Raises:
+            ConfigurationError: there is no ledger yet.
+        """
+        return self.rows().where(F.col("seconds") > 0)
+
     def rows(self) -> DataFrame:
-        """The rows of this application, one per batch.
+        """The rows of this application, one per batch and one where an epoch begins.
 
         Raises:
             ConfigurationError: there is no ledger yet.

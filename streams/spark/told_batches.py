@@ -33,11 +33,10 @@ def told_after(
         after: An epoch and a batch of it.
         until: The last one; None = the newest.
     """
-    of_batches = _is_later(after)
+    is_asked = _is_later(after)
     if until is not None:
-        of_batches = of_batches & ~_is_later(until)
-    # An epoch begins with a row of no batch, which took no time; behind a rollback it has the number of one.
-    rows = ledger.rows().where(of_batches & (F.col("seconds") > 0)).orderBy("epoch", "batch_id")
+        is_asked = is_asked & ~_is_later(until)
+    rows = ledger.batches().where(is_asked).orderBy("epoch", "batch_id")
     told = rows.select(*_TOLD, F.unix_micros("clock").alias("clock_us")).collect()
     return [report_of(row.asDict(recursive=True), topology, action) for row in told]
 

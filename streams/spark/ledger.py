@@ -174,6 +174,8 @@ class Ledger:
     def append_epoch(self, session: SparkSession, state: LedgerState, counts: Mapping[str, int] | None = None) -> None:
         """Write the row with which an epoch begins: no batch of its own yet, all state of the one before.
 
+        Until its first batch it is the newest row, from which views and checks read how far the nodes are.
+
         Args:
             session: The session.
             state: Its batch id is -1 for an epoch with a new checkpoint, else of the batch behind which it goes on.
@@ -184,7 +186,8 @@ class Ledger:
             "epoch": state.epoch,
             "batch_id": state.batch_id,
         }
-        row |= {"clock_us": state.clock_us or None, "stream_times": {}, "versions": {}, "metrics": []}
+        row |= {"clock_us": state.clock_us or None, "stream_times": state.stream_times}
+        row |= {"versions": {}, "metrics": []}
         row |= {"seconds": 0.0, "input": 0, "counts": dict(counts or {}), "state": state.to_json()}
         self.append(session, row, Step(self.application, "ledger", "row", state.epoch, state.batch_id))
 

@@ -142,12 +142,8 @@ def _waiting(spark: SparkSession, names: SqlNames, stored: str, table: StoredTab
 
 def _ledger(spark: SparkSession, names: SqlNames, stored: str) -> list[str]:
     row = "application, epoch, batch_id, clock"
-    newest = select(
-        "application, max_by(stream_times, struct(epoch, batch_id)) AS times",
-        stored,
-        "batch_id >= 0 GROUP BY application",
-    )
-    by_node = select("application, explode(times) AS (node, scopes)", f"({newest})")
+    newest = select("application, max_by(stream_times, struct(epoch, batch_id)) AS times", stored)
+    by_node = select("application, explode(times) AS (node, scopes)", f"({newest} GROUP BY application)")
     metrics = select(f"{row}, explode(metrics) AS metric", stored)
     return [
         names.view(

@@ -9,10 +9,12 @@ import pytest
 from both_engines import Input, application, write_records
 from pyspark.sql import SparkSession
 
+from jobs.validate import ledger_facts
 from streams import Materialized, StreamsBuilder
 from streams.nodes import Topology
 from streams.spark.ledger import Ledger, LedgerState
 from streams.spark.rejects import Rejects
+from streams.spark.sql_views import register_table_sql
 from versioned.commit import session_settings
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
@@ -63,3 +65,17 @@ def test_instants_of_ledger_and_rejects_are_of_one_kind_in_every_session(spark: 
         Ledger(spark, ledger, "app").append_epoch(spark, LedgerState(clock_us=7))
     kinds = [read_table(spark, target).schema.simpleString() for target in (ledger, rejects)]
     assert [("timestamp_ntz" in kind, "timestamp" in kind) for kind in kinds] == [(False, True)] * 2
+
+
+def test_where_an_epoch_begins_the_ledger_tells_how_far_the_nodes_are(spark: SparkSession, tmp_path: Path) -> None:
+    target = TableRef.parse(f"{tmp_path}/ledger")
+    ledger = Ledger(spark, target, "app")
+    ledger.create()
+    # Behind a rollback it begins at a batch, with a new checkpoint before all.
+    for epoch, batch, us in ((2, 4, 7_000_000), (3, -1, 9_000_000)):
+        ledger.append_epoch(spark, LedgerState(epoch, batch, stream_times={"prices": {0: us}}, clock_us=us))
+        register_table_sql(spark, target)
+        seen = spark.sql("SELECT node, scope, unix_micros(stream_time) FROM ledger_stream_times").collect()
+        assert [tuple(row) for row in seen] == [("prices", 0, us)]
+        facts = ledger_facts(spark, target)["prices"]
+        assert (facts.stream_times, facts.clock_us) == ({0: us}, us)

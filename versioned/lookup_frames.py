@@ -13,7 +13,7 @@ from typing import Final, Literal
 from pyspark.sql import Column, DataFrame
 
 from versioned import spark_functions as F
-from versioned.errors import SchemaError
+from versioned.errors import ConfigurationError, SchemaError
 from versioned.identifiers import beside, quote
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 
@@ -102,7 +102,8 @@ def lookup_frame(
         rows: The table's stored rows.
         spec: The table.
         at: Name of the timestamp column.
-        how: ``inner`` leaves out what finds nothing; ``left`` keeps it, with nulls.
+        how: ``inner`` leaves out what finds nothing; ``left`` keeps it, with nulls. Of an inner one Spark may send the
+            rows of ``asked`` to every task, if they are few, and moves no versions.
         horizon: A literal or a Column of ``asked``; None for no limit. With ``time_scope="key"`` the keys' own are
             used.
 
@@ -113,19 +114,22 @@ def lookup_frame(
 
     Raises:
         SchemaError: ``asked`` lacks a column, or has one that the result would have twice.
+        ConfigurationError: ``how`` is neither.
     """
+    if how not in ("inner", "left"):
+        raise ConfigurationError(f'A lookup is "inner" or "left"; got how="{how}".')
     _check_asked(asked, spec, at)
     reason = F.when(F.col(_DEAD).isNull(), NO_MATCH).when(F.col(_DEAD), TOMBSTONE)
     # Only a key's latest version outlives the horizon: a lookup that lies before that version is too old.
     if spec.time_scope == "key":
-        found = _join_valid(asked, rows, spec, at, None).join(_latest_starts(rows, spec), list(spec.keys), "left")
+        found = _join_valid(asked, rows, spec, at, how, None).join(_latest_starts(rows, spec), list(spec.keys), "left")
         too_old = F.col(quote(at)) < F.least(_less_retention(F.col(_LATEST_FROM), spec), F.col(_LATEST_FROM))
         reason = F.when(too_old, EXPIRED).otherwise(reason)
     elif horizon is not None:
-        found = _join_valid(asked.withColumn(HORIZON, horizon), rows, spec, at, F.col(f"a.{HORIZON}"))
+        found = _join_valid(asked.withColumn(HORIZON, horizon), rows, spec, at, how, F.col(f"a.{HORIZON}"))
         reason = F.when(F.col(quote(at)) < F.col(quote(spec.valid_from)), EXPIRED).otherwise(reason)
     else:
-        found = _join_valid(asked, rows, spec, at, None)
+        found = _join_valid(asked, rows, spec, at, how, None)
     told = found.withColumn(_WHY, reason)
     hidden = [F.when(F.col(_WHY).isNull(), F.col(quote(name))).alias(name) for name in _told(spec)]
     kept = told if how == "left" else told.where(F.col(_WHY).isNull())
@@ -162,7 +166,7 @@ def _latest_starts(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
 
 
 def _join_valid(
-    asked: DataFrame, rows: DataFrame, spec: VersionedTableSpec, at: str, horizon: Column | None
+    asked: DataFrame, rows: DataFrame, spec: VersionedTableSpec, at: str, how: How, horizon: Column | None
 ) -> DataFrame:
     """At most one row each: the version valid at the instant; below the horizon the key's current row."""
     instant = F.col(f"a.{quote(at)}")
@@ -175,7 +179,7 @@ def _join_valid(
     for name in spec.keys:
         condition = (F.col(f"a.{quote(name)}") == F.col(f"t.{quote(name)}")) & condition
     told = [F.col(f"t.{quote(name)}") for name in _told(spec)]
-    found = asked.alias("a").join(rows.alias("t"), condition, "left")
+    found = asked.alias("a").join(rows.alias("t"), condition, how)
     return found.select("a.*", *told, F.col(f"t.{quote(DELETED)}").alias(_DEAD))
 
 

@@ -415,7 +415,8 @@ class VersionedTable:
         Args:
             frame: Has the key columns and the timestamp column ``at``.
             at: Name of that column.
-            how: ``inner`` or ``left``.
+            how: ``inner`` or ``left``. An inner lookup of few rows moves no versions; with ``F.broadcast(frame)`` of
+                up to some millions.
 
         Returns:
             frame + values, validFrom, validTo and ``reason`` (null = found; NO_MATCH, TOMBSTONE or EXPIRED), called
@@ -423,6 +424,7 @@ class VersionedTable:
 
         Raises:
             SchemaError: ``frame`` lacks a column, or has one that the result would have twice.
+            ConfigurationError: ``how`` is neither of them.
         """
         horizon = self._horizon_column()
         return lookup_frame(frame, reachable(self.rows(), self._spec, horizon), self._spec, at, how, horizon)

@@ -125,6 +125,20 @@ def test_an_inner_lookup_keeps_only_what_was_found(spark: SparkSession, table: V
     assert sorted(map(tuple, found)) == sorted((k, s, v) for k, s, v, _ in _LOOKUPS if v is not None)
 
 
+def test_an_inner_lookup_may_send_what_is_asked_to_the_versions(
+    spark: SparkSession, table: VersionedTable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table.lookup(F.broadcast(_lookups(spark)), at="at", how="inner").explain()
+    (join,) = (line for line in capsys.readouterr().out.splitlines() if "Join" in line)
+    assert "BroadcastHashJoin" in join
+    assert "Inner, BuildLeft" in join
+
+
+def test_a_lookup_is_inner_or_left(spark: SparkSession, table: VersionedTable) -> None:
+    with pytest.raises(ConfigurationError, match='"inner" or "left"; got how="outer"'):
+        table.lookup(_lookups(spark), at="at", how="outer")  # type: ignore[arg-type]
+
+
 @pytest.mark.rule("R178")
 def test_delete_returns_the_version_that_was_valid(spark: SparkSession, tmp_path: Path) -> None:
     made = VersionedTable.create(

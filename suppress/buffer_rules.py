@@ -92,6 +92,10 @@ class BufferedRow:
         return (self.buffer_us, self.order)
 
 
+def _rank(row: BufferedRow) -> tuple[int, bytes]:
+    return row.rank
+
+
 class Cause(Enum):
     """Why a row left the buffer."""
 
@@ -150,13 +154,24 @@ class SuppressBuffer:
         buffer.stream_time_us = stream_time_us
         buffer.clock_us = clock_us
         for row in rows:
-            buffer._store(buffer._measured(row))
+            buffer.hold(row)
         return buffer
 
-    def rows(self) -> list[BufferedRow]:
-        """Every buffered row, in the order of eviction: the state to store."""
-        cold = list(self._cold.rows()) if self._cold is not None else []
-        return sorted([*self._hot.values(), *cold], key=lambda row: row.rank)
+    def hold(self, row: BufferedRow) -> None:
+        """Take a row back that was told by :meth:`rows`; its size is measured anew."""
+        self._store(self._measured(row))
+
+    def rows(self) -> Iterator[BufferedRow]:
+        """Every buffered row, in the order of eviction: the state to store; those spilled come one by one."""
+        hot = sorted(self._hot.values(), key=_rank)
+        return heapq.merge(hot, self._cold.rows(), key=_rank) if self._cold is not None else iter(hot)
+
+    def first_arrived_us(self) -> int | None:
+        """When the row that has waited longest by the wall clock arrived."""
+        hot = min((row.arrived_us for row in self._hot.values()), default=None)
+        cold = None if self._cold is None else self._cold.longest_held()
+        arrived = [hot, None if cold is None else cold.arrived_us]
+        return min((us for us in arrived if us is not None), default=None)
 
     @property
     def records(self) -> int:
@@ -215,9 +230,9 @@ class SuppressBuffer:
         if known is not None:
             self._remove(known)
 
-    def drain(self) -> list[Emission]:
+    def drain(self) -> Iterator[Emission]:
         """Everything leaves, oldest first (R59): for removing a suppression without losing what it holds."""
-        return [Emission(self._remove(row), Cause.DRAIN) for row in self.rows()]
+        return self._evict_while(self._oldest, lambda row: True, Cause.DRAIN)
 
     def _advance(self, ts_us: int) -> None:
         self.stream_time_us = ts_us if self.stream_time_us is None else max(self.stream_time_us, ts_us)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from streams.driver.keys import WINDOW_START, split_windowed_key
 from streams.driver.processor import Change, Context, Dated, Processor
@@ -13,11 +13,11 @@ from streams.plan_checks import windowed_ancestor
 from streams.reasons import NULL_KEY
 from streams.rows import Row, one_nan
 from suppress.buffer_rules import Cause, Emission, SuppressBuffer, Update
+from suppress.scoped_buffers import ScopedBuffers
 from suppress.sizes import SizeFunction, sizer
 from suppress.suppress_rules import buffer_rule, tie_order
 from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from suppress.window_rules import Window, lateness_us
-from suppress.windows import TimeWindows
 
 
 class SuppressProcessor(Processor):
@@ -36,9 +36,8 @@ class SuppressProcessor(Processor):
         unit_us = 1 if materialized is None else materialized.time_resolution.value
         self.rule = buffer_rule(node.name, node.suppressed, windows, unit_us, context.suppressed_retention_us)
         self._order = tie_order(windows)
-        self._stays_with_newest = isinstance(windows, TimeWindows)
-        self._size_of = _size_function(node.suppressed)
-        self._buffers: dict[int, SuppressBuffer] = {}
+        size_of = _size_function(node.suppressed)
+        self._buffers = ScopedBuffers(lambda _: SuppressBuffer(self.rule, size_of), windows)
         self._emitted: dict[Row, tuple[Row, int]] = {}
         self.metrics.wait_us = self.rule.wait_us
 
@@ -51,13 +50,14 @@ class SuppressProcessor(Processor):
         if change.key is None:
             self.skip(change, NULL_KEY)
             return
-        own, update = self._buffer(self.context.partition), self._update(change.key, change)
-        buffer = self._holder(own, update)
+        update, scope = self._update(change.key, change), self.context.partition
+        buffer = self._buffers.holder(scope, update, self._record_us(change))
         self.metrics.count("suppressed", int(buffer.get(update.key) is not None))
-        emissions = buffer.put(update, self.context.now_us)
-        if buffer is not own:
-            emissions += own.advance(self._arrived_us(change), self.context.now_us)
-        self.metrics.observe_lateness(lateness_us(buffer.stream_time_us or change.ts_us, change.ts_us))
+        emissions = self._buffers.put(
+            scope, update, buffer, arrived_us=self._arrived_us(change), now_us=self.context.now_us
+        )
+        assert buffer.stream_time_us is not None  # The update has moved it.
+        self.metrics.observe_lateness(lateness_us(buffer.stream_time_us, change.ts_us))
         self._observe()
         yield from self._emit(emissions)
 
@@ -76,8 +76,7 @@ class SuppressProcessor(Processor):
     @property
     def buffered(self) -> tuple[int, int]:
         """Records and bytes that the node holds now."""
-        buffers = self._buffers.values()
-        return sum(buffer.records for buffer in buffers), sum(buffer.bytes for buffer in buffers)
+        return self._buffers.records, self._buffers.bytes
 
     @property
     def _windowed(self) -> WindowedAggregateProcessor | None:
@@ -85,35 +84,14 @@ class SuppressProcessor(Processor):
         source = None if self._source is None else self.context.processor(self._source.name)
         return source if isinstance(source, WindowedAggregateProcessor) else None
 
-    def _buffer(self, partition: int) -> SuppressBuffer:
-        if partition not in self._buffers:
-            self._buffers[partition] = SuppressBuffer(self.rule, self._size_of)
-        return self._buffers[partition]
-
-    def _holder(self, own: SuppressBuffer, update: Update) -> SuppressBuffer:
-        """The buffer of the partition that holds the update from now on: for final results one at a time does.
-
-        It is that of the record; a tumbling or hopping window stays with its newest one, of equal times with that of
-        the greatest partition.
-        """
-        if not self.rule.final:
-            return own
-        windowed = self._windowed
-        record_us = None if windowed is None else windowed.record_us
-        here = (update.ts_us if record_us is None else record_us, self.context.partition)
-        for partition, buffer in self._buffers.items():
-            held = None if buffer is own else buffer.get(update.key)
-            if held is None:
-                continue
-            if self._stays_with_newest and (held.ts_us, partition) > here:
-                return buffer
-            buffer.forget(update.key)
-        return own
+    def _record_us(self, change: Change) -> int:
+        """The instant of the record behind a change of a window."""
+        known = None if self._windowed is None else self._windowed.record_us
+        return change.ts_us if known is None else known
 
     def _arrived_us(self, change: Change) -> int:
         """The stream time of the record behind a change of a window, which may be older than the window's newest."""
-        windowed = self._windowed
-        known = None if windowed is None else windowed.stream_time_us()
+        known = None if self._windowed is None else self._windowed.stream_time_us()
         return change.ts_us if known is None else known
 
     def _update(self, key: Row, change: Change) -> Update:
@@ -124,16 +102,16 @@ class SuppressProcessor(Processor):
         order = self._order(list(plain.values()), window)
         return Update(key, order, change.new, change.old, change.ts_us, window)
 
-    def _emit_of_each(self, leaving: Callable[[SuppressBuffer], list[Emission]]) -> Iterator[Change]:
+    def _emit_of_each(self, leaving: Callable[[SuppressBuffer], Iterable[Emission]]) -> Iterator[Change]:
         """What leaves each partition's buffer, which goes on in that partition."""
-        for partition, buffer in self._buffers.items():
+        for partition, buffer in self._buffers:
             with self.context.at(partition=partition):
                 yield from self._emit(leaving(buffer))
         self._observe()
 
-    def _emit(self, emissions: list[Emission]) -> Iterator[Change]:
-        self.metrics.count("emitted", len(emissions))
+    def _emit(self, emissions: Iterable[Emission]) -> Iterator[Change]:
         for emission in emissions:
+            self.metrics.count("emitted")
             row = emission.row
             # Out of a file comes another NaN.
             key: Row = one_nan(row.key)

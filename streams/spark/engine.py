@@ -233,12 +233,13 @@ def _windowed_aggregate(node: WindowedAggregate, parents: list[Operator[Any]]) -
 def _suppress(topology: Topology, node: Suppress, made: Operators, record_retention_us: int | None) -> Operator[Any]:
     parent = made[node.parents[0].name]
     is_looked_up = _is_looked_up(topology, node)
-    operator = SuppressOperator(node, is_looked_up, record_retention_us)
+    source = windowed_ancestor(node.parents[0])
+    windows = None if source is None else made[source.name]
+    assert windows is None or isinstance(windows, WindowStoreOperator)
+    operator = SuppressOperator(node, is_looked_up, record_retention_us, windows)
     rule = operator.rule
     if operator.closes_idle:
-        source = windowed_ancestor(node.parents[0])
-        windows = made[source.name] if source is not None else parent
-        assert isinstance(windows, WindowStoreOperator)
+        assert windows is not None
         windows.closed_by_clock.append(operator.closed_windows)
         return operator
     holds_nothing_else = rule.final and rule.max_records is None and rule.max_bytes is None

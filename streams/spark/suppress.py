@@ -4,11 +4,13 @@
 which of them become final in a batch. Not so where a join looks into them: it goes by the update that let each out, and
 the window store tells no updates. Every other suppression has a buffer: a Delta table with the key, the value,
 ``ts``, ``bufferTime``, ``deadline``, ``arrivedAt`` and ``size`` of each row that waits. What leaves it depends on the
-record before, so each stream-time scope is folded; ``streams.spark.suppress_fold`` runs the driver's own rules.
+record before, so each stream-time scope is folded; ``streams.spark.suppress_fold`` runs the driver's own rules. Final
+results of keys that come from several scopes are folded together.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -31,6 +33,7 @@ from streams.spark.flow import (
     struct_fields,
 )
 from streams.spark.kernel import COUNT, OUT, STATE, TOLD, WHAT, fold_groups, told_rows
+from streams.spark.meeting_scopes import TOGETHER, keys_meet, with_record_us
 from streams.spark.operator import Batch, Operator
 from streams.spark.plain_store import PlainStore
 from streams.spark.suppress_columns import on_columns
@@ -89,7 +92,7 @@ class FinalResultsOperator(Operator[Suppress]):
             return None
         rule, windows = rule_of(self.node), self._windows
         fold = SuppressFold(rule, suppressed.size_of, windows.windows, self._batch.clock_us, windows.times_before())
-        told = _folded(updates, self._held(updates), fold, updates.select(*map(F.col, CHANGE)))
+        told = _folded(updates, self._held(updates), fold, updates.select(*map(F.col, CHANGE)), windows)
         return told.where((F.col(TOLD) == "count") & (F.col(WHAT) != EMITTED)).select(WHAT, COUNT)
 
     def report(self, batch: Batch) -> NodeReport:
@@ -128,13 +131,20 @@ class SuppressOperator(Operator[Suppress]):
         node: The suppression.
         is_looked_up: Whether a join looks into the suppressed table: then what was emitted is kept as a table.
         default_retention_us: ``suppressed.record.retention.ms`` of the application, in microseconds; None = off.
+        made_by: What makes the windows that are held, if it is windows.
     """
 
-    def __init__(self, node: Suppress, is_looked_up: bool, default_retention_us: int | None = None) -> None:
+    def __init__(
+        self,
+        node: Suppress,
+        is_looked_up: bool,
+        default_retention_us: int | None = None,
+        made_by: WindowStoreOperator | None = None,
+    ) -> None:
         super().__init__(node)
         assert node.suppressed is not None
         source = windowed_ancestor(node.parents[0])
-        self._windows = None if source is None else source.windows
+        self._windows, self._made_by = None if source is None else source.windows, made_by
         self.rule: BufferRule = rule_of(node, default_retention_us)
         self._emitted = PlainStore(f"{node.name}_emitted", f"{node.name}_emitted") if is_looked_up else None
         self._store_retention_us = _store_retention_us(source)
@@ -286,7 +296,8 @@ class SuppressOperator(Operator[Suppress]):
         times = dict(batch.times_of(self.node.name))
         drains = self.node.name in batch.drains
         fold = SuppressFold(self.rule, size_of, self._windows, batch.clock_us, times, drains, self.position)
-        return _folded(flow.frame, self._stored(batch, flow.frame), fold, self._nothing(flow.frame))
+        held, emission = self._stored(batch, flow.frame), self._nothing(flow.frame)
+        return _folded(flow.frame, held, fold, emission, None if flow.is_empty else self._made_by)
 
     def _nothing(self, frame: DataFrame) -> DataFrame:
         """No emission, of the type of one."""
@@ -350,10 +361,26 @@ class SuppressOperator(Operator[Suppress]):
         self._is_ready = True
 
 
-def _folded(updates: DataFrame, held: DataFrame, fold: SuppressFold, emission: DataFrame) -> DataFrame:
-    """What a buffer with these rows tells of the updates, scope by scope; ``emission`` has the type of what leaves."""
-    events = updates.select(KEY, VALUE, OLD, US, SCOPE, PLACE)
-    return fold_groups(events, held, [SCOPE], on_columns(updates, fold) or fold, emission.schema, held.schema)
+def _folded(
+    updates: DataFrame, held: DataFrame, fold: SuppressFold, emission: DataFrame, windows: WindowStoreOperator | None
+) -> DataFrame:
+    """What a buffer with these rows tells of the updates, scope by scope, or of all scopes together.
+
+    Args:
+        updates: Changes of the table.
+        held: The rows that wait.
+        fold: The buffer's rules.
+        emission: Has the type of what leaves.
+        windows: What made the changes, if they are of windows.
+    """
+    events, kinds = updates.select(KEY, VALUE, OLD, US, SCOPE, PLACE), (emission.schema, held.schema)
+    may_meet = windows is not None and fold.rule.final and len(windows.stream_times) > 1
+    if windows is None or not may_meet or not keys_meet(events, held):
+        return fold_groups(events, held, [SCOPE], on_columns(updates, fold) or fold, *kinds)
+    fold = replace(fold, record_times=windows.times_before())
+    one = F.lit(0).alias(TOGETHER)
+    timed = with_record_us(events, windows.records()).select("*", one)
+    return fold_groups(timed, held.select("*", one), [TOGETHER], fold, *kinds)
 
 
 def rule_of(node: Suppress, default_retention_us: int | None = None) -> BufferRule:

@@ -1,9 +1,9 @@
-"""The buffer of a suppression over one stream-time scope, in a worker: the driver's own rules on rows of the batch."""
+"""The buffers of a suppression, in a worker: the driver's own rules on rows of the batch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from streams.fields import CLOSED_BY
@@ -12,6 +12,7 @@ from streams.spark.flow import KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import PlainRow, Told
 from suppress.buffer_rules import BufferedRow, BufferRule, Cause, Emission, SuppressBuffer, Update
 from suppress.column_buffer import Observed
+from suppress.scoped_buffers import ScopedBuffers
 from suppress.sizes import SizeOf, sizer
 from suppress.suppress_rules import tie_order
 from suppress.window_rules import Window
@@ -26,15 +27,19 @@ PRIOR, BUFFER_US, FIRST_US, ARRIVED_US, SIZE = "_prior", "_buffer_us", "_first_u
 EMITTED, SUPPRESSED, RECORDS, BYTES, ALARM, FULL = "emitted", "suppressed", "records", "bytes", "alarm", "full: "
 #: How often the buffer was looked at: after each record, as the driver does (R70, R73).
 SAMPLES: Final = "samples"
+#: Of an event, where keys of several scopes meet: the instant of the record behind a change of a window.
+RECORD_US: Final = "_record_us"
 #: The place of what leaves at the start of the batch, before any record; its negative is that of what is drained.
 FIRST_PLACE: Final = -(2**62)
 
 
 @dataclass(frozen=True)
 class SuppressFold:
-    """Feeds a batch to the buffer of one scope.
+    """Feeds a batch to the buffer of one scope, or of all.
 
-    Events are changes of a table; states its buffered rows. At the start of the batch rows that are already due by
+    Events are changes of a table; states its buffered rows. A group is a scope, unless rows have their scope
+    themselves: then it is all of them, as it must be where final results of one key come from several scopes. Their
+    events have the instant of their record too. At the start of the batch rows that are already due by
     the wall clock leave, then the records apply; with ``drains`` everything leaves at the end. Nodes tick one after the
     other: what the tick of an earlier one let go comes before this one's.
 
@@ -46,6 +51,8 @@ class SuppressFold:
         stream_times: Stream time per scope before the batch.
         drains: Whether the buffer is emptied.
         position: The node's place in the plan: in this order nodes tick, and are emptied.
+        record_times: Stream time per scope, before the batch, of the records behind changes of windows; needed only
+            of events that tell their instant.
     """
 
     rule: BufferRule
@@ -55,45 +62,57 @@ class SuppressFold:
     stream_times: Mapping[int, int]
     drains: bool = False
     position: int = 0
+    record_times: Mapping[int, int] = field(default_factory=dict)
 
     def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
-        scope: int = group[SCOPE]
-        before = self.stream_times.get(scope)
-        buffer = SuppressBuffer.restore(
-            self.rule, map(self._buffered, states), before, sizer(self.size_of), self.clock_us
-        )
-        told = _Counts()
-        told.look_at(buffer)
+        buffers = ScopedBuffers(self._buffer, self.windows)
+        for state in states:
+            buffers.of(_scope(group, state)).hold(self._buffered(state))
+        told, arrived = _Counts(), dict(self.record_times)
+        told.look_at(buffers)
         tick, is_ticked = [FIRST_PLACE, self.position], not clock_waits_us(self.rule)
         try:
             for event in events:
                 if not is_ticked and event[PLACE] > tick:
-                    yield from self._ticked(buffer, scope, tick, told)
+                    yield from self._ticked(buffers, tick, told)
                     is_ticked = True
-                update = self._update(event)
-                told.suppressed += buffer.get(update.key) is not None
-                yield from self._emitted(buffer.put(update, self.clock_us), scope, event[PLACE], told)
-                told.observe(buffer)
+                emissions = self._put(buffers, _scope(group, event), event, arrived, told)
+                yield from self._emitted(emissions, _scope(group, event), event[PLACE], told)
+                told.observe(buffers)
         except BufferFullError as full:
             yield ("count", (f"{FULL}{full}", 1))
             return
         if not is_ticked:
-            yield from self._ticked(buffer, scope, tick, told)
+            yield from self._ticked(buffers, tick, told)
         if self.drains:
-            yield from self._emitted(buffer.drain(), scope, [-FIRST_PLACE, self.position], told)
-            told.observe(buffer)
-        for row in buffer.rows():
-            yield ("state", self._stored(row, scope))
+            for scope, buffer in buffers:
+                yield from self._emitted(buffer.drain(), scope, [-FIRST_PLACE, self.position], told)
+            told.observe(buffers)
+        for scope, buffer in buffers:
+            yield from (("state", self._stored(row, scope)) for row in buffer.rows())
         yield from (("count", counted) for counted in count_rows(told.emitted, told))
-        alarm_us = self._alarm_us(buffer)
-        if alarm_us is not None:
-            yield ("count", (ALARM, alarm_us))
+        yield from (("count", (ALARM, alarm_us)) for alarm_us in self._alarms_us(buffers))
 
-    def _ticked(self, buffer: SuppressBuffer, scope: int, place: list[int], told: _Counts) -> Iterator[Told]:
-        due = buffer.tick(self.clock_us)
-        yield from self._emitted(due, scope, place, told)
-        if due:
-            told.observe(buffer)
+    def _buffer(self, scope: int) -> SuppressBuffer:
+        before = self.stream_times.get(scope)
+        return SuppressBuffer.restore(self.rule, (), before, sizer(self.size_of), self.clock_us)
+
+    def _put(
+        self, buffers: ScopedBuffers, scope: int, event: PlainRow, arrived: dict[int, int], told: _Counts
+    ) -> list[Emission]:
+        update = self._update(event)
+        record_us: int = event[RECORD_US] if RECORD_US in event else event[US]
+        holder = buffers.holder(scope, update, record_us)
+        told.suppressed += holder.get(update.key) is not None
+        arrived[scope] = max(record_us, arrived.get(scope, record_us))
+        return buffers.put(scope, update, holder, arrived_us=arrived[scope], now_us=self.clock_us)
+
+    def _ticked(self, buffers: ScopedBuffers, place: list[int], told: _Counts) -> Iterator[Told]:
+        for scope, buffer in buffers:
+            due = buffer.tick(self.clock_us)
+            yield from self._emitted(due, scope, place, told)
+            if due:
+                told.observe(buffers)
 
     def _update(self, event: PlainRow) -> Update:
         key, plain, window = self._split(event[KEY])
@@ -134,7 +153,7 @@ class SuppressFold:
             SCOPE: scope,
         }
 
-    def _emitted(self, emissions: list[Emission], scope: int, place: list[int], told: _Counts) -> Iterator[Told]:
+    def _emitted(self, emissions: Iterable[Emission], scope: int, place: list[int], told: _Counts) -> Iterator[Told]:
         for ordinal, emission in enumerate(emissions):
             told.emitted += 1
             row = emission.row
@@ -156,12 +175,11 @@ class SuppressFold:
             return value
         return Row({**value, CLOSED_BY: "wall_clock" if cause is Cause.RETENTION else "stream_time"})
 
-    def _alarm_us(self, buffer: SuppressBuffer) -> int | None:
-        """The wall clock at which the next row is due by it, if any."""
-        waits = clock_waits_us(self.rule)
-        if not waits:
-            return None
-        return min((row.arrived_us + min(waits) for row in buffer.rows()), default=None)
+    def _alarms_us(self, buffers: ScopedBuffers) -> Iterator[int]:
+        """The wall clock at which the next row of each scope is due by it, if any."""
+        for wait_us in sorted(clock_waits_us(self.rule))[:1]:
+            firsts = (buffer.first_arrived_us() for _, buffer in buffers)
+            yield from (first_us + wait_us for first_us in firsts if first_us is not None)
 
 
 def clock_waits_us(rule: BufferRule) -> list[int]:
@@ -175,13 +193,13 @@ class _Counts(Observed):
 
     emitted = 0
 
-    def look_at(self, buffer: SuppressBuffer) -> None:
-        self.records, self.bytes = buffer.records, buffer.bytes
+    def look_at(self, buffers: ScopedBuffers) -> None:
+        self.records, self.bytes = buffers.records, buffers.bytes
         self.most_records = max(self.most_records, self.records)
         self.most_bytes = max(self.most_bytes, self.bytes)
 
-    def observe(self, buffer: SuppressBuffer) -> None:
-        self.look_at(buffer)
+    def observe(self, buffers: ScopedBuffers) -> None:
+        self.look_at(buffers)
         self.samples += 1
         self.sum_records += self.records
         self.sum_bytes += self.bytes
@@ -199,3 +217,9 @@ def count_rows(emitted: int, seen: Observed) -> Iterator[tuple[str, int]]:
 
 def _row(value: PlainRow | None) -> Row | None:
     return None if value is None else Row(value)
+
+
+def _scope(group: PlainRow, row: PlainRow) -> int:
+    """The scope of a row: its group, if it does not tell it itself."""
+    scope: int = row[SCOPE] if SCOPE in row else group[SCOPE]
+    return scope

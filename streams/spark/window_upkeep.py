@@ -83,7 +83,7 @@ def check_windows(
 
 
 def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:
-    """Delete closed windows that began before stream time minus the store's retention; in one commit, if there are any.
+    """Delete closed windows that ended before stream time minus the store's retention; in one commit, if there are any.
 
     It may run beside the stream: batches replace open windows only.
 
@@ -101,11 +101,11 @@ def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:
     def expired() -> DataFrame:
         horizon = lookup_times(times) - F.lit(capped_us(int(properties[_RETENTION])))
         rows = read_table(spark, target).where(~F.col(OPEN))
-        return rows.where(F.unix_micros(START) < horizon).select(SCOPE, START).distinct()
+        return rows.where(F.unix_micros(END) < horizon).select(SCOPE, END).distinct()
 
     if expired().isEmpty():
         return None
-    gone = f"NOT t.{quote(OPEN)} AND {same_keys((SCOPE, START))}"
+    gone = f"NOT t.{quote(OPEN)} AND {same_keys((SCOPE, END))}"
     return commit(target, lambda: Merge(expired(), gone, lambda merge: merge.whenMatchedDelete()), None, newest.details)
 
 

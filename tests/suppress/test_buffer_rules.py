@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import tracemalloc
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -208,6 +209,25 @@ def test_a_spilling_buffer_keeps_its_memory_within_the_bound_at_ten_times_the_lo
     assert buffer.records == 500
 
 
+def _peak_of(take: Callable[[SuppressBuffer], Iterable[object]], keys: int) -> int:
+    """The most memory that is in use at once while something is taken from a buffer that has spilled nearly all."""
+    buffer = SuppressBuffer(BufferRule("spill", wait_us=10**6, when_full="spill", max_records=50))
+    for number in range(keys):
+        buffer.put(update(f"k{number}", "v" * 200, number), now_us=0)
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in take(buffer)) == keys
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.rule("R34", "R48", "R82")
+@pytest.mark.parametrize("take", [SuppressBuffer.rows, SuppressBuffer.drain])
+def test_what_a_buffer_has_spilled_comes_back_row_by_row(take: Callable[[SuppressBuffer], Iterable[object]]) -> None:
+    assert _peak_of(take, 3_000) < 2 * _peak_of(take, 300)
+
+
 @pytest.mark.rule("R84")
 def test_a_thousand_and_one_keys_make_the_oldest_leave_early() -> None:
     buffer = SuppressBuffer(BufferRule("rate", wait_us=30_000_000, when_full="emit_early", max_records=1_000))
@@ -386,7 +406,7 @@ def test_a_buffer_restored_from_its_rows_goes_on_as_if_nothing_had_happened(
     whole = SuppressBuffer(rule, size_of=value_size)
     first = SuppressBuffer(rule, size_of=value_size)
     before = feed(first, records[:cut])
-    rows: list[BufferedRow] = first.rows()
+    rows: list[BufferedRow] = list(first.rows())
     second = SuppressBuffer.restore(rule, rows, first.stream_time_us, size_of=value_size)
     assert before + feed(second, records[cut:]) == feed(whole, records)
-    assert (second.rows(), second.bytes) == (whole.rows(), whole.bytes)
+    assert (list(second.rows()), second.bytes) == (list(whole.rows()), whole.bytes)

@@ -408,3 +408,11 @@ def test_no_window_of_a_key_is_emitted_twice(records: list[tuple[str, int]], win
     stored = running.stores["counts"]
     assert len({record.key for record in emitted}) == len(emitted)
     assert all(stored.get(record.key) == (record.value, record.ts_us) for record in emitted if record.key is not None)
+
+
+@pytest.mark.rule("R63", "R64")
+def test_lateness_is_told_at_the_first_instant_of_all_too() -> None:
+    running = finals(Suppressed.until_window_closes(BufferConfig.unbounded()))
+    piped(running, "events", ("ann", "x", 0), ("ann", "x", -3_000_000))
+    told = {one.name: one.value for one in running.metrics if one.tags.get("processor-node-id") == "finals"}
+    assert told["record-lateness-max"] == 3_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import timedelta
 from itertools import accumulate, chain
 from typing import Any, Final
@@ -17,7 +18,7 @@ from streams.spark import StreamingApplication
 from streams.topology import StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
-from suppress.windows import JoinWindows, SessionWindows, TimeWindows
+from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows
 
 _SOURCE: Final = {"key": "k", "value": "v", "deleted": "dead"}
 _UNBOUNDED: Final = BufferConfig.unbounded()
@@ -153,6 +154,57 @@ def test_a_tumbling_window_closes_once_and_by_the_partition_of_its_newest_record
     assert got == wanted
     # Of "t" two records are the newest: of these it is the greatest partition.
     assert [(key[0], value) for key, value, _ in got] == [("k", (2,)), ("t", (2,)), ("w", (2,)), ("z", (1,))]
+
+
+#: Final results that have buffers of their own: bounded, spilling, idle windows closed, looked into by a join.
+_BUFFERED: Final = {
+    "bounded": Suppressed.until_window_closes(BufferConfig.max_records(100).shut_down_when_full()),
+    "spilling": Suppressed.until_window_closes(BufferConfig.max_records(1).spill_to_disk_when_full()),
+    "idle": Suppressed.until_window_closes(_UNBOUNDED, retention="1000 days"),
+    "seen": Suppressed.until_window_closes(_UNBOUNDED),
+}
+
+
+def _buffered() -> Topology:
+    builder = StreamsBuilder()
+    for topic, windows in (
+        ("a", SessionWindows.of(_ms(10))),
+        ("c", TimeWindows.of(_ms(100))),
+        ("d", SlidingWindows.of_time_difference_and_grace(_ms(30), _ms(50))),
+    ):
+        windowed = builder.stream(topic, name=f"{topic}_stream", **_SOURCE).group_by_key().windowed_by(windows)
+        counts = windowed.count(name=f"{topic}_counts")
+        for name, suppressed in _BUFFERED.items():
+            final = counts.suppress(suppressed, name=f"{topic}_{name}")
+            final.to_changelog(f"{topic}_{name}_out")
+            if name == "seen":
+                both = final.join(
+                    counts, lambda left, right: {"n": left.count, "now": right.count}, name=f"{topic}_join"
+                )
+                both.to_changelog(f"{topic}_both_out")
+    return builder.build()
+
+
+@pytest.fixture(scope="module")
+def buffered(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Told], dict[str, Told]]:
+    """As ``meeting``, of the final results that have buffers; sliding windows of the tumbling ones' records."""
+    batches = [[*batch, *(replace(one, topic="d") for one in batch if one.topic == "c")] for batch in _MEETING]
+    records, ends = list(chain(*batches)), list(accumulate(map(len, batches)))
+    app = on_spark(spark, tmp_path_factory.mktemp("buffered"), _buffered(), records, ends)
+    return sink_rows(spark, app, app.topology), on_driver(_buffered(), records)
+
+
+@pytest.mark.rule("R4", "R81", "R82", "R117")
+@pytest.mark.parametrize("kind", [*_BUFFERED, "both"])
+@pytest.mark.parametrize("topic", ["a", "c", "d"])
+def test_a_window_whose_records_come_from_two_partitions_leaves_a_buffer_once(
+    buffered: tuple[dict[str, Told], dict[str, Told]], topic: str, kind: str
+) -> None:
+    got, wanted = (told[f"{topic}_{kind}_out"] for told in buffered)
+    assert got == wanted
+    assert wanted
+    if kind != "both":
+        assert len(_final_keys(got)) == len(got)
 
 
 def _final_keys(told: Told) -> set[Any]:

@@ -1,0 +1,95 @@
+"""The buffers of one suppression, one per stream-time scope, and which of them holds a key.
+
+Final results have one row per key and window, wherever its records come from; so a key that comes from several scopes
+moves between their buffers. All else waits in the scope of its record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from suppress.buffer_rules import Emission, SuppressBuffer, Update
+from suppress.windows import TimeWindows, Windows
+
+
+class ScopedBuffers:
+    """The buffers of one suppression.
+
+    Args:
+        make: Makes the buffer of a scope that is seen for the first time.
+        windows: The windows of the table, or None.
+
+    Example:
+        >>> from suppress.buffer_rules import BufferRule
+        >>> rule, update = BufferRule("final", wait_us=5, final=True), Update("k", b"k", "v", None, 3)
+        >>> buffers = ScopedBuffers(lambda scope: SuppressBuffer(rule), None)
+        >>> for scope in (0, 1):
+        ...     told = buffers.put(scope, update, buffers.holder(scope, update, 3), arrived_us=3, now_us=0)
+        >>> [(scope, buffer.records) for scope, buffer in buffers]
+        [(0, 0), (1, 1)]
+    """
+
+    def __init__(self, make: Callable[[int], SuppressBuffer], windows: Windows | None) -> None:
+        self._make = make
+        self._stays_with_newest = isinstance(windows, TimeWindows)
+        self._buffers: dict[int, SuppressBuffer] = {}
+
+    def __iter__(self) -> Iterator[tuple[int, SuppressBuffer]]:
+        return iter(self._buffers.items())
+
+    @property
+    def records(self) -> int:
+        """Buffered keys of all scopes."""
+        return sum(buffer.records for buffer in self._buffers.values())
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all buffered rows."""
+        return sum(buffer.bytes for buffer in self._buffers.values())
+
+    def of(self, scope: int) -> SuppressBuffer:
+        """The buffer of a scope."""
+        if scope not in self._buffers:
+            self._buffers[scope] = self._make(scope)
+        return self._buffers[scope]
+
+    def holder(self, scope: int, update: Update, record_us: int) -> SuppressBuffer:
+        """The buffer that holds an update from now on; of final results no other one does.
+
+        It is that of the record; a tumbling or hopping window stays with its newest one, of equal times with that of
+        the greatest scope.
+
+        Args:
+            scope: Where the record came from.
+            update: What it made of its window.
+            record_us: Its own instant, which may be older than the window's newest.
+        """
+        own = self.of(scope)
+        if not own.rule.final:
+            return own
+        for other, buffer in self._buffers.items():
+            held = None if buffer is own else buffer.get(update.key)
+            if held is None:
+                continue
+            if self._stays_with_newest and (held.ts_us, other) > (record_us, scope):
+                return buffer
+            buffer.forget(update.key)
+        return own
+
+    def put(
+        self, scope: int, update: Update, holder: SuppressBuffer, *, arrived_us: int, now_us: int
+    ) -> list[Emission]:
+        """Take one change; gives what leaves because of it, oldest first.
+
+        Args:
+            scope: Where the record came from.
+            update: What it made of its window.
+            holder: Who holds it, as :meth:`holder` told.
+            arrived_us: The stream time of the record's scope with it.
+            now_us: The wall clock.
+
+        Raises:
+            BufferFullError: as of :meth:`SuppressBuffer.put`.
+        """
+        emissions, own = holder.put(update, now_us), self.of(scope)
+        return emissions if holder is own else emissions + own.advance(arrived_us, now_us)

@@ -1,0 +1,54 @@
+"""Which of several stream-time scopes holds a key whose records come from all of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from suppress.buffer_rules import BufferRule, SuppressBuffer, Update
+from suppress.scoped_buffers import ScopedBuffers
+from suppress.window_rules import Window
+from suppress.windows import SessionWindows, TimeWindows, Windows
+
+_TUMBLING, _SESSIONS = TimeWindows.of("1 minute"), SessionWindows.of("1 minute")
+_FINAL = BufferRule("final", wait_us=0, clock="window_end", final=True)
+
+
+def _buffers(rule: BufferRule, windows: Windows | None) -> ScopedBuffers:
+    return ScopedBuffers(lambda _: SuppressBuffer(rule), windows)
+
+
+def _put(buffers: ScopedBuffers, scope: int, record_us: int, newest_us: int, arrived_us: int) -> list[int]:
+    """The instants of what leaves when the key gets a record of that scope."""
+    update = Update("k", b"k", "v", None, newest_us, Window(0, 100))
+    holder = buffers.holder(scope, update, record_us)
+    left = buffers.put(scope, update, holder, arrived_us=arrived_us, now_us=0)
+    return [emission.row.ts_us for emission in left]
+
+
+@pytest.mark.rule("R4")
+@pytest.mark.parametrize(
+    ("rule", "windows", "record_us", "held"),
+    [
+        (_FINAL, _SESSIONS, 5, {0: 0, 1: 1}),
+        (_FINAL, _TUMBLING, 5, {0: 1, 1: 0}),
+        (_FINAL, _TUMBLING, 7, {0: 0, 1: 1}),
+        (_FINAL, _TUMBLING, 9, {0: 0, 1: 1}),
+        (BufferRule("limit", wait_us=50), _TUMBLING, 5, {0: 1, 1: 1}),
+    ],
+    ids=["a session moves", "a window stays with its newest", "of equal ones the greatest scope", "newer", "a limit"],
+)
+def test_of_final_results_one_scope_holds_a_key(
+    rule: BufferRule, windows: Windows, record_us: int, held: dict[int, int]
+) -> None:
+    buffers = _buffers(rule, windows)
+    assert _put(buffers, 0, 7, 7, 7) == []
+    assert _put(buffers, 1, record_us, max(7, record_us), record_us) == []
+    assert {scope: buffer.records for scope, buffer in buffers} == held
+    assert (buffers.records, buffers.bytes) == (sum(held.values()), sum(buffer.bytes for _, buffer in buffers))
+
+
+def test_a_record_moves_the_time_of_its_own_scope_also_where_another_one_holds_its_window() -> None:
+    buffers = _buffers(_FINAL, _TUMBLING)
+    assert _put(buffers, 0, 7, 7, 7) == []
+    assert _put(buffers, 1, 3, 7, 3) == []
+    assert {scope: buffer.stream_time_us for scope, buffer in buffers} == {0: 7, 1: 3}

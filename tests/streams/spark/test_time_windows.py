@@ -19,7 +19,8 @@ from streams.spark.window_upkeep import check_windows, purge_windows, window_sto
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
-from versioned.commit import properties_of
+from versioned import spark_functions as F
+from versioned.commit import Append, commit, properties_of
 from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
@@ -135,11 +136,23 @@ def test_upkeep_deletes_windows_that_ended_before_the_retention_of_their_store(
     horizon = max(record.ms for record in _records()) - 100
     kept = [(start, end, is_open) for start, end, is_open in before if is_open or end >= horizon]
     assert before != kept
-    # Windows that reach into the retention stay, though they began before it.
-    assert any(start < horizon and not is_open for start, _, is_open in kept)
     assert purge_windows(spark, app.table("short")) is not None
     assert _windows(spark, app, "short") == kept
     assert purge_windows(spark, app.table("short")) is None
+
+
+@pytest.mark.rule("R20")
+def test_a_window_that_reaches_into_the_retention_stays(spark: SparkSession, tmp_path: Path) -> None:
+    target = TableRef.parse(f"{tmp_path}/sessions")
+    ends = spark.createDataFrame([(0, 575), (0, 149), (0, 150)], "first INT, last INT")
+    instants = (F.timestamp_millis(ms).alias(name) for ms, name in (("first", "windowStart"), ("last", "windowEnd")))
+    rows = ends.select(*instants, F.lit(0).alias("_scope"), F.lit(False).alias("_open"))
+    stored = window_store_properties("visits", 500_000, repr(SessionWindows.of("30 milliseconds")))
+    make_table(spark, target, create_plain(target, rows.schema, properties=stored))
+    commit(target, lambda: Append(rows), None, {"report": {"visits": {"times": {"0": 650_000}}}})
+    assert purge_windows(spark, target) is not None
+    left = spark.read.format("delta").load(str(target.path)).selectExpr("unix_millis(windowEnd)").collect()
+    assert sorted(end for (end,) in left) == [150, 575]
 
 
 def test_a_window_store_without_a_retention_keeps_every_final_window(

@@ -1,4 +1,4 @@
-"""``python -m jobs.ask --work FOLDER "SELECT ..."``: SQL over the tables of an application.
+"""``python -m jobs.ask --work FOLDER "SELECT ..."``: SQL over the tables of an application, in ``FOLDER/tables``.
 
 Every table is there under its own name; beside it are views and table functions, such as ``<name>_current`` and
 ``<name>_as_of(ts)`` of a versioned table (docs/reference/sql.md). Without a query, statements are read from the console
@@ -38,7 +38,8 @@ def register_tables(spark: SparkSession, root: Path) -> list[str]:
     """
     if not any(root.glob("*/_delta_log")):
         raise ConfigurationError(
-            f'There are no tables below {root}. Run "make quickstart" first, or name another folder.'
+            f"There are no tables below {root}. Run the application whose root this is (that of the quickstart: "
+            '"make quickstart"), or name the folder that holds its "tables" with --work.'
         )
     return register_application_sql(spark, str(root))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -9,9 +10,26 @@ from pyspark.sql import SparkSession
 from jobs.job_plan import plan_of
 from jobs.run import application
 from jobs.settings import JobSettings
+from streams.recovery_rules import Finding
+from streams.spark import StreamingApplication
 from streams.spark.doctor import Diagnosis, examine
+from versioned.commit import is_missing
 
 
 def diagnosed(spark: SparkSession, settings: JobSettings, work: Path) -> Diagnosis:
     """Look at the application's tables and checkpoint below the work folder; nothing is changed."""
-    return examine(application(spark, settings, plan_of(settings), work.resolve()))
+    app = application(spark, settings, plan_of(settings), work.resolve())
+    found = examine(app)
+    return replace(found, findings=(_nothing_there(app),)) if _is_empty(app, found) else found
+
+
+def _is_empty(app: StreamingApplication, found: Diagnosis) -> bool:
+    """Whether there is no ledger and no table: a first start, or a look into a wrong folder."""
+    if [told.rule for told in found.findings] != ["no-batch"]:
+        return False
+    return all(is_missing(app.spark, table) for table in (app.table("ledger"), *app.tables()))
+
+
+def _nothing_there(app: StreamingApplication) -> Finding:
+    said = f'There is no ledger and no table of "{app.name}" in {app.root} yet.'
+    return Finding("no-batch", "ledger", said, "start the application; if it has run, name its folder", False)

@@ -22,7 +22,7 @@ try:
     from prometheus_client import CollectorRegistry, Gauge, start_http_server, write_to_textfile
 except ImportError as missing:
     raise ConfigurationError(
-        "Prometheus' client is not installed. Run: pip install 'delta-versioned[metrics]'"
+        'Prometheus\' client (prometheus-client) is not installed. Install this package with its extra "metrics".'
     ) from missing
 
 _LOG: Final = logging.getLogger(__name__)

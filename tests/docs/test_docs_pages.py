@@ -317,6 +317,12 @@ def test_the_rejects_have_the_columns_that_the_page_asks_for() -> None:
     assert all(f"{column} " in REJECTS_SCHEMA for column in ("node", "reason", "ts", "record"))
 
 
+@pytest.mark.parametrize("column", [column.split()[0] for column in REJECTS_SCHEMA.split(", ")])
+def test_every_column_of_the_rejects_is_explained(column: str) -> None:
+    section = _page("operations.md").split("## Rejects")[1].split("\n## ")[0]
+    assert re.search(rf"^\|[^|]*`{column}`[^|]*\|", section, re.MULTILINE)
+
+
 def test_every_operation_of_a_plan_has_a_table_of_its_keys() -> None:
     text = _page("reference/configuration.md")
     members = re.findall(r"plan_settings\.(\w+Step)\b", repr(Plan))

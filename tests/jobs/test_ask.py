@@ -37,7 +37,7 @@ def test_tables_are_known_by_their_names_and_versioned_ones_along_time(spark: Sp
 
 
 def test_a_folder_without_tables_says_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="make quickstart"):
+    with pytest.raises(ConfigurationError, match=r"make quickstart.*name the folder"):
         register_tables(spark, tmp_path)
 
 

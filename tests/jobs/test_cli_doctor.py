@@ -41,6 +41,7 @@ def _run(work: Path, *arguments: str) -> Any:
 def test_a_lost_checkpoint_is_told_refused_and_overcome_by_a_new_epoch(spark: SparkSession, work: Path) -> None:
     before = json.loads(_run(work, "doctor", "--json").stdout)
     assert (before["healthy"], [found["rule"] for found in before["findings"]]) == (True, ["no-batch"])
+    assert "no ledger and no table" in before["findings"][0]["found"]
     assert not (work / "tables").exists()
     assert _run(work, "run").exit_code == 0
     healthy = _run(work, "doctor")

@@ -155,9 +155,9 @@ class VersionedTable:
             )
         properties = detail["properties"]
         spec = VersionedTableSpec.from_properties(properties, str(ref))
-        columns = versions_table(spark, ref, spec).schema  # They are checked.
-        check_known(spark, ref, spec, columns)
-        return cls(spark, ref, spec, properties)
+        opened = cls(spark, ref, spec, properties)
+        opened._columns()  # They are checked.
+        return opened
 
     @property
     def spec(self) -> VersionedTableSpec:
@@ -226,7 +226,8 @@ class VersionedTable:
 
         Raises:
             SchemaError: a column is missing or has another type, or the table got another one since it was opened.
-            ConfigurationError: another application than ``owner`` writes to the table.
+            ConfigurationError: another application than ``owner`` writes to the table, or its system history no longer
+                fits it.
             OvertakenError: four times others wrote newer versions between the judging of the batch and its write.
         """
         last_us = None
@@ -476,8 +477,10 @@ class VersionedTable:
         return register_sql(self._spark, self._target, self._spec, name, temporary=temporary, version=version)
 
     def _columns(self) -> StructType:
-        """The table's columns, which must be those of this handle still."""
-        return versions_table(self._spark, self._target, self._spec).schema
+        """The table's columns, which must be those of this handle still, and of its system history if it has one."""
+        columns = versions_table(self._spark, self._target, self._spec).schema
+        check_known(self._spark, self._target, self._spec, columns)
+        return columns
 
     def _find_names_keys(self, told: Mapping[str, str] | None) -> bool:
         properties = properties_of(self._spark, self._target) if told is None else told

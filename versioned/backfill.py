@@ -76,6 +76,7 @@ def backfill_frame(
     spec: VersionedTableSpec,
     shaped: DataFrame,
     times: Mapping[int, int],
+    judged: Mapping[str, object] | None = None,
     *,
     dry_run: bool = False,
 ) -> BackfillResult:
@@ -87,6 +88,7 @@ def backfill_frame(
         spec: Its contract.
         shaped: Records as of :func:`only_history`.
         times: The table's stream times.
+        judged: What its commit says of them: by which version they are told.
         dry_run: Only count.
     """
     held = shaped.persist()
@@ -102,7 +104,7 @@ def backfill_frame(
         version = None
         if counts["accepted"] and not dry_run:
             known = (next_system_us(spark, target), None) if spec.system_history else None
-            version = batch.write(lambda _name: None, {"backfill": counts}, known).version
+            version = batch.write(lambda _name: None, {"backfill": counts, **(judged or {})}, known).version
         _LOG.info("Backfill of %s%s: %s", target, " (dry run)" if dry_run else "", counts)
         return BackfillResult(outcomes, rejected, counts, version)
     finally:

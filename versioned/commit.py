@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from versioned import faults
@@ -31,6 +31,8 @@ from versioned.replay import check_origin
 if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
     from pyspark.sql import Column, DataFrame, DataFrameWriter, Row, SparkSession
+
+T = TypeVar("T")
 
 #: A transaction version is the epoch, then this many bits of batch id.
 EPOCH_BITS: Final = 40
@@ -423,11 +425,24 @@ def saying(session: SparkSession, details: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _write_with_retry(target: TableRef, build: Callable[[], Write], step: Step | None, metadata: str) -> SparkSession:
+    def write() -> SparkSession:
+        built = build()
+        _execute(target, built, step, metadata)
+        return built.frame.sparkSession
+
+    return with_retry(target, write)
+
+
+def with_retry(target: TableRef, write: Callable[[], T]) -> T:
+    """What a write gives, tried anew while only others came before it; it must read the newest state each time.
+
+    Raises:
+        FencedError: another driver has written under its identity.
+        CommitError: the table stayed in conflict after six tries.
+    """
     for attempt in range(1, _MAX_TRIES + 1):
-        write = build()
         try:
-            _execute(target, write, step, metadata)
-            return write.frame.sparkSession
+            return write()
         except Exception as error:
             if _names(error, (_FENCED,)):
                 raise FencedError(

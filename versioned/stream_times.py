@@ -5,6 +5,9 @@ Every commit of the library carries the stream times after it. Delta keeps commi
 tells them goes. A table with one scope, 0, then still says it by its rows: its newest ``validFrom``, which no upkeep
 removes. Where records come from several partitions, the rows do not tell whose they were, so such tables keep their
 stream times as a property as well.
+
+A write judges by the stream times of one version and may land many later: what others moved in between, it does not
+say. So it says which version that was, and whoever reads it takes the largest of all that was told since.
 """
 
 from __future__ import annotations
@@ -16,19 +19,32 @@ from typing import Any, Final
 
 from pyspark.sql import Row, SparkSession
 
+from versioned import faults
 from versioned import spark_functions as F
-from versioned.commit import back_in_time, newest_commits, own_details, properties_of, restored_version, saying
+from versioned.commit import (
+    back_in_time,
+    newest_commits,
+    own_details,
+    properties_of,
+    restored_version,
+    saying,
+    with_retry,
+)
 from versioned.identifiers import TableRef, quote, text_literal
+from versioned.put import newest_times
 from versioned.reading import read_table
 from versioned.spec import VersionedTableSpec
 
 #: Table property: stream time per scope in microseconds, as JSON.
 KEPT: Final = "versioned.streamTimes"
 _DETAIL: Final = "streamTimes"
+_AS_OF: Final = "streamTimesAsOf"
 _LIMITS: Final = (10, 1_000, 100_000)
 
 Times = dict[int, int]
 Commits = Sequence[Row | Mapping[str, Any]]
+#: What a commit says beside its stream times: by which version they were judged.
+AsOf = Mapping[str, int]
 
 
 def stream_times_of(
@@ -65,19 +81,60 @@ def kept_times(properties: Mapping[str, str]) -> Times:
     return {int(scope): int(us) for scope, us in json.loads(properties.get(KEPT, "{}")).items()}
 
 
-def keep_times(spark: SparkSession, target: TableRef, times: Mapping[int, int]) -> bool:
+def as_of(commits: Commits) -> AsOf:
+    """By which version of a table its stream times are told, if they are by these commits, newest first.
+
+    >>> as_of([{"version": 7}, {"version": 6}])
+    {'streamTimesAsOf': 7}
+    """
+    return {_AS_OF: commits[0]["version"]} if commits else {}
+
+
+def said_times(times: Mapping[int, int]) -> dict[str, dict[str, int]]:
+    """How a commit says stream times.
+
+    >>> said_times({3: 17})
+    {'streamTimes': {'3': 17}}
+    """
+    return {_DETAIL: {str(scope): us for scope, us in sorted(times.items())}}
+
+
+def keep_times(spark: SparkSession, target: TableRef, times: Mapping[int, int], judged: AsOf) -> bool:
     """Keep the stream times as a property, where the rows would not tell them: with any scope but 0.
+
+    Those that others have kept meanwhile stay, where they are larger. A RESTORE takes the property back itself.
+
+    Args:
+        spark: The session.
+        target: The table.
+        times: Stream time per scope, as a commit of the table tells it.
+        judged: By which version.
 
     Returns:
         Whether the property was written.
+
+    Raises:
+        CommitError: the table stayed in conflict after six tries.
     """
-    if not set(times) - {0} or kept_times(properties_of(spark, target)) == times:
+    if not set(times) - {0}:
         return False
-    said = {str(scope): us for scope, us in sorted(times.items())}
-    with saying(spark, {_DETAIL: said}):
-        kept = f"{text_literal(KEPT)} = {text_literal(json.dumps(said))}"
-        spark.sql(f"ALTER TABLE {target.sql} SET TBLPROPERTIES ({kept})")
-    return True
+    given = iter([(times, judged)])
+
+    def write() -> bool:
+        # Whoever came before this may have taken back what it was given: then the commits tell.
+        moved, seen = next(given, None) or _told_now(spark, target)
+        kept = kept_times(properties_of(spark, target))
+        newest = newest_times(kept, moved)
+        if newest == kept:
+            return False
+        said = said_times(newest)
+        faults.point(f"before:{target.short_name}/times")
+        with saying(spark, {**said, **seen}):
+            value = f"{text_literal(KEPT)} = {text_literal(json.dumps(said[_DETAIL]))}"
+            spark.sql(f"ALTER TABLE {target.sql} SET TBLPROPERTIES ({value})")
+        return True
+
+    return with_retry(target, write)
 
 
 def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int]]:
@@ -92,12 +149,17 @@ def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int
     >>> told_times([undone]), told_times([restored, undone])
     ([{'0': 9}], [])
     """
+    return [said[_DETAIL] for said in _that_count(commits)]
+
+
+def _that_count(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The details of the commits that :func:`told_times` goes by."""
     told, newest, counted = [], None, None
     for row in commits:
         if newest is not None and row["version"] > newest:
             continue
-        said = (own_details(row) or {}).get("details", {}).get(_DETAIL)
-        if said:
+        said = (own_details(row) or {}).get("details", {})
+        if said.get(_DETAIL):
             told.append(said)
         if row["operation"] == "RESTORE":
             version = restored_version(row)
@@ -106,7 +168,7 @@ def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int
             else:
                 newest = version
     below = [] if counted is None else told[counted:]
-    return told if any(set(times) - {"0"} for times in below) else told[:counted]
+    return told if any(set(said[_DETAIL]) - {"0"} for said in below) else told[:counted]
 
 
 def commits_that_tell(spark: SparkSession, target: TableRef) -> Commits:
@@ -114,14 +176,21 @@ def commits_that_tell(spark: SparkSession, target: TableRef) -> Commits:
     return newest_commits(spark, target, _LIMITS[0])
 
 
+def _told_now(spark: SparkSession, target: TableRef) -> tuple[Times, AsOf]:
+    commits = commits_that_tell(spark, target)
+    return _told(spark, target, commits), as_of(commits)
+
+
 def _told(spark: SparkSession, target: TableRef, commits: Commits) -> Times:
-    """The largest that the newest commits tell, since a purge may land just after a batch it had not seen."""
+    """The largest that the newest commits tell: all since the version by which the newest of them was judged."""
     further = _LIMITS[1:] if len(commits) >= _LIMITS[0] else ()
+    told: list[dict[str, Any]] = []
     for known in chain([commits], back_in_time(spark, target, further)):
-        told = told_times(known)
-        if told:
-            return _largest(told)
-    return {}
+        told = _that_count(known)
+        # What was told before that version is in the times that were read at it.
+        if told and known[-1]["version"] <= told[0].get(_AS_OF, known[-1]["version"]) + 1:
+            break
+    return _largest([said[_DETAIL] for said in told])
 
 
 def _largest(told: list[dict[str, int]]) -> Times:

@@ -108,8 +108,8 @@ def check_known(spark: SparkSession, target: TableRef, spec: VersionedTableSpec,
             return
         raise ConfigurationError(
             f"{known} has the columns {found.simpleString()}, but the system history of {target} has "
-            f"{wanted.simpleString()}. It belongs to another table, or somebody changed it: restore it, or move it "
-            f"away and let that of {target} follow."
+            f"{wanted.simpleString()}. If somebody changed one of the two, change the other one alike, or restore it; "
+            f"if it belongs to another table, move it away and let that of {target} follow."
         )
     follow = (
         f"move the folder <former path>_known to {known.path}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -42,13 +43,14 @@ from versioned.side_by_side import side_by_side
 from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec, known_target
 from versioned.sql import register_sql
 from versioned.statistics import hidden_names, hides_any
-from versioned.stream_times import commits_that_tell, keep_times, stream_times_of
+from versioned.stream_times import AsOf, as_of, commits_that_tell, keep_times, said_times, stream_times_of
 from versioned.system_history import check_known, create_known, known_rows, next_system_us, valid_rows
 from versioned.touched import DELETION_VECTORS, can_be_named, key_columns
 from versioned.utc_texts import in_utc
 from versioned.verify import VerificationReport, verify_frame
 from versioned.written import OWNER, newest, owner_of
 
+_LOG: Final = logging.getLogger(__name__)
 #: How often a put is judged anew because another one came in between.
 _TRIES: Final = 4
 
@@ -153,9 +155,9 @@ class VersionedTable:
             )
         properties = detail["properties"]
         spec = VersionedTableSpec.from_properties(properties, str(ref))
-        columns = versions_table(spark, ref, spec).schema  # They are checked.
-        check_known(spark, ref, spec, columns)
-        return cls(spark, ref, spec, properties)
+        opened = cls(spark, ref, spec, properties)
+        opened._columns()  # They are checked.
+        return opened
 
     @property
     def spec(self) -> VersionedTableSpec:
@@ -224,7 +226,8 @@ class VersionedTable:
 
         Raises:
             SchemaError: a column is missing or has another type, or the table got another one since it was opened.
-            ConfigurationError: another application than ``owner`` writes to the table.
+            ConfigurationError: another application than ``owner`` writes to the table, or its system history no longer
+                fits it.
             OvertakenError: four times others wrote newer versions between the judging of the batch and its write.
         """
         last_us = None
@@ -266,13 +269,13 @@ class VersionedTable:
             OvertakenError: others wrote newer versions meanwhile.
         """
         _check_owner(self._target, owner_of(self._spark, self._target), owner)
-        times = self.stream_times()
+        times, judged = self._times_now()
         columns = self._columns()
         shaped = shape_records(records, columns, self._spec, timestamp, deleted=deleted, sequence=sequence)
         shaped = only_history(shaped, times, self.rows().where(F.col(CURRENT)), self._spec)
-        done = backfill_frame(self._spark, self._target, self._spec, shaped, times, dry_run=dry_run)
+        done = backfill_frame(self._spark, self._target, self._spec, shaped, times, judged, dry_run=dry_run)
         if done.version is not None and not times:
-            keep_times(self._spark, self._target, self.stream_times())
+            self._keep(*self._times_now())
         outcomes, rejected = outcome_rows(done.outcomes, self._spec), rejected_rows(done.rejected, self._spec)
         return replace(done, outcomes=outcomes, rejected=rejected)
 
@@ -452,10 +455,10 @@ class VersionedTable:
         Raises:
             RetentionError: shorter than seven days, or than the table's ``delta.deletedFileRetentionDuration``.
         """
-        times = self.stream_times()
-        upkeep.vacuum(self._spark, self._target, retain, _told(times))
+        times, judged = self._times_now()
+        upkeep.vacuum(self._spark, self._target, retain, {**said_times(times), **judged})
         # A table that is only looked after may lose its last commit that tells them.
-        keep_times(self._spark, self._target, times)
+        keep_times(self._spark, self._target, times, judged)
 
     def register_sql(self, name: str | None = None, *, temporary: bool = True, version: int | None = None) -> list[str]:
         """Make SQL views and table functions of this table: ``<name>_current``, ``<name>_as_of(ts)`` and others.
@@ -474,8 +477,10 @@ class VersionedTable:
         return register_sql(self._spark, self._target, self._spec, name, temporary=temporary, version=version)
 
     def _columns(self) -> StructType:
-        """The table's columns, which must be those of this handle still."""
-        return versions_table(self._spark, self._target, self._spec).schema
+        """The table's columns, which must be those of this handle still, and of its system history if it has one."""
+        columns = versions_table(self._spark, self._target, self._spec).schema
+        check_known(self._spark, self._target, self._spec, columns)
+        return columns
 
     def _find_names_keys(self, told: Mapping[str, str] | None) -> bool:
         properties = properties_of(self._spark, self._target) if told is None else told
@@ -486,7 +491,20 @@ class VersionedTable:
 
     def _said(self) -> dict[str, object]:
         """What every commit of this library says, so that the newest ones always tell it."""
-        return _told(self.stream_times())
+        times, judged = self._times_now()
+        return {**said_times(times), **judged}
+
+    def _times_now(self) -> tuple[dict[int, int], AsOf]:
+        """The stream times, and of which version they are."""
+        commits = commits_that_tell(self._spark, self._target)
+        return stream_times_of(self._spark, self._target, self._spec, commits), as_of(commits)
+
+    def _keep(self, times: Mapping[int, int], judged: AsOf) -> None:
+        """Keep the stream times behind a write that has landed: its commit tells them, so it does not fail for that."""
+        try:
+            keep_times(self._spark, self._target, times, judged)
+        except Exception:  # of whatever kind: the rows are in the table
+            _LOG.warning("%s does not keep its stream times; the next put or vacuum does.", self._target, exc_info=True)
 
     def _known(self, at: datetime) -> DataFrame:
         if not self._spec.system_history:
@@ -503,7 +521,7 @@ class VersionedTable:
     def _put(
         self, shape: Callable[[StructType], DataFrame], owner: str | None, *, takes_rejects: bool = True
     ) -> PutResult:
-        told, times, shaped, found = self._looked_at(shape, owner)
+        told, times, shaped, found, judged = self._looked_at(shape, owner)
         if told.rejected and not takes_rejects:
             raise rejects_refused(shaped)
         valid = shaped.where(F.col("_reason").isNull()).drop("_reason")
@@ -511,12 +529,12 @@ class VersionedTable:
             put = partial(PutBatch, self._target, self._spec, valid, times, told.bounds, told.count)
             batch = put(with_old=False, names_keys=self.names_keys)
             try:
-                self._write(batch, found)
+                self._write(batch, found, judged)
                 break
             except OvertakenError:
                 if attempt == _TRIES:
                     raise
-                times = self.stream_times()
+                times, judged = self._times_now()
             finally:
                 batch.release()
         before = batch.version_before
@@ -525,16 +543,17 @@ class VersionedTable:
         reasons = rejected_rows(shaped.where(F.col("_reason").isNotNull()), self._spec)
         return PutResult(reasons, told.rejected, batch, self._spec, partial(put, as_of=before))
 
-    def _write(self, batch: PutBatch, owner: str | None) -> None:
+    def _write(self, batch: PutBatch, owner: str | None, judged: AsOf) -> None:
         if batch.accepts_any:
             known = (next_system_us(self._spark, self._target), None) if self._spec.system_history else None
-            batch.write(lambda _name: None, {OWNER: owner}, known)
-            keep_times(self._spark, self._target, batch.stream_times)
+            batch.write(lambda _name: None, {OWNER: owner, **judged}, known)
+            self._keep(batch.stream_times, judged)
 
     def _looked_at(
         self, shape: Callable[[StructType], DataFrame], owner: str | None
-    ) -> tuple[BatchSurvey, dict[int, int], DataFrame, str | None]:
-        """A batch surveyed, the table's stream times, the batch shaped for the table's columns, and who owns it."""
+    ) -> tuple[BatchSurvey, dict[int, int], DataFrame, str | None, AsOf]:
+        """A batch surveyed, the table's stream times, the batch shaped for the table's columns, who owns the table, and
+        of which version that is."""
         # Read once: what the result tells later must be about the same records.
         shaped = Once(lambda: shape(self._columns()).localCheckpoint(eager=False))
         told, commits = (
@@ -548,11 +567,7 @@ class VersionedTable:
         side_by_side([told, times, put_together], self._spark)
         found = owner_of(self._spark, self._target, commits())
         _check_owner(self._target, found, owner)
-        return told(), times(), shaped(), found
-
-
-def _told(times: dict[int, int]) -> dict[str, object]:
-    return {"streamTimes": {str(scope): us for scope, us in times.items()}}
+        return told(), times(), shaped(), found, as_of(commits())
 
 
 def _check_owner(target: TableRef, application: str | None, named: str | None) -> None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from versioned.commit import _SEEN, history, own_details
-from versioned.stream_times import told_times
+from versioned import faults
+from versioned.commit import _SEEN, history, own_details, properties_of
+from versioned.faults import Action
+from versioned.identifiers import TableRef
+from versioned.spec import VersionedTableSpec
+from versioned.stream_times import KEPT, kept_times, stream_times_of, told_times
 from versioned.table import VersionedTable
 
 
@@ -124,3 +130,147 @@ def test_records_before_the_first_stream_time_leave_it_as_it_is(spark: SparkSess
     assert table.stream_times() == {0: -1_000}
     _clean_log(spark, table)
     assert table.stream_times() == {0: -1_000}
+
+
+def _put_meanwhile(spark: SparkSession, table: VersionedTable, records: DataFrame, **said: str) -> Action:
+    """Another put lands just before the first write."""
+    waiting = [records]
+
+    def reached(point: str) -> None:
+        if point == "before:t" and waiting:
+            VersionedTable.open(spark, str(table.target)).put(waiting.pop(), **said)
+
+    return reached
+
+
+class MetadataChangedException(Exception):
+    """As Delta's, where somebody else changed the table while it was being changed."""
+
+
+def _table(spark: SparkSession, path: Path) -> VersionedTable:
+    return VersionedTable.create(spark, f"{path}/t", "k STRING", keys="k", history_retention="100 seconds")
+
+
+def _kept(spark: SparkSession, table: VersionedTable) -> dict[int, int]:
+    return kept_times(properties_of(spark, table.target))
+
+
+def test_stream_times_that_another_put_kept_meanwhile_outlive_the_log_too(spark: SparkSession, tmp_path: Path) -> None:
+    table = _table(spark, tmp_path)
+    table.put(_records(spark, ("a", 10, 1)), partition="p")
+    with faults.armed(_put_meanwhile(spark, table, _records(spark, ("b", 5000, 2)), partition="p")):
+        table.put(_records(spark, ("a", 20, 1)), partition="p")
+    _clean_log(spark, table)
+    assert VersionedTable.open(spark, str(table.target)).stream_times() == {1: 20_000_000, 2: 5_000_000_000}
+
+
+def test_stream_times_are_kept_behind_another_change_of_the_table_and_together_with_its_own(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = _table(spark, tmp_path)
+    tries = []
+
+    def conflict(point: str) -> None:
+        if point == "before:t/times":
+            tries.append(point)
+            if len(tries) == 1:
+                spark.sql(f"""ALTER TABLE {table.target.sql} SET TBLPROPERTIES ('{KEPT}' = '{{"2": 500, "1": 7}}')""")
+                raise MetadataChangedException
+
+    with faults.armed(conflict):
+        table.put(_records(spark, ("a", 10, 1)), partition="p")
+    assert (len(tries), _kept(spark, table)) == (2, {1: 10_000_000, 2: 500})
+
+
+def test_a_put_that_has_landed_does_not_fail_where_its_stream_times_cannot_be_kept(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = _table(spark, tmp_path)
+
+    def refuse(point: str) -> None:
+        if point == "before:t/times":
+            raise PermissionError("no ALTER TABLE for you")
+
+    with faults.armed(refuse):
+        assert table.put(_records(spark, ("a", 10, 1)), partition="p").counts.accepted == 1
+    assert "does not keep its stream times; the next put or vacuum does" in caplog.text
+    assert (table.stream_times(), _kept(spark, table)) == ({1: 10_000_000}, {})
+    table.vacuum()
+    assert _kept(spark, table) == {1: 10_000_000}
+
+
+@pytest.mark.parametrize("meanwhile", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_restore_takes_kept_stream_times_back_also_those_that_were_about_to_be_kept(
+    spark: SparkSession, tmp_path: Path, meanwhile: bool
+) -> None:
+    table = _table(spark, tmp_path)
+    table.put(_records(spark, ("a", 10, 1)), partition="p")
+    version = history(spark, table.target, 1)[0]["version"]
+    restored = []
+
+    def restore(point: str) -> None:
+        if meanwhile and point == "before:t/times" and not restored:
+            restored.append(spark.sql(f"RESTORE TABLE {table.target.sql} TO VERSION AS OF {version}"))
+            raise MetadataChangedException
+
+    with faults.armed(restore):
+        table.put(_records(spark, ("a", 1000, 1)), partition="p")
+    if not meanwhile:
+        spark.sql(f"RESTORE TABLE {table.target.sql} TO VERSION AS OF {version}")
+    table.vacuum()
+    assert _kept(spark, table) == {1: 10_000_000}
+    table.put(_records(spark, ("a", 20, 1)), partition="p")
+    _clean_log(spark, table)
+    assert VersionedTable.open(spark, str(table.target)).stream_times() == {1: 20_000_000}
+
+
+def _put(table: VersionedTable, records: DataFrame) -> object:
+    return table.put(records)
+
+
+def _purge(table: VersionedTable, _records: DataFrame) -> object:
+    return table.purge()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [_put, pytest.param(VersionedTable.backfill, marks=pytest.mark.slow), pytest.param(_purge, marks=pytest.mark.slow)],
+)
+def test_what_a_put_moved_that_landed_under_another_write_is_told_however_many_commits_of_others_follow(
+    spark: SparkSession, tmp_path: Path, write: Callable[[VersionedTable, DataFrame], object]
+) -> None:
+    table = _table(spark, tmp_path)
+    # Of the purge: a deletion that is beyond the history.
+    dead = F.col("k") == "gone"
+    table.put(_records(spark, ("gone", 10, 0), ("a", 200, 0)).withColumn("dead", dead), deleted="dead")
+    with faults.armed(_put_meanwhile(spark, table, _records(spark, ("b", 5000, 0)))):
+        write(table, _records(spark, ("a", 190, 0)))
+    for number in range(9):
+        spark.sql(f"ALTER TABLE {table.target.sql} SET TBLPROPERTIES ('elsewhere' = '{number}')")
+    _SEEN.clear()  # as in a process that reads the newest commits only
+    assert table.stream_times() == {0: 5_000_000_000}
+
+
+def _said(version: int, us: int, judged: int) -> dict[str, object]:
+    details = {"streamTimes": {"0": us}, "streamTimesAsOf": judged}
+    said = json.dumps({"versioned": {}, "details": details})
+    return {"version": version, "operation": "WRITE", "userMetadata": said}
+
+
+@pytest.mark.parametrize(("judged", "told", "asked"), [(2, 20, 0), (1, 5000, 1)])
+def test_the_history_is_asked_only_for_what_landed_behind_the_version_by_which_the_newest_write_was_judged(
+    monkeypatch: pytest.MonkeyPatch, judged: int, told: int, asked: int
+) -> None:
+    spec = VersionedTableSpec.of(keys="k", values=[], history_retention="1 day")
+    others = [{"version": version, "operation": "OPTIMIZE", "userMetadata": None} for version in range(12, 3, -1)]
+    newest = [*others, _said(3, 20, judged)]
+    further = []
+
+    def older(*_: object) -> Iterator[list[dict[str, object]]]:
+        further.append(1)
+        yield [*newest, _said(2, 5000, 1), _said(1, 10, 0)]
+
+    monkeypatch.setattr("versioned.stream_times.back_in_time", older)
+    no_session: Any = None
+    assert stream_times_of(no_session, TableRef.parse("/t"), spec, newest) == {0: told}
+    assert len(further) == asked

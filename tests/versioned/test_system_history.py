@@ -15,9 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from versioned import faults, put
-from versioned.commit import Step, properties_of
+from versioned.commit import Step, history, properties_of
 from versioned.errors import ConfigurationError
+from versioned.identifiers import TableRef
 from versioned.put import PutBatch
+from versioned.restore import restore
 from versioned.spec import VersionedTableSpec, known_target
 from versioned.statistics import always_hidden
 from versioned.system_history import valid_rows
@@ -291,6 +293,46 @@ def test_a_table_with_the_system_history_of_another_one_is_not_opened(spark: Spa
         ConfigurationError, match=r"has the columns .*v:int.*, but the system history of .*v:string.* follow"
     ):
         VersionedTable.open(spark, f"{tmp_path}/t")
+
+
+@pytest.mark.parametrize("write", [VersionedTable.put, pytest.param(VersionedTable.backfill, marks=pytest.mark.slow)])
+def test_a_write_through_an_open_handle_is_refused_before_it_lands_where_its_system_history_no_longer_fits(
+    spark: SparkSession, tmp_path: Path, write: Callable[[VersionedTable, DataFrame], object]
+) -> None:
+    table = VersionedTable.create(
+        spark, f"{tmp_path}/t", "k STRING, v INT", keys="k", history_retention="1 day", system_history=True
+    )
+    records = spark.sql("SELECT 'a' AS k, 1 AS v, timestamp_seconds(10) AS ts")
+    _widen(spark, table.target)
+    with pytest.raises(ConfigurationError, match=r"v:int.*, but the system history of .*v:bigint.* other one alike"):
+        write(table, records)
+    assert table.rows().isEmpty()
+    _widen(spark, known_target(table.target))
+    write(table, records)
+    assert table.as_of(_at(30), known_at=datetime.now(timezone.utc)).count() == 1
+
+
+@pytest.mark.slow
+def test_what_a_restore_took_back_was_never_known_once_the_system_history_is_restored_too(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = VersionedTable.create(
+        spark, f"{tmp_path}/t", "k STRING, v STRING", keys="k", history_retention="1 day", system_history=True
+    )
+    table.put(_records(spark, [("a", "first", 10)]))
+    both = (table.target, known_target(table.target))
+    versions = [history(spark, target, 1)[0]["version"] for target in both]
+    table.put(_records(spark, [("a", "undone", 10), ("b", "undone", 20)]))
+    for target, version in zip(both, versions, strict=True):
+        restore(spark, target, version)
+    table.put(_records(spark, [("c", "later", 30)]))
+    known = table.as_of(_at(30), known_at=datetime.now(timezone.utc))
+    assert _pairs(known) == _pairs(table.as_of(_at(30))) == [("a", "first"), ("c", "later")]
+
+
+def _widen(spark: SparkSession, target: TableRef) -> None:
+    spark.sql(f"ALTER TABLE {target.sql} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
+    spark.sql(f"ALTER TABLE {target.sql} ALTER COLUMN v TYPE BIGINT")
 
 
 def test_its_columns_are_reserved() -> None:

@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 
 from versioned import faults
 from versioned.durations import instant_us
-from versioned.errors import CommitError, ConfigurationError, FencedError
+from versioned.errors import CommitError, ConfigurationError, FencedError, NotAVersionedTableError
 from versioned.identifiers import TableRef, quote
 from versioned.log_files import commit_infos
 from versioned.merge_sql import SqlMerge
@@ -52,6 +52,7 @@ _FENCED: Final = "ConcurrentTransactionException"
 #: beside it, in another thread, may have put half of its own there: then nothing was committed, and it is tried again.
 #: Of a whole one the commit carries a second id, which in this table nobody asks for.
 _HALF_AN_ID: Final = "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS"
+_VIEW: Final = "EXPECT_TABLE_NOT_VIEW"
 #: Why nothing can be told of a path at which there is no table.
 _MISSING: Final = (
     "DELTA_MISSING_DELTA_TABLE",
@@ -368,7 +369,11 @@ def is_missing(session: SparkSession, target: TableRef) -> bool:
 
 
 def detail_of(session: SparkSession, target: TableRef) -> Row | None:
-    """What DESCRIBE DETAIL tells of a table; None if there is none yet."""
+    """What DESCRIBE DETAIL tells of a table; None if there is none yet.
+
+    Raises:
+        NotAVersionedTableError: it is a view.
+    """
     if target.path is None and not session.catalog.tableExists(target.sql):
         return None
     try:
@@ -376,6 +381,8 @@ def detail_of(session: SparkSession, target: TableRef) -> Row | None:
     except Exception as error:  # the class differs between classic and Connect sessions
         if target.path is not None and any(reason in str(error) for reason in _MISSING):
             return None
+        if _VIEW in str(error):
+            raise NotAVersionedTableError(f"{target} is a view, which keeps no versions. Open its table.") from error
         raise
 
 

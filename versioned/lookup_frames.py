@@ -8,13 +8,17 @@ per key, read from the key's own latest version. Older lookups find only the lat
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Final, Literal
 
 from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import StringType
 
 from versioned import spark_functions as F
+from versioned.asked_keys import asked_keys
 from versioned.errors import ConfigurationError, SchemaError
-from versioned.identifiers import beside, quote
+from versioned.identifiers import beside, named_twice, quote
+from versioned.put_checks import check_instants
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 
 NO_MATCH: Final = "NO_MATCH"
@@ -75,12 +79,25 @@ def between_frame(rows: DataFrame, spec: VersionedTableSpec, start: Column | Non
 
 
 def history_frame(versions: DataFrame, spec: VersionedTableSpec, keys: DataFrame | None, ascending: bool) -> DataFrame:
-    """Versions (of :func:`between_frame`) of some keys, or of all, in order of key and validFrom."""
+    """Versions (of :func:`between_frame`) of some keys, or of all, in order of key and validFrom.
+
+    Raises:
+        SchemaError: ``keys`` lacks a key column, or has one that cannot be compared exactly.
+    """
     if keys is not None:
-        wanted = keys.select(*map(quote, spec.keys)).distinct()
+        wanted = keys_frame(keys, versions, spec)
         versions = versions.join(wanted, list(spec.keys), "left_semi")
     start = F.col(quote(spec.valid_from))
     return versions.orderBy(*map(quote, spec.keys), start.asc() if ascending else start.desc())
+
+
+def keys_frame(keys: DataFrame, rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """The keys that a frame asks for, once each, in the types of the table.
+
+    Raises:
+        SchemaError: as of :func:`~versioned.asked_keys.asked_keys`.
+    """
+    return keys.select(*(key.alias(name) for name, key in asked_keys(keys, rows, spec).items())).distinct()
 
 
 def lookup_frame(
@@ -113,7 +130,8 @@ def lookup_frame(
         table has a column ``reason`` itself, this one is called ``lookup_reason``.
 
     Raises:
-        SchemaError: ``asked`` lacks a column, or has one that the result would have twice.
+        SchemaError: ``asked`` lacks a column, or has one that the result would have twice; a key cannot be compared
+            exactly with the table's, or ``at`` tells no instant.
         ConfigurationError: ``how`` is neither.
     """
     if how not in ("inner", "left"):
@@ -122,7 +140,7 @@ def lookup_frame(
     reason = F.when(F.col(_DEAD).isNull(), NO_MATCH).when(F.col(_DEAD), TOMBSTONE)
     # Only a key's latest version outlives the horizon: a lookup that lies before that version is too old.
     if spec.time_scope == "key":
-        found = _join_valid(asked, rows, spec, at, how, None).join(_latest_starts(rows, spec), list(spec.keys), "left")
+        found = _with_latest_start(_join_valid(asked, rows, spec, at, how, None), rows, spec)
         too_old = F.col(quote(at)) < F.least(_less_retention(F.col(_LATEST_FROM), spec), F.col(_LATEST_FROM))
         reason = F.when(too_old, EXPIRED).otherwise(reason)
     elif horizon is not None:
@@ -160,9 +178,18 @@ def _less_retention(instant: Column, spec: VersionedTableSpec) -> Column:
     return F.timestamp_micros(F.unix_micros(instant) - retention)
 
 
-def _latest_starts(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    starts = F.col(quote(spec.valid_from)).alias(_LATEST_FROM)
-    return rows.where(F.col(CURRENT)).select(*map(quote, spec.keys), starts)
+def _with_latest_start(found: DataFrame, rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """Each asked row with the start of its key's latest version."""
+    start = F.col(quote(spec.valid_from)).alias(_LATEST_FROM)
+    starts = rows.where(F.col(CURRENT)).select(*map(quote, spec.keys), start)
+    told = found.alias("a").join(starts.alias("t"), _same_keys(found, rows, spec), "left")
+    return told.select("a.*", F.col(f"t.{_LATEST_FROM}"))
+
+
+def _same_keys(asked: DataFrame, rows: DataFrame, spec: VersionedTableSpec) -> Column:
+    """Whether a row of ``a`` asks for the key of a row of ``t``."""
+    keys = asked_keys(asked, rows, spec, "a.")
+    return reduce(Column.__and__, (key == F.col(f"t.{quote(name)}") for name, key in keys.items()))
 
 
 def _join_valid(
@@ -176,10 +203,8 @@ def _join_valid(
         is_old = F.coalesce(instant < horizon, F.lit(False))
         # A current row has no end: one column fewer to move than ``_current``.
         condition = F.when(is_old, end.isNull()).otherwise(condition)
-    for name in spec.keys:
-        condition = (F.col(f"a.{quote(name)}") == F.col(f"t.{quote(name)}")) & condition
     told = [F.col(f"t.{quote(name)}") for name in _told(spec)]
-    found = asked.alias("a").join(rows.alias("t"), condition, how)
+    found = asked.alias("a").join(rows.alias("t"), _same_keys(asked, rows, spec) & condition, how)
     return found.select("a.*", *told, F.col(f"t.{quote(DELETED)}").alias(_DEAD))
 
 
@@ -196,6 +221,14 @@ def _check_asked(asked: DataFrame, spec: VersionedTableSpec, at: str) -> None:
     if missing:
         raise SchemaError(f"The looked-up rows lack {missing}; they have {asked.columns}. Rename or add the columns.")
     given = {name.lower() for name in (*_told(spec), _reason_of(spec), HORIZON, _DEAD, _LATEST_FROM, _WHY)}
-    twice = [name for name in asked.columns if name.lower() in given]
+    own = set(named_twice(asked.columns))
+    twice = [name for name in asked.columns if name.lower() in given or name in own]
     if twice:
         raise SchemaError(f"The result of the lookup would have the columns {twice} twice. Rename them beforehand.")
+    check_instants(asked, at)
+    if isinstance(asked.schema[at].dataType, StringType):
+        # A put rejects those that are no instants; here nobody would be told.
+        raise SchemaError(
+            f'The timestamp "{at}" is text, and one that is no instant would find nothing. Make it a timestamp first, '
+            "with to_timestamp."
+        )

@@ -70,7 +70,7 @@ def make_table(session: SparkSession, target: TableRef, create: str, *, or_take:
             first write into the table decides which one goes on, and the other is told why not.
 
     Raises:
-        ConfigurationError: somebody else made it meanwhile, and that will not do.
+        ConfigurationError: somebody else made it meanwhile, and that will not do; or other files are at its path.
     """
     faults.point(f"before:{target.short_name}")
     try:
@@ -85,8 +85,13 @@ def make_table(session: SparkSession, target: TableRef, create: str, *, or_take:
                 f"{target} was made by somebody else meanwhile. Open it, or choose another name."
             ) from error
         if is_missing(session, target):
-            if not _is_cut_off(session, target):
+            if target.path is None:
                 raise
+            if not _is_cut_off(session, target.path):
+                raise ConfigurationError(
+                    f"{target} exists already, and holds files that are no Delta table. Choose another path, or move "
+                    "them away."
+                ) from error
             commit(target, lambda: Append(session.range(0)))
         replace_table(session, create)
     else:
@@ -100,9 +105,7 @@ def replace_table(session: SparkSession, create: str) -> None:
     session.sql(create.replace("CREATE TABLE", "REPLACE TABLE", 1))
 
 
-def _is_cut_off(session: SparkSession, target: TableRef) -> bool:
+def _is_cut_off(session: SparkSession, path: str) -> bool:
     """Whether a path without a table has a log, and no other file; what is somebody else's stays as it is."""
-    if target.path is None:
-        return False
-    files = session.read.format("binaryFile").option("recursiveFileLookup", "true").load(target.path)
+    files = session.read.format("binaryFile").option("recursiveFileLookup", "true").load(path)
     return files.select("path").isEmpty()

@@ -18,38 +18,48 @@ from pyspark.sql.types import (
     MapType,
     NullType,
     NumericType,
+    StringType,
     StructType,
     TimestampNTZType,
     TimestampType,
+    VariantType,
 )
 
 from versioned import spark_functions as F
 from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
 from versioned.errors import SchemaError
-from versioned.identifiers import quote
+from versioned.identifiers import named_twice, quote
 from versioned.spec import VersionedTableSpec
+from versioned.sql_types import has_order
 
 _INSTANTS: Final = (TimestampType, TimestampNTZType)
 _NO_CAST: Final = "no value of the one type can be made one of the other. Give the column the table's type first."
 _AS_INSTANT: Final = "Make it a timestamp first, with timestamp_millis, timestamp_micros or timestamp_seconds."
+#: A text that is a date and nothing else. Spark reads one with more behind it, as a time of day, and leaves that out.
+_DATE: Final = r"^[\x00-\x20\x7f]*[+-]?\d+(-\d+){0,2}[\x00-\x20\x7f]*$"
 
 
 def check_there(records: DataFrame, wanted: Iterable[str]) -> None:
-    """Refuse records that lack columns.
+    """Refuse records that lack columns, or have one of them twice.
 
     Raises:
         SchemaError: telling which, and what there is.
     """
-    missing = [name for name in wanted if name not in records.columns]
+    names = list(wanted)
+    missing = [name for name in names if name not in records.columns]
     if missing:
         raise SchemaError(f"The records lack {missing}; they have {records.columns}. Rename or add the columns.")
+    read = {name.lower() for name in names}
+    twice = [name for name in named_twice(records.columns) if name.lower() in read]
+    if twice:
+        raise SchemaError(f"The records have {twice}, which are one column to Spark. Leave one, or rename it.")
 
 
 def check_types(records: DataFrame, types: Mapping[str, DataType], timestamp: str) -> None:
     """Refuse what no cast makes a value of the table's type, and what one would change.
 
-    That is a number as an instant, of which it takes seconds, cut fractions, and the fields of a struct that go by
-    other names, since it takes them by their places.
+    That is a number as an instant, of which it takes seconds, cut fractions, the fields of a struct that go by other
+    names, since it takes them by their places, and a VARIANT, of which it does all of these row by row.
 
     Args:
         records: They have all columns of ``types``.
@@ -62,7 +72,7 @@ def check_types(records: DataFrame, types: Mapping[str, DataType], timestamp: st
     check_instants(records, timestamp)
     given = {field.name: field.dataType for field in records.schema.fields}
     for name, kind in types.items():
-        harm = _harm(given[name], kind) or (None if _has_cast(records, given[name], kind) else _NO_CAST)
+        harm = harm_of(given[name], kind) or (None if _has_cast(records, given[name], kind) else _NO_CAST)
         if harm is not None:
             raise SchemaError(
                 f'The records have "{name}" as {given[name].simpleString()}, the table as {kind.simpleString()}: {harm}'
@@ -70,7 +80,7 @@ def check_types(records: DataFrame, types: Mapping[str, DataType], timestamp: st
 
 
 def check_instants(records: DataFrame, timestamp: str) -> None:
-    """Refuse numbers as the instants from which on records hold, and what cannot be read as an instant.
+    """Refuse as the instants from which on records hold what is or may be a number, and what cannot be read as one.
 
     Raises:
         SchemaError: telling the column and its type.
@@ -80,13 +90,18 @@ def check_instants(records: DataFrame, timestamp: str) -> None:
         raise SchemaError(
             f'The timestamp "{timestamp}" is {kind.simpleString()}, which would be read as seconds. {_AS_INSTANT}'
         )
+    if isinstance(kind, VariantType):
+        raise SchemaError(
+            f'The timestamp "{timestamp}" is variant, whose numbers would be read as seconds. Extract it as a '
+            "timestamp first, with variant_get."
+        )
     if not _has_cast(records, kind, TimestampType()):
         told = kind.simpleString()
         raise SchemaError(f'The timestamp "{timestamp}" is {told}, which tells no instant. Make it a timestamp first.')
 
 
-def check_roles(records: DataFrame, deleted: str | None, partition: str | None) -> None:
-    """Refuse a column of deletions that is no boolean, and one of partitions that is no integer.
+def check_roles(records: DataFrame, deleted: str | None, partition: str | None, sequence: str | None = None) -> None:
+    """Refuse a column of deletions that is no boolean, one of partitions that is no integer, and one without order.
 
     Raises:
         SchemaError: telling the column and its type.
@@ -99,6 +114,11 @@ def check_roles(records: DataFrame, deleted: str | None, partition: str | None) 
         kind = NullType() if name is None else records.schema[name].dataType
         if not isinstance(kind, (wanted, NullType)):
             raise SchemaError(f'The column "{name}" is {kind.simpleString()}, but says which records {told}')
+    if sequence is not None and not has_order(kind := records.schema[sequence].dataType):
+        raise SchemaError(
+            f'The column "{sequence}" is {kind.simpleString()}, which has no order, but says in which order records '
+            "came. Make it a number or a timestamp."
+        )
 
 
 def casts(records: DataFrame, types: Mapping[str, DataType]) -> tuple[dict[str, Column], dict[str, Column]]:
@@ -118,20 +138,28 @@ def casts(records: DataFrame, types: Mapping[str, DataType]) -> tuple[dict[str, 
 
 
 def _cast(value: Column, given: DataType, kind: DataType) -> Column:
-    return value.cast(kind) if _is_as_the_session_says(given, kind) else _in_bounds(value, kind)
+    return value.cast(kind) if _is_as_the_session_says(given, kind) else in_type(value, given, kind)
 
 
 def _is_as_the_session_says(given: DataType, kind: DataType) -> bool:
     return given == kind or isinstance(kind, (StructType, ArrayType, MapType))
 
 
-def _in_bounds(value: Column, kind: DataType) -> Column:
-    """The value in another type; null where that has none. Of what a FLOAT is too small for, Spark makes infinity."""
+def in_type(value: Column, given: DataType, kind: DataType) -> Column:
+    """The value in another type; null where that has none.
+
+    Of a number that a FLOAT or DOUBLE is too small for Spark makes infinity, and it reads the beginning of a text as a
+    date.
+    """
     told = value.try_cast(kind)
-    if not isinstance(kind, FloatType):
-        return told
-    is_beyond = (F.abs(told) == float("inf")) & (F.abs(value.try_cast("double")) != float("inf"))
-    return F.when(is_beyond, None).otherwise(told)
+    is_text = isinstance(given, StringType)
+    if is_text and isinstance(kind, DateType):
+        return F.when(value.cast("string").rlike(_DATE), told)
+    if isinstance(kind, (FloatType, DoubleType)) and (is_text or isinstance(kind, FloatType)):
+        # A text that means infinity has no digit.
+        is_finite = value.cast("string").rlike("[0-9]") if is_text else F.abs(value.try_cast("double")) != float("inf")
+        return F.when((F.abs(told) == float("inf")) & is_finite, None).otherwise(told)
+    return told
 
 
 def cast_role(records: DataFrame, name: str, kind: DataType) -> tuple[Column, Column]:
@@ -199,8 +227,10 @@ def _has_cast(records: DataFrame, given: DataType, kind: DataType) -> bool:
     return True
 
 
-def _harm(given: DataType, kind: DataType) -> str | None:
+def harm_of(given: DataType, kind: DataType) -> str | None:
     """What a cast would do to a value of the one type to be one of the other; None if nothing."""
+    if isinstance(given, VariantType) and not isinstance(kind, VariantType):
+        return "what it holds is of any type, and would be cut or misread. Extract it typed first, with variant_get."
     if _has_fractions(given) and isinstance(kind, IntegralType):
         return "fractions would be cut off. Round and cast it first."
     if isinstance(given, (NumericType, BooleanType)) and isinstance(kind, _INSTANTS):
@@ -211,17 +241,24 @@ def _harm(given: DataType, kind: DataType) -> str | None:
         return "the time of day would be cut off. Make it a date first, with to_date."
     if isinstance(given, NumericType) and isinstance(kind, BooleanType):
         return "each number but 0 would be true. Compare it first."
+    if _fields(given) != _fields(kind) and isinstance(given, StructType) and isinstance(kind, StructType):
+        return "fields would be taken by their places. Make a struct with the table's fields, in its order."
+    return next((harm for pair in _parts(given, kind) if (harm := harm_of(*pair)) is not None), None)
+
+
+def _parts(given: DataType, kind: DataType) -> list[tuple[DataType, DataType]]:
+    """The types inside of both, where the two are of one structure."""
     if isinstance(given, StructType) and isinstance(kind, StructType):
-        if [name.lower() for name in given.names] != [name.lower() for name in kind.names]:
-            return "fields would be taken by their places. Make a struct with the table's fields, in its order."
-        pairs = [(one.dataType, other.dataType) for one, other in zip(given.fields, kind.fields, strict=True)]
-    elif isinstance(given, ArrayType) and isinstance(kind, ArrayType):
-        pairs = [(given.elementType, kind.elementType)]
-    elif isinstance(given, MapType) and isinstance(kind, MapType):
-        pairs = [(given.keyType, kind.keyType), (given.valueType, kind.valueType)]
-    else:
-        return None
-    return next((harm for pair in pairs if (harm := _harm(*pair)) is not None), None)
+        return [(one.dataType, other.dataType) for one, other in zip(given.fields, kind.fields, strict=True)]
+    if isinstance(given, ArrayType) and isinstance(kind, ArrayType):
+        return [(given.elementType, kind.elementType)]
+    if isinstance(given, MapType) and isinstance(kind, MapType):
+        return [(given.keyType, kind.keyType), (given.valueType, kind.valueType)]
+    return []
+
+
+def _fields(kind: DataType) -> list[str]:
+    return [name.lower() for name in kind.names] if isinstance(kind, StructType) else []
 
 
 def _has_fractions(kind: DataType) -> bool:

@@ -37,12 +37,12 @@ def shape_records(
         last_us: The last instant that a record may have, if there is one.
 
     Raises:
-        SchemaError: a column is missing or has another type.
+        SchemaError: a column is missing, is there twice, or has another type.
     """
     check_there(records, (*spec.keys, *spec.values, timestamp, *filter(None, (deleted, partition, sequence))))
     types = {name: columns[name].dataType for name in (*spec.keys, *spec.values)}
     check_types(records, types, timestamp)
-    check_roles(records, deleted, partition)
+    check_roles(records, deleted, partition, sequence)
     dead = F.coalesce(F.col(quote(deleted)), F.lit(False)) if deleted else F.lit(False)
     cast, lost = casts(records, types)
     # Nobody reads the values of a deletion.

@@ -12,18 +12,17 @@ from pyspark.sql.types import (
     DataType,
     DoubleType,
     FloatType,
-    MapType,
+    NullType,
     StructField,
     StructType,
     TimestampType,
     VarcharType,
-    VariantType,
 )
 
 from versioned.errors import ConfigurationError, SchemaError
 from versioned.identifiers import TableRef, quote
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
-from versioned.sql_types import kinds_in, sql_columns, sql_properties
+from versioned.sql_types import has_order, kinds_in, sql_columns, sql_properties
 from versioned.statistics import statistics_from_start
 
 #: The CHECK constraint by which no version ends before it begins, and the table property that Delta keeps it under.
@@ -53,7 +52,7 @@ def columns_of(schema: str | StructType) -> StructType:
 
 
 def check_keys(columns: StructType, spec: VersionedTableSpec) -> None:
-    """Refuse keys that are missing or have no order or no exact equality.
+    """Refuse keys that are missing, have no order or no exact equality, or could only be null.
 
     Raises:
         ConfigurationError: naming the column and its type.
@@ -64,8 +63,8 @@ def check_keys(columns: StructType, spec: VersionedTableSpec) -> None:
             raise ConfigurationError(f'Key column "{name}" is not in the schema; it has {columns.names}.')
         if not _orderable(types[name]):
             raise ConfigurationError(
-                f'Key column "{name}" has type {types[name].simpleString()}, which has no order or no exact equality. '
-                "Use a string, number, date, timestamp, boolean or binary, or a struct or array of these."
+                f'Key column "{name}" has type {types[name].simpleString()}, which has no order or no exact equality, '
+                "or only nulls. Use a string, number, date, timestamp, boolean, binary, or a struct or array of these."
             )
 
 
@@ -173,4 +172,5 @@ def _has_bounded_text(kind: DataType) -> bool:
 
 
 def _orderable(kind: DataType) -> bool:
-    return not any(isinstance(inner, (MapType, VariantType, FloatType, DoubleType)) for inner in kinds_in(kind))
+    # Of VOID there is nothing but null, which is no key.
+    return has_order(kind) and not any(isinstance(inner, (NullType, FloatType, DoubleType)) for inner in kinds_in(kind))

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    CalendarIntervalType,
+    DataType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+    VariantType,
+)
 
 from versioned.identifiers import quote, text_literal
 
@@ -67,6 +77,15 @@ def kinds_in(kind: DataType) -> Iterator[DataType]:
     elif isinstance(kind, MapType):
         yield from kinds_in(kind.keyType)
         yield from kinds_in(kind.valueType)
+
+
+def has_order(kind: DataType) -> bool:
+    """Whether Spark can sort by values of a type.
+
+    >>> has_order(ArrayType(StringType())), has_order(ArrayType(VariantType()))
+    (True, False)
+    """
+    return not any(isinstance(inner, (MapType, VariantType, CalendarIntervalType)) for inner in kinds_in(kind))
 
 
 def nullable_columns(columns: StructType) -> dict[str, DataType]:

@@ -26,6 +26,7 @@ from versioned.lookup_frames import (
     between_frame,
     current_frame,
     history_frame,
+    keys_frame,
     lookup_frame,
     reachable,
     visible,
@@ -142,7 +143,7 @@ class VersionedTable:
         """Open a table made by this library.
 
         Raises:
-            NotAVersionedTableError: there is no table, or it was not made by :meth:`create`.
+            NotAVersionedTableError: there is no table, or it is a view, or it was not made by :meth:`create`.
             SchemaError: its columns are not the ones its spec promises.
             ConfigurationError: it keeps a system history, and that is not beside it, or does not fit it.
         """
@@ -304,7 +305,7 @@ class VersionedTable:
         named = {"_at": timestamp, "_in": partition, "_by": sequence}
         check_there(keys, (*self._spec.keys, *filter(None, named.values())))
         check_instants(keys, timestamp)
-        check_roles(keys, None, partition)
+        check_roles(keys, None, partition, sequence)
         scope, order = partition and "_in", sequence and "_by"
 
         def shape(columns: StructType) -> DataFrame:
@@ -362,7 +363,11 @@ class VersionedTable:
         *,
         ascending: bool = True,
     ) -> DataFrame:
-        """The versions of some keys (or of all), in order of validFrom; bounds as in :meth:`between`."""
+        """The versions of some keys (or of all), in order of validFrom; bounds as in :meth:`between`.
+
+        Raises:
+            SchemaError: ``keys`` lacks a key column, or has one that cannot be compared exactly with the table's.
+        """
         return history_frame(self.between(start, end), self._spec, keys, ascending)
 
     def timeline(
@@ -385,6 +390,7 @@ class VersionedTable:
 
         Raises:
             ConfigurationError: start is after end.
+            SchemaError: as of :meth:`history`.
         """
         names, spec = list(self._spec.keys), self._spec
         _check_order("timeline", start, end)
@@ -392,7 +398,7 @@ class VersionedTable:
         rows = self.rows() if end is None else self.rows().where(F.col(spec.valid_from) <= _instant(end))
         if start is not None:
             rows = rows.where(F.col(spec.valid_to).isNull() | (F.col(spec.valid_to) > _instant(start)))
-        wanted = (rows if keys is None else keys).select(*names).distinct()
+        wanted = rows.select(*names).distinct() if keys is None else keys_frame(keys, rows, spec)
         number = wanted.count()
         part = f": {most_keys:,} of {number:,} keys" if number > most_keys else ""
         # As microseconds and texts: a collected timestamp would be in the time zone of this process.
@@ -416,7 +422,8 @@ class VersionedTable:
         """Each row with the version of its key that was valid at its instant: the as-of join.
 
         Args:
-            frame: Has the key columns and the timestamp column ``at``.
+            frame: Has the key columns and the timestamp column ``at``. Keys are of the table's types, or of types that
+                compare exactly: whole numbers and decimals of any width, dates and timestamps where nothing is cut.
             at: Name of that column.
             how: ``inner`` or ``left``. An inner lookup of few rows moves no versions; with ``F.broadcast(frame)`` of
                 up to some millions.
@@ -426,7 +433,8 @@ class VersionedTable:
             ``lookup_reason`` where the table has a column ``reason`` itself.
 
         Raises:
-            SchemaError: ``frame`` lacks a column, or has one that the result would have twice.
+            SchemaError: ``frame`` lacks a column, or has one that the result would have twice; a key cannot be compared
+                exactly with the table's (cast it), or ``at`` is no timestamp or date.
             ConfigurationError: ``how`` is neither of them.
         """
         horizon = self._horizon_column()

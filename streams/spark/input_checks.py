@@ -14,12 +14,11 @@ from pyspark.sql.types import (
     DoubleType,
     FloatType,
     IntegralType,
-    MapType,
+    NullType,
     StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
-    VariantType,
 )
 
 from streams.nodes import SourceNode, StreamSource
@@ -30,7 +29,7 @@ from streams.spark.typed_input import UNITS, is_castable
 from versioned.errors import SchemaError
 from versioned.identifiers import check_columns, named_twice
 from versioned.spec import DELETED
-from versioned.sql_types import kinds_in
+from versioned.sql_types import has_order, kinds_in
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -155,7 +154,7 @@ def _check_roles(schema: StructType, rule: IntakeRule) -> None:
         if not _may_be_key(kind, contract.allow_float_keys):
             raise SchemaError(
                 f'Key column "{name}" of topic "{node.topic}" is {kind.simpleString()}, which has no order or no exact '
-                "equality. Use a string, a whole number, a decimal or a date, or a struct or an array of these."
+                "equality, or only nulls. Use a string, whole number, decimal or date, or a struct or array of these."
             )
     time = kind_of(schema, rule, node.timestamp)
     if isinstance(time, IntegralType) and contract.ts_unit is None:
@@ -189,5 +188,5 @@ def _check_order(schema: StructType, rule: IntakeRule) -> None:
 
 
 def _may_be_key(kind: DataType, floats: bool) -> bool:
-    barred = (MapType, VariantType) if floats else (MapType, VariantType, FloatType, DoubleType)
-    return not any(isinstance(inner, barred) for inner in kinds_in(kind))
+    barred = (NullType,) if floats else (NullType, FloatType, DoubleType)
+    return has_order(kind) and not any(isinstance(inner, barred) for inner in kinds_in(kind))

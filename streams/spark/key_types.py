@@ -10,9 +10,9 @@ from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, ShortTy
 
 from streams.spark.flow import KEY
 from versioned import spark_functions as F
+from versioned.asked_keys import exactly_as
 from versioned.errors import SchemaError
 from versioned.identifiers import quote
-from versioned.sql_types import nullable
 
 _WIDER: Final[tuple[type[DataType], ...]] = (ByteType, ShortType, IntegerType, LongType)
 
@@ -33,7 +33,7 @@ def key_as(frame: DataFrame, kind: DataType, name: str = KEY) -> Column:
     assert isinstance(kind, StructType)
     pairs = zip(own.fields, kind.fields, strict=True)
     parts = [
-        _part_as(F.col(name).getField(mine.name), mine.dataType, other.dataType).alias(other.name)
+        exactly_as(F.col(name).getField(mine.name), mine.dataType, other.dataType).alias(other.name)
         for mine, other in pairs
     ]
     return F.when(F.col(name).isNotNull(), F.struct(*parts))
@@ -50,7 +50,7 @@ def with_keys_as(frame: DataFrame, keys: Sequence[str], other: DataFrame, other_
     """
     own, kinds = frame.schema, [other.schema[name].dataType for name in other_keys]
     parts = {
-        name: _part_as(F.col(quote(name)), own[name].dataType, kind)
+        name: exactly_as(F.col(quote(name)), own[name].dataType, kind)
         for name, kind in zip(keys, kinds, strict=True)
         if own[name].dataType != kind
     }
@@ -58,14 +58,6 @@ def with_keys_as(frame: DataFrame, keys: Sequence[str], other: DataFrame, other_
     for name in parts:
         rows = rows.where(F.col(quote(name)).isNotNull())
     return rows
-
-
-def _part_as(part: Column, own: DataType, kind: DataType) -> Column:
-    # Spark casts nothing that may be null to what may not.
-    told = part.try_cast(nullable(kind))
-    if own.simpleString() == kind.simpleString():
-        return told
-    return F.when(told.try_cast(nullable(own)) == part, told)
 
 
 def check_outer_keys(node: str, left: DataType, right: DataType) -> None:

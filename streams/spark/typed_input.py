@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 
 from versioned import spark_functions as F
 from versioned.identifiers import named_twice, quote
-from versioned.put_checks import in_range
+from versioned.put_checks import in_range, in_type
 from versioned.sql_types import JSON_INSTANTS
 
 #: Microseconds of a unit of time.
@@ -44,7 +44,7 @@ def cast_row_by_row(value: Column, have: DataType, want: DataType) -> Column:
     """A value as another type; null where it does not fit."""
     if have.simpleString() == want.simpleString():
         return value
-    cast = value.try_cast(want)
+    cast = in_type(value, have, want)
     if isinstance(have, StringType) and isinstance(want, TimestampType):
         return F.when(value.rlike(_WITH_OFFSET), cast)
     if isinstance(have, (FractionalType, DecimalType)) and isinstance(want, IntegralType):
@@ -55,13 +55,15 @@ def cast_row_by_row(value: Column, have: DataType, want: DataType) -> Column:
 def is_castable(have: DataType, want: DataType) -> bool:
     """Whether a cast means something: a number is no instant unless its unit is known, and structures stay as they are.
 
+    What a VARIANT holds may be of any type; the source's transform extracts it.
+
     >>> from pyspark.sql.types import LongType
     >>> is_castable(StringType(), LongType()), is_castable(LongType(), TimestampType())
     (True, False)
     """
     if have.simpleString() == want.simpleString():
         return True
-    if not (isinstance(have, AtomicType) and isinstance(want, AtomicType)):
+    if not (isinstance(have, AtomicType) and isinstance(want, AtomicType)) or isinstance(have, VariantType):
         return False
     times = (TimestampType, TimestampNTZType, DateType)
     if isinstance(have, NumericType) or isinstance(want, NumericType):

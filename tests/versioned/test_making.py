@@ -116,6 +116,20 @@ def test_a_table_without_rows_that_others_made_is_never_made_again(spark: SparkS
         _create(spark, target)
 
 
+def test_a_path_with_files_of_others_is_taken_already(spark: SparkSession, tmp_path: Path) -> None:
+    target, _ = _targets(tmp_path)
+    spark.range(3).write.parquet(str(target))
+    with pytest.raises(ConfigurationError, match="people exists already, and holds files that are no Delta table"):
+        _create(spark, target)
+    assert spark.read.parquet(str(target)).count() == 3
+
+
+@pytest.mark.parametrize("kind", ["VOID", "ARRAY<VOID>", "DOUBLE", "VARIANT", "MAP<INT, INT>"])
+def test_what_has_no_order_or_no_values_is_no_key(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    with pytest.raises(ConfigurationError, match=r'"k" has type .* no order or no exact equality, or only nulls'):
+        VersionedTable.create(spark, f"{tmp_path}/t", f"k {kind}, v INT", keys="k", history_retention="1 day")
+
+
 def test_nothing_is_added_to_a_table_after_the_statement_that_makes_it(spark: SparkSession, tmp_path: Path) -> None:
     target, known = _targets(tmp_path)
     _create(spark, target)

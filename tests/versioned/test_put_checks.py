@@ -64,6 +64,13 @@ _NESTED = "k STRUCT<a: STRING, b: INT>, v ARRAY<STRUCT<x: INT, y: INT>>"
             "k STRUCT<a: STRING, b: DOUBLE>, v ARRAY<STRUCT<x: INT, y: INT>>, ts TIMESTAMP",
             "fractions would be cut off",
         ),
+        (_TABLE, "k VARIANT, v INT, ts TIMESTAMP", '"k" as variant, the table as string: .* with variant_get'),
+        (
+            "k STRING, v STRUCT<x: INT>",
+            "k STRING, v STRUCT<x: VARIANT>, ts TIMESTAMP",
+            '"v" as struct<x:variant>.* with variant_get',
+        ),
+        (_TABLE, "k STRING, v INT, ts VARIANT", '"ts" is variant, .* with variant_get'),
     ],
 )
 def test_a_type_that_would_change_what_is_meant_is_refused(
@@ -115,6 +122,12 @@ def test_a_put_from_the_future_is_rejected_where_it_is_told_how_far_clocks_may_g
     assert table.put(ahead, max_future_skew="999999999 days").counts.accepted == 3
 
 
+def test_a_variant_is_taken_for_a_variant(spark: SparkSession, tmp_path: Path) -> None:
+    table = VersionedTable.create(spark, f"{tmp_path}/t", "k STRING, v VARIANT", keys="k", history_retention="1 day")
+    table.put(spark.sql("SELECT 'a' AS k, parse_json('1.9') AS v, timestamp_seconds(1) AS ts"))
+    assert [row["v"] for row in table.current().selectExpr("to_json(v) AS v").collect()] == ["1.9"]
+
+
 @pytest.mark.parametrize("columns", ["k INT, v DECIMAL(9, 0), ts TIMESTAMP", "k STRING, v BIGINT, ts DATE"])
 def test_other_types_are_cast_as_ever(spark: SparkSession, columns: str) -> None:
     types = {field.name: field.dataType for field in spark.createDataFrame([], _TABLE).schema.fields}
@@ -126,6 +139,10 @@ def test_other_types_are_cast_as_ever(spark: SparkSession, columns: str) -> None
     [
         ("dead INT", {"deleted": "dead"}, '"dead" is int, .* are deletions. Make it a boolean, as with dead = 1'),
         ("part STRING", {"partition": "part"}, '"part" is string, .* which partition. Make it an integer'),
+        ("n MAP<INT, INT>", {"sequence": "n"}, '"n" is map<int,int>, which has no order, .* Make it a number'),
+        ("n ARRAY<VARIANT>", {"sequence": "n"}, '"n" is array<variant>, which has no order'),
+        ("K STRING", {}, r"have \['K', 'k'\], which are one column to Spark"),
+        ("n INT, N INT", {"sequence": "n"}, r"have \['N', 'n'\], which are one column"),
     ],
 )
 def test_a_column_that_cannot_say_what_it_is_named_for_is_refused(
@@ -188,6 +205,36 @@ def test_a_number_too_large_for_a_float_is_rejected_and_an_infinite_one_is_not(
     assert [(row["k"], row["reason"]) for row in told.rejected.collect()] == [("beyond", "BAD_TYPE")]
     stored = {row["k"]: str(row["v"]) for row in table.current().collect()}
     assert stored == {"fits": "1.5", "infinite": "inf", "none": "nan", "null": "None"}
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_a_text_is_infinite_only_if_it_says_so(spark: SparkSession, tmp_path: Path, ansi: str) -> None:
+    columns = "k STRING, d DOUBLE, f FLOAT"
+    table = VersionedTable.create(spark, f"{tmp_path}/t", columns, keys="k", history_retention="1 day")
+    texts = {
+        "1e400": None, "-1e400": None, "1e39": "1e+39", "1.5": "1.5", " Infinity ": "inf", "-inf": "-inf", "NaN": "nan",
+        "1e-400": "0.0", "many": None,
+    }  # fmt: skip
+    records = spark.createDataFrame([(text, text) for text in texts], "k STRING, d STRING")
+    asked = records.selectExpr("k", "d", "CASE WHEN k <> '1e39' THEN d END AS f", "timestamp_seconds(1) AS ts")
+    with session_settings(spark, {"spark.sql.ansi.enabled": ansi}):
+        told = table.put(asked)
+        assert told.counts.accepted == 6
+        beyond = spark.sql("SELECT 'x' AS k, NULL AS d, '1e39' AS f, timestamp_seconds(1) AS ts")
+        assert [row["reason"] for row in table.put(beyond).rejected.collect()] == ["BAD_TYPE"]
+    stored = {row["k"]: str(row["d"]) for row in table.current().collect()}
+    assert stored == {text: number for text, number in texts.items() if number is not None}
+
+
+def test_a_text_is_a_date_only_as_a_whole(spark: SparkSession, tmp_path: Path) -> None:
+    table = VersionedTable.create(spark, f"{tmp_path}/t", "k DATE, v DATE", keys="k", history_retention="1 day")
+    whole = {"2020-01-01": "2020-01-01", " 2020-1-2\n": "2020-01-02", "2020-03": "2020-03-01", "2021": "2021-01-01"}
+    cut = ["2020-01-01T10:00:00", "2020-01-01 10:00:00", "2020-01-01 junk", "2020-01-01T", "2020-13-01", "soon"]
+    records = spark.createDataFrame([(text,) for text in (*whole, *cut)], "k STRING")
+    told = table.put(records.selectExpr("k", "k AS v", "timestamp_seconds(1) AS ts"))
+    assert (told.rejected_count, {row["reason"] for row in told.rejected.collect()}) == (len(cut), {"BAD_TYPE"})
+    stored = {str(row["k"]): str(row["v"]) for row in table.current().collect()}
+    assert stored == {date: date for date in whole.values()}
 
 
 def test_a_deletion_is_taken_whatever_its_values_and_refused_whole_if_a_key_does_not_fit(

@@ -186,6 +186,15 @@ def test_a_table_that_is_not_there_is_not_opened(spark: SparkSession, tmp_path: 
         VersionedTable.open(spark, target.replace("FOLDER", str(tmp_path)))
 
 
+def test_a_view_is_not_opened(spark: SparkSession) -> None:
+    spark.sql("CREATE OR REPLACE VIEW seen_only AS SELECT 1 AS k")
+    try:
+        with pytest.raises(NotAVersionedTableError, match="seen_only is a view, which keeps no versions"):
+            VersionedTable.open(spark, "seen_only")
+    finally:
+        spark.sql("DROP VIEW seen_only")
+
+
 def test_delete_names_the_columns_that_are_missing(spark: SparkSession, table: VersionedTable) -> None:
     with pytest.raises(SchemaError, match=r"lack \[.ts.\]"):
         table.delete(spark.createDataFrame([("a",)], "k STRING"))

@@ -14,11 +14,13 @@ from pyspark.sql.types import (
     DoubleType,
     LongType,
     MapType,
+    NullType,
     StringType,
     StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
+    VariantType,
 )
 
 from streams.nodes import SourceNode, StreamSource, StreamStreamJoin, TableSource
@@ -68,6 +70,9 @@ def _check(
         (_GOOD | {"id": _DOUBLE}, {}, 'Key column "id" of topic "t" is double'),
         (_GOOD | {"id": _MAP}, {}, "no order or no exact equality"),
         (_GOOD | {"id": ArrayType(_schema({"x": _DOUBLE}))}, {}, "no exact equality"),
+        (_GOOD | {"id": NullType()}, {}, "or only nulls"),
+        (_GOOD | {"v": VariantType()}, {"types": _GOOD}, '"v" is variant, and its rows cannot be made bigint'),
+        (_GOOD | {"ts": VariantType()}, {}, 'event time "ts" of topic "t" is variant'),
         (_GOOD | {"ts": _LONG}, {}, "ts_unit=s or ms or us"),
         (_GOOD | {"ts": _DOUBLE}, {"ts_unit": "ms"}, 'event time "ts" of topic "t" is double'),
         (_GOOD | {"seq": _TEXT}, {}, 'sequence_by "seq" is string'),

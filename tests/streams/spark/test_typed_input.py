@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from streams.spark.typed_input import has_time_beyond, shortened
+from streams.spark.typed_input import cast_row_by_row, has_time_beyond, shortened
 from versioned import spark_functions as F
 
 _LONG = "repeat('x', 40)"
@@ -38,6 +38,24 @@ def test_a_value_is_kept_only_as_far_as_it_takes_to_find_it_too_large(
     assert [row.asDict(recursive=True) for row in cut.collect()] == [
         row.asDict(recursive=True) for row in wanted.collect()
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"),
+    [
+        ("DOUBLE", "1e400", None),
+        ("FLOAT", "1e39", None),
+        ("DOUBLE", "-Infinity", "-Infinity"),
+        ("DATE", "2020-01-01T10:00:00", None),
+        ("DATE", "2020-01-01 junk", None),
+        ("DATE", " 2020-1-1 ", "2020-01-01"),
+    ],
+)
+def test_a_text_is_read_whole_or_not_at_all(spark: SparkSession, kind: str, text: str, expected: str | None) -> None:
+    frame = spark.createDataFrame([(text,)], "v STRING")
+    want = spark.createDataFrame([], f"v {kind}").schema["v"].dataType
+    (told,) = frame.select(cast_row_by_row(F.col("v"), frame.schema["v"].dataType, want).cast("string")).collect()
+    assert told[0] == expected
 
 
 _INSTANTS = ("timestamp_micros(253402300800000000)", "timestamp_micros(-62135596800000001)")

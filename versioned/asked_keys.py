@@ -1,0 +1,103 @@
+"""Keys that a frame asks for, as keys of a table: compared exactly, or refused.
+
+Where two types differ, ``==`` brings both to a third one, in which one key may equal several of the table, or none can
+be read. So what is asked is brought to the table's type instead, where it is one key or none.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegralType,
+    NullType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from versioned import spark_functions as F
+from versioned.errors import SchemaError
+from versioned.identifiers import named_twice, quote
+from versioned.put_checks import harm_of
+from versioned.spec import VersionedTableSpec
+from versioned.sql_types import nullable
+
+#: Among the types of one group a value is the same one or there is none. Times without a zone are in the session's.
+_GROUPS: Final[tuple[tuple[type[DataType], ...], ...]] = (
+    (StringType,),
+    (IntegralType, DecimalType),
+    (DateType, TimestampType, TimestampNTZType),
+)
+
+
+def exactly_as(value: Column, own: DataType, kind: DataType) -> Column:
+    """A value as one of another type; null where it has none, also where it would only come close to one."""
+    # Spark casts nothing that may be null to what may not.
+    told = value.try_cast(nullable(kind))
+    if own.simpleString() == kind.simpleString():
+        return told
+    return F.when(told.try_cast(nullable(own)) == value, told)
+
+
+def asked_keys(asked: DataFrame, rows: DataFrame, spec: VersionedTableSpec, alias: str = "") -> dict[str, Column]:
+    """The keys that a frame asks for, by the names of the table's key columns and as values of their types.
+
+    Args:
+        asked: Has the key columns, in whatever case.
+        rows: Rows of the table.
+        spec: The table.
+        alias: What the frame's columns are qualified with, as in ``a.``.
+
+    Raises:
+        SchemaError: a key column is missing, twice, or of a type that cannot be compared exactly with the table's.
+    """
+    _check_there(asked, spec.keys)
+    given = {field.name.lower(): field.dataType for field in asked.schema.fields}
+    kinds = rows.schema
+    keys = {}
+    for name in spec.keys:
+        own, kind = given[name.lower()], kinds[name].dataType
+        value = F.col(f"{alias}{quote(name)}")
+        if isinstance(own, NullType):
+            keys[name] = value.cast(kind)
+            continue
+        if not _is_exact(own, kind):
+            why = harm_of(own, kind) or f"one key could equal several, or none. Make it {kind.simpleString()} first."
+            raise SchemaError(
+                f'The looked-up rows have the key "{name}" as {own.simpleString()}, the table as '
+                f"{kind.simpleString()}: {why}"
+            )
+        keys[name] = value if own == kind else exactly_as(value, own, kind)
+    return keys
+
+
+def _check_there(asked: DataFrame, wanted: tuple[str, ...]) -> None:
+    there = {name.lower() for name in asked.columns}
+    missing = [name for name in wanted if name.lower() not in there]
+    if missing:
+        raise SchemaError(f"The looked-up rows lack {missing}; they have {asked.columns}. Rename or add the columns.")
+    names = {name.lower() for name in wanted}
+    twice = [name for name in named_twice(asked.columns) if name.lower() in names]
+    if twice:
+        raise SchemaError(f"The looked-up rows have {twice}, which are one column to Spark. Leave one, or rename it.")
+
+
+def _is_exact(own: DataType, kind: DataType) -> bool:
+    """Whether each value of the one type is one of the other, or none, whatever the two are."""
+    if nullable(own).simpleString() == nullable(kind).simpleString():
+        return True
+    if harm_of(own, kind) is not None:
+        return False
+    if isinstance(own, StructType) and isinstance(kind, StructType):
+        pairs = zip(own.fields, kind.fields, strict=True)
+        return all(_is_exact(mine.dataType, other.dataType) for mine, other in pairs)
+    if isinstance(own, ArrayType) and isinstance(kind, ArrayType):
+        return _is_exact(own.elementType, kind.elementType)
+    return any(isinstance(own, group) and isinstance(kind, group) for group in _GROUPS)

@@ -168,10 +168,7 @@ def ledger_facts(spark: SparkSession, target: TableRef) -> dict[str, Facts]:
         "said.stream_times", lambda _, t: F.transform_values(t, lambda _, at: F.unix_micros(at))
     )
     told = (
-        ledger.groupBy("application")
-        .agg(newest.alias("said"))
-        .select(by_scope.alias("times"), "said.clock")
-        .collect()
+        ledger.groupBy("application").agg(newest.alias("said")).select(by_scope.alias("times"), "said.clock").collect()
     )
     facts: dict[str, Facts] = {}
     for row in sorted(told, key=lambda row: row["clock"] or 0):

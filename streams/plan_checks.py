@@ -360,6 +360,15 @@ def _check_global_table_join(node: StreamGlobalTableJoin) -> None:
         raise TopologyError("global-table", node.name, f"{node.parents[1].name} is not a global table.")
 
 
+def _check_global_table(node: GlobalTableSource) -> None:
+    if node.materialized is not None and node.materialized.is_versioned:
+        raise TopologyError(
+            "R170", node.name,
+            "a global table cannot be versioned: its changes are not synchronised in time with any stream, so a "
+            "look-up at a time would mean nothing. Use StreamsBuilder.table, or Materialized.key_value().",
+        )  # fmt: skip
+
+
 def _check_reorder(node: TableSource | ToTable) -> None:
     if node.reorder is not None and node.reorder < timedelta(0):
         raise TopologyError("R169", node.name, f"reorder must not be negative; got {node.reorder}.")
@@ -375,6 +384,7 @@ _CHECKS: Final[tuple[tuple[type[Node] | tuple[type[Node], ...], Callable[[Any], 
     (StreamTableJoin, _check_stream_table_join),
     (TableTableJoin, _check_table_table_join),
     (ForeignKeyJoin, _check_foreign_key_join),
+    (GlobalTableSource, _check_global_table),
     (StreamGlobalTableJoin, _check_global_table_join),
     (WindowedAggregate, _check_windowed_aggregate),
     (TableAggregate, _check_table_aggregate),

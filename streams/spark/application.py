@@ -63,6 +63,7 @@ from streams.spark.trigger import trigger_of
 from streams.spark.writing import write_all
 from versioned import faults
 from versioned import spark_functions as F
+from versioned.choices import check_choice
 from versioned.drawing import Picture
 from versioned.durations import Duration, duration_us
 from versioned.errors import CheckpointMismatchError, ConfigurationError
@@ -138,6 +139,7 @@ class StreamingApplication:
         self._operators: Operators = operators_of(topology, retention_us, keys_cross_partitions)
         send_to_kafka(self._operators, kafka or {})
         self._sources = dict(sources)
+        check_choice("order", order, Order)
         self._order: Order = order
         self._metrics_level: MetricsLevel = metrics_level
         self._counting = Counting(topology, self._operators, metrics_level)

@@ -150,6 +150,23 @@ def test_a_table_name_that_is_taken_is_refused(name: str, spark: SparkSession, t
         StreamingApplication(spark, "taken", plan, str(tmp_path / "out"), sources)
 
 
+@pytest.mark.parametrize(
+    ("told", "options"),
+    [
+        ('order must be arrival or sequence; got "sequenced"', {"order": "sequenced"}),
+        ('metrics_level must be info or debug; got "DEBUG"', {"metrics_level": "DEBUG"}),
+        ('guards must be none, warn or fail; got "failing"', {"guards": "failing"}),
+    ],
+)
+def test_a_word_that_an_application_does_not_take_is_refused(
+    told: str, options: dict[str, Any], spark: SparkSession, tmp_path: Path
+) -> None:
+    weather = TableSource("weather", topic="weather", key=("origin",))
+    sources = {"weather": SparkSource("parquet", {"path": str(tmp_path / "weather")}, SCHEMAS["weather"])}
+    with pytest.raises(ConfigurationError, match=told):
+        StreamingApplication(spark, "wrong", Topology((weather,)), str(tmp_path / "out"), sources, **options)
+
+
 def test_a_topic_whose_columns_were_refused_can_be_taken_out_again(spark: SparkSession, tmp_path: Path) -> None:
     write_input(spark, tmp_path, batches=1)
     _grown(spark, tmp_path, ("weather",)).run()

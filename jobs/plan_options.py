@@ -21,7 +21,8 @@ from jobs.plan_settings import TimeLimitStep, WallClockStep, WindowClosesStep
 from jobs.strict import at
 from streams.options import Materialized
 from suppress.buffer_config import BufferConfig, EagerBufferConfig, StrictBufferConfig
-from suppress.suppressed import SizeOf, Suppressed
+from suppress.sizes import SizeOf
+from suppress.suppressed import Suppressed
 from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 from versioned.durations import Resolution, instant_us
 

@@ -36,7 +36,7 @@ from streams.nodes import (
     WindowedAggregate,
 )
 from streams.options import FOREVER, Joined, LatePolicy
-from streams.plan_checks import is_versioned, materialized_of
+from streams.plan_checks import is_versioned, materialized_of, side_without_versions
 from suppress.buffer_config import EagerBufferConfig, StrictBufferConfig
 from suppress.suppressed import UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, Windows
@@ -124,7 +124,12 @@ def _stored(node: Node) -> list[str]:
         return [*name, *kept]
     history = materialized.history_retention or timedelta()
     grace = history if materialized.grace is None else materialized.grace
-    told = ["versioned", f"history {span(history)}", f"grace {span(grace)}"]
+    mixed = side_without_versions(node)
+    told = [
+        "versioned" if mixed is None else f"versioned ({mixed} is not)",
+        f"history {span(history)}",
+        f"grace {span(grace)}",
+    ]
     if materialized.time_scope != "partition":
         told.append(f"stream time per {materialized.time_scope}")
     if materialized.system_history:

@@ -22,6 +22,7 @@ from streams.nodes import (
     WindowedAggregate,
 )
 from suppress.windows import Windows
+from versioned.choices import check_choice
 
 _BuiltIn = Literal["count", "sum", "avg", "min", "max"]
 Reducer = Callable[[Any, Any], Any]
@@ -206,6 +207,7 @@ class WindowedKStream(_GroupedStream):
 
     def __init__(self, graph: Graph, node: Node, key: Expr | None, windows: Windows, late_policy: LatePolicy) -> None:
         super().__init__(graph, node, key)
+        check_choice("late_policy", late_policy, LatePolicy)
         self.windows = windows
         self.late_policy = late_policy
 

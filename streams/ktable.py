@@ -35,6 +35,7 @@ from streams.nodes import (
 )
 from streams.plan_checks import is_versioned
 from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
+from versioned.choices import check_choice
 from versioned.errors import TopologyError
 
 if TYPE_CHECKING:
@@ -215,6 +216,7 @@ class KTable:
         history: History,
         name: str | None,
     ) -> KTable:
+        check_choice("history", history, History)
         label = "table-join" if foreign_key is None else "foreign-key-join"
         node_name = self.graph.name(label, name, store_name(materialized))
         parents = (self.node, other.node)

@@ -20,6 +20,7 @@ from streams.expressions import Expr
 from streams.options import Joined, LatePolicy, Materialized, OnExpired, TimeScope
 from suppress.suppressed import Suppressed
 from suppress.windows import JoinWindows, Windows
+from versioned.choices import check_choice
 
 if TYPE_CHECKING:
     from versioned.drawing import Picture
@@ -66,6 +67,7 @@ __all__ = [
 JoinKind = Literal["inner", "left", "outer"]
 Emit = Literal["every", "net"]
 History = Literal["latest", "complete"]
+AggregationKind = Literal["count", "sum", "avg", "min", "max", "reduce", "aggregate"]
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Aggregation:
     windows, ``merger`` is ``(key, left, right) -> aggregate``.
     """
 
-    kind: Literal["count", "sum", "avg", "min", "max", "reduce", "aggregate"]
+    kind: AggregationKind
     output: str = "count"
     value: Expr | None = None
     initializer: Callable[[], Any] | None = None
@@ -86,6 +88,9 @@ class Aggregation:
     subtractor: Callable[..., Any] | None = None
     merger: Callable[..., Any] | None = None
     schema: str | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, AggregationKind)
 
 
 class Output(Enum):
@@ -212,6 +217,9 @@ class StreamTableJoin(Node):
     joiner: Expr | None = None
     joined: Joined = field(default_factory=Joined)
 
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, JoinKind)
+
 
 @dataclass(frozen=True, eq=False)
 class CorrectionFeed(Node):
@@ -226,6 +234,9 @@ class StreamGlobalTableJoin(Node):
     key_mapper: Expr | None = None
     joiner: Expr | None = None
 
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, JoinKind)
+
 
 @dataclass(frozen=True, eq=False)
 class StreamStreamJoin(Node):
@@ -234,6 +245,9 @@ class StreamStreamJoin(Node):
     kind: JoinKind = "inner"
     windows: JoinWindows | None = None
     joiner: Expr | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, JoinKind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,6 +259,10 @@ class TableTableJoin(_TableNode):
     materialized: Materialized | None = None
     history: History = "latest"
 
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, JoinKind)
+        check_choice("history", self.history, History)
+
 
 @dataclass(frozen=True, eq=False)
 class ForeignKeyJoin(_TableNode):
@@ -254,6 +272,9 @@ class ForeignKeyJoin(_TableNode):
     foreign_key: Expr | None = None
     joiner: Expr | None = None
     materialized: Materialized | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, JoinKind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,6 +295,9 @@ class WindowedAggregate(_TableNode):
     group_key: Expr | None = None
     materialized: Materialized | None = None
     late_policy: LatePolicy = "drop"
+
+    def __post_init__(self) -> None:
+        check_choice("late_policy", self.late_policy, LatePolicy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,6 +320,9 @@ class ChangelogSink(Node):
     """Append every change (or the net one per key and batch) to the table ``name``."""
 
     emit: Emit = "every"
+
+    def __post_init__(self) -> None:
+        check_choice("emit", self.emit, Emit)
 
     @property
     def output(self) -> Output:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, Literal
 
-from versioned.durations import Duration, Resolution, duration
+from versioned.choices import check_choice
+from versioned.durations import Duration, Resolution, check_resolution, duration
 from versioned.errors import ConfigurationError
 
 TimeScope = Literal["partition", "store", "key"]
@@ -46,7 +47,8 @@ class Materialized:
         fixed_retention: True for a ready store, whose retention :meth:`with_retention` cannot change (R19).
 
     Raises:
-        ConfigurationError: a negative duration, a segment under one millisecond, or grace above history retention.
+        ConfigurationError: a negative duration, a segment under one millisecond, grace above history retention, or a
+            scope, resolution or policy that there is not.
     """
 
     name: str | None = None
@@ -64,6 +66,9 @@ class Materialized:
         _not_negative("history_retention", self.history_retention)
         _not_negative("grace", self.grace)
         _not_negative("retention", self.retention)
+        check_choice("time_scope", self.time_scope, TimeScope)
+        check_resolution(self.time_resolution)
+        check_choice("late_policy", self.late_policy, LatePolicy)
         if self.segment_interval is not None and self.segment_interval < _LEAST_SEGMENT:
             raise ConfigurationError(f"segment_interval must be at least 1 millisecond; got {self.segment_interval}.")
         if self.grace is None:
@@ -176,7 +181,7 @@ class Joined:
         correction_retention: Keep stream rows this long, and correct answers that a late table change alters.
 
     Raises:
-        ConfigurationError: a negative duration.
+        ConfigurationError: a negative duration, or a policy that there is not.
     """
 
     name: str | None = None
@@ -190,6 +195,8 @@ class Joined:
         _not_negative("Join grace", self.grace)
         _not_negative("retention", self.retention)
         _not_negative("correction_retention", self.correction_retention)
+        check_choice("on_expired", self.on_expired, OnExpired)
+        check_choice("too_late", self.too_late, TooLate)
 
     @classmethod
     def with_grace_period(cls, grace: Duration, *, name: str | None = None) -> Joined:

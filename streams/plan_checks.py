@@ -111,8 +111,7 @@ def check_node(node: Node) -> None:
     materialized = materialized_of(node)
     if materialized is not None and materialized.retention is not None and not isinstance(node, WindowedAggregate):
         _LOG.info("%s: retention %s is ignored; it is for window stores only [R18]", node.name, materialized.retention)
-    if isinstance(node, (TableTableJoin, ForeignKeyJoin)) and is_versioned(node):
-        _warn_of_mixed_sides(node)
+    _warn_of_mixed_sides(node)
 
 
 def check_plan(nodes: Iterable[Node]) -> None:
@@ -180,14 +179,22 @@ def window_retention_us(node: WindowedAggregate) -> int:
     return max(_DAY_US, least_us or 0)
 
 
-def _warn_of_mixed_sides(node: TableTableJoin | ForeignKeyJoin) -> None:
-    """A result whose one side knows no past should not be read as one that does."""
+def side_without_versions(node: Node) -> str | None:
+    """The table without versions that a join stored with versions has beside one with them (R157)."""
+    if not isinstance(node, (TableTableJoin, ForeignKeyJoin)) or not is_versioned(node):
+        return None
     plain = [parent.name for parent in node.parents if not is_versioned(parent)]
-    if len(plain) == 1:
+    return plain[0] if len(plain) == 1 else None
+
+
+def _warn_of_mixed_sides(node: Node) -> None:
+    """A result whose one side knows no past should not be read as one that does."""
+    plain = side_without_versions(node)
+    if plain is not None:
         _LOG.warning(
             "%s is stored with versions, but %s has none: a version of the join holds what that table had when the "
             "record came, not what was true at its time. Store both sides with versions, or the join without [R157]",
-            node.name, plain[0],
+            node.name, plain,
         )  # fmt: skip
 
 
@@ -360,6 +367,15 @@ def _check_global_table_join(node: StreamGlobalTableJoin) -> None:
         raise TopologyError("global-table", node.name, f"{node.parents[1].name} is not a global table.")
 
 
+def _check_global_table(node: GlobalTableSource) -> None:
+    if node.materialized is not None and node.materialized.is_versioned:
+        raise TopologyError(
+            "R170", node.name,
+            "a global table cannot be versioned: its changes are not synchronised in time with any stream, so a "
+            "look-up at a time would mean nothing. Use StreamsBuilder.table, or Materialized.key_value().",
+        )  # fmt: skip
+
+
 def _check_reorder(node: TableSource | ToTable) -> None:
     if node.reorder is not None and node.reorder < timedelta(0):
         raise TopologyError("R169", node.name, f"reorder must not be negative; got {node.reorder}.")
@@ -375,6 +391,7 @@ _CHECKS: Final[tuple[tuple[type[Node] | tuple[type[Node], ...], Callable[[Any], 
     (StreamTableJoin, _check_stream_table_join),
     (TableTableJoin, _check_table_table_join),
     (ForeignKeyJoin, _check_foreign_key_join),
+    (GlobalTableSource, _check_global_table),
     (StreamGlobalTableJoin, _check_global_table_join),
     (WindowedAggregate, _check_windowed_aggregate),
     (TableAggregate, _check_table_aggregate),

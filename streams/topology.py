@@ -12,7 +12,6 @@ from streams.ktable import GlobalKTable, KTable
 from streams.nodes import GlobalTableSource, Joined, Materialized, StreamSource, TableSource, Topology
 from streams.plan_checks import check_plan
 from versioned.durations import Duration, duration
-from versioned.errors import TopologyError
 
 __all__ = [
     "GlobalKTable",
@@ -132,15 +131,9 @@ class StreamsBuilder:
         Raises:
             TopologyError: the store is versioned (R170).
         """
-        node_name = name or (materialized.name if materialized is not None else None) or topic
-        if materialized is not None and materialized.is_versioned:
-            raise TopologyError(
-                "R170", node_name,
-                "a global table cannot be versioned: its changes are not synchronised in time with any stream, so a "
-                "look-up at a time would mean nothing. Use StreamsBuilder.table, or Materialized.key_value().",
-            )  # fmt: skip
+        stored = None if materialized is None else materialized.name
         node = GlobalTableSource(
-            node_name,
+            name or stored or topic,
             topic=topic,
             key=_names(key),
             timestamp=timestamp,

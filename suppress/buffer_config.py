@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from versioned.choices import check_choice
 from versioned.errors import ConfigurationError
 
 WhenFull = Literal["grow", "shut_down", "spill"]
@@ -47,6 +48,10 @@ class StrictBufferConfig(_Bounds):
     """A buffer whose time bound always holds: nothing ever leaves early (R39)."""
 
     when_full: WhenFull = "grow"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("when_full", self.when_full, WhenFull)
 
     def with_max_records(self, max_records: int) -> StrictBufferConfig:
         """The same buffer, bounded by its number of keys (R42)."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from suppress.buffer_config import EagerBufferConfig, StrictBufferConfig
+from suppress.sizes import SizeOf, sizer
+from versioned.choices import check_choice
 from versioned.durations import Duration, duration_us
 from versioned.errors import ConfigurationError, TopologyError
 
 Timer = Literal["first", "record", "last"]
 Clock = Literal["record", "window_start"]
-SizeOf = Literal["record", "value"] | Callable[..., int]
 AnyBuffer = StrictBufferConfig | EagerBufferConfig
 _S = TypeVar("_S", bound="Suppressed")
 
@@ -80,7 +80,8 @@ class Suppressed:
             retention: ``suppressed.record.retention.ms`` for this node.
 
         Raises:
-            ConfigurationError: a negative duration, or max_age given without ``timer="last"`` or missing with it.
+            ConfigurationError: a negative duration, a word that an option does not take, or max_age given without
+                ``timer="last"``, missing with it, or shorter than ``wait``.
         """
         return UntilTimeLimit(
             duration_us(wait), buffer, timer, _optional_us(max_age), clock, size_of, None, _optional_us(retention)
@@ -106,6 +107,7 @@ class UntilWindowCloses(Suppressed):
 
     def __post_init__(self) -> None:
         _not_negative("retention", self.retention_us)
+        sizer(self.size_of)
 
 
 @dataclass(frozen=True)
@@ -124,11 +126,20 @@ class UntilTimeLimit(Suppressed):
     def __post_init__(self) -> None:
         _not_negative("wait", self.wait_us)
         _not_negative("retention", self.retention_us)
+        sizer(self.size_of)
         _not_negative("max_age", self.max_age_us)
+        check_choice("timer", self.timer, Timer)
+        check_choice("clock", self.clock, Clock)
         if (self.timer == "last") != (self.max_age_us is not None):
             raise ConfigurationError(
                 f'max_age and timer="last" go together; got timer="{self.timer}" and max_age {self.max_age_us}. '
                 "Without max_age a busy key would be suppressed for ever (R106)."
+            )
+        if self.max_age_us is not None and self.max_age_us < self.wait_us:
+            raise ConfigurationError(
+                f"max_age must be at least wait; got max_age {self.max_age_us} and wait {self.wait_us} microseconds. A "
+                "row leaves no sooner than wait after its first update, so it would not be kept (R106): lengthen "
+                "max_age or shorten wait."
             )
 
 
@@ -145,6 +156,7 @@ class UntilWallClockTimeLimit(Suppressed):
     def __post_init__(self) -> None:
         _not_negative("wait", self.wait_us)
         _not_negative("retention", self.retention_us)
+        sizer(self.size_of)
 
 
 def _not_negative(what: str, value_us: Any) -> None:

@@ -34,6 +34,12 @@ _BARRED: Final = {"pickle", "cloudpickle", "subprocess", "importlib"}
 _JVM: Final = {"_jvm", "_jsc", "_jdf", "_jc", "_jsparkSession", "_sc", "sparkContext"}
 _JVM_HERE: Final = {("sparkContext", "streams/testing/trace_spark.py"): "silences the log of the traces' own session"}
 
+#: What tells the time of this machine.
+_CLOCKS: Final = {
+    "monotonic", "monotonic_ns", "perf_counter", "time_ns", "now", "utcnow", "today",
+    "current_timestamp", "current_date", "localtimestamp", "unix_timestamp",
+}  # fmt: skip
+
 #: What Spark parses as SQL.
 _PARSED: Final = {"sql", "expr", "selectExpr"}
 _SQL: Final = re.compile(
@@ -109,6 +115,51 @@ def test_nothing_reaches_into_the_jvm() -> None:
         if isinstance(node, ast.Attribute) and node.attr in _JVM
     }
     assert found == set(_JVM_HERE)
+
+
+@pytest.mark.rule("R126")
+def test_suppressions_and_the_test_driver_never_read_a_clock() -> None:
+    found = [
+        (file, node.lineno, name)
+        for file, tree in _modules()
+        if file.startswith(("suppress/", "streams/driver/"))
+        for node in ast.walk(tree)
+        if (name := _clock(node))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("code", "is_clock"),
+    [
+        ("import time", True),
+        ("now = monotonic", True),
+        ("from time import time", True),
+        ("import time as t", True),
+        ("datetime.datetime.now(timezone.utc)", True),
+        ("datetime.utcnow()", True),
+        ("date.today()", True),
+        ("F.current_timestamp()", True),
+        ("F.expr('current_timestamp()')", True),
+        ("self.wall_clock.now_us", False),
+        ("node.time + datetime(2026, 1, 1)", False),
+        ("from datetime import datetime", False),
+    ],
+)
+def test_the_reading_of_clocks_tells_them_from_times_that_are_given(code: str, is_clock: bool) -> None:
+    assert any(_clock(node) for node in ast.walk(ast.parse(code))) is is_clock
+
+
+def _clock(node: ast.AST) -> str:
+    """The clock that is read or imported here; empty = none."""
+    if isinstance(node, ast.Import):
+        return next((alias.name for alias in node.names if alias.name == "time"), "")
+    if isinstance(node, ast.ImportFrom):
+        return "time" if node.module == "time" else ""
+    if isinstance(node, ast.Constant):
+        return str(node.value) if re.match(r"(current_timestamp|now)\(", str(node.value)) else ""
+    name = _dotted(node).rpartition(".")[2] if isinstance(node, (ast.Attribute, ast.Name)) else ""
+    return name if name in _CLOCKS else ""
 
 
 class _Sql:

@@ -55,6 +55,17 @@ class Resolution(Enum):
     MILLISECOND = 1_000
 
 
+def check_resolution(given: object) -> None:
+    """Refuse a resolution that is none, such as its name as text.
+
+    Raises:
+        ConfigurationError: it is no :class:`Resolution`.
+    """
+    if not isinstance(given, Resolution):
+        known = " or ".join(map(str, Resolution))
+        raise ConfigurationError(f"time_resolution must be {known}; got {given!r}.")
+
+
 def duration_us(value: Duration) -> int:
     """Microseconds in a duration, at most :data:`LONGEST_US` either way; negative ones are returned as they are.
 

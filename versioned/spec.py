@@ -13,7 +13,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Final, Literal
 
-from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, Duration, Resolution, capped_us, duration_us
+from versioned.choices import check_choice
+from versioned.durations import (
+    FIRST_INSTANT_US,
+    LAST_INSTANT_US,
+    Duration,
+    Resolution,
+    capped_us,
+    check_resolution,
+    duration_us,
+)
 from versioned.errors import ConfigurationError, NotAVersionedTableError
 from versioned.identifiers import TableRef, beside, check_columns
 
@@ -71,11 +80,8 @@ class VersionedTableSpec:
                 f"grace must be between 0 and history_retention; got grace {self.grace_us} and "
                 f"history_retention {self.history_retention_us} microseconds. Shorten grace or keep history longer."
             )
-        if self.time_scope not in ("partition", "store", "key"):
-            raise ConfigurationError(f'time_scope must be partition, store or key; got "{self.time_scope}".')
-        if not isinstance(self.time_resolution, Resolution):
-            known = " or ".join(map(str, Resolution))
-            raise ConfigurationError(f"time_resolution must be {known}; got {self.time_resolution!r}.")
+        check_choice("time_scope", self.time_scope, TimeScope)
+        check_resolution(self.time_resolution)
         # Here, and not where durations are read: a table's properties may tell longer ones.
         for name in ("history_retention_us", "grace_us"):
             object.__setattr__(self, name, capped_us(getattr(self, name)))

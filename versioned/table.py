@@ -322,7 +322,8 @@ class VersionedTable:
     def as_of(self, at: datetime, *, known_at: datetime | None = None) -> DataFrame:
         """The version of each key that was valid at an instant (naive = UTC).
 
-        Older than the horizon, only versions that are still the latest are found.
+        Older than the horizon, only versions that are still the latest are found, and a warning is logged. (With
+        ``time_scope="key"`` it is not: each key has a horizon of its own, which only the rows tell.)
 
         Args:
             at: The instant of valid time.
@@ -336,7 +337,13 @@ class VersionedTable:
         """
         if known_at is not None:
             return visible(valid_rows(self._known(known_at), self._spec, _instant(at)), self._spec)
-        return as_of_frame(self.rows(), self._spec, _instant(at), self._horizon_column())
+        horizon = self.horizon()
+        if horizon is not None and instant_us(at) < instant_us(horizon):
+            _LOG.warning(
+                "%s: as_of %s is older than the horizon %s: closed versions are no longer found, only latest ones. Ask "
+                "for a later instant, or keep history longer.", self._target, at, horizon,
+            )  # fmt: skip
+        return as_of_frame(self.rows(), self._spec, _instant(at), None if horizon is None else _instant(horizon))
 
     def between(
         self, start: datetime | None = None, end: datetime | None = None, *, known_at: datetime | None = None

@@ -63,6 +63,7 @@ from streams.spark.trigger import trigger_of
 from streams.spark.writing import write_all
 from versioned import faults
 from versioned import spark_functions as F
+from versioned.choices import check_choice
 from versioned.drawing import Picture
 from versioned.durations import Duration, duration_us
 from versioned.errors import CheckpointMismatchError, ConfigurationError
@@ -138,6 +139,7 @@ class StreamingApplication:
         self._operators: Operators = operators_of(topology, retention_us, keys_cross_partitions)
         send_to_kafka(self._operators, kafka or {})
         self._sources = dict(sources)
+        check_choice("order", order, Order)
         self._order: Order = order
         self._metrics_level: MetricsLevel = metrics_level
         self._counting = Counting(topology, self._operators, metrics_level)
@@ -378,7 +380,7 @@ class StreamingApplication:
         landed = self._landed_before_crash(batch)
         batch.is_replay = landed is not None
         if batch.is_replay and self._found is not None:
-            batch.landed, batch.versions = self._found.versions(batch.epoch, batch.batch_id)
+            batch.landed = self._found.versions(batch.epoch, batch.batch_id)
         batch.drains = tuple(landed.get("drains", ())) if landed else self._drains
         prints = {topic: said.fingerprint for topic, said in came.items() if topic in self._sources}
         batch.details |= {"drains": batch.drains, CHECKPOINT: self._query_id(), FINGERPRINTS: prints}
@@ -528,7 +530,6 @@ class StreamingApplication:
         times = {name: scopes for name, scopes in times.items() if name not in offsets}
         totals = totals_after(self._state.totals, reports)
         alarms = {name: report.alarm_us for name, report in reports.items() if report.alarm_us is not None}
-        versions = self._versions(batch)
         after = LedgerState(
             batch.epoch, batch.batch_id, times | offsets, batch.details["maxima"], self._topics, alarms,
             holding_tables(self._operators), batch.clock_us, totals,
@@ -537,7 +538,7 @@ class StreamingApplication:
             after,
             checkpoint=self._query_id(),
             fingerprints=batch.details[FINGERPRINTS],
-            tables={**self._state.tables, **versions},
+            tables={**self._state.tables, **batch.landed},
         )
         clocks = (self._state.clock_us or None, batch.clock_us)
         metrics = metric_values(self.name, self.topology, self._state.totals, totals, clocks, self._metrics_level)
@@ -552,7 +553,7 @@ class StreamingApplication:
             "input": sum(arrived.values()),
             "counts": counts,
             "stream_times": times,
-            "versions": dict(batch.versions),
+            "versions": dict(batch.landed),
             "metrics": metric_rows(metrics),
             "state": after.to_json(),
         }
@@ -562,17 +563,7 @@ class StreamingApplication:
         self._state = after
         if self._on_batch is not None:
             self._on_batch(batch_report(self.topology, row, arrived, sum(batch.rejected.values()), metrics))
-        self._guard.look(batch, versions, reports)
-
-    def _versions(self, batch: Batch) -> dict[str, int]:
-        """The version of each table that a batch wrote; of a node with one table, its own."""
-        owned = {name: operator.tables(self._root) for name, operator in self._operators.items()}
-        of_one = {
-            tables[0].short_name: batch.versions[name]
-            for name, tables in owned.items()
-            if len(tables) == 1 and name in batch.versions
-        }
-        return {**of_one, **batch.landed}
+        self._guard.look(batch, batch.landed, reports)
 
     def _check(self) -> None:
         topics = {node.topic for node in _source_nodes(self.topology)}

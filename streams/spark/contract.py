@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, cast, get_args
+from typing import Final, Literal, cast
 
 from pyspark.errors import ParseException
 from pyspark.sql.types import StructType
 
 from streams.nodes import SOURCES, Node
 from streams.reasons import INVALID
+from versioned.choices import check_choice
 from versioned.errors import ConfigurationError
 
 #: ``reject``: kept in the rejects, with the reason. ``drop``: only counted. ``fail``: the batch ends before any write.
@@ -19,7 +20,6 @@ Action = Literal["reject", "drop", "fail"]
 TsUnit = Literal["s", "ms", "us"]
 Extra = Literal["ignore", "fail"]
 
-_ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
 #: As Kafka's default for the size of a message.
 _LARGEST: Final = 1 << 20
 
@@ -68,10 +68,10 @@ class InputContract:
                 raise ConfigurationError(
                     f"on_invalid.{reason}: there is no such reason{hint} Allowed here: {', '.join(INVALID)}"
                 )
-            _one_of(f"on_invalid.{reason}", action, _ACTIONS)
-        _one_of("extra_columns", self.extra_columns, get_args(Extra))
+            check_choice(f"on_invalid.{reason}", action, Action)
+        check_choice("extra_columns", self.extra_columns, Extra)
         if self.ts_unit is not None:
-            _one_of("ts_unit", self.ts_unit, get_args(TsUnit))
+            check_choice("ts_unit", self.ts_unit, TsUnit)
         if self.max_bytes is not None and self.max_bytes < 1:
             raise ConfigurationError(f"max_bytes must be at least 1; got {self.max_bytes}. None = any size.")
 
@@ -109,8 +109,3 @@ def _topics(node: Node) -> set[str]:
     if isinstance(node, SOURCES):
         return {node.topic}
     return {topic for parent in node.parents for topic in _topics(parent)}
-
-
-def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ConfigurationError(f'{name}: "{value}" is not allowed. Allowed here: {", ".join(allowed)}')

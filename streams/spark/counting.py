@@ -40,6 +40,7 @@ from streams.spark.metrics import NEWEST, MetricsLevel, lateness
 from streams.spark.operator import Batch, Operator
 from streams.spark.suppress import FinalResultsOperator
 from versioned import spark_functions as F
+from versioned.choices import check_choice
 from versioned.put import newest_times
 
 #: What they accept flows on, record by record.
@@ -71,6 +72,7 @@ class Counting:
     """
 
     def __init__(self, topology: Topology, operators: Mapping[str, Operator[Any]], level: MetricsLevel) -> None:
+        check_choice("metrics_level", level, MetricsLevel)
         self._topology = topology
         self._operators = operators
         self._level: MetricsLevel = level

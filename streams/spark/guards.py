@@ -20,6 +20,7 @@ from streams.spark.row_rules import broken
 from streams.spark.stored_kinds import StoredTable, stored_table
 from streams.spark.window_upkeep import OPEN
 from versioned import spark_functions as F
+from versioned.choices import check_choice
 from versioned.commit import properties_of
 from versioned.errors import InvariantError
 from versioned.identifiers import TableRef, quote
@@ -46,6 +47,7 @@ class BatchGuard:
         self._owners = {target.short_name: node for node, targets in tables.items() for target in targets}
         self._targets = {target.short_name: target for targets in tables.values() for target in targets}
         self._targets[rejects.short_name] = rejects
+        check_choice("guards", policy, GuardPolicy)
         self._policy = policy
         self._known: dict[str, StoredTable] = {}
 

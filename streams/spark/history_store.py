@@ -221,7 +221,7 @@ class HistoryStore(TableState):
                 in_one_task=batch.is_small,
             )
             target = self.target(batch.root)
-            batch.versions[self._node] = batch.landed[target.short_name] = landed.version
+            batch.landed[target.short_name] = landed.version
             if self.puts.known_version is not None:
                 batch.landed[known_target(target).short_name] = self.puts.known_version
 

@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Final, Literal
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 
 from streams.spark.flow import SCOPE
+from streams.spark.kafka_source import KeyFormat
 from versioned import faults
 from versioned import spark_functions as F
+from versioned.choices import check_choice
 from versioned.errors import ConfigurationError, DeliveryError
 from versioned.identifiers import TableRef, quote
 from versioned.reading import read_table
@@ -54,8 +56,11 @@ class KafkaSink:
 
     servers: str
     topic: str
-    key_format: Literal["json", "text"] = "json"
+    key_format: KeyFormat = "json"
     options: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_choice("key_format", self.key_format, KeyFormat)
 
     @property
     def place(self) -> str:

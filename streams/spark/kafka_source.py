@@ -16,6 +16,7 @@ from pyspark.sql.types import LongType, StructType, TimestampType
 
 from streams.spark.sources import MALFORMED, WHOLE_TEXTS, SparkSource
 from versioned import spark_functions as F
+from versioned.choices import check_choice
 from versioned.errors import SchemaError
 
 KeyFormat = Literal["json", "text"]
@@ -46,6 +47,11 @@ class KafkaFormat:
     ts: str = "ts"
     ts_unit: TsUnit | None = None
     deleted: str | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("key_format", self.key_format, KeyFormat)
+        if self.ts_unit is not None:
+            check_choice("ts_unit", self.ts_unit, TsUnit)
 
 
 def kafka_source(servers: str, topic: str, said: KafkaFormat, options: Mapping[str, str] | None = None) -> SparkSource:

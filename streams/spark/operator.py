@@ -60,8 +60,7 @@ class Batch:
     #: What the machine's own clock said, microseconds: unlike the batch clock it may go back.
     wall_us: int = 0
     details: dict[str, Any] = field(default_factory=dict)
-    versions: dict[str, int] = field(default_factory=dict)
-    #: The version of each table that :meth:`commit` wrote.
+    #: The version of each table that the batch wrote.
     landed: dict[str, int] = field(default_factory=dict)
     #: Records put aside, by node and reason; known before the first write.
     rejected: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -110,7 +109,7 @@ class Batch:
     def commit(self, target: TableRef, build: Callable[[], Write], node: str, step: str) -> Landed:
         """Write one step; the batch's whole report travels in the commit, for a replay to find."""
         landed = commit(target, build, self.step(node, step), self.details, in_one_task=self.is_small)
-        self.versions[node] = self.landed[target.short_name] = landed.version
+        self.landed[target.short_name] = landed.version
         return landed
 
     def create(self, target: TableRef, empty: DataFrame, properties: Mapping[str, str] = MappingProxyType({})) -> None:

@@ -76,17 +76,13 @@ class Survey:
                 return said.details
         return None
 
-    def versions(self, epoch: int, batch_id: int) -> tuple[dict[str, int], dict[str, int]]:
-        """What a batch that landed in part has written already: the version by table, and by node."""
-        by_table: dict[str, int] = {}
-        by_node: dict[str, int] = {}
-        for target, state in self.tables.items():
-            said = state.written
-            if said is not None and (said.epoch, said.batch_id) == (epoch, batch_id):
-                by_table[target.short_name] = state.version
-                # A node's own table comes first of those that it has.
-                by_node.setdefault(said.node, state.version)
-        return by_table, by_node
+    def versions(self, epoch: int, batch_id: int) -> dict[str, int]:
+        """What a batch that landed in part has written already: the version by table."""
+        return {
+            target.short_name: state.version
+            for target, state in self.tables.items()
+            if (said := state.written) is not None and (said.epoch, said.batch_id) == (epoch, batch_id)
+        }
 
     def there(self) -> set[TableRef]:
         """The tables that exist."""

@@ -55,6 +55,25 @@ def test_the_text_tells_of_each_node_its_versions_windows_and_buffers(line: str)
     assert line in _topology().describe().splitlines()
 
 
+@pytest.mark.rule("R157")
+@pytest.mark.parametrize(
+    ("right", "told"),
+    [
+        (
+            Materialized.key_value(),
+            "both: inner table-table join, versioned (right is not), history 1 day, grace 1 day",
+        ),
+        (Materialized.versioned("1 day"), "both: inner table-table join, versioned, history 1 day, grace 1 day"),
+    ],
+)
+def test_a_join_stored_with_versions_tells_which_side_has_none(right: Materialized, told: str) -> None:
+    builder = StreamsBuilder()
+    left = builder.table("left", Materialized.versioned("1 day"), value=("a",))
+    stored = Materialized.versioned("1 day")
+    left.join(builder.table("right", right, value=("b",)), materialized=stored, name="both")
+    assert told in builder.build().describe().splitlines()
+
+
 def test_the_text_tells_where_rows_come_from_and_go() -> None:
     lines = _topology().describe().splitlines()
     at = lines.index("joined: left stream-table join, grace 1 day")

@@ -10,16 +10,20 @@ from typing import Any
 import pytest
 
 from streams.nodes import (
+    Aggregation,
     ForeignKeyJoin,
+    GlobalTableSource,
     Joined,
     Materialized,
     StreamFilter,
     StreamGlobalTableJoin,
     StreamSource,
+    StreamStreamJoin,
     StreamTableJoin,
     Suppress,
     TableFilter,
     TableSource,
+    TableTableJoin,
     WindowedAggregate,
 )
 from streams.options import FOREVER
@@ -53,6 +57,20 @@ def _same(value: Any) -> Any:
 
 def _versioned() -> KTable:
     return StreamsBuilder().table("t", _WEEK)
+
+
+def _any(given: object) -> Any:
+    """What a type checker would refuse."""
+    return given
+
+
+def _joined(**options: Any) -> KTable:
+    table = _versioned()
+    return table.join(_other(table), **options)
+
+
+def _windowed_by(late_policy: str) -> object:
+    return StreamsBuilder().stream("s").group_by_key().windowed_by(_HOURS, late_policy=_any(late_policy))
 
 
 def _other(table: KTable, name: str = "other", materialized: Materialized | None = None) -> KTable:
@@ -349,6 +367,45 @@ def test_a_store_or_join_with_impossible_durations_is_refused(make: Callable[[],
         make()
 
 
+@pytest.mark.parametrize(
+    ("told", "make"),
+    [
+        ('time_scope must be partition, store or key; got "keys"', lambda: Materialized(time_scope=_any("keys"))),
+        ('time_scope must be .* got "keys"', lambda: Materialized.versioned("1 day", time_scope=_any("keys"))),
+        ('time_scope must be .* got "topic"', lambda: _WEEK.with_time_scope(_any("topic"))),
+        ("time_resolution must be .* got 'ms'", lambda: _WEEK.with_time_resolution(_any("ms"))),
+        (
+            'late_policy must be drop or side_table; got "side-table"',
+            lambda: _WEEK.with_late_policy(_any("side-table")),
+        ),
+        (
+            'on_expired must be null, drop or side_table; got "side-table"',
+            lambda: Joined(on_expired=_any("side-table")),
+        ),
+        ("on_expired must be .* got None", lambda: Joined().with_on_expired(_any(None))),
+        ('too_late must be join or side_table; got "xx"', lambda: Joined().with_too_late(_any("xx"))),
+        ('history must be latest or complete; got "Complete"', lambda: _joined(history="Complete")),
+        ('history must be .* got "Complete"', lambda: _joined(history="Complete", foreign_key="v")),
+        ('history must be .* got "all"', lambda: TableTableJoin("j", (_TABLE, _TABLE), history=_any("all"))),
+        ('late_policy must be .* got "keep"', lambda: _windowed_by("keep")),
+        ('late_policy must be .* got "keep"', lambda: WindowedAggregate("w", (_STREAM,), late_policy=_any("keep"))),
+        ('emit must be every or net; got "all"', lambda: _versioned().to_changelog("c", emit=_any("all"))),
+        ('emit must be .* got "all"', lambda: StreamsBuilder().stream("s").to_changelog("c", emit=_any("all"))),
+        ('kind must be inner, left or outer; got "full"', lambda: StreamTableJoin("j", kind=_any("full"))),
+        ('kind must be .* got "full"', lambda: StreamGlobalTableJoin("j", kind=_any("full"))),
+        ('kind must be .* got "full"', lambda: StreamStreamJoin("j", kind=_any("full"))),
+        ('kind must be .* got "full"', lambda: TableTableJoin("j", kind=_any("full"))),
+        ('kind must be .* got "full"', lambda: ForeignKeyJoin("j", kind=_any("full"))),
+        ('kind must be count, .* or aggregate; got "mean"', lambda: Aggregation(_any("mean"))),
+    ],
+)
+def test_a_word_that_an_option_does_not_take_is_refused_where_it_is_given(
+    told: str, make: Callable[[], object]
+) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        make()
+
+
 @pytest.mark.rule("R186")
 @pytest.mark.parametrize("grace", ["0 s", "1 day"])
 def test_a_grace_from_zero_to_the_history_is_accepted(grace: str) -> None:
@@ -365,6 +422,7 @@ _TABLE = TableSource("t", topic="t")
         ("join-kind", StreamTableJoin("j", (_STREAM, _TABLE), kind="outer")),
         ("join-kind", ForeignKeyJoin("j", (_TABLE, _TABLE), kind="outer")),
         ("global-table", StreamGlobalTableJoin("j", (_STREAM, _TABLE))),
+        pytest.param("R170", GlobalTableSource("g", topic="g", materialized=_WEEK), marks=pytest.mark.rule("R170")),
         ("windows", WindowedAggregate("w", (_STREAM,))),
         ("corrections", StreamTableJoin("j", (_STREAM, _TABLE), joined=Joined().with_corrections("1 s"))),
         ("R30", Suppress("s", (_TABLE,), UntilTimeLimit(1, BufferConfig.unbounded(), clock="window_start"))),

@@ -85,3 +85,8 @@ def test_a_negative_bound_is_refused(make: Callable[[int], Buffer]) -> None:
 
 def test_a_bound_of_zero_is_valid() -> None:
     assert BufferConfig.max_records(0).max_records == 0
+
+
+def test_a_word_for_a_full_buffer_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match='when_full must be grow, shut_down or spill; got "stop"'):
+        StrictBufferConfig(when_full="stop")  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,6 +80,43 @@ def test_final_results_are_not_closed_by_the_wall_clock_unless_asked() -> None:
 )
 def test_restarting_the_timer_needs_a_greatest_age_and_nothing_else_takes_one(make: Callable[[], object]) -> None:
     with pytest.raises(ConfigurationError, match="max_age"):
+        make()
+
+
+@pytest.mark.rule("R106")
+def test_a_greatest_age_below_the_wait_could_not_be_kept_and_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"max_age 4000000 and wait 5000000 microseconds.*R106"):
+        Suppressed.until_time_limit("5 s", _EAGER, timer="last", max_age="4 s")
+
+
+@pytest.mark.rule("R106")
+def test_a_greatest_age_may_be_the_wait() -> None:
+    limit = Suppressed.until_time_limit("5 s", _EAGER, timer="last", max_age="5 s")
+    assert limit.max_age_us == limit.wait_us
+
+
+@pytest.mark.parametrize(
+    ("told", "options"),
+    [
+        ('timer must be first, record or last; got "frist"', {"timer": "frist"}),
+        ('clock must be record or window_start; got "window_end"', {"clock": "window_end"}),
+        ('size_of is \'bytes\'. Use "record", "value"', {"size_of": "bytes"}),
+    ],
+)
+def test_a_word_that_a_time_limit_does_not_take_is_refused(told: str, options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        Suppressed.until_time_limit("5 s", _EAGER, **options)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Suppressed.until_window_closes(_UNBOUNDED, size_of="bytes"),  # type: ignore[arg-type]
+        lambda: Suppressed.until_wall_clock_time_limit("5 s", _EAGER, size_of="bytes"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_size_that_is_none_is_refused_by_every_kind(make: Callable[[], object]) -> None:
+    with pytest.raises(ConfigurationError, match="size_of is 'bytes'"):
         make()
 
 

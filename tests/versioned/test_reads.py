@@ -67,6 +67,17 @@ _AS_OF = [
 ]
 
 
+@pytest.mark.rule("R142", "R184")
+@pytest.mark.parametrize(("second", "warnings"), [(499, 1), (500, 0)])
+def test_as_of_beyond_the_horizon_is_warned_of_with_both_instants(
+    table: VersionedTable, caplog: pytest.LogCaptureFixture, second: int, warnings: int
+) -> None:
+    with caplog.at_level("WARNING", "versioned.table"):
+        table.as_of(_at(second))
+    told = f"as_of {_at(second)} is older than the horizon {_at(500)}"
+    assert [told in record.getMessage() for record in caplog.records] == [True] * warnings
+
+
 @pytest.mark.parametrize(("second", "expected"), _AS_OF)
 @pytest.mark.rule("R138", "R181", "R184")
 def test_as_of_gives_the_versions_valid_at_an_instant(

@@ -16,15 +16,23 @@ from versioned.errors import TopologyError
 Puts = tuple[str, ...]
 
 
+_DAY = Materialized.versioned("1 day")
+
+
 def joining(
-    left: bool = True, right: bool = True, kind: str = "join", history: Any = "latest", **options: Any
+    left: bool = True,
+    right: bool = True,
+    kind: str = "join",
+    history: Any = "latest",
+    versions: Materialized = _DAY,
+    **options: Any,
 ) -> TopologyTestDriver:
     """Two tables ``a`` and ``b``, each versioned or not."""
     builder = StreamsBuilder()
     sides = [
         builder.table(
             name,
-            Materialized.versioned("1 day", name=name) if is_versioned else Materialized.key_value(name),
+            versions.with_name(name) if is_versioned else Materialized.key_value(name),
             key=key,
             value=name,
             name=name,
@@ -102,6 +110,34 @@ def test_between_versioned_tables_the_last_result_is_the_join_of_the_latest_and_
     assert [row[-1] for row in out] == sorted(row[-1] for row in out)
     if out:
         assert out[-1][:-1] == (expected if any(expected) else (None,))
+
+
+@pytest.mark.rule("R158")
+@pytest.mark.parametrize("kind", ["join", "left_join", "outer_join"])
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 40), st.booleans()), max_size=25), st.integers(0, 15))
+def test_of_a_join_only_grace_matters_and_not_how_long_history_is_kept(
+    kind: str, puts: list[tuple[str, int, bool]], grace: int
+) -> None:
+    texts = [f"{side}{ts}" + ("-" if is_tombstone else "") for side, ts, is_tombstone in puts]
+    long = joining(kind=kind, versions=Materialized.versioned("1 day", grace=f"{grace} us"))
+    short = joining(kind=kind, versions=Materialized.versioned(f"{grace} us", grace=f"{grace} us"))
+    assert [results(long, text) for text in texts] == [results(short, text) for text in texts]
+
+
+@pytest.mark.rule("R158")
+@pytest.mark.parametrize(("grace", "emits"), [(4, True), (3, False)])
+def test_a_record_beyond_grace_gives_nothing_however_long_the_history(grace: int, emits: bool) -> None:
+    builder = StreamsBuilder()
+    # Stream time is the partition's: that of another key makes the record late, not out of order for its own.
+    sides = [
+        builder.table(name, Materialized.versioned("1 day", grace=f"{grace} us"), value=name, name=name)
+        for name in "ab"
+    ]
+    sides[0].join(sides[1], name="join").to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    for topic, key, ts in (("b", "k", 1), ("a", "other", 10), ("a", "k", 6)):
+        driver.pipe_input(topic, key, topic, ts)
+    assert bool(driver.read_output("out")) is emits
 
 
 def test_results_have_the_left_tables_key_whichever_side_brought_them() -> None:

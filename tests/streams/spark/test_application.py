@@ -86,6 +86,22 @@ def test_the_ledger_names_the_version_of_each_table_that_a_batch_wrote(
                 assert written.selectExpr("max(_batch_id)").collect()[0][0] == batch_id, (table, version)
 
 
+@pytest.mark.rule("R190")
+def test_the_ledger_calls_a_store_by_the_name_of_its_table_and_not_by_its_node(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    write_input(spark, tmp_path, batches=1)
+    stored = Materialized.versioned("1 day", name="weather_store")
+    weather = TableSource("weather", topic="weather", key=("origin",), materialized=stored)
+    plan = Topology((weather, ChangelogSink("weather_out", (weather,))))
+    sources = {"weather": SparkSource("parquet", {"path": str(tmp_path / "weather")}, SCHEMAS["weather"])}
+    StreamingApplication(spark, "named", plan, str(tmp_path / "out"), sources).run()
+    rows = spark.read.format("delta").load(str(tmp_path / "out" / "ledger")).where("input > 0").select("versions")
+    tables = {path.name for path in (tmp_path / "out").iterdir() if (path / "_delta_log").is_dir()}
+    for (versions,) in rows.collect():
+        assert {"weather_store", "weather_out"} <= set(versions) <= tables - {"ledger"}
+
+
 @pytest.mark.slow
 @pytest.mark.rule("R3")
 def test_any_cut_into_batches_gives_the_same_tables(
@@ -148,6 +164,23 @@ def test_a_table_name_that_is_taken_is_refused(name: str, spark: SparkSession, t
     sources = {"weather": SparkSource("parquet", {"path": str(tmp_path / "weather")}, SCHEMAS["weather"])}
     with pytest.raises(ConfigurationError, match=f'"{name}" is reserved or used twice'):
         StreamingApplication(spark, "taken", plan, str(tmp_path / "out"), sources)
+
+
+@pytest.mark.parametrize(
+    ("told", "options"),
+    [
+        ('order must be arrival or sequence; got "sequenced"', {"order": "sequenced"}),
+        ('metrics_level must be info or debug; got "DEBUG"', {"metrics_level": "DEBUG"}),
+        ('guards must be none, warn or fail; got "failing"', {"guards": "failing"}),
+    ],
+)
+def test_a_word_that_an_application_does_not_take_is_refused(
+    told: str, options: dict[str, Any], spark: SparkSession, tmp_path: Path
+) -> None:
+    weather = TableSource("weather", topic="weather", key=("origin",))
+    sources = {"weather": SparkSource("parquet", {"path": str(tmp_path / "weather")}, SCHEMAS["weather"])}
+    with pytest.raises(ConfigurationError, match=told):
+        StreamingApplication(spark, "wrong", Topology((weather,)), str(tmp_path / "out"), sources, **options)
 
 
 def test_a_topic_whose_columns_were_refused_can_be_taken_out_again(spark: SparkSession, tmp_path: Path) -> None:

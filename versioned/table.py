@@ -49,7 +49,7 @@ from versioned.system_history import check_known, create_known, known_rows, next
 from versioned.touched import DELETION_VECTORS, can_be_named, key_columns
 from versioned.utc_texts import in_utc
 from versioned.verify import VerificationReport, verify_frame
-from versioned.written import OWNER, newest, owner_of
+from versioned.written import OWNER, check_owner, newest, owner_of
 
 _LOG: Final = logging.getLogger(__name__)
 #: How often a put is judged anew because another one came in between.
@@ -269,7 +269,7 @@ class VersionedTable:
             ConfigurationError: an application owns the table.
             OvertakenError: others wrote newer versions meanwhile.
         """
-        _check_owner(self._target, owner_of(self._spark, self._target), owner)
+        check_owner(self._target, owner_of(self._spark, self._target), owner)
         times, judged = self._times_now()
         columns = self._columns()
         shaped = shape_records(records, columns, self._spec, timestamp, deleted=deleted, sequence=sequence)
@@ -581,17 +581,8 @@ class VersionedTable:
         put_together = partial(properties_of, self._spark, self._target)
         side_by_side([told, times, put_together], self._spark)
         found = owner_of(self._spark, self._target, commits())
-        _check_owner(self._target, found, owner)
+        check_owner(self._target, found, owner)
         return told(), times(), shaped(), found, as_of(commits())
-
-
-def _check_owner(target: TableRef, application: str | None, named: str | None) -> None:
-    if application not in (None, named):
-        raise ConfigurationError(
-            f"{target} belongs to the application {application}, whose next batch would be judged by what it "
-            "no longer holds. Send such records to its input; old history through streams.spark.backfill or "
-            '"versioned backfill", which stop it first.'
-        )
 
 
 def _instant(at: datetime) -> Column:

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from versioned.commit import back_in_time, detail_of, history, own_details, remember, restored_version
+from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.log_files import versions_there
 
@@ -172,3 +173,17 @@ def steps_of(session: SparkSession, target: TableRef, application: str) -> list[
     """Every node and step of an application that the table's history names."""
     found = (written_by(row) for row in history(session, target, _LIMITS[-1]))
     return sorted({(w.node, w.step) for w in found if w is not None and w.application == application})
+
+
+def check_owner(target: TableRef, application: str | None, named: str | None) -> None:
+    """Refuse what is not named by the application that owns a table, if any does.
+
+    Raises:
+        ConfigurationError: another one does.
+    """
+    if application not in (None, named):
+        raise ConfigurationError(
+            f"{target} belongs to the application {application}, whose next batch would be judged by what it "
+            "no longer holds. Send such records to its input; old history through streams.spark.backfill or "
+            '"versioned backfill", which stop it first.'
+        )

@@ -16,7 +16,8 @@ from pyspark.sql.types import StringType
 
 from versioned import spark_functions as F
 from versioned.asked_keys import asked_keys
-from versioned.errors import ConfigurationError, SchemaError
+from versioned.choices import check_choice
+from versioned.errors import SchemaError
 from versioned.identifiers import beside, named_twice, quote
 from versioned.put_checks import check_instants
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
@@ -134,8 +135,7 @@ def lookup_frame(
             exactly with the table's, or ``at`` tells no instant.
         ConfigurationError: ``how`` is neither.
     """
-    if how not in ("inner", "left"):
-        raise ConfigurationError(f'A lookup is "inner" or "left"; got how="{how}".')
+    check_choice("how", how, How)
     _check_asked(asked, spec, at)
     reason = F.when(F.col(_DEAD).isNull(), NO_MATCH).when(F.col(_DEAD), TOMBSTONE)
     # Only a key's latest version outlives the horizon: a lookup that lies before that version is too old.

@@ -1,7 +1,7 @@
 """``doctor``: looks at an application's ledger, checkpoint and tables, and says what is wrong and what to do.
 
-It changes nothing. What it finds is what a start would refuse, and more: it names everything at once, also while
-another driver runs the application.
+It changes nothing. Of ledger, checkpoint and tables it names everything at once that a start would refuse, and more,
+also while another driver runs the application. What a start refuses of the plan itself, it does not look for.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ buffer     what a suppression holds back
 waiting    records that wait for stream time: a join with grace, a table with reorder
 join       the buffer of a stream-stream join
 answers    what a correction feed remembers
-ledger     one row per batch
+ledger     one row per batch, and one where an epoch begins
 rejects    records put aside
 sink       a changelog, or a table that a sink keeps
 table      the latest value per key

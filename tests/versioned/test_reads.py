@@ -146,7 +146,7 @@ def test_an_inner_lookup_may_send_what_is_asked_to_the_versions(
 
 
 def test_a_lookup_is_inner_or_left(spark: SparkSession, table: VersionedTable) -> None:
-    with pytest.raises(ConfigurationError, match='"inner" or "left"; got how="outer"'):
+    with pytest.raises(ConfigurationError, match='how must be inner or left; got "outer"'):
         table.lookup(_lookups(spark), at="at", how="outer")  # type: ignore[arg-type]
 
 

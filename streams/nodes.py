@@ -338,6 +338,17 @@ class TableSink(Node):
         return Output.NOTHING
 
 
+def takes_late(node: Node) -> bool:
+    """Whether a record is accepted though something of it is counted as late.
+
+    A join of two streams holds a late record all the same; and where a record may give several results, a store with
+    versions may refuse some of them.
+    """
+    has_several = isinstance(node, (ForeignKeyJoin, TableAggregate))
+    is_complete = isinstance(node, TableTableJoin) and node.history == "complete"
+    return isinstance(node, StreamStreamJoin) or has_several or is_complete
+
+
 @dataclass(frozen=True)
 class Topology:
     """A checked plan: nodes in dependency order. Made by ``StreamsBuilder.build()``."""

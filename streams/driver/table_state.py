@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from streams.driver.keys import Key, key_parts
 from streams.driver.processor import Change, Context, Dated, Found, Processor
-from streams.nodes import Materialized, Node
+from streams.nodes import Materialized, Node, takes_late
 from streams.plan_checks import tells_older_results
 from streams.reasons import LATE, NO_MATCH
 from streams.rows import Row
@@ -152,7 +152,7 @@ class StoredTable(Processor):
 
     def _refuse(self, change: Change) -> None:
         self.metrics.count("late")
-        self.metrics.count("dropped")
+        self.metrics.count("dropped", int(not takes_late(self.node)))
         _LOG.debug("%s: record at %d us is older than the grace allows and was refused", self.node.name, change.ts_us)
         if self._materialized is not None and self._materialized.late_policy == "side_table":
             self.context.reject(self.node, change, LATE)

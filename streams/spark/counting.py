@@ -26,13 +26,13 @@ from streams.nodes import (
     StreamAggregate,
     StreamMapValues,
     StreamSource,
-    StreamStreamJoin,
     TableMapValues,
     TableSource,
     TableTableJoin,
     Topology,
     ToStream,
     ToTable,
+    takes_late,
 )
 from streams.reasons import INVALID, TOO_LATE
 from streams.spark.flow import Flow, NodeReport
@@ -164,8 +164,7 @@ def _finish(node: Node, report: NodeReport, number: int | None) -> None:
     counts = report.counts
     skipped = sum(n for reason, n in report.rejected.items() if reason.partition(":")[0] in INVALID)
     late = counts.get("late", 0) + report.rejected.get(TOO_LATE, 0)
-    # A record that is late for a stream-stream join is held all the same: accepted, as on the driver.
-    dropped = skipped + (0 if isinstance(node, StreamStreamJoin) else late)
+    dropped = skipped + (0 if takes_late(node) else late)
     dropped += counts.get("ignored", 0) if isinstance(node, _DROPS_IGNORED) else 0
     told = {"skipped": skipped, "late": late, "dropped": dropped}
     taken = {"input": number, "accepted": number - dropped} if number else {}

@@ -363,3 +363,45 @@ def test_a_listener_is_told_nothing_of_the_epochs_before(spark: SparkSession, ba
     event = SimpleNamespace(progress=SimpleNamespace(name="app", batchId=batch_id))
     MetricsListener(_Epochs(spark), heard.extend).onQueryProgress(event)  # type: ignore[arg-type]
     assert [row["name"] for row in heard] == told
+
+
+def _several_results() -> Topology:
+    """Nodes of which one record may give several results, into stores that refuse what is older than any other."""
+    builder = StreamsBuilder()
+    kept = Materialized.versioned("1 hour", grace="0 seconds")
+    left, right = (
+        builder.table(topic, Materialized.versioned("1 hour", name=f"{topic}_store"), name=topic, **_SOURCE)
+        for topic in "ac"
+    )
+
+    def pair(one: Any, other: Any) -> Any:
+        return {"j": concat(coalesce(one.v, "-"), coalesce(other.v, "-"))}
+
+    pointed = left.join(right, pair, foreign_key=lambda value: value.v, materialized=kept.with_name("fk"), name="fk")
+    pointed.to_changelog("fk_out")
+    met = left.left_join(right, pair, history="complete", materialized=kept.with_name("met"), name="met")
+    met.to_changelog("met_out")
+    left.group_by(lambda value: value.v).count(materialized=kept.with_name("counted"), name="counted").to_changelog(
+        "n_out"
+    )
+    return builder.build()
+
+
+@pytest.mark.rule("R62", "R75")
+def test_of_several_results_of_a_record_some_may_be_refused_and_the_record_is_accepted(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    keys = [Input("a", key, "x", 100) for key in "abcx"]
+    records = [*keys, Input("c", "x", "1", 100), Input("a", "e", "x", 900), Input("c", "x", "2", 150)]
+    plan, driver = _several_results(), TopologyTestDriver(_several_results())
+    for record in records:
+        driver.pipe_input(record.topic, record.k, {"v": record.v}, record.ms * 1_000)
+    said: list[BatchReport] = []
+    app = application(spark, tmp_path, plan, on_batch=said.append)
+    write_records(spark, tmp_path, plan, records, 0)
+    app.run()
+    for node in ("fk", "met", "counted"):
+        told = _counts(_summed(said, node))
+        assert told == _counts(driver.counters(node)), node
+        assert told["accepted"] + told.get("dropped", 0) == told["input"], node
+    assert driver.counters("fk")["late"] > 1

@@ -37,7 +37,8 @@ from versioned.durations import duration_us
 from versioned.errors import TopologyError
 
 _LOG: Final = logging.getLogger(__name__)
-_LEGAL_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
+#: As Kafka has it: no folder that lies elsewhere, nor inside another table's.
+_LEGAL_NAME: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,200}")
 _DAY_US: Final = 86_400_000_000
 
 #: Tables that keep the keys of the table they are made from, and its versions unless they are stored otherwise.
@@ -109,6 +110,8 @@ def check_node(node: Node) -> None:
         if isinstance(node, kind):
             check(node)
     materialized = materialized_of(node)
+    if materialized is not None and materialized.name is not None:
+        _check_store_name(node.name, materialized.name)
     if materialized is not None and materialized.retention is not None and not isinstance(node, WindowedAggregate):
         _LOG.info("%s: retention %s is ignored; it is for window stores only [R18]", node.name, materialized.retention)
     if isinstance(node, (TableTableJoin, ForeignKeyJoin)) and is_versioned(node):
@@ -195,8 +198,18 @@ def _check_name(name: str) -> None:
     if not _LEGAL_NAME.fullmatch(name):
         raise TopologyError(
             "legal-names", name or "(empty)",
-            "a name has 1 to 200 letters, digits, dots, dashes or underscores, since tables are named after it. "
-            "Give one with name=.",
+            "a name has 1 to 200 letters, digits, dots, dashes or underscores, and not only one or two dots, since "
+            "tables are named after it. Give one with name=.",
+        )  # fmt: skip
+
+
+def _check_store_name(node: str, name: str) -> None:
+    if not _LEGAL_NAME.fullmatch(name):
+        raise TopologyError(
+            "legal-names", node,
+            f'its store cannot be called "{name}": a name has 1 to 200 letters, digits, dots, dashes or underscores, '
+            "and not only one or two dots, since its table would lie in another one's folder or elsewhere. Give "
+            "another one with Materialized.with_name, in YAML with store.name.",
         )  # fmt: skip
 
 

@@ -221,6 +221,11 @@ _REFUSED: list[tuple[str, str, Callable[[], object]]] = [
     ("unique-names", "sup", lambda: build_case("suppress_duplicate_names")),
     ("legal-names", "in/flights", lambda: StreamsBuilder().table("in/flights")),
     ("legal-names", "(empty)", lambda: StreamsBuilder().table("")),
+    *(
+        ("legal-names", "t", lambda name=name: StreamsBuilder().table("t", Materialized(name=name), name="t"))
+        for name in ("o/x", "../t", "/tmp/t", ".", "..", "", "a b", "straße", "x" * 201)
+    ),
+    ("legal-names", "..", lambda: StreamsBuilder().table("..")),
     ("R169", "t", lambda: StreamsBuilder().table("t", reorder="-1 s")),
     ("one-builder", "j", lambda: _versioned().join(_versioned(), name="j")),
     ("session-merger", "a", lambda: _sessions().aggregate(int, lambda key, value, total: total, name="a")),

@@ -152,3 +152,11 @@ def test_a_node_further_down_follows_the_strictest_of_its_sources() -> None:
         "NULL_TS": "fail", "NULL_VALUE": "drop",
     }  # fmt: skip
     assert action_at(left, "NULL_KEY", contracts) == "drop"
+
+
+@pytest.mark.parametrize(("named", "expected"), [(None, ("v", "seq")), ((), ()), (("v",), ("v",))])
+def test_a_source_without_value_columns_has_none_and_one_that_says_nothing_has_all(
+    named: tuple[str, ...] | None, expected: tuple[str, ...]
+) -> None:
+    node = StreamSource("s", topic="s", key=("id",), value=named)
+    assert IntakeRule(node, SparkSource("parquet"), 0, "arrival", 0).values(list(_GOOD)) == expected

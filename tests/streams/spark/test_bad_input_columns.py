@@ -131,9 +131,9 @@ def test_columns_that_are_left_out_are_told_once(caplog: pytest.LogCaptureFixtur
     ("options", "told"),
     [
         ({"on_invalid": {"NULL_KEYS": "drop"}}, 'on_invalid.NULL_KEYS: .* did you mean "NULL_KEY"'),
-        ({"on_invalid": {"NULL_KEY": "ignore"}}, 'on_invalid.NULL_KEY: "ignore" .*reject, drop, fail'),
-        ({"extra_columns": "evolve"}, "ignore, fail"),
-        ({"ts_unit": "ns"}, "s, ms, us"),
+        ({"on_invalid": {"NULL_KEY": "ignore"}}, 'on_invalid.NULL_KEY must be reject, drop or fail; got "ignore"'),
+        ({"extra_columns": "evolve"}, "ignore or fail"),
+        ({"ts_unit": "ns"}, "s, ms or us"),
         ({"max_bytes": 0}, "max_bytes must be at least 1; got 0"),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -37,6 +37,12 @@ class ContractSettings(Strict):
         description="What becomes of invalid records, by reason: kept in `rejects` (as long as nothing is said), only "
         "counted, or the batch ends before anything of it is written.",
     )
+
+    @field_validator("max_bytes", mode="before")
+    @classmethod
+    def _may_be_any(cls, said: Any) -> Any:
+        # A variable of the environment and --set give text.
+        return None if said == "null" else said
 
     @field_validator("on_invalid")
     @classmethod

@@ -22,7 +22,8 @@ import yaml
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from jobs.yaml_file import NOT_WHAT_IT_SAYS
+from jobs.yaml_file import NOT_WHAT_IT_SAYS, told_of_key
+from streams.reasons import INVALID
 from versioned.errors import ConfigurationError
 
 PREFIX: Final = "VERSIONED_JOB__"
@@ -33,6 +34,8 @@ _DOTTED: Final = (RECORD_RETENTION,)
 _NAMED: Final = ("plan", "plan_settings", "sources", "kafka")
 #: Paths of options; None stands for a user's own name.
 _OPTIONS: Final = (("sources", None, "options"), ("sources", None, "kafka", "options"), ("kafka", None, "options"))
+#: Where the keys are reasons, which are upper case.
+_REASONS: Final = ("sources", None, "contract", "on_invalid")
 Origin = Literal["--set", "environment", "file", "default"]
 
 
@@ -67,7 +70,7 @@ class Layers:
         """
         for key in file:
             if not isinstance(key, str):
-                raise ConfigurationError(f"{key!r}: a key is text. Write it in quotes, if it is meant so.")
+                raise ConfigurationError(f"{key!r}: {told_of_key(key)}")
         said: dict[str, Any] = {}
         for name in sorted(environment or {}):
             if name.startswith(PREFIX):
@@ -148,12 +151,11 @@ def _options_at(parts: Sequence[str]) -> int | None:
     >>> _options_at(["sources", "s", "kafka", "options", "x"]), _options_at(["sources", "s", "options"])
     (4, None)
     """
-    fits = (
-        len(above)
-        for above in _OPTIONS
-        if len(parts) > len(above) and all(key in (None, part) for key, part in zip(above, parts, strict=False))
-    )
-    return next(fits, None)
+    return next((len(above) for above in _OPTIONS if len(parts) > len(above) and _is_below(parts, above)), None)
+
+
+def _is_below(parts: Sequence[str], above: Sequence[str | None]) -> bool:
+    return len(parts) >= len(above) and all(key in (None, part) for key, part in zip(above, parts, strict=False))
 
 
 def _with(
@@ -166,7 +168,8 @@ def _with(
             raise ConfigurationError(f"{variable}: goes below a key that holds a value, not a mapping.")
     # No key of ours has upper case; a name of the user's may.
     is_ours = variable.startswith(PREFIX) and not (above and above[0] in _NAMED)
-    key = _key(path[0], [*said, *below], is_ours)
+    known = [*said, *below, *(INVALID if _is_below(above, _REASONS) else ())]
+    key = _key(path[0], known, is_ours)
     here = (*above, key)
     if len(path) > 1:
         return {**said, key: _with(said.get(key, {}), below.get(key, {}), path[1:], value, variable, here)}

@@ -5,9 +5,9 @@ A step has the name of its node; ``op`` says what it does and ``from`` what it r
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from jobs.option_settings import (
     AnyWindows,
@@ -24,6 +24,15 @@ from jobs.option_settings import (
 )
 from jobs.strict import DurationSetting, Flag, Names, Strict, validated
 from streams.options import OnExpired, TooLate
+
+
+def _to_word(value: Any) -> Any:
+    # The word null without quotes is nothing in YAML.
+    return "null" if value is None else value
+
+
+_EXPIRED_SCHEMA: Final = {"anyOf": [{"enum": list(get_args(OnExpired)), "type": "string"}, {"type": "null"}]}
+_OnExpired = Annotated[OnExpired, BeforeValidator(_to_word), WithJsonSchema(_EXPIRED_SCHEMA)]
 
 
 class _Source(Strict):
@@ -123,7 +132,7 @@ class JoinStep(_Step):
     value: JoinedRow | None = Field(default=None, description="All fields of both sides if not given.")
     grace: DurationSetting | None = None
     retention: DurationSetting | None = None
-    on_expired: OnExpired = "null"
+    on_expired: _OnExpired = "null"
     too_late: TooLate = "join"
     correction_retention: DurationSetting | None = None
     key: KeyOf | None = None

@@ -35,6 +35,8 @@ _PAIR: Final = re.compile(
 )
 #: ``Bearer ...`` in a header.
 _HEADER: Final = re.compile(r"(\b(?:Bearer|Basic)\s+)\S+", re.I)
+#: What ends a line in YAML beside the usual characters.
+_SEPARATOR: Final = re.compile("[\x85\u2028\u2029]")
 #: Settings whose text may hold a secret. In others, such as a plan, nothing is replaced: it means what it says.
 _MAY_HOLD: Final = frozenset({"options", "path", "root", "checkpoint", "servers", "prometheus", "docs", "job"})
 
@@ -118,9 +120,20 @@ def annotated(said: dict[str, Any], layers: Layers) -> str:
     return "\n".join(lines)
 
 
+class _Dumper(yaml.SafeDumper):
+    """Texts with line separators of their own in double quotes, where they are escaped: elsewhere YAML folds them."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        style = '"' if _SEPARATOR.search(data) else None
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style)
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
+
+
 def _dumped(said: dict[str, Any]) -> str:
     # Of one line each, as far as possible: long lines are for people to wrap.
-    return yaml.safe_dump(said, sort_keys=False, width=2**30, allow_unicode=True)
+    return yaml.dump(said, Dumper=_Dumper, sort_keys=False, width=2**30, allow_unicode=True)
 
 
 def _composed(text: str) -> yaml.Node:

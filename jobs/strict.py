@@ -6,13 +6,13 @@ import difflib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Tag, ValidationError, WithJsonSchema
 
-from jobs.yaml_file import in_words
+from jobs.yaml_file import in_words, told_of_key
 from versioned.durations import duration
 from versioned.errors import ConfigurationError
 
@@ -82,10 +82,14 @@ def _to_instant(value: Any) -> Any:
     """
     >>> _to_instant("2013-01-01T06:00:00Z").isoformat()
     '2013-01-01T06:00:00+00:00'
+    >>> _to_instant(date(2013, 1, 1)).isoformat()
+    '2013-01-01T00:00:00+00:00'
     """
     if isinstance(value, str):
         value = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
-    # YAML makes a datetime of what looks like one; without a zone it is UTC, as everywhere in the library.
+    # YAML makes a date or a datetime of what looks like one; without a zone it is UTC, as everywhere in the library.
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime.combine(value, time())
     return value.replace(tzinfo=timezone.utc) if isinstance(value, datetime) and value.tzinfo is None else value
 
 
@@ -169,6 +173,9 @@ def nearest(word: object, allowed: list[str]) -> str:
 
 
 def _told(model: type[BaseModel], detail: Any) -> str:
+    if detail["loc"][-1:] == ("[key]",) and not isinstance(detail["input"], str):
+        above = ".".join(_located(model, detail["loc"][:-2])[0])
+        return f"{above}: {told_of_key(detail['input'])}"
     path, holder, at = _located(model, detail["loc"])
     where = ".".join(path)
     if detail["type"] == "extra_forbidden":

@@ -28,19 +28,6 @@ _KINDS: Final[dict[type, str]] = {
 }
 
 
-class _Loader(yaml.SafeLoader):
-    """Plain values only; a key that comes twice is refused, where YAML would silently keep the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            name = str(key.value)
-            if name in seen and key.tag != "tag:yaml.org,2002:merge":
-                raise yaml.constructor.ConstructorError(None, None, f'the key "{name}" comes twice', key.start_mark)
-            seen.add(name)
-        return super().construct_mapping(node, deep)
-
-
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping that a file holds.
 
@@ -81,15 +68,35 @@ def in_words(value: Any) -> str:
     return _KINDS.get(type(value), "a value of another kind")
 
 
+def told_of_key(key: object) -> str:
+    """What to do about a key that is no text, since YAML made something else of it.
+
+    >>> told_of_key(True)
+    'a key is text, and this one is true or false: YAML reads on, yes, true as that. Write it in quotes, such as "on".'
+    >>> told_of_key(1)
+    'a key is text, and this one is a number. Write it in quotes, if it is meant so.'
+    """
+    told = f"a key is text, and this one is {in_words(key)}"
+    if not isinstance(key, bool):
+        return f"{told}. Write it in quotes, if it is meant so."
+    words = ("on", "yes", "true") if key else ("off", "no", "false")
+    return f'{told}: YAML reads {", ".join(words)} as that. Write it in quotes, such as "{words[0]}".'
+
+
 def _read(text: str) -> Any:
-    loader = _Loader(text)
+    # Plain values only.
+    loader = yaml.SafeLoader(text)
     try:
         node = loader.get_single_node()
         if node is not None and _values(node, {}, set()) > _MAX_VALUES:
             raise yaml.composer.ComposerError(
                 None, None, f"aliases make more than {_MAX_VALUES} values", node.start_mark
             )
-        return None if node is None else loader.construct_document(node)
+        if node is None:
+            return None
+        # As they are written: mappings that are merged get the keys of both.
+        _refuse_doubles(node)
+        return loader.construct_document(node)
     finally:
         loader.dispose()
 
@@ -99,13 +106,30 @@ def _values(node: yaml.Node, known: dict[int, int], above: set[int]) -> int:
     if id(node) in above:
         raise yaml.composer.ComposerError(None, None, "an alias stands within what it means", node.start_mark)
     if id(node) not in known:
-        children: list[yaml.Node] = []
-        if isinstance(node, yaml.SequenceNode):
-            children = node.value
-        elif isinstance(node, yaml.MappingNode):
-            children = [part for pair in node.value for part in pair]
-        known[id(node)] = 1 + sum(_values(child, known, above | {id(node)}) for child in children)
+        known[id(node)] = 1 + sum(_values(child, known, above | {id(node)}) for child in _children(node))
     return known[id(node)]
+
+
+def _children(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [part for pair in node.value for part in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+def _refuse_doubles(root: yaml.Node) -> None:
+    """Refuse a key that comes twice in one mapping, where YAML would silently keep the last."""
+    waiting, visited = [root], {id(root)}
+    while waiting:
+        node = waiting.pop()
+        seen: set[str] = set()
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            name = str(key.value)
+            if name in seen and key.tag != "tag:yaml.org,2002:merge":
+                raise yaml.constructor.ConstructorError(None, None, f'the key "{name}" comes twice', key.start_mark)
+            seen.add(name)
+        new = [child for child in _children(node) if id(child) not in visited]
+        visited.update(map(id, new))
+        waiting += new
 
 
 def _told(error: yaml.YAMLError) -> str:

@@ -7,14 +7,19 @@ import operator
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation, localcontext
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from streams.casts import LARGEST, SMALLEST
+from streams.casts import LARGEST, SMALLEST, to_double
 from streams.operands import alike, kind_of
 from streams.time_texts import as_instant
 from versioned.errors import RecordError
 
 _NUMBERS: Final = (int, float, Decimal)
+#: What sums take, and means (durations have none).
+_ADDENDS: Final = {
+    "sum": frozenset(("bigint", "double", "decimal", "interval", "text")),
+    "avg": frozenset(("bigint", "double", "decimal", "text")),
+}
 _DIGITS: Final = 38
 _DECIMALS: Final = Context(prec=_DIGITS, rounding=ROUND_HALF_UP)
 _EXACT: Final = Context(prec=2 * _DIGITS)
@@ -34,11 +39,7 @@ def arithmetic(symbol: str, left: Any, right: Any) -> Any:
         result = _computed(symbol, *operands)
     except (TypeError, *_NO_RESULT):
         raise RecordError(_no_such(symbol, left, right)) from None
-    if _fits(result):
-        return result
-    raise RecordError(
-        f"{_told(symbol, left, right)} does not fit in 64 bits or {_DIGITS} digits; cast to double first."
-    )
+    return _fitting(result, symbol, left, right)
 
 
 def divided(symbol: str, left: Any, right: Any) -> Any:
@@ -62,12 +63,45 @@ def divided(symbol: str, left: Any, right: Any) -> Any:
 def summed(left: Any, right: Any, sign: int = 1) -> Any:
     """A sum with one number more, or (sign -1) without it; of decimals exact, as Spark's sum is.
 
+    Raises:
+        RecordError: the result fits in no number, or one is no number.
+
     >>> summed(Decimal("99999999999999999999999999.99"), Decimal("0.02"))
     Decimal('100000000000000000000000000.01')
     """
-    if isinstance(right, Decimal):
-        return _EXACT.add(left, right) if sign > 0 else _EXACT.subtract(left, right)
-    return left + sign * right
+    symbol = "+" if sign > 0 else "-"
+    if isinstance(right, timedelta) and left == 0:
+        left = timedelta()
+    try:
+        with localcontext(_EXACT):
+            result = _FUNCTIONS[symbol](*alike(left, right))
+    except (TypeError, *_NO_RESULT):
+        raise RecordError(_no_such(symbol, left, right)) from None
+    return _fitting(result, symbol, left, right)
+
+
+def addend(aggregate: Literal["sum", "avg"], value: Any) -> Any:
+    """What a value is in a sum or a mean: a number as it is, in a sum a duration too, a text the double that it says.
+
+    Raises:
+        RecordError: it is something else, or a text that is no number.
+
+    >>> addend("sum", "1.5"), addend("avg", 2)
+    (1.5, 2)
+    """
+    kind = kind_of(value)
+    number = to_double(value) if kind == "text" else value
+    if kind not in _ADDENDS[aggregate] or number is None:
+        raise RecordError(f"{value!r} ({kind}): {aggregate} takes numbers; cast it, or leave it out with a filter.")
+    return number
+
+
+def _fitting(result: Any, symbol: str, left: Any, right: Any) -> Any:
+    if _fits(result):
+        return result
+    raise RecordError(
+        f"{_told(symbol, left, right)} does not fit in 64 bits or {_DIGITS} digits; cast to double first."
+    )
 
 
 def _operands(left: Any, right: Any) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from streams.evaluation import CHOICES, OPERATIONS, as_plain, constant
 from streams.rows import Row
@@ -54,6 +54,19 @@ class Expr:
         raise TypeError(
             "An expression has no truth value while the plan is built. Use & | ~ instead of and or not, "
             "functions.when(...) instead of if, and == instead of in."
+        )
+
+    def __iter__(self) -> NoReturn:
+        # Else Python would ask for [0], [1] and so on, each of which is an expression, for ever.
+        raise TypeError(
+            "An expression has no elements while the plan is built. Name a field with value.field, add up records with "
+            "the aggregate sum, or look into a list with functions.python_function."
+        )
+
+    def __contains__(self, item: object) -> NoReturn:
+        raise TypeError(
+            "An expression has no elements while the plan is built. Use functions.is_in(value.field, ...) for one of "
+            "several values, or look into a list with functions.python_function."
         )
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]

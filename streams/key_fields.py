@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from streams.expressions import Expr, operation
 from streams.fields import value_fields
 from streams.nodes import (
@@ -14,6 +16,8 @@ from streams.nodes import (
     WindowedAggregate,
 )
 
+#: What a window adds to a key, in order.
+WINDOW_FIELDS: Final = ("windowStart", "windowEnd")
 _GROUPS = (StreamAggregate, WindowedAggregate, TableAggregate)
 
 
@@ -29,11 +33,16 @@ def key_fields(node: Node) -> tuple[str, ...] | None:
     if isinstance(node, SelectKey):
         return _of_expr(node.mapper, node.parents[0])
     if isinstance(node, _GROUPS):
-        group = key_fields(node.parents[0]) if node.group_key is None else _of_expr(node.group_key, node.parents[0])
-        windows = ("windowStart", "windowEnd") if isinstance(node, WindowedAggregate) else ()
+        group = group_fields(node)
+        windows = WINDOW_FIELDS if isinstance(node, WindowedAggregate) else ()
         return None if group is None else (*group, *windows)
     # Everything else keeps its first parent's keys.
     return key_fields(node.parents[0]) if node.parents else None
+
+
+def group_fields(node: StreamAggregate | WindowedAggregate | TableAggregate) -> tuple[str, ...] | None:
+    """The names of the fields by which a node groups, in order; none if they are known only when it runs."""
+    return _of_expr(node.group_key, node.parents[0])
 
 
 def changes_key(node: Node) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, Final
 
+from streams.key_fields import WINDOW_FIELDS, group_fields
 from streams.nodes import (
     ForeignKeyJoin,
     GlobalTableSource,
@@ -37,8 +38,11 @@ from versioned.durations import duration_us
 from versioned.errors import TopologyError
 
 _LOG: Final = logging.getLogger(__name__)
-_LEGAL_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
+#: As Kafka has it: no folder that lies elsewhere, nor inside another table's.
+_LEGAL_NAME: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,200}")
 _DAY_US: Final = 86_400_000_000
+#: In lower case: Spark takes names for one whatever their case.
+_WINDOW_FIELDS: Final = frozenset(name.lower() for name in WINDOW_FIELDS)
 
 #: Tables that keep the keys of the table they are made from, and its versions unless they are stored otherwise.
 _VIEWS: Final = (TableFilter, TableMapValues)
@@ -109,6 +113,8 @@ def check_node(node: Node) -> None:
         if isinstance(node, kind):
             check(node)
     materialized = materialized_of(node)
+    if materialized is not None and materialized.name is not None:
+        _check_store_name(node.name, materialized.name)
     if materialized is not None and materialized.retention is not None and not isinstance(node, WindowedAggregate):
         _LOG.info("%s: retention %s is ignored; it is for window stores only [R18]", node.name, materialized.retention)
     _warn_of_mixed_sides(node)
@@ -202,8 +208,18 @@ def _check_name(name: str) -> None:
     if not _LEGAL_NAME.fullmatch(name):
         raise TopologyError(
             "legal-names", name or "(empty)",
-            "a name has 1 to 200 letters, digits, dots, dashes or underscores, since tables are named after it. "
-            "Give one with name=.",
+            "a name has 1 to 200 letters, digits, dots, dashes or underscores, and not only one or two dots, since "
+            "tables are named after it. Give one with name=.",
+        )  # fmt: skip
+
+
+def _check_store_name(node: str, name: str) -> None:
+    if not _LEGAL_NAME.fullmatch(name):
+        raise TopologyError(
+            "legal-names", node,
+            f'its store cannot be called "{name}": a name has 1 to 200 letters, digits, dots, dashes or underscores, '
+            "and not only one or two dots, since its table would lie in another one's folder or elsewhere. Give "
+            "another one with Materialized.with_name, in YAML with store.name.",
         )  # fmt: skip
 
 
@@ -323,6 +339,7 @@ def _check_table_table_join(node: TableTableJoin) -> None:
 def _check_windowed_aggregate(node: WindowedAggregate) -> None:
     if node.windows is None:
         raise TopologyError("windows", node.name, "a windowed aggregate needs windows.")
+    _check_group_of_windows(node)
     needs_merger = node.aggregation.kind == "aggregate" and node.aggregation.merger is None
     if isinstance(node.windows, SessionWindows) and needs_merger:
         raise TopologyError("session-merger", node.name, "sessions merge; pass merger=(key, left, right) to aggregate.")
@@ -338,6 +355,20 @@ def _check_windowed_aggregate(node: WindowedAggregate) -> None:
             "R14", node.name,
             f"a retention of {materialized.retention} is shorter than {parts}: windows would be forgotten while they "
             "can still change. Lengthen the retention or shorten the grace.",
+        )  # fmt: skip
+
+
+def _check_group_of_windows(node: WindowedAggregate) -> None:
+    """A group that has a window already would have two of one name, of which one is lost."""
+    group = group_fields(node) or ()
+    taken = [name for name in group if name.lower() in _WINDOW_FIELDS]
+    if taken:
+        plain = ", ".join(f'"{name}": key.{name}' for name in group if name not in taken) or '"all": 1'
+        raise TopologyError(
+            "nested-windows", node.name,
+            f"its groups have {' and '.join(taken)} already, which it puts behind the key itself. Behind a table with "
+            f"windows regroup by the plain key, such as group_by(lambda key, value: {{{plain}}}); or give the fields "
+            "other names.",
         )  # fmt: skip
 
 

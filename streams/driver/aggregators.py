@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from streams.arithmetic import summed
+from streams.arithmetic import addend, summed
 from streams.expressions import evaluate
 from streams.nodes import Aggregation
 from streams.rows import Row
@@ -73,8 +73,13 @@ class Aggregator:
             return state
         if self._spec.kind == "count":
             return state + 1
-        # A mean is a double, also of decimals.
-        part = (operand if self._exact_means else float(operand), 1) if self._spec.kind == "avg" else operand
+        part = operand
+        if self._spec.kind == "sum":
+            part = addend("sum", operand)
+        elif self._spec.kind == "avg":
+            number = addend("avg", operand)
+            # A mean is a double, also of decimals.
+            part = (number if self._exact_means else float(number), 1)
         return part if state is None else self._merge_built_in(state, part)
 
     def _merge_built_in(self, left: Any, right: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from streams.arithmetic import summed
+from streams.arithmetic import addend, summed
 from streams.driver.aggregators import as_row, in_order, plain
 from streams.driver.group_aggregate import GroupAggregateProcessor
 from streams.driver.keys import as_key, whole_key
@@ -63,8 +63,8 @@ class TableAggregator:
             return state
         if kind == "count":
             return state + sign
-        if kind in ("sum", "avg"):
-            return (summed(state[0], operand, sign), state[1] + sign)
+        if kind == "sum" or kind == "avg":
+            return (summed(state[0], addend(kind, operand), sign), state[1] + sign)
         return _counted(state, operand, sign)
 
     def result(self, state: Any) -> Row | None:

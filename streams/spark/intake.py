@@ -75,7 +75,9 @@ class IntakeRule:
         """The value columns: those of the node, else all that are declared, else all that there are."""
         aside = {name.lower() for name in (MALFORMED, *self.node.key, *filter(None, self.reads.values()))}
         offered = columns if self.types is None else self.types.names
-        return self.node.value or tuple(name for name in offered if name.lower() not in aside)
+        if self.node.value is not None:
+            return self.node.value  # Also none at all: a record is then there or deleted.
+        return tuple(name for name in offered if name.lower() not in aside)
 
 
 def shape(raw: DataFrame, rule: IntakeRule, wall_us: int, offsets: Mapping[int, int], count: int) -> DataFrame:

@@ -172,8 +172,9 @@ def _counts(tmp_path: Path, path: str, value: Any) -> str:
     [
         ("plan/ledger", {"op": "to_latest", "from": "c"}, '"ledger" is reserved'),
         ("plan/_checkpoint", {"op": "to_latest", "from": "c"}, '"_checkpoint" is reserved'),
-        ("plan/..", {"op": "to_latest", "from": "c"}, 'no ".."'),
-        ("plan/c/store", {"kind": "key_value", "name": "../x"}, 'no ".."'),
+        ("plan/..", {"op": "to_latest", "from": "c"}, "[legal-names]"),
+        ("plan/c/store", {"kind": "key_value", "name": "../x"}, '"../x"'),
+        ("plan/c/store", {"kind": "key_value", "name": "final/x"}, '"final/x"'),
         ("plan/c/store", {"kind": "key_value", "name": "rejects"}, '"rejects" is reserved'),
         ("kafka/nosink", {"servers": "b:9092", "topic": "t"}, "no changelog sinks"),
         ("order", "sequence", "needs sequence_by"),

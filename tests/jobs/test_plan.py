@@ -228,6 +228,16 @@ _SAME: list[tuple[str, Callable[[_Sources], Any]]] = [
         .count(materialized=Materialized.key_value("kept").with_retention(None), name="x"),
     ),
     (
+        "x: {op: count, from: s, windowed_by: {kind: unlimited, start: 2013-01-01}}",
+        lambda d: d.s.group_by_key()
+        .windowed_by(UnlimitedWindows.of().start_on(instant_us(datetime(2013, 1, 1, tzinfo=timezone.utc))))
+        .count(name="x"),
+    ),
+    (
+        "x: {op: left_join, from: s, with: v, on_expired: null}",
+        lambda d: d.s.left_join(d.v, joined=Joined().with_on_expired("null"), name="x"),
+    ),
+    (
         """x: {op: count, from: s, windowed_by: {kind: session, gap: 1 hour}, store: {kind: window, retention: 2 days,
                segment_interval: 1 hour, time_scope: store, time_resolution: millisecond}}""",
         lambda d: d.s.group_by_key()

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from jobs.layers import Layers
 from jobs.settings import MetricsSettings, load, parse, read
+from jobs.shown import annotated
+from jobs.yaml_file import read_yaml
 from versioned.errors import ConfigurationError
 
 _CONFIG = Path(__file__).parents[2] / "conf" / "quickstart.yaml"
@@ -264,7 +267,108 @@ def test_a_record_retention_that_is_none_is_refused(written: Any) -> None:
         parse(_GOOD | {"suppressed.record.retention.ms": written})
 
 
-@pytest.mark.parametrize("text", ["1: x\n", "null: x\n", "2026-01-01: x\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u2028",
+        "a\u2028b",
+        "\u2029",
+        "\x85",
+        "a\x85b",
+        "a\nb",
+        "a\r\nb",
+        " a\u2028 b\n",
+        "\ufeff",
+        "größe",
+        "a\tb",
+        "#\x85# c",
+    ],
+)
+def test_settings_that_are_shown_mean_the_same(text: str) -> None:
+    said = {"sources": {"c": {"options": {"sep": text, text: "x"}}}, "order": "arrival"}
+    told = annotated(said, Layers.of(said))
+    assert yaml.safe_load(told) == said
+    assert told.count("# file") == 3
+
+
+def _read(tmp_path: Path, text: str) -> Any:
+    file = tmp_path / "settings.yaml"
+    file.write_text(text, encoding="utf-8")
+    return read_yaml(file)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &a {x: 1, y: 2}\nb: &b {<<: *a, y: 3}\nc: {<<: *b}\nd: {<<: [*b, *a], x: 4}\n",
+        "a: &a {x: 1}\nb: &b {<<: *a, x: 2}\nc: &c {<<: *b, x: 3}\nd: {<<: *c, x: 4}\n",
+        "a: &a {x: 1}\nb: {<<: *a, x: 2}\nc: {<<: *a, x: 3}\n",
+        # YAML makes the outer mappings first, and merges what lies deeper before it is made itself.
+        "a: &a {x: 1, y: 2}\nb: {b: {b: &b {<<: *a, y: 3}}}\nc: {<<: *b}\n",
+    ],
+)
+def test_merged_mappings_are_those_of_yaml(text: str, tmp_path: Path) -> None:
+    assert _read(tmp_path, text) == yaml.safe_load(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["a: &a {x: 1, x: 2}\nb: {<<: *a}\n", "a: &a {x: 1}\nb: {<<: *a, y: 1, y: 2}\n", "- [{x: 1, x: 1}]\n"]
+)
+def test_a_key_that_comes_twice_is_refused_wherever_it_is_written(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r'the key "[xy]" comes twice, line '):
+        _read(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("variables", "sets"),
+    [
+        ({"VERSIONED_JOB__SOURCES__FLIGHTS__CONTRACT__ON_INVALID__NULL_TS": "drop"}, {}),
+        ({"VERSIONED_JOB__SOURCES__FLIGHTS__CONTRACT__ON_INVALID__null_ts": "drop"}, {}),
+        ({}, {"sources.flights.contract.on_invalid.NULL_TS": "drop"}),
+        ({}, {"sources.flights.contract.on_invalid.null_ts": "drop"}),
+        (
+            {"VERSIONED_JOB__SOURCES__FLIGHTS__CONTRACT__ON_INVALID__NULL_TS": "fail"},
+            {"sources.flights.contract.on_invalid.null_ts": "drop"},
+        ),
+    ],
+)
+def test_a_reason_is_meant_whatever_its_case(variables: dict[str, str], sets: dict[str, str]) -> None:
+    contract = parse(Layers.of(_GOOD, variables, sets).merged()).sources["flights"].contract
+    assert contract is not None
+    assert contract.on_invalid == {"NULL_TS": "drop"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "sets"),
+    [
+        ({"VERSIONED_JOB__SOURCES__FLIGHTS__CONTRACT__MAX_BYTES": "null"}, {}),
+        ({}, {"sources.flights.contract.max_bytes": "null"}),
+    ],
+)
+def test_null_is_any_size_where_only_text_can_be_given(variables: dict[str, str], sets: dict[str, str]) -> None:
+    contract = parse(Layers.of(_GOOD, variables, sets).merged()).sources["flights"].contract
+    assert contract is not None
+    assert contract.max_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("path", "word"),
+    [("sources", "on"), ("sources", "no"), ("sources/flights/options", "yes"), ("plan", "on"), ("plan", "off")],
+)
+def test_a_name_that_yaml_takes_for_true_or_false_is_to_be_quoted(path: str, word: str) -> None:
+    step = {"op": "stream", "topic": "flights"}
+    said = _changed("plan", {}) | {"sources": {"flights": {"format": "rate", "options": {}}}}
+    at: Any = said
+    for name in path.split("/"):
+        at = at[name]
+    at[yaml.safe_load(word)] = step if path == "plan" else {"format": "rate"}
+    with pytest.raises(ConfigurationError) as refused:
+        parse(said)
+    assert f"{path.replace('/', '.')}: a key is text" in str(refused.value)
+    assert f"YAML reads {'on, yes' if word in ('on', 'yes') else 'off, no'}" in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["1: x\n", "on: x\n", "null: x\n", "2026-01-01: x\n"])
 def test_a_key_that_is_no_text_is_refused(text: str, tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text(text, encoding="utf-8")

@@ -406,6 +406,19 @@ def test_python_that_tracing_cannot_see_is_refused_with_a_hint(function: Functio
         trace(function, "value")
 
 
+@pytest.mark.parametrize(
+    "function", [lambda value: sum(value.a), lambda value: list(value.a), lambda value: max(*value.a)]
+)
+def test_an_expression_is_not_gone_through_for_ever(function: Function) -> None:
+    with pytest.raises(TypeError, match=r"no elements .* functions\.python_function"):
+        trace(function, "value")
+
+
+def test_a_look_into_an_expression_is_refused_with_what_there_is_instead() -> None:
+    with pytest.raises(TypeError, match=r"functions\.is_in"):
+        trace(lambda value: "x" in value.a, "value")
+
+
 def test_an_expression_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         Expr("ref", "value").n = 3

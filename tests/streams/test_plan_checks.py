@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from streams.grouped import KGroupedStream
 from streams.nodes import (
     Aggregation,
     ForeignKeyJoin,
@@ -173,6 +174,31 @@ def test_other_operations_lose_the_windows(plan: Plan) -> None:
     assert windowed_ancestor(plan(_windowed()).node) is None
 
 
+def _by_windows(grouped: KGroupedStream) -> KTable:
+    return grouped.windowed_by(TimeWindows.of("1 day")).count(name="twice")
+
+
+@pytest.mark.parametrize(
+    "grouped",
+    [
+        lambda stream: stream.group_by(lambda key, value: {"key": key.key}),
+        lambda stream: stream.group_by(lambda key, value: {"hour": key.windowStart}),
+        lambda stream: stream.select_key(lambda key, value: {"key": key.key}).group_by_key(),
+        lambda stream: stream.group_by("count"),
+    ],
+)
+def test_results_of_windows_are_put_into_windows_again_under_a_plain_key(
+    grouped: Callable[[KStream], KGroupedStream],
+) -> None:
+    stream = _windowed().to_stream()
+    assert windowed_ancestor(_by_windows(grouped(stream)).node) is not None
+
+
+def test_whoever_puts_windows_into_windows_is_told_the_plain_key() -> None:
+    with pytest.raises(TopologyError, match=r'windowStart and windowEnd already.* \{"key": key\.key\}'):
+        _by_windows(_windowed().to_stream().group_by_key())
+
+
 def _grace_join(table: KTable, grace: str) -> KStream:
     builder = StreamsBuilder()
     builder._graph = table.graph
@@ -221,6 +247,23 @@ _REFUSED: list[tuple[str, str, Callable[[], object]]] = [
     ("unique-names", "sup", lambda: build_case("suppress_duplicate_names")),
     ("legal-names", "in/flights", lambda: StreamsBuilder().table("in/flights")),
     ("legal-names", "(empty)", lambda: StreamsBuilder().table("")),
+    *(
+        ("legal-names", "t", lambda name=name: StreamsBuilder().table("t", Materialized(name=name), name="t"))
+        for name in ("o/x", "../t", "/tmp/t", ".", "..", "", "a b", "straße", "x" * 201)
+    ),
+    ("legal-names", "..", lambda: StreamsBuilder().table("..")),
+    ("nested-windows", "twice", lambda: _by_windows(_windowed().to_stream().group_by_key())),
+    (
+        "nested-windows",
+        "twice",
+        lambda: _by_windows(_windowed().filter(_same).to_stream().group_by_key()),
+    ),
+    ("nested-windows", "twice", lambda: _by_windows(_windowed().to_stream().group_by(lambda key, value: key))),
+    (
+        "nested-windows",
+        "twice",
+        lambda: _by_windows(StreamsBuilder().stream("s", key=("k", "windowend")).group_by_key()),
+    ),
     ("R169", "t", lambda: StreamsBuilder().table("t", reorder="-1 s")),
     ("one-builder", "j", lambda: _versioned().join(_versioned(), name="j")),
     ("session-merger", "a", lambda: _sessions().aggregate(int, lambda key, value, total: total, name="a")),

@@ -341,12 +341,12 @@ class TableSink(Node):
 def takes_late(node: Node) -> bool:
     """Whether a record is accepted though something of it is counted as late.
 
-    A join of two streams holds a late record all the same; and where a record may give several results, a store with
-    versions may refuse some of them.
+    A join of two streams holds a late record all the same; and where one record may give any number of results, a store
+    with versions may refuse some of them. An aggregate of a table, which gives two at most, drops what its store
+    refuses, as in Kafka Streams.
     """
-    has_several = isinstance(node, (ForeignKeyJoin, TableAggregate))
     is_complete = isinstance(node, TableTableJoin) and node.history == "complete"
-    return isinstance(node, StreamStreamJoin) or has_several or is_complete
+    return isinstance(node, (StreamStreamJoin, ForeignKeyJoin)) or is_complete
 
 
 @dataclass(frozen=True)

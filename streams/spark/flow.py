@@ -33,6 +33,8 @@ US, SCOPE, PLACE, REASON = "_us", "_scope", "_place", "_reason"
 FOUND, FOUND_US = "_found", "_found_us"
 #: What joins with complete history say of a result's start: ``insert``, ``update`` or ``retract``, and the record.
 OP, CAUSE = "_op", "_cause"
+#: The one field of a value without columns, which is there or deleted; no table has it.
+PRESENT = "_present"
 #: The columns of a table's changes, in order.
 CHANGE = (KEY, VALUE, OLD, LATEST, US, SCOPE, PLACE)
 

@@ -20,6 +20,7 @@ from streams.spark.flow import (
     LATEST,
     OLD,
     PLACE,
+    PRESENT,
     SCOPE,
     US,
     VALUE,
@@ -292,7 +293,7 @@ def _check_promise(table: VersionedTable, records: DataFrame, materialized: Mate
     Raises:
         ConfigurationError: the table has other columns, or promises something else; says what to do.
     """
-    has, names = table.spec, [name for name in struct_fields(records, VALUE) if name != "_present"]
+    has, names = table.spec, [name for name in struct_fields(records, VALUE) if name != PRESENT]
     wanted = VersionedTableSpec.of(keys=struct_fields(records, KEY), values=names, **_promise(materialized))
     # Keys are compared by position, values by name.
     if has.keys != wanted.keys or sorted(has.values) != sorted(wanted.values):
@@ -317,7 +318,7 @@ def _check_promise(table: VersionedTable, records: DataFrame, materialized: Mate
 
 def _create(batch: Batch, target: TableRef, records: DataFrame, materialized: Materialized) -> None:
     keys = struct_fields(records, KEY)
-    flat = records.select(f"{KEY}.*", f"{VALUE}.*").drop("_present")
+    flat = records.select(f"{KEY}.*", f"{VALUE}.*").drop(PRESENT)
     columns = ", ".join(f"{quote(field.name)} {sql_type(field.dataType)}" for field in flat.schema.fields)
     promise = _promise(materialized)
     VersionedTable.create(batch.session, target, columns, keys=keys, pii_columns=batch.pii_columns, **promise)

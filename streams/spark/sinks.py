@@ -19,6 +19,7 @@ from streams.spark.flow import (
     LATEST,
     OP,
     PLACE,
+    PRESENT,
     REASON,
     SCOPE,
     US,
@@ -86,7 +87,7 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
 
     def _columns(self, frame: DataFrame) -> list[Column | str]:
         values = struct_fields(frame, VALUE)
-        fields = [F.col(VALUE).getField(name).alias(name) for name in values if name != "_present"]
+        fields = [F.col(VALUE).getField(name).alias(name) for name in values if name != PRESENT]
         return [f"{KEY}.*", *fields, F.timestamp_micros(US).alias("ts")]
 
     def _distinct(self, rows: DataFrame) -> DataFrame:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from both_engines import Input, application, on_spark, write_records
+from both_engines import Input, application, on_driver, on_spark, sink_rows, write_records
 from pyspark.sql import SparkSession
 
 from streams.nodes import Topology
@@ -42,3 +42,15 @@ def test_a_small_table_is_written_anew_unless_its_changes_may_be_followed(
     assert [history(spark, app.table(name), 1)[0]["operation"] for name in ("counts", "latest")] == [operation, "MERGE"]
     rows = spark.read.format("delta").load(str(table)).select("k", "count").collect()
     assert {tuple(row) for row in rows} == {("x", 2), ("y", 1)}
+
+
+def test_a_table_of_keys_alone_is_stored_without_any_value_column(spark: SparkSession, tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    table = builder.table("a", key="k", value=[], deleted="dead", name="keys")
+    table.to_changelog("all")
+    builder.stream("b", key="k", value="v", name="stream").join(table, name="known").to_changelog("found")
+    topology = builder.build()
+    records = [Input("a", "x", "1", 1), Input("b", "x", "2", 2), Input("a", "x", None, 3), Input("b", "x", "4", 4)]
+    app = on_spark(spark, tmp_path, topology, records, [2, 4])
+    assert sink_rows(spark, app, topology) == on_driver(topology, records)
+    assert spark.read.format("delta").load(str(app.table("keys"))).columns == ["k", "ts"]

@@ -30,6 +30,8 @@ Fields = tuple[str, ...] | None
 _JOINS = (StreamTableJoin, StreamGlobalTableJoin, StreamStreamJoin, TableTableJoin, ForeignKeyJoin)
 #: The value of a correction: which answer, the how many-th correction of it, the rows, and the table record's ts.
 CORRECTION_FIELDS: Final = ("original_scope", "original_seq", "revision", "old", "new", "cause")
+#: What a window adds to a key, in order.
+WINDOW_FIELDS: Final = ("windowStart", "windowEnd")
 #: Which clock closed a window: a field of the final row, if the node may close idle windows.
 CLOSED_BY: Final = "closed_by"
 

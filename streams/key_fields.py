@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from streams.expressions import Expr, operation
-from streams.fields import value_fields
+from streams.fields import WINDOW_FIELDS, value_fields
 from streams.nodes import (
     SOURCES,
     ForeignKeyJoin,
@@ -16,8 +14,6 @@ from streams.nodes import (
     WindowedAggregate,
 )
 
-#: What a window adds to a key, in order.
-WINDOW_FIELDS: Final = ("windowStart", "windowEnd")
 _GROUPS = (StreamAggregate, WindowedAggregate, TableAggregate)
 
 

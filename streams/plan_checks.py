@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, Final
 
-from streams.key_fields import WINDOW_FIELDS, group_fields
+from streams.fields import WINDOW_FIELDS
+from streams.key_fields import group_fields
 from streams.nodes import (
     ForeignKeyJoin,
     GlobalTableSource,
@@ -40,6 +41,7 @@ from versioned.errors import TopologyError
 _LOG: Final = logging.getLogger(__name__)
 #: As Kafka has it: no folder that lies elsewhere, nor inside another table's.
 _LEGAL_NAME: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,200}")
+_NAME: Final = "a name has 1 to 200 letters, digits, dots, dashes or underscores, and not only one or two dots"
 _DAY_US: Final = 86_400_000_000
 #: In lower case: Spark takes names for one whatever their case.
 _WINDOW_FIELDS: Final = frozenset(name.lower() for name in WINDOW_FIELDS)
@@ -207,9 +209,7 @@ def _warn_of_mixed_sides(node: Node) -> None:
 def _check_name(name: str) -> None:
     if not _LEGAL_NAME.fullmatch(name):
         raise TopologyError(
-            "legal-names", name or "(empty)",
-            "a name has 1 to 200 letters, digits, dots, dashes or underscores, and not only one or two dots, since "
-            "tables are named after it. Give one with name=.",
+            "legal-names", name or "(empty)", f"{_NAME}, since tables are named after it. Give one with name=.",
         )  # fmt: skip
 
 
@@ -217,9 +217,8 @@ def _check_store_name(node: str, name: str) -> None:
     if not _LEGAL_NAME.fullmatch(name):
         raise TopologyError(
             "legal-names", node,
-            f'its store cannot be called "{name}": a name has 1 to 200 letters, digits, dots, dashes or underscores, '
-            "and not only one or two dots, since its table would lie in another one's folder or elsewhere. Give "
-            "another one with Materialized.with_name, in YAML with store.name.",
+            f'its store cannot be called "{name}": {_NAME}, since its table would lie in another one\'s folder or '
+            "elsewhere. Give another one with Materialized.with_name, in YAML with store.name.",
         )  # fmt: skip
 
 

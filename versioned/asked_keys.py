@@ -24,8 +24,8 @@ from pyspark.sql.types import (
 
 from versioned import spark_functions as F
 from versioned.errors import SchemaError
-from versioned.identifiers import named_twice, quote
-from versioned.put_checks import harm_of
+from versioned.identifiers import quote
+from versioned.put_checks import check_once, harm_of
 from versioned.spec import VersionedTableSpec
 from versioned.sql_types import nullable
 
@@ -83,10 +83,7 @@ def _check_there(asked: DataFrame, wanted: tuple[str, ...]) -> None:
     missing = [name for name in wanted if name.lower() not in there]
     if missing:
         raise SchemaError(f"The looked-up rows lack {missing}; they have {asked.columns}. Rename or add the columns.")
-    names = {name.lower() for name in wanted}
-    twice = [name for name in named_twice(asked.columns) if name.lower() in names]
-    if twice:
-        raise SchemaError(f"The looked-up rows have {twice}, which are one column to Spark. Leave one, or rename it.")
+    check_once(asked, wanted, "looked-up rows")
 
 
 def _is_exact(own: DataType, kind: DataType) -> bool:

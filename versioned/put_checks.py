@@ -49,10 +49,19 @@ def check_there(records: DataFrame, wanted: Iterable[str]) -> None:
     missing = [name for name in names if name not in records.columns]
     if missing:
         raise SchemaError(f"The records lack {missing}; they have {records.columns}. Rename or add the columns.")
-    read = {name.lower() for name in names}
-    twice = [name for name in named_twice(records.columns) if name.lower() in read]
+    check_once(records, names, "records")
+
+
+def check_once(frame: DataFrame, wanted: Iterable[str], what: str) -> None:
+    """Refuse rows that have a column twice, but for case; ``what`` they are in words.
+
+    Raises:
+        SchemaError: telling which.
+    """
+    read = {name.lower() for name in wanted}
+    twice = [name for name in named_twice(frame.columns) if name.lower() in read]
     if twice:
-        raise SchemaError(f"The records have {twice}, which are one column to Spark. Leave one, or rename it.")
+        raise SchemaError(f"The {what} have {twice}, which are one column to Spark. Leave one, or rename it.")
 
 
 def check_types(records: DataFrame, types: Mapping[str, DataType], timestamp: str) -> None:

@@ -184,13 +184,13 @@ def _told_now(spark: SparkSession, target: TableRef) -> tuple[Times, AsOf]:
 def _told(spark: SparkSession, target: TableRef, commits: Commits) -> Times:
     """The largest that the newest commits tell: all since the version by which the newest of them was judged."""
     further = _LIMITS[1:] if len(commits) >= _LIMITS[0] else ()
-    told: list[dict[str, Any]] = []
+    known = commits
     for known in chain([commits], back_in_time(spark, target, further)):
         told = _that_count(known)
         # What was told before that version is in the times that were read at it.
         if told and known[-1]["version"] <= told[0].get(_AS_OF, known[-1]["version"]) + 1:
             break
-    return _largest([said[_DETAIL] for said in told])
+    return _largest(told_times(known))
 
 
 def _largest(told: list[dict[str, int]]) -> Times:

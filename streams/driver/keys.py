@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
+from streams.fields import WINDOW_FIELDS
 from streams.rows import Row, frozen, one_nan
 from suppress.window_rules import Window
 
 #: A key as stores know it: its parts in order. Two sides of a join may name the same key differently.
 Key = tuple[Any, ...]
 
-WINDOW_START: Final = "windowStart"
-WINDOW_END: Final = "windowEnd"
+WINDOW_START, WINDOW_END = WINDOW_FIELDS
 
 
 def windowed_key(key: Row, window: Window) -> Row:

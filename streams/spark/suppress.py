@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
 from streams.fields import CLOSED_BY
-from streams.nodes import Suppress, WindowedAggregate
+from streams.nodes import Suppress
 from streams.plan_checks import window_retention_us, windowed_ancestor
 from streams.spark.flow import (
     CHANGE,
@@ -143,11 +143,10 @@ class SuppressOperator(Operator[Suppress]):
     ) -> None:
         super().__init__(node)
         assert node.suppressed is not None
-        source = windowed_ancestor(node.parents[0])
-        self._windows, self._made_by = None if source is None else source.windows, made_by
+        self._windows, self._made_by = None if made_by is None else made_by.windows, made_by
         self.rule: BufferRule = rule_of(node, default_retention_us)
         self._emitted = PlainStore(f"{node.name}_emitted", f"{node.name}_emitted") if is_looked_up else None
-        self._store_retention_us = _store_retention_us(source)
+        self._store_retention_us = 0 if made_by is None else capped_us(window_retention_us(made_by.node))
         self._batch: Batch | None = None
         self._input: Flow | None = None
         self._told: DataFrame | None = None
@@ -395,7 +394,3 @@ def rule_of(node: Suppress, default_retention_us: int | None = None) -> BufferRu
     windows = None if source is None else source.windows
     unit_us = 1 if source is None or source.materialized is None else source.materialized.time_resolution.value
     return buffer_rule(node.name, node.suppressed, windows, unit_us, default_retention_us)
-
-
-def _store_retention_us(source: WindowedAggregate | None) -> int:
-    return 0 if source is None else capped_us(window_retention_us(source))

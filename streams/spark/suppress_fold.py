@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from streams.fields import CLOSED_BY
+from streams.fields import CLOSED_BY, WINDOW_FIELDS
 from streams.rows import Row
 from streams.spark.flow import KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import PlainRow, Told
@@ -20,7 +20,7 @@ from suppress.windows import Windows
 from versioned.durations import instant, instant_us
 from versioned.errors import BufferFullError
 
-START, END = "windowStart", "windowEnd"
+START, END = WINDOW_FIELDS
 #: The fields of a buffered row beside its key.
 PRIOR, BUFFER_US, FIRST_US, ARRIVED_US, SIZE = "_prior", "_buffer_us", "_first_us", "_arrived_us", "_size"
 #: What it tells, as counts: sums, and the least alarm (the wall clock at which a row is due).
@@ -177,9 +177,10 @@ class SuppressFold:
 
     def _alarms_us(self, buffers: ScopedBuffers) -> Iterator[int]:
         """The wall clock at which the next row of each scope is due by it, if any."""
-        for wait_us in sorted(clock_waits_us(self.rule))[:1]:
+        waits_us = clock_waits_us(self.rule)
+        if waits_us:
             firsts = (buffer.first_arrived_us() for _, buffer in buffers)
-            yield from (first_us + wait_us for first_us in firsts if first_us is not None)
+            yield from (first_us + min(waits_us) for first_us in firsts if first_us is not None)
 
 
 def clock_waits_us(rule: BufferRule) -> list[int]:

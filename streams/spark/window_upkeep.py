@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from streams.fields import WINDOW_FIELDS
 from streams.spark.flow import SCOPE, lookup_times
 from versioned import spark_functions as F
 from versioned.commit import Landed, Merge, commit, newest_own, properties_of, same_keys
@@ -26,7 +27,8 @@ _RETENTION: Final = "versioned.windowRetentionUs"
 _WINDOWS: Final = "versioned.windows"
 _TIME_SCOPE: Final = "versioned.timeScope"
 #: Columns of a window store: the window, the newest event time in it, and whether it may still change.
-START, END, MAX_TS, OPEN = "windowStart", "windowEnd", "maxTs", "_open"
+START, END = WINDOW_FIELDS
+MAX_TS, OPEN = "maxTs", "_open"
 
 
 def window_store_properties(

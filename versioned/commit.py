@@ -191,7 +191,8 @@ def same_keys(names: Iterable[str], *, or_null: bool = False) -> str:
 class Landed:
     """A commit that is in the table: its version, what it said of itself, and when it was made, in microseconds.
 
-    That lies behind the landing of the last commit that it had to wait for, or was made anew for, by one clock.
+    That lies behind the landing of the last commit that it had to wait for, or was made anew for. The log says it by
+    the writer's clock, the history by that of the file system, which may be some milliseconds behind.
     """
 
     version: int

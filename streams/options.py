@@ -122,15 +122,17 @@ class Materialized:
         return cls(name=name)
 
     @classmethod
-    def window_store(cls, name: str, retention: Duration, *, segment_interval: Duration | None = None) -> Materialized:
-        """A ready window or session store, whose retention is its own (Kafka: a store supplier, R19).
+    def window_store(
+        cls, name: str, retention: Duration | None, *, segment_interval: Duration | None = None
+    ) -> Materialized:
+        """A ready window or session store, whose retention is its own; ``None`` = for ever (Kafka: a supplier, R19).
 
         >>> Materialized.window_store("hourly", "2 days").with_retention("1 day").retention
         datetime.timedelta(days=2)
         """
         return cls(
             name=name,
-            retention=duration(retention),
+            retention=_kept_for(retention),
             segment_interval=_optional(segment_interval),
             fixed_retention=True,
         )
@@ -149,7 +151,7 @@ class Materialized:
         if self.fixed_retention:
             _LOG.info("%s: retention %s is ignored; the store keeps its own, %s", self.name, retention, self.retention)
             return self
-        return replace(self, retention=FOREVER if retention is None else duration(retention))
+        return replace(self, retention=_kept_for(retention))
 
     def with_grace(self, grace: Duration) -> Materialized:
         """Accept records up to this late; at most the history retention."""
@@ -212,7 +214,7 @@ class Joined:
         return replace(self, name=name)
 
     def with_retention(self, retention: Duration) -> Joined:
-        """Keep the buffer's history this long (R16)."""
+        """Kafka's retention of the join buffer (R16); it has no effect here: a record leaves when it is joined."""
         return replace(self, retention=duration(retention))
 
     def with_on_expired(self, on_expired: OnExpired) -> Joined:
@@ -226,6 +228,10 @@ class Joined:
     def with_corrections(self, retention: Duration) -> Joined:
         """Send a correction when a late table change alters an answer given within this time."""
         return replace(self, correction_retention=duration(retention))
+
+
+def _kept_for(retention: Duration | None) -> timedelta:
+    return FOREVER if retention is None else duration(retention)
 
 
 def _optional(value: Duration | None) -> timedelta | None:

@@ -30,13 +30,20 @@ PUT_RESULT: Final = "_put_result"
 #: Its value for a record that is now the latest of its key (KIP-914, "put"), and for one that came too late.
 LATEST: Final = -1
 REFUSED: Final = -(2**63)
+#: The one field of a value without columns, which is there or deleted; no table has it.
+PRESENT: Final = "_present"
 _BEFORE: Final = (Window.unboundedPreceding, -1)
 _IS_CLOSED: Final = "_to_us IS NOT NULL"
 
 
 def value_struct(values: tuple[str, ...]) -> Column:
     """The value columns as one struct; a table without value columns has only a presence mark."""
-    return F.struct(*map(F.col, values)) if values else F.struct(F.lit(True).alias("_present"))
+    return F.struct(*map(F.col, values)) if values else present()
+
+
+def present() -> Column:
+    """The value of a table without value columns: that it is there."""
+    return F.struct(F.lit(True).alias(PRESENT))
 
 
 def versions(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:

@@ -34,13 +34,13 @@ from versioned.lookup_frames import (
 from versioned.making import check_new, make_table
 from versioned.once import Once
 from versioned.pictures import version_timeline
-from versioned.put import BatchSurvey, PutBatch, survey_records, versions_table
+from versioned.put import PutBatch, versions_table
 from versioned.put_checks import check_instants, check_roles, check_there, rejected_rows, rejects_refused
 from versioned.put_records import shape_records
 from versioned.put_result import PutResult, outcome_rows
+from versioned.put_survey import survey_put
 from versioned.reading import in_full, read_table
 from versioned.schema import columns_of, create_statement
-from versioned.side_by_side import side_by_side
 from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec, known_target
 from versioned.sql import register_sql
 from versioned.statistics import hidden_names, hides_any
@@ -536,7 +536,8 @@ class VersionedTable:
     def _put(
         self, shape: Callable[[StructType], DataFrame], owner: str | None, *, takes_rejects: bool = True
     ) -> PutResult:
-        told, times, shaped, found, judged = self._looked_at(shape, owner)
+        found = survey_put(self._spark, self._target, self._spec, lambda: shape(self._columns()), owner)
+        told, shaped, times, judged = found.batch, found.records, found.stream_times, found.judged
         if told.rejected and not takes_rejects:
             raise rejects_refused(shaped)
         valid = shaped.where(F.col("_reason").isNull()).drop("_reason")
@@ -544,7 +545,7 @@ class VersionedTable:
             put = partial(PutBatch, self._target, self._spec, valid, times, told.bounds, told.count)
             batch = put(with_old=False, names_keys=self.names_keys)
             try:
-                self._write(batch, found, judged)
+                self._write(batch, found.owner, judged)
                 break
             except OvertakenError:
                 if attempt == _TRIES:
@@ -563,26 +564,6 @@ class VersionedTable:
             known = (next_system_us(self._spark, self._target), None) if self._spec.system_history else None
             batch.write(lambda _name: None, {OWNER: owner, **judged}, known)
             self._keep(batch.stream_times, judged)
-
-    def _looked_at(
-        self, shape: Callable[[StructType], DataFrame], owner: str | None
-    ) -> tuple[BatchSurvey, dict[int, int], DataFrame, str | None, AsOf]:
-        """A batch surveyed, the table's stream times, the batch shaped for the table's columns, who owns the table, and
-        of which version that is."""
-        # Read once: what the result tells later must be about the same records.
-        shaped = Once(lambda: shape(self._columns()).localCheckpoint(eager=False))
-        told, commits = (
-            Once(lambda: survey_records(shaped())),
-            Once(partial(commits_that_tell, self._spark, self._target)),
-        )
-        times = Once(lambda: stream_times_of(self._spark, self._target, self._spec, commits()))
-        # Whoever asks first for a new version of a table waits until Delta has put it together: better now, beside the
-        # survey, than the write.
-        put_together = partial(properties_of, self._spark, self._target)
-        side_by_side([told, times, put_together], self._spark)
-        found = owner_of(self._spark, self._target, commits())
-        check_owner(self._target, found, owner)
-        return told(), times(), shaped(), found, as_of(commits())
 
 
 def _instant(at: datetime) -> Column:

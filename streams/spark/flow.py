@@ -26,6 +26,7 @@ from pyspark.sql.types import DataType, StructType
 
 from versioned import spark_functions as F
 from versioned.once import Once
+from versioned.put_frames import PRESENT
 
 KEY, VALUE, OLD, LATEST = "_key", "_value", "_old", "_is_latest"
 US, SCOPE, PLACE, REASON = "_us", "_scope", "_place", "_reason"
@@ -33,8 +34,6 @@ US, SCOPE, PLACE, REASON = "_us", "_scope", "_place", "_reason"
 FOUND, FOUND_US = "_found", "_found_us"
 #: What joins with complete history say of a result's start: ``insert``, ``update`` or ``retract``, and the record.
 OP, CAUSE = "_op", "_cause"
-#: The one field of a value without columns, which is there or deleted; no table has it.
-PRESENT = "_present"
 #: The columns of a table's changes, in order.
 CHANGE = (KEY, VALUE, OLD, LATEST, US, SCOPE, PLACE)
 
@@ -180,6 +179,11 @@ def struct_fields(frame: DataFrame, column: str) -> list[str]:
     kind = frame.schema[column].dataType
     assert isinstance(kind, StructType), f"{column} is {kind.simpleString()}, not a struct"
     return list(kind.names)
+
+
+def value_columns(fields: Iterable[str]) -> list[str]:
+    """The fields of a value that are columns of a table: all but the mark of a value that has none."""
+    return [name for name in fields if name != PRESENT]
 
 
 def in_one_scope(frame: DataFrame) -> DataFrame:

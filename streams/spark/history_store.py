@@ -20,7 +20,6 @@ from streams.spark.flow import (
     LATEST,
     OLD,
     PLACE,
-    PRESENT,
     SCOPE,
     US,
     VALUE,
@@ -33,6 +32,7 @@ from streams.spark.flow import (
     stream_time_at,
     struct_fields,
     struct_keys,
+    value_columns,
 )
 from streams.spark.lookup import lookup_versioned
 from streams.spark.of_keys import Amount
@@ -47,7 +47,7 @@ from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.once import Once
 from versioned.put import PutBatch
-from versioned.put_frames import PUT_RESULT, floor_to_resolution
+from versioned.put_frames import PRESENT, PUT_RESULT, floor_to_resolution
 from versioned.reading import read_table
 from versioned.spec import CURRENT, VersionedTableSpec, known_target
 from versioned.sql_types import sql_properties, sql_type
@@ -293,7 +293,7 @@ def _check_promise(table: VersionedTable, records: DataFrame, materialized: Mate
     Raises:
         ConfigurationError: the table has other columns, or promises something else; says what to do.
     """
-    has, names = table.spec, [name for name in struct_fields(records, VALUE) if name != PRESENT]
+    has, names = table.spec, value_columns(struct_fields(records, VALUE))
     wanted = VersionedTableSpec.of(keys=struct_fields(records, KEY), values=names, **_promise(materialized))
     # Keys are compared by position, values by name.
     if has.keys != wanted.keys or sorted(has.values) != sorted(wanted.values):

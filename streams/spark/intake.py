@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 from streams import reasons
 from streams.nodes import SourceNode, StreamSource
 from streams.spark.few_tasks import in_few_tasks
-from streams.spark.flow import KEY, PRESENT, SCOPE, US, VALUE, Bounds, has_null_key, lookup_times, null_inside
+from streams.spark.flow import KEY, SCOPE, US, VALUE, Bounds, has_null_key, lookup_times, null_inside
 from streams.spark.operator import RAW
 from streams.spark.places import PIECE, SEQUENCE, TIE, Order, Ordering, pieces_of, put_in_order
 from streams.spark.source_checks import rejection
@@ -37,6 +37,7 @@ from versioned import spark_functions as F
 from versioned.hashing import row_hash
 from versioned.identifiers import quote
 from versioned.put_checks import in_range
+from versioned.put_frames import present
 
 #: Why a record is invalid; null = it is valid.
 INVALID: Final = "_invalid"
@@ -177,8 +178,7 @@ def _as_named(raw: DataFrame, rule: IntakeRule) -> DataFrame:
 
 
 def _value(columns: _Columns, names: tuple[str, ...], deleted: str | None) -> Column:
-    present = F.struct(F.lit(True).alias(PRESENT))
-    value = F.struct(*(columns.value(name).alias(name) for name in names)) if names else present
+    value = F.struct(*(columns.value(name).alias(name) for name in names)) if names else present()
     return value if deleted is None else F.when(~F.coalesce(columns.value(deleted), F.lit(False)), value)
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 
-from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, PRESENT, SCOPE, US, VALUE, Flow
+from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow, value_columns
 from streams.spark.of_keys import of_keys
 from streams.spark.operator import Batch
 from streams.spark.stored_shape import aggregate_properties, check_aggregate, check_names, check_types
@@ -19,6 +19,7 @@ from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned import spark_functions as F
 from versioned.commit import Write, properties_of
 from versioned.identifiers import TableRef, check_columns, quote
+from versioned.put_frames import PRESENT, present
 from versioned.reading import read_table
 from versioned.spec import DELETED
 from versioned.upsert import upsert
@@ -108,11 +109,12 @@ class PlainStore(TableState):
         if not self._is_ready and batch.is_missing(target):
             return None
         # A value without columns is there or deleted; that it is there stands in no column.
-        value = F.struct(*(F.lit(True).alias(n) if n == PRESENT else F.col(quote(n)) for n in values))
+        stored = value_columns(values)
+        value = F.struct(*map(F.col, map(quote, stored))) if stored else present()
         if self._keeps_tombstones:
             value = F.when(~F.col(DELETED), value)
         key = F.struct(*map(F.col, map(quote, keys)))
-        rows = self._checked(batch, (*keys, *_kept(values), *self._extra))
+        rows = self._checked(batch, (*keys, *stored, *self._extra))
         return rows.select(key.alias(KEY), value.alias(VALUE), F.unix_micros(_TS).alias(US), *self._extra)
 
     def last_times(self, batch: Batch, keys: list[str]) -> DataFrame | None:
@@ -140,7 +142,7 @@ class PlainStore(TableState):
         target = self.target(batch.root)
         if not self._is_ready and batch.is_missing(target):
             check_apart(self._node, self.key_type.names, self.value_type.names)
-            check_columns((*self.key_type.names, *_kept(self.value_type.names), _TS))
+            check_columns((*self.key_type.names, *value_columns(self.value_type.names), _TS))
             empty = self._stored(self._frame).limit(0)
             batch.create(target, empty, {} if self._aggregate is None else aggregate_properties(self._aggregate))
         elif not self._is_ready:
@@ -194,8 +196,3 @@ class PlainStore(TableState):
         changed = self._frame.join(before, KEY, "left")
         old = F.when(is_first, F.col("_before")).otherwise(F.lag(VALUE).over(so_far))
         return changed.withColumns({OLD: old, LATEST: F.lit(True)}).select(*map(F.col, CHANGE))
-
-
-def _kept(values: Iterable[str]) -> list[str]:
-    """The value columns that are stored."""
-    return [name for name in values if name != PRESENT]

@@ -19,7 +19,6 @@ from streams.spark.flow import (
     LATEST,
     OP,
     PLACE,
-    PRESENT,
     REASON,
     SCOPE,
     US,
@@ -27,6 +26,7 @@ from streams.spark.flow import (
     Flow,
     has_null_key,
     struct_fields,
+    value_columns,
 )
 from streams.spark.kafka_sink import KafkaSink
 from streams.spark.operator import Batch, Operator
@@ -86,8 +86,8 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
         return self.node.parents[0].output is Output.TABLE
 
     def _columns(self, frame: DataFrame) -> list[Column | str]:
-        values = struct_fields(frame, VALUE)
-        fields = [F.col(VALUE).getField(name).alias(name) for name in values if name != PRESENT]
+        values = value_columns(struct_fields(frame, VALUE))
+        fields = [F.col(VALUE).getField(name).alias(name) for name in values]
         return [f"{KEY}.*", *fields, F.timestamp_micros(US).alias("ts")]
 
     def _distinct(self, rows: DataFrame) -> DataFrame:

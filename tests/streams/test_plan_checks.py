@@ -387,6 +387,7 @@ def test_the_retention_of_a_ready_store_wins() -> None:
 @pytest.mark.rule("R16", "R21")
 def test_retention_is_set_on_the_store_and_may_be_for_ever() -> None:
     assert Materialized().with_retention(None).retention == FOREVER
+    assert Materialized.window_store("w", None).retention == FOREVER
 
 
 @pytest.mark.rule("R186")

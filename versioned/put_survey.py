@@ -1,0 +1,66 @@
+"""What a put by hand must know before it writes: its batch, and the table as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql import DataFrame, SparkSession
+
+from versioned.commit import properties_of
+from versioned.identifiers import TableRef
+from versioned.once import Once
+from versioned.put import BatchSurvey, survey_records
+from versioned.side_by_side import side_by_side
+from versioned.spec import VersionedTableSpec
+from versioned.stream_times import AsOf, as_of, commits_that_tell, stream_times_of
+from versioned.written import check_owner, owner_of
+
+
+@dataclass(frozen=True)
+class PutSurvey:
+    """A batch that was looked at, and the table that it goes to.
+
+    Args:
+        batch: What one job tells of the records.
+        records: The batch, shaped for the table's columns; ``_reason`` is null where a record can be put.
+        owner: The application that owns the table.
+        stream_times: The table's stream time per scope.
+        judged: Of which version of the table they are.
+    """
+
+    batch: BatchSurvey
+    records: DataFrame
+    owner: str | None
+    stream_times: dict[int, int]
+    judged: AsOf
+
+
+def survey_put(
+    spark: SparkSession, target: TableRef, spec: VersionedTableSpec, shape: Callable[[], DataFrame], owner: str | None
+) -> PutSurvey:
+    """Look at a batch and at its table, side by side.
+
+    Args:
+        spark: The session.
+        target: The table.
+        spec: What it promises.
+        shape: Makes the batch's records in the shape that the table takes.
+        owner: Who puts them.
+
+    Raises:
+        ConfigurationError: another application than ``owner`` writes to the table.
+    """
+    # Read once: what the result tells later must be about the same records.
+    shaped = Once(lambda: shape().localCheckpoint(eager=False))
+    told = Once(lambda: survey_records(shaped()))
+    commits = Once(partial(commits_that_tell, spark, target))
+    times = Once(lambda: stream_times_of(spark, target, spec, commits()))
+    # Whoever asks first for a new version of a table waits until Delta has put it together: better now, beside the
+    # survey, than the write.
+    put_together = partial(properties_of, spark, target)
+    side_by_side([told, times, put_together], spark)
+    found = owner_of(spark, target, commits())
+    check_owner(target, found, owner)
+    return PutSurvey(told(), shaped(), found, times(), as_of(commits()))

@@ -6,7 +6,7 @@ window store    ``_open``, ``_final``, ``_starting(from_ts, until_ts)``
 suppression     ``_held``, ``_due(ts)``
 waiting records ``_held``, ``_due(ts)``
 join buffer     ``_held``
-ledger          ``_stream_times``, ``_counts``, ``_metrics``
+ledger          ``_stream_times``, ``_counts``, ``_metrics``, ``_totals``
 =============== ====================================================================================================
 """
 
@@ -142,9 +142,13 @@ def _waiting(spark: SparkSession, names: SqlNames, stored: str, table: StoredTab
 
 def _ledger(spark: SparkSession, names: SqlNames, stored: str) -> list[str]:
     row = "application, epoch, batch_id, clock"
-    newest = select("application, max_by(stream_times, struct(epoch, batch_id)) AS times", stored)
-    by_node = select("application, explode(times) AS (node, scopes)", f"({newest} GROUP BY application)")
+    times = "max_by(stream_times, struct(epoch, batch_id)) AS times"
+    # An epoch begins with a row without metrics.
+    told = "max_by(metrics, struct(epoch, batch_id)) FILTER (WHERE size(metrics) > 0) AS metrics"
+    lasting = f"({select(f'application, {times}, {told}', stored)} GROUP BY application)"
+    by_node = select("application, explode(times) AS (node, scopes)", lasting)
     metrics = select(f"{row}, explode(metrics) AS metric", stored)
+    totals = select("application, explode(metrics) AS metric", lasting)
     return [
         names.view(
             spark,
@@ -153,7 +157,14 @@ def _ledger(spark: SparkSession, names: SqlNames, stored: str) -> list[str]:
         ),
         names.view(spark, "counts", select(f"{row}, explode(counts) AS (what, n)", stored)),
         names.view(spark, "metrics", select(f"{row}, metric.*", f"({metrics})")),
+        names.view(spark, "totals", f"{_summed(totals)} GROUP BY ALL"),
     ]
+
+
+def _summed(metrics: str) -> str:
+    """What all nodes of an application counted: metrics are told per node, so that this is left to a view (R61)."""
+    counted = "metric.name LIKE '%-total'"
+    return select("application, metric.name, sum(metric.value) AS value", f"({metrics})", counted)
 
 
 def _list(*names: str) -> str:

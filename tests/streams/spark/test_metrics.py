@@ -25,6 +25,7 @@ from streams.ktable import KTable
 from streams.metrics import CATALOGUE, MetricValue
 from streams.nodes import Joined, Materialized, Topology
 from streams.spark import BatchReport, MetricsListener, StreamingApplication
+from streams.spark.sql_views import register_table_sql
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
 from suppress.buffer_config import BufferConfig
@@ -283,6 +284,18 @@ def test_the_metrics_table_has_exact_names_and_a_row_per_node(app: StreamingAppl
     assert rates | averages <= {row["name"] for row in rows}
     groups = {row["group"] for row in rows}
     assert {"stream-window-state-metrics", "stream-session-state-metrics"} <= groups
+
+
+@pytest.mark.rule("R61")
+def test_what_all_nodes_counted_is_told_by_a_view(
+    spark: SparkSession, app: StreamingApplication, reports: list[BatchReport]
+) -> None:
+    assert "rolled_totals" in register_table_sql(spark, app.table("ledger"), "rolled")
+    by_node = [(name, value or 0) for (_, name), value in _readings(reports[-1].metrics).items()]
+    names = {name for name, _ in by_node if name.endswith("-total")}
+    wanted = {(app.name, name, sum(value for told, value in by_node if told == name)) for name in names}
+    assert {tuple(row) for row in spark.table("rolled_totals").collect()} == wanted
+    assert len({value for *_, value in wanted}) > 2
 
 
 @pytest.mark.rule("R62")

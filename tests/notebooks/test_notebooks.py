@@ -81,6 +81,8 @@ def _audit(told: Told) -> None:
     assert list(told["known_at"].values()) == sorted(set(told["known_at"].values()))
 
 
+#: A dozen seconds and more each.
+_SLOW = ("suppression", "bitemporal_audit")
 _SAYS: dict[str, Callable[[Told], None]] = {
     "quickstart": _quickstart,
     "out_of_order_explained": _out_of_order,
@@ -89,7 +91,9 @@ _SAYS: dict[str, Callable[[Told], None]] = {
 }
 
 
-@pytest.mark.parametrize("file", _FILES, ids=_IDS)
+@pytest.mark.parametrize(
+    "file", [pytest.param(file, id=file.stem, marks=[pytest.mark.slow] * (file.stem in _SLOW)) for file in _FILES]
+)
 def test_a_notebook_runs_as_a_script(
     spark: SparkSession, tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -199,7 +199,8 @@ def test_a_put_that_has_landed_does_not_fail_where_its_stream_times_cannot_be_ke
     assert _kept(spark, table) == {1: 10_000_000}
 
 
-@pytest.mark.parametrize("meanwhile", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("meanwhile", [False, True])
 def test_a_restore_takes_kept_stream_times_back_also_those_that_were_about_to_be_kept(
     spark: SparkSession, tmp_path: Path, meanwhile: bool
 ) -> None:

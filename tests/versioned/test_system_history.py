@@ -186,7 +186,7 @@ def test_a_batch_that_died_between_its_writes_is_known_once(
 @pytest.mark.parametrize(
     ("write", "point"),
     [
-        (VersionedTable.put, "before:t"),
+        pytest.param(VersionedTable.put, "before:t", marks=pytest.mark.slow),
         (VersionedTable.put, "before:t_known"),
         pytest.param(VersionedTable.backfill, "before:t", marks=pytest.mark.slow),
     ],

@@ -114,7 +114,12 @@ def test_a_commit_tells_how_many_rows_there_are_and_how_many_records_came_since(
 
 @pytest.mark.parametrize(
     ("limit", "value"),
-    [("MOST_IN_A_ROW", 0), ("MOST_TOUCHED", 0), ("ROWS_PER_NAMED", 10_000), ("ROWS_PER_PUT", 10_000)],
+    [
+        pytest.param("MOST_IN_A_ROW", 0, marks=pytest.mark.slow),
+        ("MOST_TOUCHED", 0),
+        ("ROWS_PER_NAMED", 10_000),
+        ("ROWS_PER_PUT", 10_000),
+    ],
 )
 def test_at_the_limits_all_current_rows_are_replaced_again(
     spark: SparkSession, full: VersionedTable, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
@@ -180,7 +185,7 @@ def test_a_hash_of_personal_data_is_never_in_the_log(spark: SparkSession, tmp_pa
     assert _removed(hidden, spark) == _KEYS
 
 
-@pytest.mark.parametrize("named_first", [True, False])
+@pytest.mark.parametrize("named_first", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_replay_that_chooses_another_way_writes_nothing(
     spark: SparkSession, full: VersionedTable, named_first: bool
 ) -> None:

@@ -212,6 +212,7 @@ def test_a_new_epoch_goes_on_without_the_checkpoint_and_shuts_out_the_one_before
     assert {row[0] for row in numbers} == {0, 1, 1 << 40, (1 << 40) + 1}
 
 
+@pytest.mark.slow
 def test_a_new_epoch_takes_a_restored_table_as_it_is(spark: SparkSession, source: Path, copied: Path) -> None:
     _restore("prices")(spark, copied)
     application(spark, source, copied, new_epoch=True)._agreed_state()
@@ -341,6 +342,7 @@ def test_a_system_history_that_is_gone_is_missed(spark: SparkSession, tmp_path: 
     assert (found.rule, found.about) == ("table-gone", "prices_known")
 
 
+@pytest.mark.slow
 def test_a_plan_that_counts_on_more_history_than_its_table_promises_is_refused_with_the_way_to_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -197,12 +197,14 @@ class SuppressBuffer:
         """When a row is due, on the clock of the rule (event time, or the wall clock for ``wall``)."""
         return row.buffer_us + self.rule.wait_us
 
-    def put(self, update: Update, now_us: int) -> list[Emission]:
+    def put(self, update: Update, now_us: int, stream_us: int | None = None) -> list[Emission]:
         """Take one change: move stream time, insert or overwrite, then evict until every bound holds (R92).
 
         Args:
             update: The change; a null value is a tombstone and is buffered like any other.
             now_us: The wall clock, in microseconds.
+            stream_us: Stream time with it; None = as its own timestamp moves it. A window's newest one may be that of
+                another scope.
 
         Returns:
             What leaves, oldest first; it may contain the new row itself.
@@ -210,7 +212,7 @@ class SuppressBuffer:
         Raises:
             BufferFullError: a bound of a ``shut_down`` buffer is exceeded after everything due has left.
         """
-        self._advance(update.ts_us)
+        self._advance(update.ts_us if stream_us is None else stream_us)
         clock_us = self._clock(now_us)
         self._store(self._measured(self._inserted(update, clock_us)))
         return [*self._evict_due(clock_us), *self._enforce_bounds()]

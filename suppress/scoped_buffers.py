@@ -91,5 +91,10 @@ class ScopedBuffers:
         Raises:
             BufferFullError: as of :meth:`SuppressBuffer.put`.
         """
-        emissions, own = holder.put(update, now_us), self.of(scope)
-        return emissions if holder is own else emissions + own.advance(arrived_us, now_us)
+        own = self.of(scope)
+        if not own.rule.final:
+            return holder.put(update, now_us)
+        if holder is own:
+            return own.put(update, now_us, arrived_us)
+        # No record of the other scope came: its stream time stays.
+        return holder.put(update, now_us, holder.stream_time_us) + own.advance(arrived_us, now_us)

@@ -90,7 +90,7 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
         after = ~F.col("_is_new") | (F.col(_AT) > F.col(PLACE))
         remembered = F.col(US) >= F.col(_TABLE_US) - self._retention_us
         hit = answers.join(spans, KEY).where(reaches & after & remembered)
-        in_order = Window.partitionBy(SCOPE, PLACE).orderBy(_AT)
+        in_order = Window.partitionBy(SCOPE, PLACE).orderBy(_AT, _AT_SCOPE)
         before = F.coalesce(F.lag(F.struct(_NEW)).over(in_order), F.struct(F.col(FOUND).alias(_NEW)))
         steps = hit.withColumn("_before", before.getField(_NEW))
         old, new = self._join.answer(steps, F.col("_before")), self._join.answer(steps, F.col(_NEW))
@@ -124,7 +124,7 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
         """Answers as they stand after the batch; those that are too old for a correction go."""
         assert self._answers is not None
         assert self._steps is not None
-        last = Window.partitionBy(SCOPE, PLACE).orderBy(F.desc(_AT))
+        last = Window.partitionBy(SCOPE, PLACE).orderBy(F.desc(_AT), F.desc(_AT_SCOPE))
         revised = self._steps.withColumn("_nth", F.row_number().over(last)).where(F.col("_nth") == 1)
         changed = revised.select(SCOPE, PLACE, F.col(_NEW).alias("_revised"), F.col(_REVISION).alias("_revisions"))
         joined = self._answers.join(changed.withColumn("_hit", F.lit(True)), [SCOPE, PLACE], "left")

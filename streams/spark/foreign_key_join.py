@@ -73,7 +73,7 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         """The left rows that change in the batch: as they were, and as each change leaves them."""
         stored = of_keys(self._left.rows(), changes, few=few)
         new = changes.select(KEY, VALUE, US, SCOPE, PLACE, F.col(PLACE).alias(_FROM))
-        by_key = Window.partitionBy(KEY).orderBy(F.col(_FROM).asc_nulls_first())
+        by_key = Window.partitionBy(KEY).orderBy(F.col(_FROM).asc_nulls_first(), SCOPE)
         steps = stored.unionByName(new, allowMissingColumns=True).withColumns(
             {_UNTIL: F.lead(_FROM).over(by_key), _BEFORE: F.lag(VALUE).over(by_key)}
         )

@@ -110,9 +110,14 @@ def _line(
         line = line.unionByName(versions, allowMissingColumns=True)
     if puts is not None:
         put = F.struct(F.col(US).alias("us"), F.col(VALUE).alias("value"), F.col(PLACE).alias("place")).alias(_PUT)
-        new = _points(puts, spec.keys, _IS_PUT, F.col(PLACE), put)
+        new = _points(puts, spec.keys, _IS_PUT, _put_place(), put)
         line = line.unionByName(new, allowMissingColumns=True)
     return line
+
+
+def _put_place() -> Column:
+    """The place of a put among all scopes: of puts at the same place the table keeps that of the greatest scope."""
+    return F.concat(PLACE, F.array(F.col(SCOPE).cast("long")))
 
 
 def _points(frame: DataFrame, keys: list[str] | tuple[str, ...], kind: int, place: Column, what: Column) -> DataFrame:
@@ -153,7 +158,7 @@ def _only_puts_before(found: DataFrame, spec: VersionedTableSpec, puts: DataFram
     new = puts.select(
         *(F.col(quote(name)).alias(to) for name, to in zip(spec.keys, keys, strict=True)),
         F.struct(F.col(US).alias("us"), F.col(VALUE).alias("value")).alias(_BEST),
-        F.col(PLACE).alias(_AT_PLACE),
+        _put_place().alias(_AT_PLACE),
     )
     in_time = (F.col(_AT_PLACE) < F.col(PLACE)) & (F.col(_BEST).getField("us") <= F.col(US))
     pairs = unknown.select(*keys, SCOPE, PLACE, US).join(new, keys).where(in_time)

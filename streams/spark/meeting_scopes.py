@@ -7,17 +7,17 @@ row moves from buffer to buffer (``suppress.scoped_buffers``), so one task feeds
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 
-from streams.spark.flow import KEY, PLACE, SCOPE, US
-from streams.spark.suppress_fold import RECORD_US
+from streams.spark.flow import KEY, PLACE, SCOPE, US, lookup_times, stream_time_at
+from streams.spark.suppress_fold import RECORD_US, STREAM_US
 from versioned import spark_functions as F
 
 #: What all rows have in common that are fed together.
 TOGETHER: Final = "_together"
-_RECORD: Final = "_record_place"
 
 
 def keys_meet(updates: DataFrame, held: DataFrame) -> bool:
@@ -32,15 +32,18 @@ def keys_meet(updates: DataFrame, held: DataFrame) -> bool:
     return not spans.where(F.col("least") != F.col("greatest")).isEmpty()
 
 
-def with_record_us(updates: DataFrame, records: DataFrame) -> DataFrame:
-    """Changes of windows with ``_record_us``: a change itself tells the newest instant of its window.
+def with_times(updates: DataFrame, records: DataFrame, before: Mapping[int, int]) -> DataFrame:
+    """Changes of windows with ``_record_us`` and ``_stream_us``; a change itself tells its window's newest instant.
 
     Args:
-        updates: Changes, each placed behind its record.
+        updates: Changes, each placed behind its record, and by the plan's branches behind that.
         records: The records, any number of times: ``_scope``, ``_place``, ``_us``.
+        before: Stream time per scope before the batch.
     """
-    behind = records.select(SCOPE, F.col(PLACE).alias(_RECORD), F.col(US).alias(RECORD_US))
-    placed = updates.withColumn(_RECORD, F.slice(PLACE, 1, F.size(PLACE) - 1))
-    found = placed.join(behind.dropDuplicates([SCOPE, _RECORD]), [SCOPE, _RECORD], "left").drop(_RECORD)
-    # What a suppression in between let go is behind no record.
-    return found.withColumn(RECORD_US, F.coalesce(RECORD_US, US))
+    behind = records.select(SCOPE, PLACE, F.col(US).alias(RECORD_US))
+    both = updates.withColumn(RECORD_US, F.lit(None).cast("long")).unionByName(behind, allowMissingColumns=True)
+    so_far = Window.partitionBy(SCOPE).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
+    last, stream = F.last(RECORD_US, ignorenulls=True).over(so_far), stream_time_at(lookup_times(before), RECORD_US)
+    # What leaves before any record is behind none.
+    timed = both.withColumns({STREAM_US: F.coalesce(stream, US), RECORD_US: F.coalesce(last, US)})
+    return timed.where(F.col(KEY).isNotNull())

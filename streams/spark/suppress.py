@@ -10,7 +10,6 @@ results of keys that come from several scopes are folded together.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -33,7 +32,7 @@ from streams.spark.flow import (
     struct_fields,
 )
 from streams.spark.kernel import COUNT, OUT, STATE, TOLD, WHAT, fold_groups, told_rows
-from streams.spark.meeting_scopes import TOGETHER, keys_meet, with_record_us
+from streams.spark.meeting_scopes import TOGETHER, keys_meet, with_times
 from streams.spark.operator import Batch, Operator
 from streams.spark.plain_store import PlainStore
 from streams.spark.suppress_columns import on_columns
@@ -46,6 +45,7 @@ from streams.spark.suppress_fold import (
     FULL,
     PRIOR,
     SIZE,
+    STREAM_TIME,
     SuppressFold,
     clock_waits_us,
 )
@@ -61,9 +61,9 @@ from versioned.commit import ReplaceWhere
 from versioned.durations import LAST_INSTANT_US, capped_us
 from versioned.errors import BufferFullError
 from versioned.identifiers import TableRef, quote
+from versioned.put import newest_times
 from versioned.reading import read_table
 
-_NEWEST: Final = "newest"
 _CLOSED: Final = "closed_by_wall_clock"
 
 
@@ -93,7 +93,8 @@ class FinalResultsOperator(Operator[Suppress]):
         rule, windows = rule_of(self.node), self._windows
         fold = SuppressFold(rule, suppressed.size_of, windows.windows, self._batch.clock_us, windows.times_before())
         told = _folded(updates, self._held(updates), fold, updates.select(*map(F.col, CHANGE)), windows)
-        return told.where((F.col(TOLD) == "count") & (F.col(WHAT) != EMITTED)).select(WHAT, COUNT)
+        is_other = (F.col(WHAT) == EMITTED) | F.col(WHAT).startswith(STREAM_TIME)
+        return told.where((F.col(TOLD) == "count") & ~is_other).select(WHAT, COUNT)
 
     def report(self, batch: Batch) -> NodeReport:
         if not self._windows.survey.accepted:
@@ -146,6 +147,7 @@ class SuppressOperator(Operator[Suppress]):
         self._windows, self._made_by = None if made_by is None else made_by.windows, made_by
         self.rule: BufferRule = rule_of(node, default_retention_us)
         self._emitted = PlainStore(f"{node.name}_emitted", f"{node.name}_emitted") if is_looked_up else None
+        self._is_direct = made_by is not None and node.parents[0] is made_by.node
         self._store_retention_us = 0 if made_by is None else capped_us(window_retention_us(made_by.node))
         self._batch: Batch | None = None
         self._input: Flow | None = None
@@ -237,21 +239,26 @@ class SuppressOperator(Operator[Suppress]):
         counted = self._told.where(F.col(TOLD) == "count").groupBy(WHAT).agg(
             F.sum(COUNT).alias("sum"), F.min(COUNT).alias("min"), F.max(COUNT).alias("max")
         )  # fmt: skip
-        newest = self._input.frame.groupBy(F.col(SCOPE)).agg(F.max(US).alias("max")).withColumn(WHAT, F.lit(_NEWEST))
-        told = counted.withColumn(SCOPE, F.lit(None).cast("int")).unionByName(newest, allowMissingColumns=True)
-        rows = told.collect()
+        if not self.rule.final:
+            # What its buffers need not tell, and those on columns do not.
+            named = F.concat(F.lit(STREAM_TIME), F.col(SCOPE).cast("string"))
+            newest = self._input.frame.groupBy(named.alias(WHAT)).agg(F.max(US).alias("max"))
+            counted = counted.unionByName(newest, allowMissingColumns=True)
+        rows = counted.collect()
         full = sorted(row[WHAT] for row in rows if row[WHAT].startswith(FULL))
         # Of a replay the buffer may have landed already; the records then come to it a second time, without effect.
         if full and not batch.is_replay:
             raise BufferFullError(full[0].removeprefix(FULL))
-        times = dict(batch.times_of(self.node.name))
-        for row in rows:
-            if row[WHAT] == _NEWEST:
-                times[row[SCOPE]] = max(row["max"], times.get(row[SCOPE], row["max"]))
-        counts = {r[WHAT]: r["max" if r[WHAT].endswith("_max") else "sum"] for r in rows if r[WHAT] != _NEWEST}
+        seen = {
+            int(row[WHAT].removeprefix(STREAM_TIME)): row["max"] for row in rows if row[WHAT].startswith(STREAM_TIME)
+        }
         alarm = next((row["min"] for row in rows if row[WHAT] == ALARM), None)
-        counts.pop(ALARM, None)
-        return NodeReport(counts, times, alarm)
+        counts = {
+            row[WHAT]: row["max" if row[WHAT].endswith("_max") else "sum"]
+            for row in rows
+            if row[WHAT] != ALARM and not row[WHAT].startswith(STREAM_TIME)
+        }
+        return NodeReport(counts, newest_times(batch.times_of(self.node.name), seen), alarm)
 
     def write(self, batch: Batch) -> None:
         if self._told is None:
@@ -296,7 +303,8 @@ class SuppressOperator(Operator[Suppress]):
         drains = self.node.name in batch.drains
         fold = SuppressFold(self.rule, size_of, self._windows, batch.clock_us, times, drains, self.position)
         held, emission = self._stored(batch, flow.frame), self._nothing(flow.frame)
-        return _folded(flow.frame, held, fold, emission, None if flow.is_empty else self._made_by)
+        windows = None if flow.is_empty else self._made_by
+        return _folded(flow.frame, held, fold, emission, windows, is_direct=self._is_direct)
 
     def _nothing(self, frame: DataFrame) -> DataFrame:
         """No emission, of the type of one."""
@@ -361,7 +369,13 @@ class SuppressOperator(Operator[Suppress]):
 
 
 def _folded(
-    updates: DataFrame, held: DataFrame, fold: SuppressFold, emission: DataFrame, windows: WindowStoreOperator | None
+    updates: DataFrame,
+    held: DataFrame,
+    fold: SuppressFold,
+    emission: DataFrame,
+    windows: WindowStoreOperator | None,
+    *,
+    is_direct: bool = True,
 ) -> DataFrame:
     """What a buffer with these rows tells of the updates, scope by scope, or of all scopes together.
 
@@ -371,15 +385,18 @@ def _folded(
         fold: The buffer's rules.
         emission: Has the type of what leaves.
         windows: What made the changes, if they are of windows.
+        is_direct: Whether all of their changes come, so that in a single scope they tell its stream time.
     """
     events, kinds = updates.select(KEY, VALUE, OLD, US, SCOPE, PLACE), (emission.schema, held.schema)
-    may_meet = windows is not None and fold.rule.final and len(windows.stream_times) > 1
-    if windows is None or not may_meet or not keys_meet(events, held):
+    if windows is None or not fold.rule.final:
         return fold_groups(events, held, [SCOPE], on_columns(updates, fold) or fold, *kinds)
-    fold = replace(fold, record_times=windows.times_before())
+    meet = len(windows.stream_times) > 1 and keys_meet(events, held)
+    if meet or not is_direct:
+        events = with_times(events, windows.records(), windows.times_before())
+    if not meet:
+        return fold_groups(events, held, [SCOPE], fold, *kinds)
     one = F.lit(0).alias(TOGETHER)
-    timed = with_record_us(events, windows.records()).select("*", one)
-    return fold_groups(timed, held.select("*", one), [TOGETHER], fold, *kinds)
+    return fold_groups(events.select("*", one), held.select("*", one), [TOGETHER], fold, *kinds)
 
 
 def rule_of(node: Suppress, default_retention_us: int | None = None) -> BufferRule:

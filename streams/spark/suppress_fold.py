@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from streams.fields import CLOSED_BY, WINDOW_FIELDS
@@ -25,10 +25,12 @@ START, END = WINDOW_FIELDS
 PRIOR, BUFFER_US, FIRST_US, ARRIVED_US, SIZE = "_prior", "_buffer_us", "_first_us", "_arrived_us", "_size"
 #: What it tells, as counts: sums, and the least alarm (the wall clock at which a row is due).
 EMITTED, SUPPRESSED, RECORDS, BYTES, ALARM, FULL = "emitted", "suppressed", "records", "bytes", "alarm", "full: "
+#: Before a scope: its stream time in microseconds, which buffers of final results tell.
+STREAM_TIME: Final = "stream time of "
 #: How often the buffer was looked at: after each record, as the driver does (R70, R73).
 SAMPLES: Final = "samples"
-#: Of an event, where keys of several scopes meet: the instant of the record behind a change of a window.
-RECORD_US: Final = "_record_us"
+#: Of an event, where a change of a window does not tell it: the instant of the record behind it, and stream time then.
+RECORD_US, STREAM_US = "_record_us", "_stream_us"
 #: The place of what leaves at the start of the batch, before any record; its negative is that of what is drained.
 FIRST_PLACE: Final = -(2**62)
 
@@ -39,7 +41,7 @@ class SuppressFold:
 
     Events are changes of a table; states its buffered rows. A group is a scope, unless rows have their scope
     themselves: then it is all of them, as it must be where final results of one key come from several scopes. Their
-    events have the instant of their record too. At the start of the batch rows that are already due by
+    events tell the instant of their record and stream time too. At the start of the batch rows that are already due by
     the wall clock leave, then the records apply; with ``drains`` everything leaves at the end. Nodes tick one after the
     other: what the tick of an earlier one let go comes before this one's.
 
@@ -51,8 +53,6 @@ class SuppressFold:
         stream_times: Stream time per scope before the batch.
         drains: Whether the buffer is emptied.
         position: The node's place in the plan: in this order nodes tick, and are emptied.
-        record_times: Stream time per scope, before the batch, of the records behind changes of windows; needed only
-            of events that tell their instant.
     """
 
     rule: BufferRule
@@ -62,13 +62,12 @@ class SuppressFold:
     stream_times: Mapping[int, int]
     drains: bool = False
     position: int = 0
-    record_times: Mapping[int, int] = field(default_factory=dict)
 
     def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
         buffers = ScopedBuffers(self._buffer, self.windows)
         for state in states:
             buffers.of(_scope(group, state)).hold(self._buffered(state))
-        told, arrived = _Counts(), dict(self.record_times)
+        told = _Counts()
         told.look_at(buffers)
         tick, is_ticked = [FIRST_PLACE, self.position], not clock_waits_us(self.rule)
         try:
@@ -76,7 +75,7 @@ class SuppressFold:
                 if not is_ticked and event[PLACE] > tick:
                     yield from self._ticked(buffers, tick, told)
                     is_ticked = True
-                emissions = self._put(buffers, _scope(group, event), event, arrived, told)
+                emissions = self._put(buffers, _scope(group, event), event, told)
                 yield from self._emitted(emissions, _scope(group, event), event[PLACE], told)
                 told.observe(buffers)
         except BufferFullError as full:
@@ -92,20 +91,19 @@ class SuppressFold:
             yield from (("state", self._stored(row, scope)) for row in buffer.rows())
         yield from (("count", counted) for counted in count_rows(told.emitted, told))
         yield from (("count", (ALARM, alarm_us)) for alarm_us in self._alarms_us(buffers))
+        if self.rule.final:
+            times = ((scope, buffer.stream_time_us) for scope, buffer in buffers)
+            yield from (("count", (f"{STREAM_TIME}{scope}", us)) for scope, us in times if us is not None)
 
     def _buffer(self, scope: int) -> SuppressBuffer:
         before = self.stream_times.get(scope)
         return SuppressBuffer.restore(self.rule, (), before, sizer(self.size_of), self.clock_us)
 
-    def _put(
-        self, buffers: ScopedBuffers, scope: int, event: PlainRow, arrived: dict[int, int], told: _Counts
-    ) -> list[Emission]:
+    def _put(self, buffers: ScopedBuffers, scope: int, event: PlainRow, told: _Counts) -> list[Emission]:
         update = self._update(event)
-        record_us: int = event[RECORD_US] if RECORD_US in event else event[US]
-        holder = buffers.holder(scope, update, record_us)
+        holder = buffers.holder(scope, update, _or_own(event, RECORD_US))
         told.suppressed += holder.get(update.key) is not None
-        arrived[scope] = max(record_us, arrived.get(scope, record_us))
-        return buffers.put(scope, update, holder, arrived_us=arrived[scope], now_us=self.clock_us)
+        return buffers.put(scope, update, holder, arrived_us=_or_own(event, STREAM_US), now_us=self.clock_us)
 
     def _ticked(self, buffers: ScopedBuffers, place: list[int], told: _Counts) -> Iterator[Told]:
         for scope, buffer in buffers:
@@ -218,6 +216,12 @@ def count_rows(emitted: int, seen: Observed) -> Iterator[tuple[str, int]]:
 
 def _row(value: PlainRow | None) -> Row | None:
     return None if value is None else Row(value)
+
+
+def _or_own(event: PlainRow, name: str) -> int:
+    """An instant that an event may tell; else it is its own one."""
+    us: int = event[name] if name in event else event[US]
+    return us
 
 
 def _scope(group: PlainRow, row: PlainRow) -> int:

@@ -57,7 +57,7 @@ class TimeWindowsOperator(WindowStoreOperator):
             KEY, START_US, END_US, US, SCOPE, PLACE, *(p.of_record.alias(p.name) for p in parts)
         )
         both = before.unionByName(new.withColumn("_stored", F.lit(False)), allowMissingColumns=True)
-        so_far = Window.partitionBy(KEY, START_US).orderBy(F.col(PLACE).asc_nulls_first())
+        so_far = Window.partitionBy(KEY, START_US).orderBy(F.col(PLACE).asc_nulls_first(), SCOPE)
         until_now = so_far.rowsBetween(Window.unboundedPreceding, 0)
         kinds = self.parts()
         running = {p.name: p.merge(F.col(p.name)).over(until_now).cast(kinds[p.name].dataType) for p in parts}

@@ -14,7 +14,7 @@ from streams.testing import OutputRecord, TopologyTestDriver
 from streams.topology import StreamsBuilder
 from suppress.buffer_config import BufferConfig, StrictBufferConfig
 from suppress.suppressed import Suppressed
-from suppress.windows import SessionWindows, TimeWindows, Windows
+from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
 from versioned.errors import BufferFullError
 
 HOURLY = TimeWindows.of("1 hour").grace("10 minutes")
@@ -212,6 +212,25 @@ def test_bounds_hold_for_each_partition_on_its_own() -> None:
     assert running.read_output("out") == []
     running.pipe_input("in", "more", "v", 1, partition=1)
     assert shown(running.read_output("out")) == [("k1", "v", 0)]
+
+
+@pytest.mark.rule("R4")
+@pytest.mark.parametrize(
+    ("windows", "counts"),
+    [
+        (TimeWindows.of("10 us").grace("5 us"), [2]),
+        (SessionWindows.of("10 us").grace("5 us"), [2]),
+        (SlidingWindows.of_time_difference_and_grace("10 us", "5 us"), [2, 1]),
+    ],
+    ids=["tumbling", "session", "sliding"],
+)
+def test_the_newest_record_of_another_partition_in_a_window_makes_no_window_final_too_early(
+    windows: Windows, counts: list[int]
+) -> None:
+    running = finals(Suppressed.until_window_closes(BufferConfig.unbounded()), windows)
+    for key, ts, partition in (("j", 1, 1), ("k", 18, 0), ("k", 11, 1), ("x", 12, 1), ("j", 8, 1), ("y", 60, 1)):
+        running.pipe_input("events", key, "v", ts, partition=partition)
+    assert [count for key, count, _ in shown(running.read_output("out")) if key == "j"] == counts
 
 
 @pytest.mark.rule("R59", "R123")

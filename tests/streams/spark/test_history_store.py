@@ -33,6 +33,22 @@ def test_records_at_the_same_place_of_two_partitions_come_in_the_order_of_these(
     store.release()
 
 
+@pytest.mark.parametrize("partitions", [(0, 1), (1, 0)])
+def test_of_puts_at_the_same_place_a_lookup_finds_the_one_that_the_table_keeps(
+    partitions: tuple[int, int], spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = [(("a",), (f"of {partition}",), 5, partition, [5, 0, 0, 7, 1]) for partition in partitions]
+    later = (("a",), ("later",), 6, 0, [6, 0, 0, 9, 1])
+    batch = Batch(spark, "app", TableRef.parse(str(tmp_path)), 1, 1, 0, {})
+    store = HistoryStore("node", "table", Materialized.versioned("1 day", time_scope="store"))
+    store.put(batch, Flow(spark.createDataFrame([*rows, later], _SCHEMA).coalesce(1)))
+    # Both come before the later put, which the second one would find.
+    asked = spark.createDataFrame([(("a",), ("x",), us, 0, [5, 1, 0, 8, 1]) for us in (5, 6)], _SCHEMA)
+    found = store.find_valid(asked, 5).sort(US).collect()
+    assert [row[FOUND]["v"] for row in found] == ["of 1", "of 1"]
+    store.release()
+
+
 @pytest.mark.parametrize(
     ("time_scope", "bounds"),
     [("partition", {0: Bounds(1, 5, 2), 1: Bounds(3, 9, 1)}), ("store", {0: Bounds(1, 9, 3)})],

@@ -170,6 +170,17 @@ _HELD: Final[dict[str, tuple[Windows, tuple[str, ...]]]] = {
     "a": (SessionWindows.of(_ms(10)), ("bounded", "idle")),
     "c": (TimeWindows.of(_ms(100)), ("spilling", "seen")),
     "d": (SlidingWindows.of_time_difference_and_grace(_ms(30), _ms(50)), ("bounded",)),
+    # Of one suppression, and of two, before which the plan has a fork.
+    "e": (TimeWindows.of(_ms(10)).grace(_ms(5)), ("bounded",)),
+    "f": (TimeWindows.of(_ms(10)).grace(_ms(5)), ("bounded", "spilling")),
+    "g": (SessionWindows.of(_ms(10)).grace(_ms(5)), ("bounded",)),
+}
+#: Of "e", "f" and "g", by the batches of ``_MEETING``: "j" comes from one partition, "k", in its third, from two.
+_BESIDE: Final = {
+    1: [("j", 1, 1), ("k", 18, 0), ("k", 11, 1)],
+    2: [("x", 12, 1)],
+    3: [("j", 8, 1), ("y", 60, 1)],
+    4: [("j", 61, 1), ("k", 78, 0), ("k", 71, 1), ("j", 68, 1), ("y", 100, 0), ("y", 130, 1)],
 }
 
 
@@ -184,6 +195,8 @@ def _buffered() -> Topology:
             if kind == "seen":
                 both = final.join(counts, lambda left, right: {"n": left.count, "now": right.count}, name="both")
                 both.to_changelog(f"{topic}_both_out")
+    ties = builder.stream("h", name="h_stream", **_SOURCE).group_by_key().windowed_by(TimeWindows.of(_ms(10)))
+    ties.count(name="h_counts").to_changelog("h_out")
     return builder.build()
 
 
@@ -191,6 +204,10 @@ def _buffered() -> Topology:
 def buffered(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Told], dict[str, Told]]:
     """As ``meeting``, of the final results that have buffers; sliding windows of the tumbling ones' records."""
     batches = [[*batch, *(replace(one, topic="d") for one in batch if one.topic == "c")] for batch in _MEETING]
+    for number, beside in _BESIDE.items():
+        batches[number] += [Input(topic, k, "v", ms, part) for topic in "efg" for k, ms, part in beside]
+    # Partitions number their records themselves, so two may have the same number.
+    batches[0] += [Input("h", "k", "v", 5, 1), Input("h", "k", "v", 5, 2, sequence=len(batches[0]))]
     records, ends = list(chain(*batches)), list(accumulate(map(len, batches)))
     app = on_spark(spark, tmp_path_factory.mktemp("buffered"), _buffered(), records, [ends[1], ends[2], ends[-1]])
     return sink_rows(spark, app, app.topology), on_driver(_buffered(), records)
@@ -204,6 +221,22 @@ def test_a_window_whose_records_come_from_two_partitions_leaves_a_buffer_once(
     got, wanted = (told[f"{held}_out"] for told in buffered)
     assert got == wanted
     assert len(_final_keys(got)) == len(got) > 0
+
+
+@pytest.mark.parametrize("held", ["e_bounded", "f_bounded", "f_spilling", "g_bounded"])
+def test_a_key_that_comes_from_two_partitions_closes_no_window_of_another_key_too_early(
+    buffered: tuple[dict[str, Told], dict[str, Told]], held: str
+) -> None:
+    counts = [value for told in buffered for key, value, _ in told[f"{held}_out"] if key[0] == "j"]
+    assert counts == [(2,)] * 4
+
+
+def test_of_records_at_the_same_place_a_window_counts_that_of_the_greatest_scope_last(
+    buffered: tuple[dict[str, Told], dict[str, Told]],
+) -> None:
+    got, wanted = (told["h_out"] for told in buffered)
+    assert got == wanted
+    assert [value for _, value, _ in got] == [(1,), (2,)]
 
 
 def test_a_join_with_final_results_of_two_partitions_gives_what_the_driver_gives(

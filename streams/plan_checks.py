@@ -206,7 +206,9 @@ def _warn_of_mixed_sides(node: Node) -> None:
         )  # fmt: skip
 
 
-def _check_name(name: str) -> None:
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str):
+        raise TopologyError("legal-names", repr(name), "a name is a text. Give one.")
     if not _LEGAL_NAME.fullmatch(name):
         raise TopologyError(
             "legal-names", name or "(empty)", f"{_NAME}, since tables are named after it. Give one with name=.",

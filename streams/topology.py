@@ -5,13 +5,16 @@ One topology runs on both engines: on Spark, and record by record in ``streams.t
 
 from __future__ import annotations
 
-from streams.graph import Graph
+from streams.graph import Graph, store_name
 from streams.grouped import KGroupedStream, KGroupedTable, WindowedKStream
 from streams.kstream import KStream
 from streams.ktable import GlobalKTable, KTable
 from streams.nodes import GlobalTableSource, Joined, Materialized, StreamSource, TableSource, Topology
 from streams.plan_checks import check_plan
 from versioned.durations import Duration, duration
+from versioned.errors import ConfigurationError
+from versioned.given import check_kind, check_name, told
+from versioned.identifiers import named_twice
 
 __all__ = [
     "GlobalKTable",
@@ -65,12 +68,13 @@ class StreamsBuilder:
             deleted: A boolean column that is true for null values.
             name: Name of the node; ``stream-<topic>`` if not given.
         """
+        _check_names(topic, timestamp, deleted)
         node = StreamSource(
             name or f"stream-{topic}",
             topic=topic,
-            key=_names(key),
+            key=_key(key),
             timestamp=timestamp,
-            value=None if value is None else _names(value),
+            value=None if value is None else _columns("value", value),
             deleted=deleted,
         )
         return KStream(self._graph, self._graph.add(node))
@@ -100,13 +104,14 @@ class StreamsBuilder:
             reorder: Hold records this long and release them in order of time per key (R169).
             name: Name of the node; the store's name or the topic if not given.
         """
-        stored = None if materialized is None else materialized.name
+        stored = store_name(materialized)
+        _check_names(topic, timestamp, deleted)
         node = TableSource(
             name or stored or topic,
             topic=topic,
-            key=_names(key),
+            key=_key(key),
             timestamp=timestamp,
-            value=None if value is None else _names(value),
+            value=None if value is None else _columns("value", value),
             deleted=deleted,
             materialized=materialized,
             reorder=None if reorder is None else duration(reorder),
@@ -131,13 +136,14 @@ class StreamsBuilder:
         Raises:
             TopologyError: the store is versioned (R170).
         """
-        stored = None if materialized is None else materialized.name
+        stored = store_name(materialized)
+        _check_names(topic, timestamp, deleted)
         node = GlobalTableSource(
             name or stored or topic,
             topic=topic,
-            key=_names(key),
+            key=_key(key),
             timestamp=timestamp,
-            value=None if value is None else _names(value),
+            value=None if value is None else _columns("value", value),
             deleted=deleted,
             materialized=materialized,
         )
@@ -153,5 +159,26 @@ class StreamsBuilder:
         return Topology(tuple(self._graph.nodes))
 
 
-def _names(given: Names) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _check_names(topic: object, timestamp: object, deleted: object) -> None:
+    check_kind("topic", topic, str, "a text")
+    check_kind("timestamp", timestamp, str, "the name of a column")
+    check_name("deleted", deleted)
+
+
+def _key(given: Names) -> tuple[str, ...]:
+    names = _columns("key", given)
+    if not names:
+        raise ConfigurationError(f'key takes at least one column, such as key="id"; got {told(given)}.')
+    return names
+
+
+def _columns(option: str, given: Names) -> tuple[str, ...]:
+    wanted = f'the name of a column or several, such as {option}="id" or {option}=("id", "day")'
+    check_kind(option, given, (str, tuple, list), wanted)
+    names = (given,) if isinstance(given, str) else tuple(given)
+    for name in names:
+        check_kind(option, name, str, wanted)
+    twice = named_twice(names)
+    if twice:
+        raise ConfigurationError(f"{option} has {twice}, which are one column to Spark. Name each column once.")
+    return names

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, Final
 
+from streams.field_checks import check_fields, check_joined_keys
 from streams.fields import WINDOW_FIELDS
 from streams.key_fields import group_fields
 from streams.nodes import (
@@ -111,6 +112,8 @@ def check_node(node: Node) -> None:
         TopologyError: with the rule and the node.
     """
     _check_name(node.name)
+    check_joined_keys(node)
+    check_fields(node)
     for kind, check in _CHECKS:
         if isinstance(node, kind):
             check(node)

@@ -33,6 +33,7 @@ class _Tables:
         self.other_stream = self.builder.stream("s2", value=("b",))
         self.table = self.builder.table("t", Materialized.key_value(), value=("c", "g"))
         self.other = self.builder.table("t2", Materialized.key_value(), value=("d",))
+        self.hourly = self.builder.table("t3", key=("key", "windowStart", "windowEnd"), value=("d",))
         self.globally = self.builder.global_table("gt", value=("e",))
 
 
@@ -177,9 +178,9 @@ def test_what_does_not_join_or_has_no_name_is_refused_with_both_sides(make: Call
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda x: x.builder.table("t3", "versioned"), 'materialized takes what Materialized gives.*got "versioned"'),
-        (lambda x: x.builder.table("t3", Materialized), "got the class Materialized"),
-        (lambda x: x.builder.table("t3", Materialized.versioned), "got the function versioned, which was not called"),
+        (lambda x: x.builder.table("t4", "versioned"), 'materialized takes what Materialized gives.*got "versioned"'),
+        (lambda x: x.builder.table("t4", Materialized), "got the class Materialized"),
+        (lambda x: x.builder.table("t4", Materialized.versioned), "got the function versioned, which was not called"),
         (lambda x: x.stream.group_by_key().count(materialized="store"), 'materialized takes .* got "store"'),
         (lambda x: x.builder.table(5), "topic takes a text; got 5"),
         (lambda x: x.builder.stream("in", key=None), "key takes the name of a column or several.*got None"),
@@ -240,9 +241,9 @@ def _counted(tables: _Tables, suppressed: Suppressed) -> KTable:
         (lambda x: x.stream.map_values("a").join(x.other), ["a", "d"]),
         (lambda x: x.table.group_by("g").count().join(x.other), ["count", "d"]),
         (lambda x: x.table.join(x.other).filter(lambda v: v.d > 1).left_join(x.stream.group_by_key().sum("a")), None),
-        (lambda x: _counted(x, _LIMIT).join(x.other), ["count", "d"]),
-        (lambda x: _counted(x, _FINAL).join(x.other), ["count", "d"]),
-        (lambda x: _counted(x, replace(_FINAL, retention_us=5)).join(x.other), ["count", "closed_by", "d"]),
+        (lambda x: _counted(x, _LIMIT).join(x.hourly), ["count", "d"]),
+        (lambda x: _counted(x, _FINAL).join(x.hourly), ["count", "d"]),
+        (lambda x: _counted(x, replace(_FINAL, retention_us=5)).join(x.hourly), ["count", "closed_by", "d"]),
     ],
 )
 def test_without_a_joiner_the_result_has_all_fields_of_both(make: Any, fields: list[str] | None) -> None:
@@ -256,7 +257,7 @@ def test_without_a_joiner_the_result_has_all_fields_of_both(make: Any, fields: l
 def test_whether_a_window_tells_who_closed_it_is_not_known_where_only_the_application_decides_it() -> None:
     tables = _Tables()
     may_close = _counted(tables, replace(_FINAL, close_idle=True))
-    joined: Any = may_close.join(tables.other).node
+    joined: Any = may_close.join(tables.hourly).node
     assert repr(joined.joiner) == "merge(left, right)"
 
 

@@ -261,6 +261,11 @@ def _asked(choice: Expr, arg: Expr, bindings: Mapping[str, Any]) -> Callable[[],
     return lambda: value
 
 
+def calls_python(expr: Expr) -> bool:
+    """Whether a plain Python function is called somewhere in it."""
+    return expr._calls_python
+
+
 def operation(expr: Expr) -> tuple[str, tuple[Any, ...]]:
     """The operation and arguments of a node of the tree, for engines that compile it."""
     return expr._op, expr._args

@@ -14,6 +14,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
+from streams.ddl import check_ddl
 from streams.expressions import Expr, as_expr, literal
 from streams.untraced import Unfinished
 from versioned.errors import ConfigurationError
@@ -159,11 +160,15 @@ def python_function(function: Callable[..., Any], returns: str = "string") -> Ca
         function: Takes plain values, one call per row; must give the same for the same arguments.
         returns: Its type, as DDL: ``"string"``, ``"double"``, ...
 
+    Raises:
+        ConfigurationError: the type is none.
+
     >>> from streams.expressions import evaluate
     >>> shout = python_function(lambda text: text + "!", "string")
     >>> evaluate(shout("hey"), {})
     'hey!'
     """
+    check_ddl("returns", returns)
     return lambda *args: Expr("python", function, returns, *map(as_expr, args))
 
 

@@ -33,6 +33,7 @@ from streams.nodes import (
     ToTable,
     WindowedAggregate,
 )
+from streams.user_functions import check_functions
 from suppress.buffer_config import StrictBufferConfig
 from suppress.suppressed import UntilTimeLimit, UntilWindowCloses
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
@@ -114,6 +115,7 @@ def check_node(node: Node) -> None:
     _check_name(node.name)
     check_joined_keys(node)
     check_fields(node)
+    check_functions(node)
     for kind, check in _CHECKS:
         if isinstance(node, kind):
             check(node)

@@ -9,7 +9,7 @@ from inspect import isclass, isroutine
 from typing import Any
 
 from versioned.durations import instant_us
-from versioned.errors import ConfigurationError
+from versioned.errors import ConfigurationError, UnknownNameError
 
 
 def told(given: object) -> str:
@@ -66,6 +66,17 @@ def given_instant_us(option: str, given: Any) -> int:
     wanted = "a datetime, such as datetime(2026, 1, 31), or an int of microseconds since 1970"
     check_kind(option, given, (datetime, int), wanted)
     return instant_us(given) if isinstance(given, datetime) else int(given)
+
+
+def no_such(what: str, given: object, known: Iterable[str]) -> UnknownNameError:
+    """The error of a name that is not there: with what was probably meant, and all that there are.
+
+    >>> str(no_such("sink", "oot", ["out", "in"]))
+    'there is no sink "oot"; did you mean "out"? There are: in, out'
+    """
+    names = sorted(set(known))
+    there = f"There are: {', '.join(names)}" if names else "There is none at all."
+    return UnknownNameError(f"there is no {what} {told(given)}{near(str(given), names)} {there}")
 
 
 def near(given: str, known: Iterable[str]) -> str:

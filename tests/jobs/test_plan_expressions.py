@@ -66,6 +66,7 @@ def test_every_function_of_expressions_can_be_written() -> None:
         "as_expr",
         "literal",
         "Unfinished",
+        "check_ddl",
         "reduce",
         "or_",
         "ConfigurationError",

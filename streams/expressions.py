@@ -220,10 +220,17 @@ def trace(function: Callable[..., Any], *names: str) -> Expr:
     >>> trace(lambda value: value.amount > 10, "key", "value")
     value.amount > 10
     """
+    rows = ", ".join(names[-2:])
     if not callable(function):
-        rows = ", ".join(names[-2:])
         raise ConfigurationError(f"{told(function)} is no function. Give one of the row, such as lambda {rows}: ...")
-    count = len(inspect.signature(function).parameters)
+    try:
+        count = len(inspect.signature(function).parameters)
+    except ValueError:  # some of Python's own tell no signature
+        told_of = getattr(function, "__name__", repr(function))
+        raise ConfigurationError(
+            f"{told_of} does not tell which arguments it takes. Write lambda {rows}: ..., and "
+            "functions.python_function for what is Python alone."
+        ) from None
     if not 0 <= count <= len(names):
         raise ConfigurationError(f"The function takes {count} arguments; it may take at most {len(names)}: {names}.")
     return as_expr(function(*(Expr("ref", name) for name in names[len(names) - count :])))

@@ -15,6 +15,7 @@ from streams.user_functions import takes
 from suppress.windows import JoinWindows
 from versioned.errors import ConfigurationError, TopologyError
 from versioned.given import check_kind, told
+from versioned.identifiers import named_twice
 
 _N = TypeVar("_N", bound=Node)
 
@@ -24,6 +25,9 @@ Function = Callable[..., Any]
 FieldOrFunction = str | Function
 #: A function of both rows of a join: ``(left, right)`` or ``(key, left, right)``.
 Joiner = Callable[..., Any]
+
+#: One name, or several in order.
+Names = str | tuple[str, ...] | list[str]
 
 #: What the DSL's objects are called in messages, by their classes.
 _CALLED: Final = {"KStream": "stream", "KTable": "table", "GlobalKTable": "global table"}
@@ -82,6 +86,31 @@ def called(other: Any) -> str:
     return told(other) if kind is None else f"{other.node.name}, a {kind}"
 
 
+def key_columns(given: Names) -> tuple[str, ...]:
+    """The columns or fields of a key, as :func:`columns`; there is at least one."""
+    names = columns("key", given)
+    if not names:
+        raise ConfigurationError(f'key takes at least one name, such as key="id"; got {told(given)}.')
+    return names
+
+
+def columns(option: str, given: Names) -> tuple[str, ...]:
+    """The names of columns or fields that an option was given, one or several.
+
+    Raises:
+        ConfigurationError: they are no texts, or two of them are one column to Spark.
+    """
+    wanted = f'one name or several, such as {option}="id" or {option}=("id", "day")'
+    check_kind(option, given, (str, tuple, list), wanted)
+    names = (given,) if isinstance(given, str) else tuple(given)
+    for name in names:
+        check_kind(option, name, str, wanted)
+    twice = named_twice(names)
+    if twice:
+        raise ConfigurationError(f"{option} has {twice}, which are one column to Spark. Name each once.")
+    return names
+
+
 def value_function(function: FieldOrFunction) -> Expr:
     """A function of ``(value)`` or ``(key, value)``, or a field's name, as an expression."""
     return as_expr(Expr("ref", "value")[function]) if isinstance(function, str) else trace(function, "key", "value")
@@ -95,7 +124,7 @@ def row_function(function: FieldOrFunction, field: str | None = None) -> Expr:
 def key_function(function: FieldOrFunction | tuple[str, ...] | list[str]) -> Expr:
     """A new key: a function, or the names of the value's fields that it is made of."""
     if isinstance(function, (tuple, list)):
-        return as_expr({name: Expr("ref", "value")[name] for name in function})
+        return as_expr({name: Expr("ref", "value")[name] for name in key_columns(function)})
     expr = value_function(function)
     # A computed key has no field to be named after.
     return row_expr(expr, None if operation(expr)[0] == "field" else "key")

@@ -23,6 +23,7 @@ from streams.nodes import (
 )
 from suppress.windows import JoinWindows, Windows
 from versioned.choices import check_choice
+from versioned.errors import ConfigurationError
 from versioned.given import check_kind
 
 _WINDOWS: Final = get_args(Windows)
@@ -109,6 +110,9 @@ class _Grouped:
         materialized: Materialized | None,
         name: str | None,
     ) -> KTable:
+        check_kind("output", output, str, "a text")
+        if value is None and kind != "count":
+            raise ConfigurationError(f"{kind} takes a field or a function of the row; got None.")
         operand = None if value is None else value_function(value)
         return self._add(Aggregation(kind, output, operand), materialized, name)
 

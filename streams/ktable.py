@@ -38,6 +38,7 @@ from streams.plan_checks import is_versioned
 from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from versioned.choices import check_choice
 from versioned.errors import TopologyError
+from versioned.given import told
 
 if TYPE_CHECKING:
     from streams.grouped import KGroupedTable
@@ -140,7 +141,7 @@ class KTable:
             TypeError: something else than a ``Suppressed`` is given (R26).
         """
         if not isinstance(suppressed, _SUPPRESSED):
-            raise TypeError(f"suppress takes what a Suppressed factory gives; got {suppressed!r}.")
+            raise TypeError(f"suppress takes what a Suppressed factory gives; got {told(suppressed)}.")
         node = Suppress(self.graph.name("suppress", name, suppressed.name), (self.node,), suppressed)
         return KTable(self.graph, self.graph.add(node))
 

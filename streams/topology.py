@@ -5,16 +5,14 @@ One topology runs on both engines: on Spark, and record by record in ``streams.t
 
 from __future__ import annotations
 
-from streams.graph import Graph, store_name
+from streams.graph import Graph, Names, columns, key_columns, store_name
 from streams.grouped import KGroupedStream, KGroupedTable, WindowedKStream
 from streams.kstream import KStream
 from streams.ktable import GlobalKTable, KTable
 from streams.nodes import GlobalTableSource, Joined, Materialized, StreamSource, TableSource, Topology
 from streams.plan_checks import check_plan
 from versioned.durations import Duration, duration
-from versioned.errors import ConfigurationError
-from versioned.given import check_kind, check_name, told
-from versioned.identifiers import named_twice
+from versioned.given import check_kind, check_name
 
 __all__ = [
     "GlobalKTable",
@@ -28,9 +26,6 @@ __all__ = [
     "Topology",
     "WindowedKStream",
 ]
-
-#: One name, or several in order.
-Names = str | tuple[str, ...] | list[str]
 
 
 class StreamsBuilder:
@@ -72,9 +67,9 @@ class StreamsBuilder:
         node = StreamSource(
             name or f"stream-{topic}",
             topic=topic,
-            key=_key(key),
+            key=key_columns(key),
             timestamp=timestamp,
-            value=None if value is None else _columns("value", value),
+            value=None if value is None else columns("value", value),
             deleted=deleted,
         )
         return KStream(self._graph, self._graph.add(node))
@@ -109,9 +104,9 @@ class StreamsBuilder:
         node = TableSource(
             name or stored or topic,
             topic=topic,
-            key=_key(key),
+            key=key_columns(key),
             timestamp=timestamp,
-            value=None if value is None else _columns("value", value),
+            value=None if value is None else columns("value", value),
             deleted=deleted,
             materialized=materialized,
             reorder=None if reorder is None else duration(reorder),
@@ -141,9 +136,9 @@ class StreamsBuilder:
         node = GlobalTableSource(
             name or stored or topic,
             topic=topic,
-            key=_key(key),
+            key=key_columns(key),
             timestamp=timestamp,
-            value=None if value is None else _columns("value", value),
+            value=None if value is None else columns("value", value),
             deleted=deleted,
             materialized=materialized,
         )
@@ -163,22 +158,3 @@ def _check_names(topic: object, timestamp: object, deleted: object) -> None:
     check_kind("topic", topic, str, "a text")
     check_kind("timestamp", timestamp, str, "the name of a column")
     check_name("deleted", deleted)
-
-
-def _key(given: Names) -> tuple[str, ...]:
-    names = _columns("key", given)
-    if not names:
-        raise ConfigurationError(f'key takes at least one column, such as key="id"; got {told(given)}.')
-    return names
-
-
-def _columns(option: str, given: Names) -> tuple[str, ...]:
-    wanted = f'the name of a column or several, such as {option}="id" or {option}=("id", "day")'
-    check_kind(option, given, (str, tuple, list), wanted)
-    names = (given,) if isinstance(given, str) else tuple(given)
-    for name in names:
-        check_kind(option, name, str, wanted)
-    twice = named_twice(names)
-    if twice:
-        raise ConfigurationError(f"{option} has {twice}, which are one column to Spark. Name each column once.")
-    return names

@@ -15,6 +15,7 @@ from streams.describe import what_it_is
 from streams.nodes import GlobalTableSource, StreamSource, TableSource, Topology
 from streams.picture import role_of
 from versioned.errors import ConfigurationError
+from versioned.given import near
 
 _SOURCES: Final = (StreamSource, TableSource, GlobalTableSource)
 
@@ -35,8 +36,12 @@ def plan_of(settings: JobSettings) -> Topology:
     topics = {node.topic: node.name for node in plan if isinstance(node, _SOURCES)}
     for topic, name in topics.items():
         if topic not in settings.sources:
+            # A step without a topic reads that of its own name; what other steps read was not meant by it.
+            place = f"plan.{name}" if topic == name else f"plan.{name}.topic"
+            unread = [source for source in settings.sources if source not in topics]
             raise ConfigurationError(
-                f'plan.{name}.topic: "{topic}" has no source{nearest(topic, list(settings.sources))}'
+                f'{place}: "{topic}" has no source{near(topic, unread)} Add sources.{topic} '
+                f"(there are: {', '.join(settings.sources) or 'none'})."
             )
     for name in settings.sources:
         if name not in topics:

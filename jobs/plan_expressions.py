@@ -26,6 +26,7 @@ from typing import Any, Final
 from streams import functions
 from streams.casts import LARGEST, SMALLEST
 from streams.expressions import Expr, as_expr
+from streams.field_checks import no_field
 from versioned.errors import ConfigurationError
 
 #: The rows that an expression over one record may use, and those of an expression over both sides of a join.
@@ -155,10 +156,8 @@ class _Reader:
     def _field(self, of: ast.expr, name: str) -> Expr:
         row = self._expr(of)
         fields = self._known.get(of.id) if isinstance(of, ast.Name) else None
-        if fields is not None and name not in fields:
-            near = difflib.get_close_matches(name, fields, n=1)
-            hint = f'; did you mean "{near[0]}"?' if near else "."
-            raise ConfigurationError(f'{ast.unparse(of)} has no field "{name}"{hint} It has: {", ".join(fields)}')
+        if isinstance(of, ast.Name) and fields is not None and name not in fields:
+            raise ConfigurationError(no_field(of.id, name, {of.id: fields}))
         return row[name]
 
     def _subscript(self, node: ast.Subscript) -> Expr:

@@ -29,6 +29,7 @@ from suppress.buffer_config import BufferConfig, EagerBufferConfig, StrictBuffer
 from suppress.suppressed import Suppressed
 from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from versioned.durations import Resolution
+from versioned.errors import TopologyError
 
 __all__ = [
     "BufferConfig",
@@ -50,6 +51,7 @@ __all__ = [
     "Suppressed",
     "TimeWindows",
     "Topology",
+    "TopologyError",
     "UnlimitedWindows",
     "WindowedKStream",
     "functions",

@@ -10,11 +10,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final, NoReturn
+from inspect import isroutine
+from typing import Any, Final
 
 from streams.evaluation import CHOICES, OPERATIONS, as_plain, constant
 from streams.rows import Row
+from streams.untraced import Unfinished, Untraced
 from versioned.errors import ConfigurationError
+from versioned.given import told
 
 _SYMBOLS: Final = {
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "&", "or": "|",
@@ -22,7 +25,7 @@ _SYMBOLS: Final = {
 }  # fmt: skip
 
 
-class Expr:
+class Expr(Untraced):
     """A symbolic value. Fields by attribute or ``["name"]``; operators and ``streams.functions`` build trees."""
 
     __slots__ = ("_args", "_calls_python", "_op")
@@ -38,7 +41,7 @@ class Expr:
 
     def __getattr__(self, name: str) -> Expr:
         if name.startswith("_"):
-            raise AttributeError(name)
+            raise AttributeError(f'a field whose name begins with _ is read in brackets, as in value["{name}"]')
         return Expr("field", self, name)
 
     def __getitem__(self, name: str) -> Expr:
@@ -49,25 +52,6 @@ class Expr:
 
     def __reduce__(self) -> tuple[type[Expr], tuple[Any, ...]]:
         return (Expr, (self._op, *self._args))
-
-    def __bool__(self) -> bool:
-        raise TypeError(
-            "An expression has no truth value while the plan is built. Use & | ~ instead of and or not, "
-            "functions.when(...) instead of if, and == instead of in."
-        )
-
-    def __iter__(self) -> NoReturn:
-        # Else Python would ask for [0], [1] and so on, each of which is an expression, for ever.
-        raise TypeError(
-            "An expression has no elements while the plan is built. Name a field with value.field, add up records with "
-            "the aggregate sum, or look into a list with functions.python_function."
-        )
-
-    def __contains__(self, item: object) -> NoReturn:
-        raise TypeError(
-            "An expression has no elements while the plan is built. Use functions.is_in(value.field, ...) for one of "
-            "several values, or look into a list with functions.python_function."
-        )
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]
         return Expr("eq", self, as_expr(other))
@@ -164,7 +148,33 @@ def as_expr(value: Any) -> Expr:
         return value
     if isinstance(value, Mapping):
         return Expr("struct", tuple(value), *(as_expr(item) for item in value.values()))
+    return literal(value)
+
+
+def literal(value: Any) -> Expr:
+    """A constant.
+
+    Raises:
+        TypeError: it is none: a list that holds expressions, a ``when`` without its ``otherwise``, a function.
+    """
+    if isinstance(value, Unfinished):
+        raise TypeError(f"{value!r} has no value where no condition is true. End it with .otherwise(...).")
+    if isinstance(value, (list, tuple, set, frozenset)) and any(map(_has_expr, value)):
+        raise TypeError(
+            "A list of expressions is no value while the plan is built. Give a dict, which makes a row of named "
+            "fields, or make the list with functions.python_function."
+        )
+    if isroutine(value):
+        raise TypeError(f"The function {value.__name__} is no value. Call it, or wrap it: functions.python_function.")
     return Expr("lit", value)
+
+
+def _has_expr(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_has_expr, value.values()))
+    return isinstance(value, (Expr, Unfinished)) or (
+        isinstance(value, (list, tuple, set, frozenset)) and any(map(_has_expr, value))
+    )
 
 
 def row_expr(expr: Expr, field: str | None = None) -> Expr:
@@ -204,12 +214,23 @@ def trace(function: Callable[..., Any], *names: str) -> Expr:
         names: The rows it may take, in order.
 
     Raises:
-        ConfigurationError: the function takes more arguments than there are.
+        ConfigurationError: it is no function, or takes more arguments than there are.
+        TypeError: what it gives is no expression and no constant.
 
     >>> trace(lambda value: value.amount > 10, "key", "value")
     value.amount > 10
     """
-    count = len(inspect.signature(function).parameters)
+    rows = ", ".join(names[-2:])
+    if not callable(function):
+        raise ConfigurationError(f"{told(function)} is no function. Give one of the row, such as lambda {rows}: ...")
+    try:
+        count = len(inspect.signature(function).parameters)
+    except ValueError:  # some of Python's own tell no signature
+        told_of = getattr(function, "__name__", repr(function))
+        raise ConfigurationError(
+            f"{told_of} does not tell which arguments it takes. Write lambda {rows}: ..., and "
+            "functions.python_function for what is Python alone."
+        ) from None
     if not 0 <= count <= len(names):
         raise ConfigurationError(f"The function takes {count} arguments; it may take at most {len(names)}: {names}.")
     return as_expr(function(*(Expr("ref", name) for name in names[len(names) - count :])))
@@ -245,6 +266,11 @@ def _asked(choice: Expr, arg: Expr, bindings: Mapping[str, Any]) -> Callable[[],
     # Spark calls Python on every row before it chooses, so the user's functions must bear what they get here as well.
     value = evaluate(arg, bindings)
     return lambda: value
+
+
+def calls_python(expr: Expr) -> bool:
+    """Whether a plain Python function is called somewhere in it."""
+    return expr._calls_python
 
 
 def operation(expr: Expr) -> tuple[str, tuple[Any, ...]]:

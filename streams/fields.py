@@ -46,10 +46,10 @@ def value_fields(node: Node) -> Fields:
     if isinstance(node, SOURCES):
         return node.value
     if isinstance(node, (StreamMapValues, TableMapValues)):
-        return _of_expr(node.mapper, {"value": value_fields(node.parents[0])})
+        return expr_fields(node.mapper, {"value": node.parents[0]})
     if isinstance(node, _JOINS):
         left, right = node.parents
-        return _of_expr(node.joiner, {"left": value_fields(left), "right": value_fields(right)})
+        return expr_fields(node.joiner, {"left": left, "right": right})
     if isinstance(node, CorrectionFeed):
         return CORRECTION_FIELDS
     if isinstance(node, (StreamAggregate, WindowedAggregate, TableAggregate)):
@@ -60,13 +60,12 @@ def value_fields(node: Node) -> Fields:
 
 
 def _of_aggregation(node: Node, aggregation: Aggregation) -> Fields:
-    if aggregation.kind == "aggregate":
+    if aggregation.kind == "aggregate" or aggregation.schema is not None:
         return None
     if aggregation.kind != "reduce":
         return (aggregation.output,)
-    known = value_fields(node.parents[0])
     mapped = node.group_value if isinstance(node, TableAggregate) else None
-    return known if mapped is None else _of_expr(mapped, {"value": known})
+    return value_fields(node.parents[0]) if mapped is None else expr_fields(mapped, {"value": node.parents[0]})
 
 
 def _of_suppressed(node: Suppress) -> Fields:
@@ -79,7 +78,13 @@ def _of_suppressed(node: Suppress) -> Fields:
     return None if suppressed.close_idle else known
 
 
-def _of_expr(expr: Expr | None, bindings: Mapping[str, Fields]) -> Fields:
+def expr_fields(expr: Expr | None, rows: Mapping[str, Node]) -> Fields:
+    """The names of the fields of the row that an expression gives; none if they are known only when it runs.
+
+    Args:
+        expr: The expression.
+        rows: The nodes whose values it reads, by the names of its rows.
+    """
     if expr is None:
         return None
     op, args = operation(expr)
@@ -88,11 +93,11 @@ def _of_expr(expr: Expr | None, bindings: Mapping[str, Fields]) -> Fields:
     if op == "row":
         return (args[0],)
     if op == "ref":
-        return bindings.get(args[0])
+        return value_fields(rows[args[0]]) if args[0] in rows else None
     if op in ("case", "coalesce"):
         branches = (*args[1:-1:2], args[-1]) if op == "case" else args
-        return next((fields for fields in (_of_expr(branch, bindings) for branch in branches) if fields), None)
-    return _merged([_of_expr(arg, bindings) for arg in args]) if op == "merge" else None
+        return next((fields for fields in (expr_fields(branch, rows) for branch in branches) if fields), None)
+    return _merged([expr_fields(arg, rows) for arg in args]) if op == "merge" else None
 
 
 def _merged(parts: list[Fields]) -> Fields:

@@ -14,17 +14,23 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from streams.expressions import Expr, as_expr
+from streams.ddl import check_ddl
+from streams.expressions import Expr, as_expr, literal
+from streams.untraced import Unfinished
 from versioned.errors import ConfigurationError
 
 _KINDS = ("string", "bigint", "double", "boolean")
 
 
-class When:
+class When(Unfinished):
     """A chain of conditions; end it with :meth:`otherwise`."""
 
     def __init__(self, *branches: Expr) -> None:
         self._branches = branches
+
+    def __repr__(self) -> str:
+        pairs = zip(self._branches[::2], self._branches[1::2], strict=True)
+        return ".".join(f"when({condition!r}, {value!r})" for condition, value in pairs)
 
     def when(self, condition: Any, value: Any) -> When:
         """Another condition, tried if none before it is true."""
@@ -41,8 +47,8 @@ def when(condition: Any, value: Any) -> When:
 
 
 def lit(value: Any) -> Expr:
-    """A constant."""
-    return Expr("lit", value)
+    """A constant; what is an expression already stays one."""
+    return value if isinstance(value, Expr) else literal(value)
 
 
 def struct(**fields: Any) -> Expr:
@@ -59,8 +65,11 @@ def is_in(value: Any, *options: Any) -> Expr:
     """Whether the value equals one of the options; Python's ``in`` cannot be traced.
 
     Raises:
-        ConfigurationError: there is no option.
+        ConfigurationError: there is no option, or a list of them instead of one after the other.
     """
+    if len(options) == 1 and isinstance(options[0], (list, tuple, set, frozenset)):
+        listed = ", ".join(map(repr, options[0]))
+        raise ConfigurationError(f"is_in takes the options one after the other: is_in({value!r}, {listed}).")
     if not options:
         raise ConfigurationError("is_in needs at least one option.")
     tests: list[Expr] = [as_expr(value) == option for option in options]
@@ -151,11 +160,15 @@ def python_function(function: Callable[..., Any], returns: str = "string") -> Ca
         function: Takes plain values, one call per row; must give the same for the same arguments.
         returns: Its type, as DDL: ``"string"``, ``"double"``, ...
 
+    Raises:
+        ConfigurationError: the type is none.
+
     >>> from streams.expressions import evaluate
     >>> shout = python_function(lambda text: text + "!", "string")
     >>> evaluate(shout("hey"), {})
     'hey!'
     """
+    check_ddl("returns", returns)
     return lambda *args: Expr("python", function, returns, *map(as_expr, args))
 
 

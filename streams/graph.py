@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from streams.expressions import Expr, as_expr, operation, row_expr, trace
 from streams.fields import value_fields
 from streams.functions import python_function
-from streams.nodes import Materialized, Node
+from streams.nodes import Joined, Materialized, Node
 from streams.plan_checks import check_node, check_parents
+from streams.user_functions import takes
+from suppress.windows import JoinWindows
 from versioned.errors import ConfigurationError, TopologyError
+from versioned.given import check_kind, told
+from versioned.identifiers import named_twice
 
 _N = TypeVar("_N", bound=Node)
 
@@ -22,6 +25,14 @@ Function = Callable[..., Any]
 FieldOrFunction = str | Function
 #: A function of both rows of a join: ``(left, right)`` or ``(key, left, right)``.
 Joiner = Callable[..., Any]
+
+#: One name, or several in order.
+Names = str | tuple[str, ...] | list[str]
+
+#: What the DSL's objects are called in messages, by their classes.
+_CALLED: Final = {"KStream": "stream", "KTable": "table", "GlobalKTable": "global table"}
+#: Options that are often given in the place of a joiner.
+_NO_JOINERS: Final = {Joined: "joined=", JoinWindows: "windows=", Materialized: "materialized="}
 
 
 class Graph:
@@ -57,8 +68,47 @@ class Graph:
 
 
 def store_name(materialized: Materialized | None) -> str | None:
-    """The name given to a store, which names its node as well if nothing else does."""
-    return None if materialized is None else materialized.name
+    """The name given to a store, which names its node as well if nothing else does.
+
+    Raises:
+        ConfigurationError: it is no store.
+    """
+    if materialized is None:
+        return None
+    wanted = 'what Materialized gives, such as Materialized.versioned("7 days") or Materialized.key_value()'
+    check_kind("materialized", materialized, Materialized, wanted)
+    return materialized.name
+
+
+def called(other: Any) -> str:
+    """What a message calls an object of the DSL, or whatever else was given in its place."""
+    kind = _CALLED.get(type(other).__name__)
+    return told(other) if kind is None else f"{other.node.name}, a {kind}"
+
+
+def key_columns(given: Names) -> tuple[str, ...]:
+    """The columns or fields of a key, as :func:`columns`; there is at least one."""
+    names = columns("key", given)
+    if not names:
+        raise ConfigurationError(f'key takes at least one name, such as key="id"; got {told(given)}.')
+    return names
+
+
+def columns(option: str, given: Names) -> tuple[str, ...]:
+    """The names of columns or fields that an option was given, one or several.
+
+    Raises:
+        ConfigurationError: they are no texts, or two of them are one column to Spark.
+    """
+    wanted = f'one name or several, such as {option}="id" or {option}=("id", "day")'
+    check_kind(option, given, (str, tuple, list), wanted)
+    names = (given,) if isinstance(given, str) else tuple(given)
+    for name in names:
+        check_kind(option, name, str, wanted)
+    twice = named_twice(names)
+    if twice:
+        raise ConfigurationError(f"{option} has {twice}, which are one column to Spark. Name each once.")
+    return names
 
 
 def value_function(function: FieldOrFunction) -> Expr:
@@ -74,7 +124,7 @@ def row_function(function: FieldOrFunction, field: str | None = None) -> Expr:
 def key_function(function: FieldOrFunction | tuple[str, ...] | list[str]) -> Expr:
     """A new key: a function, or the names of the value's fields that it is made of."""
     if isinstance(function, (tuple, list)):
-        return as_expr({name: Expr("ref", "value")[name] for name in function})
+        return as_expr({name: Expr("ref", "value")[name] for name in key_columns(function)})
     expr = value_function(function)
     # A computed key has no field to be named after.
     return row_expr(expr, None if operation(expr)[0] == "field" else "key")
@@ -92,22 +142,12 @@ def plain_function(function: Function, returns: str) -> Expr:
         ConfigurationError: it takes neither.
     """
     rows = Expr("ref", "key"), Expr("ref", "value")
-    taken = next((rows[first:] for first in (0, 1) if _takes(function, len(rows) - first)), None)
+    taken = next((rows[first:] for first in (0, 1) if takes(function, len(rows) - first)), None)
     if taken is None:
         raise ConfigurationError(
             f"{function!r} takes neither (key, value) nor (value) alone. Give it one of these forms."
         )
     return row_expr(python_function(function, returns)(*taken))
-
-
-def _takes(function: Function, count: int) -> bool:
-    try:
-        inspect.signature(function).bind(*range(count))
-    except TypeError:
-        return False
-    except ValueError:  # some of Python's own tell no signature
-        return True
-    return True
 
 
 def joined_value(joiner: Joiner | None, name: str, left: Node, right: Node) -> Expr:
@@ -117,6 +157,9 @@ def joined_value(joiner: Joiner | None, name: str, left: Node, right: Node) -> E
         TopologyError: no joiner, and both sides have a field of the same name.
     """
     if joiner is not None:
+        option = next((option for kind, option in _NO_JOINERS.items() if isinstance(joiner, kind)), None)
+        if option is not None:
+            raise TopologyError("joiner", name, f"{told(joiner)} is no joiner. Give it with {option}.")
         return row_expr(trace(joiner, "key", "left", "right"))
     left_fields, right_fields = value_fields(left), value_fields(right)
     refs = Expr("ref", "left"), Expr("ref", "right")

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 from streams.expressions import Expr
 from streams.graph import FieldOrFunction, Graph, store_name, value_function
@@ -21,9 +21,12 @@ from streams.nodes import (
     TableAggregate,
     WindowedAggregate,
 )
-from suppress.windows import Windows
+from suppress.windows import JoinWindows, Windows
 from versioned.choices import check_choice
+from versioned.errors import ConfigurationError
+from versioned.given import check_kind
 
+_WINDOWS: Final = get_args(Windows)
 _BuiltIn = Literal["count", "sum", "avg", "min", "max"]
 Reducer = Callable[[Any, Any], Any]
 Aggregator = Callable[[Any, Any, Any], Any]
@@ -107,6 +110,9 @@ class _Grouped:
         materialized: Materialized | None,
         name: str | None,
     ) -> KTable:
+        check_kind("output", output, str, "a text")
+        if value is None and kind != "count":
+            raise ConfigurationError(f"{kind} takes a field or a function of the row; got None.")
         operand = None if value is None else value_function(value)
         return self._add(Aggregation(kind, output, operand), materialized, name)
 
@@ -192,7 +198,14 @@ class KGroupedStream(_GroupedStream):
         Args:
             windows: ``TimeWindows``, ``SlidingWindows``, ``SessionWindows`` or ``UnlimitedWindows``.
             late_policy: Records whose windows have closed: counted and dropped, or kept in the rejects table as well.
+
+        Raises:
+            ConfigurationError: something else than windows, or a policy that there is not.
         """
+        wanted = 'windows, such as TimeWindows.of("1 hour") or SessionWindows.of("5 minutes")'
+        if isinstance(windows, JoinWindows):
+            wanted += " (JoinWindows are for joins of two streams)"
+        check_kind("windowed_by", windows, _WINDOWS, wanted)
         return WindowedKStream(self.graph, self.node, self.key, windows, late_policy)
 
     def _node(self, name: str, aggregation: Aggregation, materialized: Materialized | None) -> Node:

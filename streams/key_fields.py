@@ -27,7 +27,7 @@ def key_fields(node: Node) -> tuple[str, ...] | None:
     if isinstance(node, SOURCES):
         return node.key
     if isinstance(node, SelectKey):
-        return _of_expr(node.mapper, node.parents[0])
+        return mapped_key_fields(node.mapper, node.parents[0])
     if isinstance(node, _GROUPS):
         group = group_fields(node)
         windows = WINDOW_FIELDS if isinstance(node, WindowedAggregate) else ()
@@ -38,7 +38,7 @@ def key_fields(node: Node) -> tuple[str, ...] | None:
 
 def group_fields(node: StreamAggregate | WindowedAggregate | TableAggregate) -> tuple[str, ...] | None:
     """The names of the fields by which a node groups, in order; none if they are known only when it runs."""
-    return _of_expr(node.group_key, node.parents[0])
+    return mapped_key_fields(node.group_key, node.parents[0])
 
 
 def changes_key(node: Node) -> bool:
@@ -57,7 +57,8 @@ def changes_key(node: Node) -> bool:
     return isinstance(node, ForeignKeyJoin) or (isinstance(node, _GROUPS) and node.group_key is not None)
 
 
-def _of_expr(expr: Expr | None, parent: Node) -> tuple[str, ...] | None:
+def mapped_key_fields(expr: Expr | None, parent: Node) -> tuple[str, ...] | None:
+    """The names of the fields of a key that is computed from a node's rows; without an expression of its own key."""
     if expr is None:
         return key_fields(parent)
     op, args = operation(expr)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, overload
+from collections.abc import Mapping
+from typing import Any, Final, overload
 
 from streams.graph import (
     FieldOrFunction,
     Function,
     Graph,
     Joiner,
+    called,
     joined_value,
     key_function,
     plain_function,
@@ -38,6 +40,7 @@ from streams.nodes import (
 from suppress.windows import JoinWindows
 from versioned.durations import Duration, duration
 from versioned.errors import TopologyError
+from versioned.given import check_kind, told
 
 
 class KStream:
@@ -141,8 +144,9 @@ class KStream:
             name: Name of the node.
 
         Raises:
-            TopologyError: a grace on an unversioned table, or larger than its history retention.
-            TypeError: an option that does not go with the other side.
+            TopologyError: a grace on an unversioned table, or larger than its history retention; or the other side is
+                none that a stream joins.
+            TypeError: an option that does not go with the other side, or one that is missing.
         """
         return self._join("inner", other, joiner, **options)
 
@@ -186,6 +190,11 @@ class KStream:
         self, other: KStream, joiner: Joiner | None = None, *, windows: JoinWindows, name: str | None = None
     ) -> KStream:
         """As :meth:`join` of two streams; records of either side without a partner too (Kafka: ``outerJoin``)."""
+        if not isinstance(other, KStream):
+            raise TopologyError(
+                "join-sides", self.node.name,
+                f"a stream has an outer join with a stream only; got {called(other)}. Use left_join for a table.",
+            )  # fmt: skip
         return self._join_stream("outer", other, joiner, windows=windows, name=name)
 
     def to_changelog(self, name: str, *, emit: Emit = "every") -> None:
@@ -203,12 +212,17 @@ class KStream:
 
     def _join(self, kind: JoinKind, other: Any, joiner: Joiner | None, **options: Any) -> KStream:
         if isinstance(other, KTable):
+            _check_options(other, options, "joined")
             return self._join_table(kind, other, joiner, **options)
         if isinstance(other, GlobalKTable):
+            _check_options(other, options, "key", needed=True)
             return self._join_global(kind, other, joiner, **options)
         if isinstance(other, KStream):
+            _check_options(other, options, "windows", needed=True)
             return self._join_stream(kind, other, joiner, **options)
-        raise TypeError(f"A stream joins a KTable, a GlobalKTable or a KStream; got {other!r}.")
+        raise TopologyError(
+            "join-sides", self.node.name, f"a stream joins a table, a global table or a stream; got {called(other)}."
+        )
 
     def _join_table(
         self,
@@ -219,7 +233,9 @@ class KStream:
         joined: Joined | None = None,
         name: str | None = None,
     ) -> KStream:
-        options = joined or Joined()
+        wanted = "what Joined gives, such as Joined.with_grace_period(...)"
+        options = Joined() if joined is None else joined
+        check_kind("joined", options, Joined, wanted)
         node_name = self.graph.name("stream-table-join", name, options.name)
         value = joined_value(joiner, node_name, self.node, other.node)
         node = StreamTableJoin(node_name, (self.node, other.node), kind, value, options)
@@ -244,7 +260,27 @@ class KStream:
     ) -> KStream:
         node_name = self.graph.name("stream-stream-join", name)
         if not isinstance(windows, JoinWindows):
-            raise TopologyError("join-windows", node_name, f"a join of two streams needs JoinWindows; got {windows!r}.")
+            raise TopologyError(
+                "join-windows", node_name, f"a join of two streams needs JoinWindows; got {told(windows)}."
+            )
         value = joined_value(joiner, node_name, self.node, other.node)
         node = StreamStreamJoin(node_name, (self.node, other.node), kind, windows, value)
         return KStream(self.graph, self.graph.add(node))
+
+
+#: Options of a join beside its name, by what each is for, as messages tell it.
+_OPTIONS: Final = {
+    "joined": "joined=Joined.with_grace_period(...)",
+    "key": "key=, the table's key from this stream's record",
+    "windows": 'windows=JoinWindows.of("5 minutes")',
+}
+
+
+def _check_options(other: Any, given: Mapping[str, object], own: str, *, needed: bool = False) -> None:
+    """Refuse options that do not go with the other side of a join, and a needed one that is missing."""
+    goes_with = f"A join of a stream with {called(other)}, takes {_OPTIONS[own]}, and name="
+    for option in given:
+        if option not in (own, "name"):
+            raise TypeError(f"{goes_with}; got {option}=.")
+    if needed and own not in given:
+        raise TypeError(f"{goes_with}; {own}= is missing.")

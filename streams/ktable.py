@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from streams.expressions import Expr
 from streams.graph import (
@@ -10,6 +10,7 @@ from streams.graph import (
     Function,
     Graph,
     Joiner,
+    called,
     joined_value,
     key_function,
     plain_function,
@@ -37,6 +38,7 @@ from streams.plan_checks import is_versioned
 from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from versioned.choices import check_choice
 from versioned.errors import TopologyError
+from versioned.given import told
 
 if TYPE_CHECKING:
     from streams.grouped import KGroupedTable
@@ -139,7 +141,7 @@ class KTable:
             TypeError: something else than a ``Suppressed`` is given (R26).
         """
         if not isinstance(suppressed, _SUPPRESSED):
-            raise TypeError(f"suppress takes what a Suppressed factory gives; got {suppressed!r}.")
+            raise TypeError(f"suppress takes what a Suppressed factory gives; got {told(suppressed)}.")
         node = Suppress(self.graph.name("suppress", name, suppressed.name), (self.node,), suppressed)
         return KTable(self.graph, self.graph.add(node))
 
@@ -162,6 +164,9 @@ class KTable:
             materialized: How the result is stored; versioned only if this says so (R132).
             history: ``complete`` re-emits older results that a late record changes (R150); both sides versioned.
             name: Name of the node.
+
+        Raises:
+            TopologyError: the other side is no table, or one that this can never be joined to.
         """
         return self._join("inner", other, joiner, foreign_key, materialized, history, name)
 
@@ -216,6 +221,8 @@ class KTable:
         history: History,
         name: str | None,
     ) -> KTable:
+        if not isinstance(other, KTable):
+            self._refuse(other)
         check_choice("history", history, History)
         label = "table-join" if foreign_key is None else "foreign-key-join"
         node_name = self.graph.name(label, name, store_name(materialized))
@@ -228,3 +235,11 @@ class KTable:
             raise TopologyError("R150", node_name, 'history="complete" is for joins on the primary key.')
         node = ForeignKeyJoin(node_name, parents, kind, key_function(foreign_key), value, materialized)
         return KTable(self.graph, self.graph.add(node))
+
+    def _refuse(self, other: Any) -> NoReturn:
+        remedy = "Read the other side with StreamsBuilder.table."
+        if type(other).__name__ == "KStream":
+            remedy = f"Make it one with to_table(), or join from the stream: {other.node.name} with {self.node.name}."
+        if isinstance(other, GlobalKTable):
+            remedy = "Only streams join a global table; read its topic with StreamsBuilder.table."
+        raise TopologyError("join-sides", self.node.name, f"a table joins a table; got {called(other)}. {remedy}")

@@ -64,6 +64,13 @@ OTHERS: Final = (
 CATALOGUE: Final = (*KIP_328, *OTHERS)
 
 
+#: What the nodes of the test driver count: the counts of the catalogue, and others that have no metric.
+COUNTERS: Final = frozenset(
+    {"input", "accepted", "match", "no_match", "tombstone", "expired_lookup"}
+    | {metric.source.partition(":")[2] for metric in CATALOGUE if metric.source.startswith("total:")}
+)
+
+
 @dataclass(frozen=True)
 class MetricValue:
     """One reading; ``value`` is ``None`` while there is nothing to measure."""

@@ -16,11 +16,13 @@ from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from streams.ddl import check_ddl
 from streams.expressions import Expr
 from streams.options import Joined, LatePolicy, Materialized, OnExpired, TimeScope
 from suppress.suppressed import Suppressed
 from suppress.windows import JoinWindows, Windows
 from versioned.choices import check_choice
+from versioned.given import no_such
 
 if TYPE_CHECKING:
     from versioned.drawing import Picture
@@ -91,6 +93,8 @@ class Aggregation:
 
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, AggregationKind)
+        if self.schema is not None:
+            check_ddl("schema", self.schema)
 
 
 class Output(Enum):
@@ -362,12 +366,12 @@ class Topology:
         """The node of that name.
 
         Raises:
-            KeyError: there is none.
+            UnknownNameError: there is none (a KeyError as well).
         """
         for node in self.nodes:
             if node.name == name:
                 return node
-        raise KeyError(name)
+        raise no_such("node", name, (node.name for node in self.nodes))
 
     def describe(self) -> str:
         """The graph as text: every node with its options, whether it is versioned, its windows and buffers."""

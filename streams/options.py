@@ -10,6 +10,7 @@ from typing import Final, Literal
 from versioned.choices import check_choice
 from versioned.durations import Duration, Resolution, check_resolution, duration
 from versioned.errors import ConfigurationError
+from versioned.given import check_kind, check_name
 
 TimeScope = Literal["partition", "store", "key"]
 LatePolicy = Literal["drop", "side_table"]
@@ -63,9 +64,11 @@ class Materialized:
     system_history: bool = False
 
     def __post_init__(self) -> None:
-        _not_negative("history_retention", self.history_retention)
-        _not_negative("grace", self.grace)
-        _not_negative("retention", self.retention)
+        check_name("name", self.name)
+        _not_negative("history_retention", self.history_retention, "Materialized.versioned(history_retention)")
+        _not_negative("grace", self.grace, "Materialized.versioned(history_retention, grace=...)")
+        _not_negative("retention", self.retention, "with_retention(...)")
+        _check_span("segment_interval", self.segment_interval, "Materialized.versioned(..., segment_interval=...)")
         check_choice("time_scope", self.time_scope, TimeScope)
         check_resolution(self.time_resolution)
         check_choice("late_policy", self.late_policy, LatePolicy)
@@ -194,9 +197,10 @@ class Joined:
     correction_retention: timedelta | None = None
 
     def __post_init__(self) -> None:
-        _not_negative("Join grace", self.grace)
-        _not_negative("retention", self.retention)
-        _not_negative("correction_retention", self.correction_retention)
+        check_name("name", self.name)
+        _not_negative("Join grace", self.grace, "Joined.with_grace_period(grace)")
+        _not_negative("retention", self.retention, "with_retention(...)")
+        _not_negative("correction_retention", self.correction_retention, "with_corrections(retention)")
         check_choice("on_expired", self.on_expired, OnExpired)
         check_choice("too_late", self.too_late, TooLate)
 
@@ -238,6 +242,12 @@ def _optional(value: Duration | None) -> timedelta | None:
     return None if value is None else duration(value)
 
 
-def _not_negative(what: str, value: timedelta | None) -> None:
+def _check_span(what: str, value: timedelta | None, instead: str) -> None:
+    if value is not None:
+        check_kind(what, value, timedelta, f"a timedelta here ({instead} takes text as well)")
+
+
+def _not_negative(what: str, value: timedelta | None, instead: str) -> None:
+    _check_span(what, value, instead)
     if value is not None and value < timedelta(0):
         raise ConfigurationError(f"{what} must not be negative; got {value}.")

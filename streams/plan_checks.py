@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, Final
 
+from streams.field_checks import check_fields, check_joined_keys
 from streams.fields import WINDOW_FIELDS
 from streams.key_fields import group_fields
 from streams.nodes import (
@@ -32,6 +33,7 @@ from streams.nodes import (
     ToTable,
     WindowedAggregate,
 )
+from streams.user_functions import check_functions
 from suppress.buffer_config import StrictBufferConfig
 from suppress.suppressed import UntilTimeLimit, UntilWindowCloses
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
@@ -111,6 +113,9 @@ def check_node(node: Node) -> None:
         TopologyError: with the rule and the node.
     """
     _check_name(node.name)
+    check_joined_keys(node)
+    check_fields(node)
+    check_functions(node)
     for kind, check in _CHECKS:
         if isinstance(node, kind):
             check(node)
@@ -206,7 +211,9 @@ def _warn_of_mixed_sides(node: Node) -> None:
         )  # fmt: skip
 
 
-def _check_name(name: str) -> None:
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str):
+        raise TopologyError("legal-names", repr(name), "a name is a text. Give one.")
     if not _LEGAL_NAME.fullmatch(name):
         raise TopologyError(
             "legal-names", name or "(empty)", f"{_NAME}, since tables are named after it. Give one with name=.",

@@ -5,13 +5,14 @@ One topology runs on both engines: on Spark, and record by record in ``streams.t
 
 from __future__ import annotations
 
-from streams.graph import Graph
+from streams.graph import Graph, Names, columns, key_columns, store_name
 from streams.grouped import KGroupedStream, KGroupedTable, WindowedKStream
 from streams.kstream import KStream
 from streams.ktable import GlobalKTable, KTable
 from streams.nodes import GlobalTableSource, Joined, Materialized, StreamSource, TableSource, Topology
 from streams.plan_checks import check_plan
 from versioned.durations import Duration, duration
+from versioned.given import check_kind, check_name
 
 __all__ = [
     "GlobalKTable",
@@ -25,9 +26,6 @@ __all__ = [
     "Topology",
     "WindowedKStream",
 ]
-
-#: One name, or several in order.
-Names = str | tuple[str, ...] | list[str]
 
 
 class StreamsBuilder:
@@ -65,12 +63,13 @@ class StreamsBuilder:
             deleted: A boolean column that is true for null values.
             name: Name of the node; ``stream-<topic>`` if not given.
         """
+        _check_names(topic, timestamp, deleted)
         node = StreamSource(
             name or f"stream-{topic}",
             topic=topic,
-            key=_names(key),
+            key=key_columns(key),
             timestamp=timestamp,
-            value=None if value is None else _names(value),
+            value=None if value is None else columns("value", value),
             deleted=deleted,
         )
         return KStream(self._graph, self._graph.add(node))
@@ -100,13 +99,14 @@ class StreamsBuilder:
             reorder: Hold records this long and release them in order of time per key (R169).
             name: Name of the node; the store's name or the topic if not given.
         """
-        stored = None if materialized is None else materialized.name
+        stored = store_name(materialized)
+        _check_names(topic, timestamp, deleted)
         node = TableSource(
             name or stored or topic,
             topic=topic,
-            key=_names(key),
+            key=key_columns(key),
             timestamp=timestamp,
-            value=None if value is None else _names(value),
+            value=None if value is None else columns("value", value),
             deleted=deleted,
             materialized=materialized,
             reorder=None if reorder is None else duration(reorder),
@@ -131,13 +131,14 @@ class StreamsBuilder:
         Raises:
             TopologyError: the store is versioned (R170).
         """
-        stored = None if materialized is None else materialized.name
+        stored = store_name(materialized)
+        _check_names(topic, timestamp, deleted)
         node = GlobalTableSource(
             name or stored or topic,
             topic=topic,
-            key=_names(key),
+            key=key_columns(key),
             timestamp=timestamp,
-            value=None if value is None else _names(value),
+            value=None if value is None else columns("value", value),
             deleted=deleted,
             materialized=materialized,
         )
@@ -153,5 +154,7 @@ class StreamsBuilder:
         return Topology(tuple(self._graph.nodes))
 
 
-def _names(given: Names) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _check_names(topic: object, timestamp: object, deleted: object) -> None:
+    check_kind("topic", topic, str, "a text")
+    check_kind("timestamp", timestamp, str, "the name of a column")
+    check_name("deleted", deleted)

@@ -11,6 +11,7 @@ from typing import Literal
 
 from versioned.choices import check_choice
 from versioned.errors import ConfigurationError
+from versioned.given import check_kind
 
 WhenFull = Literal["grow", "shut_down", "spill"]
 
@@ -23,7 +24,7 @@ class _Bounds:
     def __post_init__(self) -> None:
         for name in ("max_records", "max_bytes"):
             bound = getattr(self, name)
-            if bound is not None and bound < 0:
+            if bound is not None and _bound(name, bound) < 0:
                 raise ConfigurationError(f"{name} must not be negative; got {bound}. Leave it out for no bound.")
 
     def with_no_bound(self) -> StrictBufferConfig:
@@ -55,11 +56,11 @@ class StrictBufferConfig(_Bounds):
 
     def with_max_records(self, max_records: int) -> StrictBufferConfig:
         """The same buffer, bounded by its number of keys (R42)."""
-        return replace(self, max_records=max_records)
+        return replace(self, max_records=_bound("max_records", max_records))
 
     def with_max_bytes(self, max_bytes: int) -> StrictBufferConfig:
         """The same buffer, bounded by bytes (R44)."""
-        return replace(self, max_bytes=max_bytes)
+        return replace(self, max_bytes=_bound("max_bytes", max_bytes))
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,11 @@ class EagerBufferConfig(_Bounds):
 
     def with_max_records(self, max_records: int) -> EagerBufferConfig:
         """The same buffer, bounded by its number of keys (R42)."""
-        return replace(self, max_records=max_records)
+        return replace(self, max_records=_bound("max_records", max_records))
 
     def with_max_bytes(self, max_bytes: int) -> EagerBufferConfig:
         """The same buffer, bounded by bytes (R44)."""
-        return replace(self, max_bytes=max_bytes)
+        return replace(self, max_bytes=_bound("max_bytes", max_bytes))
 
 
 class BufferConfig:
@@ -85,14 +86,20 @@ class BufferConfig:
     @staticmethod
     def max_records(max_records: int) -> EagerBufferConfig:
         """Eager, at most this many keys (R41)."""
-        return EagerBufferConfig(max_records=max_records)
+        return EagerBufferConfig(max_records=_bound("max_records", max_records))
 
     @staticmethod
     def max_bytes(max_bytes: int) -> EagerBufferConfig:
         """Eager, at most this many bytes (R43)."""
-        return EagerBufferConfig(max_bytes=max_bytes)
+        return EagerBufferConfig(max_bytes=_bound("max_bytes", max_bytes))
 
     @staticmethod
     def unbounded() -> StrictBufferConfig:
         """Strict, as large as needed; never early (R45)."""
         return StrictBufferConfig()
+
+
+def _bound(name: str, given: int) -> int:
+    what = "bytes, such as 5_000_000" if name == "max_bytes" else "records, such as 1_000"
+    check_kind(name, given, int, f"a whole number of {what}; BufferConfig.unbounded() has no bound")
+    return given

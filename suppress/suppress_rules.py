@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from suppress.buffer_config import EagerBufferConfig, StrictBufferConfig
 from suppress.buffer_rules import BufferRule, WhenFull
@@ -12,6 +13,8 @@ from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLi
 from suppress.window_rules import Window, close_wait_us
 from suppress.windows import SessionWindows, SlidingWindows, Windows
 from versioned.errors import ConfigurationError
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 def buffer_rule(
@@ -69,6 +72,16 @@ def _final_rule(
         node, wait_us, "window_end", retention_us=retention_us, final=True, tombstone_lead_us=lead_us,
         **_bounds(suppressed.buffer),
     )  # fmt: skip
+
+
+def warn_of_idle(node: str, suppressed: Suppressed | None, rule: BufferRule) -> None:
+    """Tell that nothing closes the windows of a silent input, though the plan asks for it: no retention says when."""
+    if isinstance(suppressed, UntilWindowCloses) and suppressed.close_idle and rule.retention_us is None:
+        _LOG.warning(
+            "%s: close_idle closes no window, since there is no retention: give one to until_window_closes, or the "
+            "application a suppressed_record_retention [R117]",
+            node,
+        )
 
 
 def _bounds(buffer: StrictBufferConfig | EagerBufferConfig) -> dict[str, Any]:

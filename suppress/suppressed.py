@@ -10,6 +10,7 @@ from suppress.sizes import SizeOf, sizer
 from versioned.choices import check_choice
 from versioned.durations import Duration, duration_us
 from versioned.errors import ConfigurationError, TopologyError
+from versioned.given import check_kind, check_name
 
 Timer = Literal["first", "record", "last"]
 Clock = Literal["record", "window_start"]
@@ -39,16 +40,19 @@ class Suppressed:
         Args:
             buffer: A strict one; an eager buffer would give results that are not final.
             size_of: What a byte bound counts.
-            close_idle: Let ``suppressed.record.retention.ms`` close windows of a silent input.
+            close_idle: Let ``suppressed.record.retention.ms`` close windows of a silent input; without it, and without
+                ``retention``, this does nothing, of which the log warns.
             retention: That limit for this node.
 
         Raises:
             TopologyError: the buffer is eager.
+            ConfigurationError: it is no buffer, or a retention is no duration or negative.
 
         >>> from suppress.buffer_config import BufferConfig
         >>> Suppressed.until_window_closes(BufferConfig.unbounded()).with_name("finals").name
         'finals'
         """
+        _check_buffer(buffer)
         if not isinstance(buffer, StrictBufferConfig):
             raise TopologyError(
                 "R51", "suppress", "final results need a strict buffer; add .shut_down_when_full() or "
@@ -80,7 +84,7 @@ class Suppressed:
             retention: ``suppressed.record.retention.ms`` for this node.
 
         Raises:
-            ConfigurationError: a negative duration, a word that an option does not take, or max_age given without
+            ConfigurationError: no buffer, a negative duration, a word that an option does not take, or max_age without
                 ``timer="last"``, missing with it, or shorter than ``wait``.
         """
         return UntilTimeLimit(
@@ -106,6 +110,8 @@ class UntilWindowCloses(Suppressed):
     size_of: SizeOf = "record"
 
     def __post_init__(self) -> None:
+        _check_buffer(self.buffer)
+        check_name("with_name", self.name)
         _not_negative("retention", self.retention_us)
         sizer(self.size_of)
 
@@ -124,6 +130,8 @@ class UntilTimeLimit(Suppressed):
     retention_us: int | None = None
 
     def __post_init__(self) -> None:
+        _check_buffer(self.buffer)
+        check_name("with_name", self.name)
         _not_negative("wait", self.wait_us)
         _not_negative("retention", self.retention_us)
         sizer(self.size_of)
@@ -154,9 +162,16 @@ class UntilWallClockTimeLimit(Suppressed):
     retention_us: int | None = None
 
     def __post_init__(self) -> None:
+        _check_buffer(self.buffer)
+        check_name("with_name", self.name)
         _not_negative("wait", self.wait_us)
         _not_negative("retention", self.retention_us)
         sizer(self.size_of)
+
+
+def _check_buffer(given: object) -> None:
+    wanted = "what BufferConfig gives, such as BufferConfig.unbounded() or BufferConfig.max_records(1_000)"
+    check_kind("buffer", given, (StrictBufferConfig, EagerBufferConfig), wanted)
 
 
 def _not_negative(what: str, value_us: Any) -> None:

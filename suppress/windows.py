@@ -8,9 +8,11 @@ Time windows are ``[start, end)``; the ends of sliding and session windows are i
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from versioned.durations import Duration, duration_us
 from versioned.errors import ConfigurationError
+from versioned.given import check_kind, given_instant_us
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,9 @@ class TimeWindows(_Graceful):
     grace_us: int = 0
 
     def __post_init__(self) -> None:
-        _at_least("Window size", self.size_us, 1)
-        _at_least("Grace", self.grace_us, 0)
+        _at_least("Window size", self.size_us, 1, "TimeWindows.of(size)")
+        _at_least("Grace", self.grace_us, 0, "grace(...)")
+        _is_whole("Advance", self.advance_us, "advance_by(...)")
         if not 0 < self.advance_us <= self.size_us:
             raise ConfigurationError(
                 f"Advance must be positive and at most the window size; got advance {self.advance_us} and size "
@@ -74,18 +77,23 @@ class SlidingWindows(_Graceful):
     grace_us: int = 0
 
     def __post_init__(self) -> None:
-        _at_least("Time difference", self.difference_us, 0)
-        _at_least("Grace", self.grace_us, 0)
+        _at_least("Time difference", self.difference_us, 0, "SlidingWindows.of(difference)")
+        _at_least("Grace", self.grace_us, 0, "grace(...)")
 
     @classmethod
-    def of_time_difference_with_no_grace(cls, difference: Duration) -> SlidingWindows:
-        """Sliding windows without grace."""
+    def of(cls, difference: Duration) -> SlidingWindows:
+        """Sliding windows without grace; add :meth:`grace`."""
         return cls(duration_us(difference))
 
     @classmethod
+    def of_time_difference_with_no_grace(cls, difference: Duration) -> SlidingWindows:
+        """Sliding windows without grace (Kafka: ``ofTimeDifferenceWithNoGrace``)."""
+        return cls.of(difference)
+
+    @classmethod
     def of_time_difference_and_grace(cls, difference: Duration, grace: Duration) -> SlidingWindows:
-        """Sliding windows with a grace."""
-        return cls(duration_us(difference), duration_us(grace))
+        """Sliding windows with a grace (Kafka: ``ofTimeDifferenceAndGrace``)."""
+        return cls.of(difference).grace(grace)
 
     def grace(self, grace: Duration) -> SlidingWindows:
         """The same windows with this grace."""
@@ -100,8 +108,8 @@ class SessionWindows(_Graceful):
     grace_us: int = 0
 
     def __post_init__(self) -> None:
-        _at_least("Session gap", self.gap_us, 0)
-        _at_least("Grace", self.grace_us, 0)
+        _at_least("Session gap", self.gap_us, 0, "SessionWindows.of(gap)")
+        _at_least("Grace", self.grace_us, 0, "grace(...)")
 
     @classmethod
     def of(cls, gap: Duration) -> SessionWindows:
@@ -131,16 +139,23 @@ class UnlimitedWindows(_Graceful):
     grace_us: int = 0
 
     def __post_init__(self) -> None:
-        _at_least("Grace", self.grace_us, 0)
+        _is_whole("Start", self.start_us, "start_on(...)")
+        _at_least("Grace", self.grace_us, 0, "grace(...)")
 
     @classmethod
     def of(cls) -> UnlimitedWindows:
         """The window that starts at the epoch."""
         return cls()
 
-    def start_on(self, start_us: int) -> UnlimitedWindows:
-        """The window that starts at an instant, microseconds since the epoch (Kafka: ``startOn``)."""
-        return replace(self, start_us=start_us)
+    def start_on(self, start: datetime | int) -> UnlimitedWindows:
+        """The window that starts at an instant: a datetime (UTC if it has no zone), or microseconds since the epoch.
+
+        Kafka: ``startOn``.
+
+        >>> UnlimitedWindows.of().start_on(datetime(1970, 1, 2)).start_us
+        86400000000
+        """
+        return replace(self, start_us=given_instant_us("start_on", start))
 
     def grace(self, grace: Duration) -> UnlimitedWindows:
         """Accepted for symmetry; the window never closes."""
@@ -156,11 +171,13 @@ class JoinWindows(_Graceful):
     grace_us: int = 0
 
     def __post_init__(self) -> None:
+        _is_whole("before", self.before_us, "JoinWindows.of(difference)")
+        _is_whole("after", self.after_us, "JoinWindows.of(difference)")
         if self.before_us + self.after_us < 0:
             raise ConfigurationError(
                 f"before + after must not be negative; got {self.before_us} + {self.after_us} microseconds."
             )
-        _at_least("Grace", self.grace_us, 0)
+        _at_least("Grace", self.grace_us, 0, "grace(...)")
 
     @classmethod
     def of(cls, difference: Duration) -> JoinWindows:
@@ -193,7 +210,12 @@ class JoinWindows(_Graceful):
 Windows = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
 
 
-def _at_least(what: str, value_us: int, least_us: int) -> None:
+def _at_least(what: str, value_us: int, least_us: int, instead: str) -> None:
+    _is_whole(what, value_us, instead)
     if value_us < least_us:
         bound = "must not be negative" if least_us == 0 else "must be larger than zero"
         raise ConfigurationError(f"{what} {bound}; got {value_us} microseconds.")
+
+
+def _is_whole(what: str, value_us: int, instead: str) -> None:
+    check_kind(what, value_us, int, f"a whole number of microseconds here ({instead} takes durations)")

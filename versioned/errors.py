@@ -14,6 +14,14 @@ class ConfigurationError(VersionedError, ValueError):
     """A setting or argument is outside what is allowed. Nothing was read or written."""
 
 
+class UnknownNameError(ConfigurationError, KeyError):
+    """A node, sink or store that a topology does not have, or a counter that there is not."""
+
+    def __str__(self) -> str:
+        # A KeyError would tell its message in quotes.
+        return str(self.args[0])
+
+
 class TopologyError(VersionedError, ValueError):
     """A plan that can never work, refused when it is built.
 

@@ -13,13 +13,15 @@ from streams.driver.registry import processor_for
 from streams.driver.store_view import StoreView
 from streams.driver.suppress import SuppressProcessor
 from streams.key_fields import changes_key
-from streams.metrics import MetricValue
+from streams.metrics import COUNTERS, MetricValue
 from streams.nodes import SOURCES, ChangelogSink, Node, SourceNode, StreamSource, TableSink, Topology
 from streams.reasons import FUTURE_TS, NULL_TS, TS_RANGE
 from streams.rows import Row
 from streams.stream_time_scopes import gathers, nodes_in_one_scope
-from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, Duration, duration_us, instant_us
-from versioned.errors import RecordError
+from streams.user_functions import calls_user
+from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, Duration, duration_us
+from versioned.errors import ConfigurationError, RecordError, VersionedError
+from versioned.given import check_kind, given_instant_us, no_such, told
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,11 @@ class TopologyTestDriver:
         suppressed_record_retention: Duration | None = None,
         keys_cross_partitions: bool = True,
     ) -> None:
+        check_kind(
+            "TopologyTestDriver", topology, Topology, "the plan that StreamsBuilder.build() gives; call .build()"
+        )
         retention_us = None if suppressed_record_retention is None else duration_us(suppressed_record_retention)
-        now_us = instant_us(start) if isinstance(start, datetime) else start
+        now_us = given_instant_us("start", start)
         self._context = Context(topology=topology, now_us=now_us, suppressed_retention_us=retention_us)
         self._skew_us = None if max_future_skew is None else duration_us(max_future_skew)
         self._topology = topology
@@ -120,8 +125,15 @@ class TopologyTestDriver:
             self._pipe(source, key, value, ts)
 
     def advance_wall_clock(self, duration: Duration) -> None:
-        """Let wall-clock time pass and tick every operator; stream time stays where it is (R123)."""
-        self._context.now_us += duration_us(duration)
+        """Let wall-clock time pass and tick every operator; stream time stays where it is (R123).
+
+        Raises:
+            ConfigurationError: a negative duration: clocks do not go back.
+        """
+        passed_us = duration_us(duration)
+        if passed_us < 0:
+            raise ConfigurationError(f"advance_wall_clock takes time that passes; got {told(duration)}.")
+        self._context.now_us += passed_us
         for node in self._topology:
             for change in self._context.processor(node.name).tick(self._context.now_us):
                 self._forward(node, change)
@@ -130,9 +142,10 @@ class TopologyTestDriver:
         """Send everything that a suppression holds downstream, oldest first (R59).
 
         Raises:
+            UnknownNameError: there is no such node.
             TypeError: the node is no suppression.
         """
-        processor = self._context.processor(suppress)
+        processor = self.processor(suppress)
         if not isinstance(processor, SuppressProcessor):
             raise TypeError(f"{suppress} is a {type(processor).__name__}; only a suppression can be drained.")
         for change in processor.drain():
@@ -142,9 +155,11 @@ class TopologyTestDriver:
         """Take what has arrived at a sink since the last call, in order of arrival.
 
         Raises:
-            KeyError: there is no such sink.
+            UnknownNameError: there is no such sink (a KeyError as well).
         """
-        records = self._outputs[sink]
+        records = self._outputs.get(sink)
+        if records is None:
+            raise no_such("sink", sink, self._outputs)
         self._outputs[sink] = []
         return records
 
@@ -166,18 +181,30 @@ class TopologyTestDriver:
         and those that a join of versioned tables does not take since they are out of order (``ignored``); an aggregate
         of a table accepts the latter. Others are ``expired``, ``suppressed``, ``emitted``, ``match``, ``no_match`` ...
         """
-        return self._context.processor(node).metrics.counters
+        return self.processor(node).metrics.counters
 
     def total(self, counter: str) -> int:
-        """A count over all nodes."""
+        """A count over all nodes.
+
+        Raises:
+            UnknownNameError: nothing is counted under that name.
+        """
+        if counter not in COUNTERS:
+            raise no_such("counter", counter, COUNTERS)
         return sum(self.counters(node.name)[counter] for node in self._topology)
 
     def processor(self, node: str) -> Processor:
-        """The running operator of a node, for tests that look inside."""
+        """The running operator of a node, for tests that look inside.
+
+        Raises:
+            UnknownNameError: there is no such node.
+        """
+        if node not in self._edges:
+            raise no_such("node", node, self._edges)
         return self._context.processor(node)
 
     def _wire(self) -> None:
-        stores: dict[str, StoreView] = {}
+        stores = _Stores()
         for node in self._topology:
             processor = processor_for(node, self._context)
             materialized = getattr(node, "materialized", None)
@@ -224,7 +251,7 @@ class TopologyTestDriver:
         counters = processor.metrics.counters
         dropped = counters["dropped"]
         with self._context.at(partition=0 if node.name in self._gathering else None):
-            for result in _results(node, lambda: processor.process(change, index)):
+            for result in _results(node, change, lambda: processor.process(change, index)):
                 self._forward(node, result)
         processor.metrics.count("input")
         processor.metrics.count("accepted", int(counters["dropped"] == dropped))
@@ -241,15 +268,34 @@ class TopologyTestDriver:
                 self._run(edge.child, change, edge.index)
 
 
-def _results(node: Node, process: Callable[[], Iterable[Change]]) -> Iterator[Change]:
-    """What an operator makes of a change, one by one; what is wrong with a record is told with the operator's name."""
+def _results(node: Node, change: Change, process: Callable[[], Iterable[Change]]) -> Iterator[Change]:
+    """What an operator makes of a change, one by one; what is wrong with a record is told with the operator's name.
+
+    So is what fails in a function of the user; but an assertion, which may be the test's own, stays as it is.
+    """
     try:
         yield from process()
-    except RecordError as error:
-        told = str(error)
-        if told.startswith(f"{node.name}: "):
+    except VersionedError as error:
+        if not isinstance(error, RecordError):
             raise
-        raise RecordError(f"{node.name}: {told}") from error
+        said = str(error)
+        if said.startswith(f"{node.name}: "):
+            raise
+        raise RecordError(f"{node.name}: {said}") from error
+    except Exception as error:
+        if isinstance(error, AssertionError) or not calls_user(node):
+            raise
+        raise RecordError(
+            f"{node.name}: its function failed with {type(error).__name__} ({error}) at a record of {change.key!r}, "
+            f"{change.ts_us} us."
+        ) from error
+
+
+class _Stores(dict[str, StoreView]):
+    """The tables by name, which tells what there is where one is not."""
+
+    def __missing__(self, name: str) -> StoreView:
+        raise no_such("node or store", name, self)
 
 
 def _output(change: Change) -> OutputRecord:

@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from streams.field_checks import key_fault
 from streams.key_fields import key_fields
 from streams.metrics import NodeMetrics
 from streams.nodes import Node, Topology
 from streams.reasons import NO_MATCH
 from streams.rows import Row
+from versioned.errors import RecordError
 
 #: Value and timestamp of a key in a table; a value of ``None`` is a tombstone whose timestamp is known.
 Dated = tuple[Row | None, int]
@@ -112,9 +114,17 @@ class Processor(ABC):
         return ()
 
     def own_key(self, key: Row) -> Row:
-        """A key of another operator under this one's names: sides of a join may call the same key differently."""
+        """A key of another operator under this one's names: sides of a join may call the same key differently.
+
+        Raises:
+            RecordError: it has another number of fields, or the same ones in another order.
+        """
         if self.key_fields is None or self.key_fields == tuple(key):
             return key
+        fault = key_fault(tuple(key), self.key_fields)
+        if fault is not None:
+            keyed = f"{self.node.name} is keyed by ({', '.join(self.key_fields)})"
+            raise RecordError(f"the key {key!r} cannot be looked up: {keyed}. {fault}")
         return Row(dict(zip(self.key_fields, key.values(), strict=True)))
 
     def get(self, key: Row) -> Dated | None:

@@ -10,9 +10,11 @@ from typing import Any
 from streams.driver.keys import key_parts
 from streams.driver.processor import Dated, Processor
 from streams.driver.table_state import StoredTable, VersionedState
+from streams.nodes import Node
+from streams.plan_checks import is_versioned
 from streams.rows import Row
-from versioned.durations import instant_us
 from versioned.errors import ConfigurationError, RecordError
+from versioned.given import given_instant_us
 from versioned.store_rules import Version
 
 
@@ -38,7 +40,7 @@ class StoreView:
 
     def as_of(self, key: Any, at: datetime | int) -> Row | None:
         """The value valid at an instant, as a stream-table join finds it: none before the history, or if deleted."""
-        return self._processor.find(self._row(key), _us(at)).value
+        return self._processor.find(self._row(key), given_instant_us("as_of", at)).value
 
     def history(
         self,
@@ -55,12 +57,10 @@ class StoreView:
         """
         state = self._processor.state if isinstance(self._processor, StoredTable) else None
         if not isinstance(state, VersionedState):
-            raise ConfigurationError(
-                f"{self._processor.node.name} keeps no versions, so it has no history. Give it "
-                "Materialized.versioned(...), or use get."
-            )
+            raise ConfigurationError(_no_history(self._processor.node))
         row = self._row(key)
-        found = state.store.history(key_parts(row), _maybe_us(since), _maybe_us(until), ascending=ascending)
+        since_us, until_us = _maybe_us("since", since), _maybe_us("until", until)
+        found = state.store.history(key_parts(row), since_us, until_us, ascending=ascending)
         return [replace(version, key=row) for version in found]
 
     def items(self) -> Iterator[tuple[Row, Row | None, int]]:
@@ -87,9 +87,14 @@ class StoreView:
         return Row({(self._names or ("key",))[0]: key})
 
 
-def _us(at: datetime | int) -> int:
-    return instant_us(at) if isinstance(at, datetime) else at
+def _no_history(node: Node) -> str:
+    if is_versioned(node):
+        return (
+            f"{node.name} is a view of the versions of {node.parents[0].name}, without a store of its own to list them "
+            "from. Give it Materialized.versioned(...), or use as_of."
+        )
+    return f"{node.name} keeps no versions, so it has no history. Give it Materialized.versioned(...), or use get."
 
 
-def _maybe_us(at: datetime | int | None) -> int | None:
-    return None if at is None else _us(at)
+def _maybe_us(option: str, at: datetime | int | None) -> int | None:
+    return None if at is None else given_instant_us(option, at)

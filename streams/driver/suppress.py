@@ -15,7 +15,7 @@ from streams.rows import Row, one_nan
 from suppress.buffer_rules import Cause, Emission, SuppressBuffer, Update
 from suppress.scoped_buffers import ScopedBuffers
 from suppress.sizes import SizeFunction, sizer
-from suppress.suppress_rules import buffer_rule, tie_order
+from suppress.suppress_rules import buffer_rule, tie_order, warn_of_idle
 from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from suppress.window_rules import Window, lateness_us
 
@@ -35,6 +35,7 @@ class SuppressProcessor(Processor):
         materialized = None if self._source is None else self._source.materialized
         unit_us = 1 if materialized is None else materialized.time_resolution.value
         self.rule = buffer_rule(node.name, node.suppressed, windows, unit_us, context.suppressed_retention_us)
+        warn_of_idle(node.name, node.suppressed, self.rule)
         self._order = tie_order(windows)
         size_of = _size_function(node.suppressed)
         self._buffers = ScopedBuffers(lambda _: SuppressBuffer(self.rule, size_of), windows)

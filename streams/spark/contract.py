@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast
@@ -14,6 +13,7 @@ from streams.nodes import SOURCES, Node
 from streams.reasons import INVALID
 from versioned.choices import check_choice
 from versioned.errors import ConfigurationError
+from versioned.given import near
 
 #: ``reject``: kept in the rejects, with the reason. ``drop``: only counted. ``fail``: the batch ends before any write.
 Action = Literal["reject", "drop", "fail"]
@@ -63,10 +63,9 @@ class InputContract:
     def __post_init__(self) -> None:
         for reason, action in self.on_invalid.items():
             if reason not in INVALID:
-                near = difflib.get_close_matches(reason, INVALID, n=1)
-                hint = f'; did you mean "{near[0]}"?' if near else "."
                 raise ConfigurationError(
-                    f"on_invalid.{reason}: there is no such reason{hint} Allowed here: {', '.join(INVALID)}"
+                    f"on_invalid.{reason}: there is no such reason{near(reason, INVALID)} "
+                    f"Allowed here: {', '.join(INVALID)}"
                 )
             check_choice(f"on_invalid.{reason}", action, Action)
         check_choice("extra_columns", self.extra_columns, Extra)

@@ -8,6 +8,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, ShortType, StringType, StructType
 
+from streams.field_checks import key_fault
 from streams.spark.flow import KEY
 from versioned import spark_functions as F
 from versioned.asked_keys import exactly_as
@@ -31,6 +32,7 @@ def key_as(frame: DataFrame, kind: DataType, name: str = KEY) -> Column:
     own = frame.schema[name].dataType
     assert isinstance(own, StructType)
     assert isinstance(kind, StructType)
+    check_matched(own.names, kind.names)
     pairs = zip(own.fields, kind.fields, strict=True)
     parts = [
         exactly_as(F.col(name).getField(mine.name), mine.dataType, other.dataType).alias(other.name)
@@ -48,6 +50,7 @@ def with_keys_as(frame: DataFrame, keys: Sequence[str], other: DataFrame, other_
         other: The other side.
         other_keys: Its key columns, in the same order.
     """
+    check_matched(keys, other_keys)
     own, kinds = frame.schema, [other.schema[name].dataType for name in other_keys]
     parts = {
         name: exactly_as(F.col(quote(name)), own[name].dataType, kind)
@@ -58,6 +61,19 @@ def with_keys_as(frame: DataFrame, keys: Sequence[str], other: DataFrame, other_
     for name in parts:
         rows = rows.where(F.col(quote(name)).isNotNull())
     return rows
+
+
+def check_matched(names: Sequence[str], others: Sequence[str]) -> None:
+    """Refuse two keys that cannot be the same by position: what the plan alone did not tell.
+
+    Raises:
+        SchemaError: one has more fields, or both have the same fields in another order.
+
+    >>> check_matched(["origin"], ["airport"])
+    """
+    fault = key_fault(names, others)
+    if fault is not None:
+        raise SchemaError(f"The key ({', '.join(names)}) is looked up in ({', '.join(others)}). {fault}")
 
 
 def check_outer_keys(node: str, left: DataType, right: DataType) -> None:
@@ -73,6 +89,7 @@ def check_outer_keys(node: str, left: DataType, right: DataType) -> None:
     """
     assert isinstance(left, StructType)
     assert isinstance(right, StructType)
+    check_matched(left.names, right.names)
     for mine, other in zip(left.fields, right.fields, strict=True):
         if not _holds(mine.dataType, other.dataType):
             raise SchemaError(

@@ -54,7 +54,7 @@ from streams.spark.window_store import END_US, START_US, WindowStoreOperator
 from streams.spark.window_upkeep import END, START
 from suppress.buffer_rules import BufferRule
 from suppress.sizes import SizeOf
-from suppress.suppress_rules import buffer_rule
+from suppress.suppress_rules import buffer_rule, warn_of_idle
 from suppress.suppressed import UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from versioned import spark_functions as F
 from versioned.commit import ReplaceWhere
@@ -146,6 +146,7 @@ class SuppressOperator(Operator[Suppress]):
         assert node.suppressed is not None
         self._windows, self._made_by = None if made_by is None else made_by.windows, made_by
         self.rule: BufferRule = rule_of(node, default_retention_us)
+        warn_of_idle(node.name, node.suppressed, self.rule)
         self._emitted = PlainStore(f"{node.name}_emitted", f"{node.name}_emitted") if is_looked_up else None
         self._is_direct = made_by is not None and node.parents[0] is made_by.node
         self._store_retention_us = 0 if made_by is None else capped_us(window_retention_us(made_by.node))

@@ -3,5 +3,7 @@
 from __future__ import annotations
 
 from streams.driver.driver import OutputRecord, TopologyTestDriver
+from streams.driver.processor import Reject
+from streams.driver.store_view import StoreView
 
-__all__ = ["OutputRecord", "TopologyTestDriver"]
+__all__ = ["OutputRecord", "Reject", "StoreView", "TopologyTestDriver"]

@@ -115,7 +115,9 @@ CASES: Final[dict[str, Callable[[StreamsBuilder], Any]]] = {
     "until_window_closes_on_unwindowed_table": lambda b: _plain(b).suppress(_FINAL),
     "until_window_closes_on_unwindowed_aggregate": lambda b: _stream(b).group_by_key().count().suppress(_FINAL),
     "until_window_closes_on_windowed_table": lambda b: _windowed(b, _tumbling()).suppress(_FINAL),
-    "until_window_closes_on_filtered_windowed_table": lambda b: _kept(_windowed(b, _tumbling())).suppress(_FINAL),
+    "until_window_closes_on_filtered_windowed_table": lambda b: (
+        _windowed(b, _tumbling()).filter(lambda value: value.count > 1).suppress(_FINAL)
+    ),
     "until_window_closes_on_unlimited_windows": lambda b: _windowed(b, UnlimitedWindows.of()).suppress(_FINAL),
     "stream_table_join_grace_unversioned_table": lambda b: _join_with_grace(b, _plain(b), 5),
     "stream_table_join_grace_exceeds_retention": lambda b: _join_with_grace(b, _versioned(b), _RETENTION_MS + 1),

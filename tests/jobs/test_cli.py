@@ -114,6 +114,7 @@ def test_all_files_are_checked_and_one_fault_gives_code_2(tmp_path: Path) -> Non
     ("plan", "told"),
     [
         ({"a": {"op": "stream", "topic": "r"}}, 'plan.a.topic: "r" has no source'),
+        ({"a": {"op": "stream"}}, 'plan.a: "a" has no source'),
         ({"s": {"op": "stream"}, "x": {"op": "suppress", "from": "s", "until": "window_closes"}}, "plan.x.from"),
         ("no_such_module:build", "plan: no_such_module:build is not there"),
         ("jobs.exit_codes:exit_code", "plan_settings: missing a required argument"),

@@ -24,7 +24,10 @@ CASES: list[tuple[Callable[[KStream], KStream | KTable], tuple[str, ...] | None]
     (lambda s: s.group_by("origin").count(), ("origin",)),
     (lambda s: s.group_by("origin").windowed_by(TimeWindows.of("1 h")).count(), ("origin", "windowStart", "windowEnd")),
     (lambda s: s.to_table().group_by(lambda value: {"a": value.delay}).count(), ("a",)),
-    (lambda s: s.to_table().left_join(s.select_key("origin").to_table(), lambda a, b: {"x": 1}), ("tail", "day")),
+    (
+        lambda s: s.to_table().left_join(s.select_key(("origin", "delay")).to_table(), lambda a, b: {"x": 1}),
+        ("tail", "day"),
+    ),
 ]
 
 

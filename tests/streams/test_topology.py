@@ -17,7 +17,7 @@ from streams.topology import KStream, KTable, StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import JoinWindows, TimeWindows
-from versioned.errors import TopologyError
+from versioned.errors import ConfigurationError, TopologyError
 
 _LIMIT = Suppressed.until_time_limit("5 s", BufferConfig.unbounded())
 _FINAL = Suppressed.until_window_closes(BufferConfig.unbounded())
@@ -33,6 +33,7 @@ class _Tables:
         self.other_stream = self.builder.stream("s2", value=("b",))
         self.table = self.builder.table("t", Materialized.key_value(), value=("c", "g"))
         self.other = self.builder.table("t2", Materialized.key_value(), value=("d",))
+        self.hourly = self.builder.table("t3", key=("key", "windowStart", "windowEnd"), value=("d",))
         self.globally = self.builder.global_table("gt", value=("e",))
 
 
@@ -137,17 +138,92 @@ def test_suppress_takes_no_store() -> None:
 
 
 @pytest.mark.parametrize(
-    "make",
+    ("make", "told"),
     [
-        lambda x: x.stream.join(x.other, windows=JoinWindows.of("1 s")),
-        lambda x: x.stream.join(x.globally),
-        lambda x: x.stream.join(x.other_stream),
-        lambda x: x.stream.join("t"),
+        (lambda x: x.stream.join(x.other, windows=JoinWindows.of("1 s")), "with t2, a table, takes joined=.* windows="),
+        (lambda x: x.stream.join(x.other, grace="1 h"), r"takes joined=Joined.with_grace_period\(...\).*got grace=."),
+        (lambda x: x.stream.join(x.globally), "with gt, a global table, takes key=.* key= is missing"),
+        (lambda x: x.stream.join(x.other_stream), "with stream-s2, a stream, takes windows=.* windows= is missing"),
     ],
 )
-def test_options_of_another_kind_of_join_are_refused(make: Callable[[Any], object]) -> None:
-    with pytest.raises(TypeError):
+def test_options_of_another_kind_of_join_are_refused(make: Callable[[Any], object], told: str) -> None:
+    with pytest.raises(TypeError, match=told):
         make(_Tables())
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda x: x.table.join(x.stream), "t: a table joins a table; got stream-s, a stream. Make it one with to_tab"),
+        (lambda x: x.table.left_join(x.globally), "t: a table joins a table; got gt, a global table. Only streams"),
+        (lambda x: x.table.outer_join(x.stream), "t: a table joins a table; got stream-s, a stream"),
+        (lambda x: x.table.join(None), "t: a table joins a table; got None"),
+        (lambda x: x.stream.join("t"), 'stream-s: a stream joins a table, a global table or a stream; got "t"'),
+        (lambda x: x.stream.left_join(None), "stream-s: a stream joins .* got None"),
+        (
+            lambda x: x.stream.outer_join(x.table, windows=JoinWindows.of("5 s")),
+            "outer join with a stream only; got t,",
+        ),
+        (lambda x: x.stream.join(x.other, Joined.with_grace_period("1 s")), "is no joiner. Give it with joined="),
+        (lambda x: x.stream.join(x.other_stream, JoinWindows.of("1 s"), windows=JoinWindows.of("1 s")), "windows="),
+        (lambda x: x.stream.to_changelog(None), "None: a name is a text"),
+        (lambda x: x.stream.filter(lambda value: value.a > 1, name=5), "5: a name is a text"),
+    ],
+)
+def test_what_does_not_join_or_has_no_name_is_refused_with_both_sides(make: Callable[[Any], object], told: str) -> None:
+    with pytest.raises(TopologyError, match=told):
+        make(_Tables())
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda x: x.builder.table("t4", "versioned"), 'materialized takes what Materialized gives.*got "versioned"'),
+        (lambda x: x.builder.table("t4", Materialized), "got the class Materialized"),
+        (lambda x: x.builder.table("t4", Materialized.versioned), "got the function versioned, which was not called"),
+        (lambda x: x.stream.group_by_key().count(materialized="store"), 'materialized takes .* got "store"'),
+        (lambda x: x.builder.table(5), "topic takes a text; got 5"),
+        (lambda x: x.builder.stream("in", key=None), "key takes one name or several.*got None"),
+        (lambda x: x.builder.stream("in", key=()), "key takes at least one name"),
+        (lambda x: x.stream.select_key(()), "key takes at least one name"),
+        (lambda x: x.stream.group_by(("a", "a")), "key has .'a', 'a'., which are one column"),
+        (lambda x: x.stream.group_by("g").sum(None), "sum takes a field or a function of the row; got None"),
+        (lambda x: x.stream.group_by("g").count(output=5), "output takes a text; got 5"),
+        (lambda x: x.stream.map_values(str), "str does not tell which arguments it takes. Write lambda key, v"),
+        (lambda x: x.builder.stream("in", key=("a", "A")), "key has .'A', 'a'., which are one column"),
+        (lambda x: x.builder.stream("in", key=("a", 5)), "key takes .* got 5"),
+        (lambda x: x.builder.stream("in", value={"a": "bigint"}), "value takes .* got {'a': 'bigint'}"),
+        (lambda x: x.builder.stream("in", timestamp=None), "timestamp takes the name of a column; got None"),
+        (lambda x: x.stream.join(x.other, joined="1 hour"), 'joined takes what Joined gives.*got "1 hour"'),
+        (lambda x: x.stream.group_by_key().windowed_by("1 hour"), 'windowed_by takes windows, .* got "1 hour"'),
+        (lambda x: x.stream.group_by_key().windowed_by(timedelta(hours=1)), "got 1:00:00"),
+        (lambda x: x.stream.group_by_key().windowed_by(JoinWindows.of("1 s")), "JoinWindows are for joins"),
+        (lambda x: x.stream.group_by_key().windowed_by(TimeWindows), "got the class TimeWindows"),
+        (lambda x: x.stream.group_by_key().windowed_by(TimeWindows.of), "got the function of, which was not called"),
+        (lambda x: x.stream.filter("a > 1"), '"a > 1" is no function. Give one of the row, such as lambda key, value'),
+    ],
+)
+def test_an_argument_of_another_kind_is_refused_where_it_is_given(make: Callable[[Any], object], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        make(_Tables())
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (
+            lambda: Materialized(history_retention="1 day"),
+            r"timedelta here \(Materialized.versioned\(history_retention\)",
+        ),
+        (lambda: Materialized(segment_interval=5), "segment_interval takes a timedelta"),
+        (lambda: Materialized.key_value("s").with_name(5), "name takes a text; got 5"),
+        (lambda: Joined(grace="1 hour"), r"Join grace takes a timedelta here \(Joined.with_grace_period.* got .1 hour"),
+        (lambda: Joined().with_name(5), "name takes a text; got 5"),
+    ],
+)
+def test_stores_and_joins_take_values_of_their_kind(make: Callable[[], object], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        make()
 
 
 @pytest.mark.rule("R171")
@@ -170,9 +246,9 @@ def _counted(tables: _Tables, suppressed: Suppressed) -> KTable:
         (lambda x: x.stream.map_values("a").join(x.other), ["a", "d"]),
         (lambda x: x.table.group_by("g").count().join(x.other), ["count", "d"]),
         (lambda x: x.table.join(x.other).filter(lambda v: v.d > 1).left_join(x.stream.group_by_key().sum("a")), None),
-        (lambda x: _counted(x, _LIMIT).join(x.other), ["count", "d"]),
-        (lambda x: _counted(x, _FINAL).join(x.other), ["count", "d"]),
-        (lambda x: _counted(x, replace(_FINAL, retention_us=5)).join(x.other), ["count", "closed_by", "d"]),
+        (lambda x: _counted(x, _LIMIT).join(x.hourly), ["count", "d"]),
+        (lambda x: _counted(x, _FINAL).join(x.hourly), ["count", "d"]),
+        (lambda x: _counted(x, replace(_FINAL, retention_us=5)).join(x.hourly), ["count", "closed_by", "d"]),
     ],
 )
 def test_without_a_joiner_the_result_has_all_fields_of_both(make: Any, fields: list[str] | None) -> None:
@@ -186,7 +262,7 @@ def test_without_a_joiner_the_result_has_all_fields_of_both(make: Any, fields: l
 def test_whether_a_window_tells_who_closed_it_is_not_known_where_only_the_application_decides_it() -> None:
     tables = _Tables()
     may_close = _counted(tables, replace(_FINAL, close_idle=True))
-    joined: Any = may_close.join(tables.other).node
+    joined: Any = may_close.join(tables.hourly).node
     assert repr(joined.joiner) == "merge(left, right)"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -90,3 +91,19 @@ def test_a_bound_of_zero_is_valid() -> None:
 def test_a_word_for_a_full_buffer_that_there_is_not_is_refused() -> None:
     with pytest.raises(ConfigurationError, match='when_full must be grow, shut_down or spill; got "stop"'):
         StrictBufferConfig(when_full="stop")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", ["5 MB", "10", 1.5, True, None])
+@pytest.mark.parametrize(
+    ("bound", "option"),
+    [
+        (BufferConfig.max_bytes, "max_bytes"),
+        (BufferConfig.max_records, "max_records"),
+        (BufferConfig.unbounded().with_max_bytes, "max_bytes"),
+        (BufferConfig.max_bytes(9).with_max_records, "max_records"),
+    ],
+)
+def test_a_bound_is_a_whole_number(bound: Any, option: str, given: object) -> None:
+    told = f'"{given}"' if isinstance(given, str) else str(given)
+    with pytest.raises(ConfigurationError, match=f"{option} takes a whole number .* got {told}"):
+        bound(given)

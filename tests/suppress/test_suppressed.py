@@ -147,3 +147,30 @@ def test_one_operator_has_three_ways_to_wait_and_no_other_switch() -> None:
         "until_wall_clock_time_limit",
         "until_window_closes",
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (None, "None"),
+        (1000, "1000"),
+        (BufferConfig, "the class BufferConfig"),
+        (BufferConfig.unbounded, "the function unbounded, which was not called"),
+    ],
+)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda buffer: Suppressed.until_time_limit("5 s", buffer),
+        lambda buffer: Suppressed.until_wall_clock_time_limit("5 s", buffer),
+        lambda buffer: Suppressed.until_window_closes(buffer),
+    ],
+)
+def test_what_is_no_buffer_is_refused_where_it_is_given(make: Any, given: object, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"buffer takes what BufferConfig gives.*got {told}"):
+        make(given)
+
+
+def test_a_suppression_is_named_by_a_text() -> None:
+    with pytest.raises(ConfigurationError, match="with_name takes a text; got 5"):
+        Suppressed.until_time_limit("5 s", BufferConfig.unbounded()).with_name(5)  # type: ignore[arg-type]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
 from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 from versioned.errors import ConfigurationError
+
+_HOUR: Any = timedelta(hours=1)
 
 _GRACEFUL = [
     TimeWindows.of("1 hour"),
@@ -69,6 +72,8 @@ def test_hopping_windows_start_every_advance() -> None:
         (SessionWindows.of_inactivity_gap_with_no_grace("5 ms"), SessionWindows(5_000)),
         (SessionWindows.of_inactivity_gap_and_grace("5 ms", "2 ms"), SessionWindows(5_000, 2_000)),
         (UnlimitedWindows.of().start_on(7), UnlimitedWindows(7)),
+        (UnlimitedWindows.of().start_on(datetime(1970, 1, 1, 0, 0, 1)), UnlimitedWindows(1_000_000)),
+        (SlidingWindows.of("5 ms").grace("2 ms"), SlidingWindows.of_time_difference_and_grace("5 ms", "2 ms")),
         (JoinWindows.of_time_difference_with_no_grace("5 ms"), JoinWindows(5_000, 5_000)),
         (JoinWindows.of_time_difference_and_grace("5 ms", "2 ms"), JoinWindows(5_000, 5_000, 2_000)),
         (JoinWindows.of("5 ms").before("1 ms").after("9 ms"), JoinWindows(1_000, 9_000)),
@@ -111,6 +116,28 @@ def test_sizes_that_can_never_work_are_refused(make: Callable[[], object]) -> No
 )
 def test_zero_gaps_and_differences_and_negative_instants_are_valid(windows: object) -> None:
     assert windows == windows
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: TimeWindows(_HOUR, _HOUR), r"Window size takes a whole number .*TimeWindows.of\(size\).* got 1:00:00"),
+        (lambda: TimeWindows(5, "1 ms"), r"Advance takes .*advance_by.* got .1 ms"),
+        (lambda: TimeWindows(5, 5, _HOUR), "Grace takes"),
+        (lambda: TimeWindows(True, True), "got True"),
+        (lambda: SlidingWindows("1 hour"), r"Time difference takes .*SlidingWindows.of\(difference\)"),
+        (lambda: SessionWindows(_HOUR), "Session gap takes"),
+        (lambda: UnlimitedWindows(datetime(2026, 1, 1)), "Start takes .*start_on"),
+        (lambda: UnlimitedWindows.of().start_on("2026-01-01"), 'start_on takes a datetime.* got "2026-01-01"'),
+        (lambda: JoinWindows(_HOUR, _HOUR), "before takes"),
+        (lambda: JoinWindows(5, 1.5), "after takes .* got 1.5"),
+    ],
+)
+def test_windows_made_of_anything_but_microseconds_are_refused_with_what_takes_it(
+    make: Callable[[], object], told: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        make()
 
 
 def test_the_message_about_an_advance_names_both_numbers() -> None:

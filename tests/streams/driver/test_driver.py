@@ -199,7 +199,14 @@ def test_a_filtered_view_of_a_versioned_table_answers_at_a_time_as_well() -> Non
 
 
 def test_a_table_without_versions_has_no_history() -> None:
-    with pytest.raises(ConfigurationError, match=r"dear keeps no versions.*Materialized\.versioned"):
+    builder = StreamsBuilder()
+    builder.table("t", Materialized.key_value("t"), value="v", name="t").to_changelog("out")
+    with pytest.raises(ConfigurationError, match=r"t keeps no versions.*Materialized\.versioned"):
+        TopologyTestDriver(builder.build()).stores["t"].history("pen")
+
+
+def test_a_view_of_versions_without_a_store_says_that_it_cannot_list_them() -> None:
+    with pytest.raises(ConfigurationError, match=r"dear is a view of the versions of prices, .* or use as_of"):
         versioned().stores["dear"].history("pen")
 
 

@@ -1,0 +1,56 @@
+"""Types as DDL, as far as they can be checked without Spark: a misspelt word is refused where it is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from versioned.errors import ConfigurationError
+from versioned.given import check_kind, near
+
+_TYPES: Final = frozenset((
+    "array", "bigint", "binary", "boolean", "byte", "char", "character", "date", "dec", "decimal", "double", "float",
+    "geography", "geometry", "int", "integer", "interval", "long", "map", "numeric", "real", "short", "smallint",
+    "string", "struct", "time", "timestamp", "timestamp_ltz", "timestamp_ntz", "tinyint", "varchar", "variant", "void",
+))  # fmt: skip
+_FIELD: Final = re.compile(r"\s*(?:`(?:[^`]|``)*`|[^\s:`]+)\s*[\s:]\s*([A-Za-z_]+)")
+_TYPE: Final = re.compile(r"\s*([A-Za-z_]+)\s*(?:$|[<(])")
+
+
+def check_ddl(option: str, given: object) -> None:
+    """Refuse what is no text of DDL, or names a type that there is not.
+
+    Args:
+        option: What it was given for.
+        given: One type, or fields with their types.
+
+    Raises:
+        ConfigurationError: with the word, and what was probably meant.
+
+    >>> check_ddl("returns", "price double, labels array<string>")
+    >>> check_ddl("returns", "doubel")
+    Traceback (most recent call last):
+    versioned.errors.ConfigurationError: returns: there is no type "doubel"; did you mean "double"?
+    """
+    wanted = 'a type as DDL, such as "double", or fields with types, such as "price double, label string"'
+    check_kind(option, given, str, wanted)
+    text = str(given)
+    if not text.strip():
+        raise ConfigurationError(f'{option} takes {wanted}; got "{text}".')
+    alone = _TYPE.match(text)
+    for word in [alone[1]] if alone else _field_types(text):
+        if word.lower() not in _TYPES:
+            raise ConfigurationError(f'{option}: there is no type "{word}"{near(word.lower(), _TYPES)}')
+
+
+def _field_types(text: str) -> Iterator[str]:
+    """The first word of each field's type; what cannot be read is left to Spark."""
+    depth, begun = 0, 0
+    for place, sign in enumerate(f"{text},"):
+        depth += (sign in "<(") - (sign in ">)")
+        if sign == "," and depth == 0:
+            found = _FIELD.match(text[begun:place])
+            if found:
+                yield found[1]
+            begun = place + 1

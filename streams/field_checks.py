@@ -1,0 +1,157 @@
+"""Fields that a plan names, and keys that its joins match: refused where the plan tells that they do not fit.
+
+Keys are matched by position (``docs/decisions/0006-tables-in-the-test-driver.md``), so both sides need as many fields,
+and fields of the same names in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from streams.expressions import Expr, operation
+from streams.fields import Fields, expr_fields, value_fields
+from streams.key_fields import key_fields, mapped_key_fields
+from streams.nodes import (
+    ForeignKeyJoin,
+    Node,
+    SelectKey,
+    StreamAggregate,
+    StreamFilter,
+    StreamGlobalTableJoin,
+    StreamMapValues,
+    StreamStreamJoin,
+    StreamTableJoin,
+    TableAggregate,
+    TableFilter,
+    TableMapValues,
+    TableTableJoin,
+    WindowedAggregate,
+)
+from versioned.errors import TopologyError
+from versioned.given import near
+
+_JOINS: Final = (StreamTableJoin, StreamGlobalTableJoin, StreamStreamJoin, TableTableJoin, ForeignKeyJoin)
+#: What a function sees: the fields of each of its rows, as far as the plan tells.
+_Rows = Mapping[str, Fields]
+
+
+def check_fields(node: Node) -> None:
+    """Refuse a field that none of the rows has which a node's functions see.
+
+    Raises:
+        TopologyError: with the field, what was probably meant, and the fields that there are.
+    """
+    for expr, rows in _read(node):
+        for row, name in _fields_of(expr):
+            fields = rows.get(row)
+            if fields is not None and name not in fields:
+                raise TopologyError("fields", node.name, no_field(row, name, rows) + _meant_as_name(node, expr, name))
+
+
+def no_field(row: str, name: str, rows: _Rows) -> str:
+    """What to tell of a field that a row does not have.
+
+    >>> no_field("value", "amont", {"value": ("amount",)})
+    'value has no field "amont"; did you mean "amount"? It has: amount'
+    >>> no_field("value", "id", {"key": ("id",), "value": ("amount",)})
+    'value has no field "id", which is in the key: lambda key, value: key.id'
+    """
+    if row != "key" and name in (rows.get("key") or ()):
+        sides = ", ".join(side for side in rows if side != "key")
+        return f'{row} has no field "{name}", which is in the key: lambda key, {sides}: key.{name}'
+    fields = rows.get(row) or ()
+    return f'{row} has no field "{name}"{near(name, fields)} It has: {", ".join(fields) or "none"}'
+
+
+def check_joined_keys(node: Node) -> None:
+    """Refuse a join whose sides have keys of other lengths, or of the same fields in another order.
+
+    Raises:
+        TopologyError: with the keys of both sides.
+    """
+    if not isinstance(node, _JOINS):
+        return
+    left, right = node.parents
+    names, others = _looked_up(node), key_fields(right)
+    fault = None if names is None or others is None else key_fault(names, others)
+    if fault is None:
+        return
+    mapper = {ForeignKeyJoin: "foreign_key", StreamGlobalTableJoin: "key"}.get(type(node))
+    what = f"{left.name} is keyed by" if mapper is None else f"{mapper}= gives"
+    raise TopologyError(
+        "joined-keys", node.name, f"{what} {_listed(names)} and {right.name} is keyed by {_listed(others)}. {fault}"
+    )
+
+
+def key_fault(names: Sequence[str], others: Sequence[str]) -> str | None:
+    """Why a key of these fields cannot be matched with one of others; none if it can.
+
+    >>> key_fault(("a", "b"), ("c", "d"))
+    >>> key_fault(("a",), ("c", "d"))
+    'Keys are matched field by field, so both need as many: 1 and 2.'
+    """
+    if len(names) != len(others):
+        return f"Keys are matched field by field, so both need as many: {len(names)} and {len(others)}."
+    lower, lower_others = [[name.lower() for name in side] for side in (names, others)]
+    if lower != lower_others and sorted(lower) == sorted(lower_others):
+        return f"Keys are matched by position, not by name. Give both in one order: {_listed(others)}."
+    return None
+
+
+def _listed(names: Sequence[str] | None) -> str:
+    return f"({', '.join(names or ())})"
+
+
+def _looked_up(node: Node) -> Fields:
+    """The fields of the key by which a join looks into its right side."""
+    left = node.parents[0]
+    if isinstance(node, ForeignKeyJoin):
+        return mapped_key_fields(node.foreign_key, left)
+    return mapped_key_fields(node.key_mapper, left) if isinstance(node, StreamGlobalTableJoin) else key_fields(left)
+
+
+def _read(node: Node) -> Iterator[tuple[Expr | None, _Rows]]:
+    """Each function of a node with the rows that it sees."""
+    if not node.parents:
+        return
+    parent = node.parents[0]
+    rows = {"key": key_fields(parent), "value": value_fields(parent)}
+    if isinstance(node, (StreamFilter, TableFilter)):
+        yield node.predicate, rows
+    if isinstance(node, (StreamMapValues, TableMapValues, SelectKey)):
+        yield node.mapper, rows
+    if isinstance(node, ForeignKeyJoin):
+        yield node.foreign_key, rows
+    if isinstance(node, StreamGlobalTableJoin):
+        yield node.key_mapper, rows
+    if isinstance(node, _JOINS):
+        yield node.joiner, {"key": rows["key"], "left": rows["value"], "right": value_fields(node.parents[1])}
+    if isinstance(node, (StreamAggregate, WindowedAggregate, TableAggregate)):
+        yield node.group_key, rows
+        mapped = node.group_value if isinstance(node, TableAggregate) else None
+        yield mapped, rows
+        value = rows["value"] if mapped is None else expr_fields(mapped, {"value": parent})
+        yield node.aggregation.value, {"key": rows["key"] if node.group_key is None else None, "value": value}
+
+
+def _fields_of(expr: Expr | None) -> Iterator[tuple[str, str]]:
+    """Each field of a row that an expression reads: the row's name and the field's."""
+    waiting = [] if expr is None else [expr]
+    seen: set[int] = set()
+    while waiting:
+        op, args = operation(waiting.pop())
+        parts = [arg for arg in args if isinstance(arg, Expr)]
+        if op == "field" and parts:
+            of, (row, *_) = operation(parts[0])
+            if of == "ref":
+                yield row, args[1]
+        waiting += [part for part in parts if id(part) not in seen]
+        seen.update(map(id, parts))
+
+
+def _meant_as_name(node: Node, expr: Expr | None, name: str) -> str:
+    is_counted = isinstance(node, (StreamAggregate, WindowedAggregate, TableAggregate)) and (
+        node.aggregation.kind == "count" and node.aggregation.value is expr
+    )
+    return f'. To name the table, write count(name="{name}")' if is_counted else ""

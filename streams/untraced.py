@@ -1,0 +1,89 @@
+"""What Python asks of a value and no expression can answer while the plan is built: each says what to write instead."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NoReturn
+
+_AS_TEXT: Final = (
+    "An expression has no text while the plan is built. Use functions.concat(...) to put texts together, "
+    'functions.cast(value.field, "string") for one of them, and repr(...) to look at the expression itself.'
+)
+#: Methods of texts, and of columns in PySpark, by what does the same here.
+_METHODS: Final = {
+    "startswith": "functions.starts_with({of}, prefix)",
+    "isin": "functions.is_in({of}, 1, 2)",
+    "isNull": "functions.is_null({of})",
+    "isNotNull": "~functions.is_null({of})",
+    "astype": 'functions.cast({of}, "double")',
+    "cast": 'functions.cast({of}, "double")',
+    "substr": "functions.substring({of}, 1, 3)",
+    "substring": "functions.substring({of}, 1, 3)",
+    "between": "({of} >= low) & ({of} <= high)",
+    "alias": 'a dict, which names fields: {{"name": {of}}}',
+    "split": 'functions.substring_before({of}, ",")',
+    "partition": 'functions.substring_before({of}, ",")',
+    "get": '{of}["field"]',
+    **{name: f"functions.{name}({{of}})" for name in ("upper", "lower", "length", "is_null")},
+    **{name: f"functions.{name}({{of}}, ...)" for name in ("starts_with", "is_in", "coalesce", "concat")},
+}
+
+
+class Unfinished:
+    """Something that becomes an expression by one more call, and is none before."""
+
+    __slots__ = ()
+
+
+def _refusal(what: str, instead: str) -> Any:
+    def refuse(_self: Any, *_args: object) -> NoReturn:
+        raise TypeError(f"{what} while the plan is built. Use {instead}.")
+
+    return refuse
+
+
+class Untraced:
+    """Refuses what would make a constant of an expression, without a word, or fail with one that does not help."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "An expression has no truth value while the plan is built. Use & | ~ instead of and or not, "
+            "functions.when(...) instead of if, and == instead of in."
+        )
+
+    def __iter__(self) -> NoReturn:
+        # Else Python would ask for [0], [1] and so on, each of which is an expression, for ever.
+        raise TypeError(
+            "An expression has no elements while the plan is built. Name a field with value.field, add up records with "
+            "the aggregate sum, or look into a list with functions.python_function."
+        )
+
+    def __contains__(self, item: object) -> NoReturn:
+        raise TypeError(
+            "An expression has no elements while the plan is built. Use functions.is_in(value.field, ...) for one of "
+            "several values, or look into a list with functions.python_function."
+        )
+
+    def __str__(self) -> str:
+        raise TypeError(_AS_TEXT)
+
+    def __format__(self, format_spec: str) -> str:
+        raise TypeError(_AS_TEXT)
+
+    def __call__(self, *args: object, **named: object) -> NoReturn:
+        of, _, name = repr(self).rpartition(".")
+        if not name.isidentifier():
+            raise TypeError(f"{self!r} is an expression, which cannot be called.")
+        instead = _METHODS.get(name, "functions.python_function(f)({of}) for what streams.functions lacks")
+        raise TypeError(f"{self!r} is the field {name} of {of}, not a method. Use {instead.format(of=of)}.")
+
+    __len__ = _refusal("An expression has no length", "functions.length(value.field) for the number of characters")
+    __abs__ = _refusal("An expression has no abs", "functions.greatest(value.field, -value.field)")
+    __round__ = _refusal("An expression cannot be rounded", "functions.python_function(round)(value.field)")
+    __pow__ = _refusal("An expression has no power", "* for a square, or functions.python_function(pow)")
+    __rpow__ = __pow__
+    __floordiv__ = _refusal("An expression has no //", '/, or functions.cast(a / b, "bigint") to cut the fraction off')
+    __rfloordiv__ = __floordiv__
+    __int__ = _refusal("An expression is no number", 'functions.cast(value.field, "bigint")')
+    __float__ = _refusal("An expression is no number", 'functions.cast(value.field, "double")')

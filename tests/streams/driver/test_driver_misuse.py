@@ -1,0 +1,110 @@
+"""What a test of a pipeline gets wrong: the driver says what, and what there is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from streams.nodes import Topology
+from streams.testing import TopologyTestDriver
+from streams.topology import Materialized, StreamsBuilder
+from suppress.buffer_config import BufferConfig
+from suppress.suppressed import Suppressed
+from suppress.windows import TimeWindows
+from versioned.errors import ConfigurationError, UnknownNameError
+
+_FINAL = Suppressed.until_window_closes(BufferConfig.unbounded())
+
+
+def _builder() -> StreamsBuilder:
+    builder = StreamsBuilder()
+    held = Materialized.versioned("1 day", name="held")
+    builder.table("topic", held, key="item", value="price", name="prices").to_changelog("out")
+    return builder
+
+
+def _driver() -> TopologyTestDriver:
+    return TopologyTestDriver(_builder().build())
+
+
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        (lambda d: d.read_output("oot"), 'there is no sink "oot"; did you mean "out"? There are: out'),
+        (lambda d: d.counters("price"), 'there is no node "price"; did you mean "prices"? There are: out, prices'),
+        (lambda d: d.drain("x"), 'there is no node "x". There are: out, prices'),
+        (lambda d: d.processor("x"), 'there is no node "x". There are: out, prices'),
+        (
+            lambda d: d.stores["hold"],
+            'there is no node or store "hold"; did you mean "held"? There are: held, out, prices',
+        ),
+        (
+            lambda d: d.total("latee"),
+            'there is no counter "latee"; did you mean "late"? There are: accepted, dropped, ',
+        ),
+    ],
+)
+def test_a_name_that_is_not_there_is_told_with_those_that_are(ask: Callable[[Any], object], told: str) -> None:
+    with pytest.raises(UnknownNameError) as refused:
+        ask(_driver())
+    assert str(refused.value).startswith(told)
+
+
+def test_such_an_error_is_a_key_error_and_one_of_the_library() -> None:
+    assert issubclass(UnknownNameError, KeyError)
+    assert issubclass(UnknownNameError, ConfigurationError)
+
+
+@pytest.mark.parametrize("counter", ["input", "accepted", "late", "skipped", "expired", "match", "expired_lookup"])
+def test_what_has_not_been_counted_yet_is_none(counter: str) -> None:
+    assert _driver().total(counter) == 0
+
+
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        (lambda: TopologyTestDriver(_builder()), r"takes .*StreamsBuilder.build\(\)"),
+        (
+            lambda: TopologyTestDriver(_builder().build(), start="2026-01-01"),
+            'start takes a datetime.* got "2026-01-01"',
+        ),
+        (lambda: _driver().stores["prices"].as_of("pen", "2026-01-01"), 'as_of takes a datetime.* got "2026-01-01"'),
+        (lambda: _driver().stores["prices"].history("pen", since="2026-01-01"), "since takes a datetime"),
+        (lambda: _driver().stores["prices"].history("pen", until=1.5), "until takes a datetime.* got 1.5"),
+        (lambda: _driver().advance_wall_clock("-1 hour"), 'takes time that passes; got "-1 hour"'),
+    ],
+)
+def test_an_argument_of_another_kind_is_refused(ask: Callable[[], object], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        ask()
+
+
+def _closing_idle(suppressed: Suppressed) -> Topology:
+    builder = StreamsBuilder()
+    counts = builder.stream("s", key="k", value="v").group_by_key().windowed_by(TimeWindows.of("1 h")).count()
+    counts.suppress(suppressed, name="finals")
+    return builder.build()
+
+
+@pytest.mark.rule("R117")
+@pytest.mark.parametrize(
+    ("own", "application", "warned"), [(None, None, True), ("1 hour", None, False), (None, "1 hour", False)]
+)
+def test_closing_idle_windows_without_any_retention_is_warned_of(
+    caplog: pytest.LogCaptureFixture, own: str | None, application: str | None, warned: bool
+) -> None:
+    suppressed = Suppressed.until_window_closes(BufferConfig.unbounded(), close_idle=True, retention=own)
+    with caplog.at_level(logging.WARNING):
+        TopologyTestDriver(_closing_idle(suppressed), suppressed_record_retention=application)
+    assert [record.message.startswith("finals: close_idle closes no window") for record in caplog.records] == [
+        True
+    ] * warned
+
+
+def test_nothing_is_warned_of_where_idle_windows_stay_open(caplog: pytest.LogCaptureFixture) -> None:
+    TopologyTestDriver(_closing_idle(replace(_FINAL)))
+    assert caplog.records == []

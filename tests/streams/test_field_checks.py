@@ -1,0 +1,168 @@
+"""Fields that are not there, and keys that cannot be matched: refused as soon as the plan tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from streams.functions import python_function, when
+from streams.spark.key_types import check_matched
+from streams.testing import TopologyTestDriver
+from streams.topology import KStream, KTable, Materialized, StreamsBuilder
+from suppress.buffer_config import BufferConfig
+from suppress.suppressed import Suppressed
+from suppress.windows import JoinWindows, TimeWindows
+from versioned.errors import RecordError, SchemaError, TopologyError
+
+
+class _Sources:
+    """A stream and tables whose fields are declared, and a stream of whose values nothing is known."""
+
+    def __init__(self) -> None:
+        self.builder = StreamsBuilder()
+        self.stream = self.builder.stream("s", key="k", value=("amount", "city"))
+        self.table = self.builder.table("t", Materialized.versioned("1 day"), key="k", value=("price", "place"))
+        self.cities = self.builder.table("cities", Materialized.key_value(), key="city", value="name")
+        self.globally = self.builder.global_table("g", key="city", value="country")
+        self.unknown = self.builder.stream("u", key="k")
+        self.pairs = self.builder.stream("p", key=("a", "b"), value="v")
+        self.paired = self.builder.table("pt", Materialized.key_value(), key=("x", "y"), value="w")
+        self.swapped = self.builder.table("sw", Materialized.key_value(), key=("B", "a"), value="w")
+
+
+Make = Callable[[_Sources], object]
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (
+            lambda x: x.stream.filter(lambda v: v.amont > 1),
+            r'value has no field "amont"; did you mean "amount"\? It has',
+        ),
+        (lambda x: x.stream.filter_not(lambda key, value: key.z > 1), 'key has no field "z". It has: k'),
+        (lambda x: x.stream.map_values("zzz"), 'value has no field "zzz". It has: amount, city'),
+        (lambda x: x.stream.map_values(lambda v: {"a": when(v.amount > 1, v.x).otherwise(0)}), 'no field "x"'),
+        (lambda x: x.stream.transform_values(lambda v: v, "bigint").map_values("amount"), "It has: value"),
+        (lambda x: x.stream.select_key("k"), "which is in the key: lambda key, value: key.k"),
+        (lambda x: x.stream.select_key(("city", "zz")), 'no field "zz"'),
+        (lambda x: x.stream.group_by("k").count(), "which is in the key: lambda key, value: key.k"),
+        (lambda x: x.stream.group_by_key().sum("zz"), 'sum-1: value has no field "zz"'),
+        (
+            lambda x: x.stream.group_by_key().count("hourly"),
+            r'no field "hourly".*To name the table, write count\(name=',
+        ),
+        (lambda x: x.stream.group_by_key().windowed_by(TimeWindows.of("1 h")).max("zz"), 'no field "zz"'),
+        (lambda x: x.stream.group_by_key().count().filter(lambda v: v.sum > 1), "It has: count"),
+        (lambda x: x.table.filter(lambda v: v.prize > 1), 'did you mean "price"'),
+        (lambda x: x.table.group_by("zz").count(), 'no field "zz"'),
+        (lambda x: x.table.group_by("place", "zz").count(), 'no field "zz"'),
+        (lambda x: x.table.group_by("place", "price").sum("place"), 'no field "place".* It has: price'),
+        (lambda x: x.table.join(x.cities, foreign_key="zz"), 'foreign-key-join-1: value has no field "zz"'),
+        (lambda x: x.stream.join(x.globally, key="zz"), 'no field "zz"'),
+        (lambda x: x.stream.join(x.table, lambda left, right: {"x": left.price}), 'left has no field "price"'),
+        (
+            lambda x: x.stream.join(x.table, lambda left, right: {"x": right.k}),
+            "in the key: lambda key, left, right: key.k",
+        ),
+        (lambda x: x.stream.join(x.table).map_values("zz"), "It has: amount, city, price, place"),
+    ],
+)
+def test_a_field_that_is_not_there_is_refused_with_those_that_are(make: Make, told: str) -> None:
+    with pytest.raises(TopologyError, match=told):
+        make(_Sources())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.unknown.filter(lambda value: value.anything > 1),
+        lambda x: x.stream.map_values(lambda value: value),
+        lambda x: x.stream.transform_values(lambda value: value, "a bigint, b string").map_values("b"),
+        lambda x: x.stream.group_by_key().reduce(lambda a, v: a, schema="total double").filter(lambda v: v.total > 1),
+        lambda x: x.stream.group_by_key().aggregate(dict, lambda k, v, a: a).filter(lambda v: v.any > 1),
+        lambda x: x.stream.map_values(lambda value: {"in": {"a": value.city}}).filter(lambda v: v["in"].a > 1),
+        lambda x: x.stream.group_by("city").sum(lambda key, value: key.city),
+    ],
+)
+def test_fields_that_the_plan_does_not_tell_are_not_asked_for(make: Make) -> None:
+    sources = _Sources()
+    make(sources)
+    sources.builder.build()
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda x: x.stream.join(x.paired), r"s is keyed by \(k\) and pt is keyed by \(x, y\). .*as many: 1 and 2"),
+        (lambda x: x.pairs.left_join(x.table), r"p is keyed by \(a, b\) and t is keyed by \(k\)"),
+        (lambda x: x.table.join(x.paired), r"t is keyed by \(k\) and pt is keyed by \(x, y\)"),
+        (lambda x: x.stream.outer_join(x.pairs, windows=JoinWindows.of("1 s")), r"\(k\) and stream-p .* \(a, b\)"),
+        (
+            lambda x: x.table.join(x.paired, foreign_key="place"),
+            r"foreign_key= gives \(place\) and pt is keyed by \(x, y",
+        ),
+        (lambda x: x.stream.join(x.globally, key=("city", "amount")), r"key= gives \(city, amount\) and g .* \(city\)"),
+        (lambda x: x.pairs.join(x.swapped), r"by \(a, b\) and sw .* \(B, a\). .*Give both in one order: \(B, a\)"),
+        (
+            lambda x: x.table.join(x.swapped, foreign_key=lambda v: {"a": 1, "b": 2}),
+            r"Give both in one order: \(B, a\)",
+        ),
+        (
+            lambda x: x.stream.group_by_key().windowed_by(TimeWindows.of("1 h")).count().join(x.table),
+            r"windowed-count-1 is keyed by \(k, windowStart, windowEnd\) and t is keyed by \(k\)",
+        ),
+    ],
+)
+def test_keys_that_cannot_be_matched_are_refused_with_both(make: Make, told: str) -> None:
+    with pytest.raises(TopologyError, match=told):
+        make(_Sources())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.pairs.join(x.paired),
+        lambda x: x.paired.join(x.swapped, lambda left, right: left),
+        lambda x: x.stream.join(x.globally, key="city"),
+        lambda x: x.stream.join(x.globally, key=lambda value: python_function(str)(value.city)),
+        lambda x: x.table.join(x.cities, foreign_key="place"),
+    ],
+)
+def test_keys_of_other_names_are_matched_by_position(make: Callable[[_Sources], KStream | KTable]) -> None:
+    sources = _Sources()
+    make(sources)
+    sources.builder.build()
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ({"x": 1}, r"joined: the key Row\(x=1\) cannot be looked up: pt is keyed by \(x, y\).* as many: 1 and 2"),
+        ({"y": 1, "x": 2}, r"joined: the key .* Give both in one order: \(x, y\)"),
+    ],
+)
+def test_a_key_that_only_a_record_tells_is_refused_with_the_join_and_both_keys(key: Any, told: str) -> None:
+    builder = StreamsBuilder()
+    paired = builder.table("pt", Materialized.key_value(), key=("x", "y"), value="w")
+    stream = builder.stream("s", key="k", value="v")
+    rekeyed = stream.select_key(lambda value: python_function(lambda v: key, "struct<x: bigint>")(value.v))
+    rekeyed.join(paired, name="joined").to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    with pytest.raises(RecordError, match=told):
+        driver.pipe_input("s", "a", "b", 0)
+
+
+@pytest.mark.parametrize(("names", "others"), [(["a"], ["x", "y"]), (["a", "b"], ["b", "a"])])
+def test_spark_refuses_keys_that_only_the_frames_tell(names: list[str], others: list[str]) -> None:
+    with pytest.raises(SchemaError, match=r"The key .* is looked up in"):
+        check_matched(names, others)
+
+
+def test_windows_of_final_results_have_the_fields_of_their_aggregate() -> None:
+    counts = _Sources().stream.group_by_key().windowed_by(TimeWindows.of("1 h")).count()
+    finals = counts.suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
+    with pytest.raises(TopologyError, match='key has no field "window"; did you mean'):
+        finals.filter(lambda key, value: key.window > 1)

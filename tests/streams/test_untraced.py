@@ -1,0 +1,82 @@
+"""Python that tracing cannot see: what an expression refuses, and what the message says to write instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from streams.expressions import evaluate, trace
+from streams.functions import is_in, lit, python_function, when
+from streams.rows import Row
+from versioned.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda value: str(value.a), "functions.concat"),
+        (lambda value: f"{value.a} km", "functions.concat"),
+        (lambda value: f"{value.a:.2f}", "functions.cast"),
+        (lambda value: " ".join(map(str, [value.a])), "functions.concat"),
+        (lambda value: {"both": [value.a, value.b]}, "A list of expressions is no value .* Give a dict"),
+        (lambda value: (value.a, 1), "A list of expressions is no value"),
+        (lambda value: [{"a": value.a}], "A list of expressions is no value"),
+        (lambda value: lit([value.a]), "A list of expressions is no value"),
+        (lambda value: when(value.a > 1, "large"), r"when\(value.a > 1, 'large'\) .* End it with .otherwise"),
+        (lambda value: {"size": when(value.a > 1, "x").when(value.a > 0, "y")}, "End it with .otherwise"),
+        (lambda value: value.a + when(value.a > 1, 2), "End it with .otherwise"),
+        (lambda value: {"a": python_function}, "The function python_function is no value. Call it"),
+        (lambda value: value.a.startswith("x"), r"functions.starts_with\(value.a, prefix\)"),
+        (
+            lambda value: value.a.lower() == "x",
+            r"value.a.lower is the field lower of value.a.*functions.lower\(value.a",
+        ),
+        (lambda value: value.a.isNull(), r"functions.is_null\(value.a\)"),
+        (lambda value: value.a.strip(), r"functions.python_function\(f\)\(value.a\)"),
+        (lambda value: value["a"].get("b"), r'value.a\["field"\]'),
+        (lambda value: (value.a + 1)(), r"value.a \+ 1 is an expression, which cannot be called"),
+        (lambda value: len(value.a), r"functions.length\(value.field\)"),
+        (lambda value: abs(value.a), r"functions.greatest\(value.field, -value.field\)"),
+        (lambda value: round(value.a), "cannot be rounded"),
+        (lambda value: round(value.a, 2), "cannot be rounded"),
+        (lambda value: value.a**2, "no power"),
+        (lambda value: 2**value.a, "no power"),
+        (lambda value: value.a // 2, 'functions.cast.a / b, "bigint"'),
+        (lambda value: 2 // value.a, "no //"),
+        (lambda value: int(value.a), 'functions.cast.value.field, "bigint"'),
+        (lambda value: float(value.a), 'functions.cast.value.field, "double"'),
+    ],
+)
+def test_what_would_become_a_constant_or_fail_is_refused_with_what_to_write(
+    function: Callable[[Any], Any], told: str
+) -> None:
+    with pytest.raises(TypeError, match=told):
+        trace(function, "value")
+
+
+def test_a_field_that_begins_with_an_underscore_is_read_in_brackets() -> None:
+    with pytest.raises(AttributeError, match=re.escape('read in brackets, as in value["_a"]')):
+        trace(lambda value: value._a, "value")
+    assert repr(trace(lambda value: value["_a"], "value")) == "value._a"
+
+
+def test_repr_still_tells_an_expression() -> None:
+    assert repr(trace(lambda value: value.a + 1 > value.b, "value")) == "(value.a + 1) > value.b"
+
+
+@pytest.mark.parametrize("value", [None, 3, "x", [1, 2], ("a",)])
+def test_plain_values_stay_constants(value: object) -> None:
+    assert evaluate(trace(lambda row: {"x": value}, "value"), {"value": Row()})["x"] == value
+
+
+def test_a_constant_of_an_expression_is_the_expression() -> None:
+    assert repr(trace(lambda value: lit(value.a), "value")) == "value.a"
+
+
+@pytest.mark.parametrize("options", [[1, 2], (1, 2)])
+def test_options_in_a_list_are_given_one_after_the_other(options: Any) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape("is_in(value.a, 1, 2)")):
+        trace(lambda value: is_in(value.a, options), "value")

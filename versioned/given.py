@@ -1,0 +1,89 @@
+"""Arguments of another kind than an option takes: refused where they are given, with what was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from inspect import isclass, isroutine
+from typing import Any
+
+from versioned.durations import instant_us
+from versioned.errors import ConfigurationError, UnknownNameError
+
+
+def told(given: object) -> str:
+    """A value as messages tell it: text in quotes, classes and functions by their names.
+
+    >>> told("5 MB"), told(timedelta), told(timedelta(hours=1))
+    ('"5 MB"', 'the class timedelta', '1:00:00')
+    """
+    if isinstance(given, str):
+        return f'"{given}"'
+    if isclass(given):
+        return f"the class {given.__name__}"
+    if isroutine(given):
+        return f"the function {given.__name__}, which was not called"
+    return str(given) if isinstance(given, (timedelta, datetime)) else repr(given)
+
+
+def check_kind(option: str, given: object, kinds: type | tuple[type, ...], wanted: str) -> None:
+    """Refuse a value of another kind than an option takes; true and false are no numbers.
+
+    Args:
+        option: Its name.
+        given: What it was given.
+        kinds: The classes of what it takes.
+        wanted: What it takes, in words; what to do may follow behind a semicolon.
+
+    Raises:
+        ConfigurationError: the value is none of these.
+
+    >>> check_kind("name", 5, str, "a text")
+    Traceback (most recent call last):
+    versioned.errors.ConfigurationError: name takes a text; got 5.
+    """
+    allowed = kinds if isinstance(kinds, tuple) else (kinds,)
+    if not isinstance(given, allowed) or (isinstance(given, bool) and bool not in allowed):
+        raise ConfigurationError(f"{option} takes {wanted}; got {told(given)}.")
+
+
+def check_name(option: str, given: object) -> None:
+    """Refuse a name that is no text; none at all is allowed."""
+    if given is not None:
+        check_kind(option, given, str, "a text")
+
+
+def given_instant_us(option: str, given: Any) -> int:
+    """An instant that may be given as a datetime, in UTC if it has no zone, or as microseconds since 1970.
+
+    Raises:
+        ConfigurationError: it is neither.
+
+    >>> given_instant_us("start", datetime(1970, 1, 1, 0, 0, 1))
+    1000000
+    """
+    wanted = "a datetime, such as datetime(2026, 1, 31), or an int of microseconds since 1970"
+    check_kind(option, given, (datetime, int), wanted)
+    return instant_us(given) if isinstance(given, datetime) else int(given)
+
+
+def no_such(what: str, given: object, known: Iterable[str]) -> UnknownNameError:
+    """The error of a name that is not there: with what was probably meant, and all that there are.
+
+    >>> str(no_such("sink", "oot", ["out", "in"]))
+    'there is no sink "oot"; did you mean "out"? There are: in, out'
+    """
+    names = sorted(set(known))
+    there = f"There are: {', '.join(names)}" if names else "There is none at all."
+    return UnknownNameError(f"there is no {what} {told(given)}{near(str(given), names)} {there}")
+
+
+def near(given: str, known: Iterable[str]) -> str:
+    """What was probably meant, to be put behind "there is no ..."; ends the sentence if nothing is near.
+
+    >>> near("amont", ["amount", "city"]), near("x", ["amount"])
+    ('; did you mean "amount"?', '.')
+    """
+    found = get_close_matches(given, list(known), n=1)
+    return f'; did you mean "{found[0]}"?' if found else "."

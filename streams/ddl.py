@@ -15,6 +15,7 @@ _TYPES: Final = frozenset((
     "string", "struct", "time", "timestamp", "timestamp_ltz", "timestamp_ntz", "tinyint", "varchar", "variant", "void",
 ))  # fmt: skip
 _FIELD: Final = re.compile(r"\s*(?:`(?:[^`]|``)*`|[^\s:`]+)\s*[\s:]\s*([A-Za-z_]+)")
+_WORD: Final = re.compile(r"\s*([A-Za-z_]+)\b")
 _TYPE: Final = re.compile(r"\s*([A-Za-z_]+)\s*(?:$|[<(])")
 
 
@@ -38,8 +39,10 @@ def check_ddl(option: str, given: object) -> None:
     text = str(given)
     if not text.strip():
         raise ConfigurationError(f'{option} takes {wanted}; got "{text}".')
-    alone = _TYPE.match(text)
-    for word in [alone[1]] if alone else _field_types(text):
+    alone, first = _TYPE.match(text), _WORD.match(text)
+    # Some types are of several words, and a comment may be of any; Spark reads those.
+    is_left = "'" in text or (first is not None and first[1].lower() in _TYPES)
+    for word in [alone[1]] if alone else [] if is_left else _field_types(text):
         if word.lower() not in _TYPES:
             raise ConfigurationError(f'{option}: there is no type "{word}"{near(word.lower(), _TYPES)}')
 

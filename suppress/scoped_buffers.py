@@ -94,7 +94,9 @@ class ScopedBuffers:
         own = self.of(scope)
         if not own.rule.final:
             return holder.put(update, now_us)
+        # The newest instant of the window may be that of another scope.
+        reached_us = min(update.ts_us, arrived_us)
         if holder is own:
-            return own.put(update, now_us, arrived_us)
+            return own.put(update, now_us, reached_us)
         # No record of the other scope came: its stream time stays.
-        return holder.put(update, now_us, holder.stream_time_us) + own.advance(arrived_us, now_us)
+        return holder.put(update, now_us, holder.stream_time_us) + own.advance(reached_us, now_us)

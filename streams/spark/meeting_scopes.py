@@ -18,18 +18,28 @@ from versioned import spark_functions as F
 
 #: What all rows have in common that are fed together.
 TOGETHER: Final = "_together"
+_IS_AHEAD: Final = "_is_ahead"
 
 
-def keys_meet(updates: DataFrame, held: DataFrame) -> bool:
-    """Whether any key has rows of several scopes: one job.
+def keys_meet(updates: DataFrame, held: DataFrame, before: Mapping[int, int], after: Mapping[int, int]) -> bool:
+    """Whether any key has rows of several scopes, or a window a record that is newer than its scope: one job.
 
     Args:
         updates: Changes of a windowed table.
-        held: What waits of it already; both have ``_key`` and ``_scope``.
+        held: What waits of it already; both have ``_key``, ``_scope`` and ``_us``.
+        before: Stream time per scope before the batch.
+        after: And after it.
     """
-    both = updates.select(KEY, SCOPE).unionByName(held.select(KEY, SCOPE))
-    spans = both.groupBy(KEY).agg(F.min(SCOPE).alias("least"), F.max(SCOPE).alias("greatest"))
-    return not spans.where(F.col("least") != F.col("greatest")).isEmpty()
+    both = _ahead_of(updates, after).unionByName(_ahead_of(held, before))
+    spans = both.groupBy(KEY).agg(
+        F.min(SCOPE).alias("least"), F.max(SCOPE).alias("greatest"), F.max(_IS_AHEAD).alias(_IS_AHEAD)
+    )
+    return not spans.where((F.col("least") != F.col("greatest")) | F.col(_IS_AHEAD)).isEmpty()
+
+
+def _ahead_of(rows: DataFrame, times: Mapping[int, int]) -> DataFrame:
+    is_ahead = F.coalesce(F.col(US) > lookup_times(times), F.lit(False))
+    return rows.select(KEY, SCOPE, is_ahead.alias(_IS_AHEAD))
 
 
 def with_times(updates: DataFrame, records: DataFrame, before: Mapping[int, int]) -> DataFrame:

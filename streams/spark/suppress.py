@@ -148,7 +148,6 @@ class SuppressOperator(Operator[Suppress]):
         self.rule: BufferRule = rule_of(node, default_retention_us)
         warn_of_idle(node.name, node.suppressed, self.rule)
         self._emitted = PlainStore(f"{node.name}_emitted", f"{node.name}_emitted") if is_looked_up else None
-        self._is_direct = made_by is not None and node.parents[0] is made_by.node
         self._store_retention_us = 0 if made_by is None else capped_us(window_retention_us(made_by.node))
         self._batch: Batch | None = None
         self._input: Flow | None = None
@@ -304,8 +303,7 @@ class SuppressOperator(Operator[Suppress]):
         drains = self.node.name in batch.drains
         fold = SuppressFold(self.rule, size_of, self._windows, batch.clock_us, times, drains, self.position)
         held, emission = self._stored(batch, flow.frame), self._nothing(flow.frame)
-        windows = None if flow.is_empty else self._made_by
-        return _folded(flow.frame, held, fold, emission, windows, is_direct=self._is_direct)
+        return _folded(flow.frame, held, fold, emission, None if flow.is_empty else self._made_by)
 
     def _nothing(self, frame: DataFrame) -> DataFrame:
         """No emission, of the type of one."""
@@ -370,13 +368,7 @@ class SuppressOperator(Operator[Suppress]):
 
 
 def _folded(
-    updates: DataFrame,
-    held: DataFrame,
-    fold: SuppressFold,
-    emission: DataFrame,
-    windows: WindowStoreOperator | None,
-    *,
-    is_direct: bool = True,
+    updates: DataFrame, held: DataFrame, fold: SuppressFold, emission: DataFrame, windows: WindowStoreOperator | None
 ) -> DataFrame:
     """What a buffer with these rows tells of the updates, scope by scope, or of all scopes together.
 
@@ -386,18 +378,15 @@ def _folded(
         fold: The buffer's rules.
         emission: Has the type of what leaves.
         windows: What made the changes, if they are of windows.
-        is_direct: Whether all of their changes come, so that in a single scope they tell its stream time.
     """
     events, kinds = updates.select(KEY, VALUE, OLD, US, SCOPE, PLACE), (emission.schema, held.schema)
-    if windows is None or not fold.rule.final:
+    may_meet = windows is not None and fold.rule.final and len(windows.stream_times) > 1
+    before = {} if windows is None else windows.times_before()
+    if windows is None or not may_meet or not keys_meet(events, held, before, windows.stream_times):
         return fold_groups(events, held, [SCOPE], on_columns(updates, fold) or fold, *kinds)
-    meet = len(windows.stream_times) > 1 and keys_meet(events, held)
-    if meet or not is_direct:
-        events = with_times(events, windows.records(), windows.times_before())
-    if not meet:
-        return fold_groups(events, held, [SCOPE], fold, *kinds)
     one = F.lit(0).alias(TOGETHER)
-    return fold_groups(events.select("*", one), held.select("*", one), [TOGETHER], fold, *kinds)
+    timed = with_times(events, windows.records(), before).select("*", one)
+    return fold_groups(timed, held.select("*", one), [TOGETHER], fold, *kinds)
 
 
 def rule_of(node: Suppress, default_retention_us: int | None = None) -> BufferRule:

@@ -178,7 +178,7 @@ _HELD: Final[dict[str, tuple[Windows, tuple[str, ...]]]] = {
 #: Of "e", "f" and "g", by the batches of ``_MEETING``: "j" comes from one partition, "k", in its third, from two.
 _BESIDE: Final = {
     1: [("j", 1, 1), ("k", 18, 0), ("k", 11, 1)],
-    2: [("x", 12, 1)],
+    2: [("k", 12, 1), ("x", 12, 1)],
     3: [("j", 8, 1), ("y", 60, 1)],
     4: [("j", 61, 1), ("k", 78, 0), ("k", 71, 1), ("j", 68, 1), ("y", 100, 0), ("y", 130, 1)],
 }

@@ -14,7 +14,7 @@ from inspect import isroutine
 from typing import Any, Final
 
 from streams.evaluation import CHOICES, OPERATIONS, as_plain, constant
-from streams.rows import Row
+from streams.rows import Row, own
 from streams.untraced import Unfinished, Untraced
 from versioned.errors import ConfigurationError
 from versioned.given import told
@@ -256,7 +256,8 @@ def evaluate(expr: Expr, bindings: Mapping[str, Any]) -> Any:
     if op == "struct":
         return Row(zip(args[0], (evaluate(arg, bindings) for arg in args[1:]), strict=True))  # type: ignore[arg-type]
     if op == "python":
-        return as_plain(args[0](*(evaluate(arg, bindings) for arg in args[2:])))
+        # On Spark a function gets what was read from a column, and may change it.
+        return as_plain(args[0](*(own(evaluate(arg, bindings)) for arg in args[2:])))
     return OPERATIONS[op](*(evaluate(arg, bindings) if isinstance(arg, Expr) else arg for arg in args))
 
 

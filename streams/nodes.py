@@ -353,6 +353,16 @@ def takes_late(node: Node) -> bool:
     return isinstance(node, (StreamStreamJoin, ForeignKeyJoin)) or is_complete
 
 
+def drops_expired(node: Node) -> bool:
+    """Whether a record whose look-up is older than the table's history is put aside instead of accepted.
+
+    With grace a record is accepted as it comes to wait, so it is put aside later and counted once.
+    """
+    if not isinstance(node, StreamTableJoin):
+        return False
+    return node.joined.on_expired == "side_table" and node.joined.grace is None
+
+
 @dataclass(frozen=True)
 class Topology:
     """A checked plan: nodes in dependency order. Made by ``StreamsBuilder.build()``."""

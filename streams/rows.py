@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any, Final
+from uuid import UUID
 
 #: The one NaN of keys: no other one is equal to it, which Spark holds all of them to be.
 NAN: Final = float("nan")
+#: Types whose values nobody can change.
+_CONSTANTS: Final = frozenset(
+    {type(None), bool, int, float, Decimal, str, bytes, date, datetime, time, timedelta, UUID}
+)
 
 
 class Row(Mapping[str, Any]):
@@ -85,3 +93,32 @@ def one_nan(value: Any) -> Any:
         parts = {name: one_nan(part) for name, part in value.items()}
         return Row(parts) if isinstance(value, Row) else parts
     return type(value)(map(one_nan, value)) if type(value) in (list, tuple) else value
+
+
+def own(value: Any) -> Any:
+    """A value that its receiver may change in place: user code does, and others still hold what it was given.
+
+    What nobody can change is given as it is. A list that is there twice becomes two, as it does in a stored row.
+
+    >>> row = Row(seen=[1])
+    >>> own(row).seen.append(2)
+    >>> row
+    Row(seen=[1])
+    """
+    kind = type(value)
+    if kind in _CONSTANTS:
+        return value
+    if kind is Row:
+        return value if _are_constants(value._fields.values()) else Row(own(value._fields))
+    if kind is dict:
+        return dict(value) if _are_constants(value.values()) else {name: own(part) for name, part in value.items()}
+    if kind is tuple:
+        return value if _are_constants(value) else tuple(map(own, value))
+    if kind is list:
+        return list(value) if _are_constants(value) else list(map(own, value))
+    return value.copy() if kind in (set, bytearray) else deepcopy(value)
+
+
+def _are_constants(parts: Iterable[Any]) -> bool:
+    # Without a step of Python for each part: most rows and lists are of plain values.
+    return _CONSTANTS.issuperset(map(type, parts))

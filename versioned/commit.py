@@ -46,6 +46,9 @@ _CONFLICTS: Final = (
 )
 #: What is asked of the history of a table.
 _TOLD: Final = ("version", "timestamp", "operation", "operationParameters", "operationMetrics", "userMetadata")
+#: How far back a search goes at most, and so many of these commits are looked at at a time.
+_MOST: Final = 100_000
+_PAGE: Final = 2_000
 _COMPACTION: Final = "OPTIMIZE"
 _FENCED: Final = "ConcurrentTransactionException"
 #: For the rows that it removes, a replaceWhere asks the session for a transaction id, whatever its options say. A MERGE
@@ -331,6 +334,22 @@ def history(session: SparkSession, target: TableRef, limit: int) -> list[Row]:
     """The newest commits of a table, newest first: version, timestamp, operation with all about it, userMetadata."""
     told = session.sql(f"DESCRIBE HISTORY {target.sql} LIMIT {int(limit)}")
     return told.select(*_TOLD).collect()
+
+
+def every_commit(session: SparkSession, target: TableRef) -> Iterator[Row]:
+    """All commits of a table, newest first: version, operation and userMetadata.
+
+    Delta holds them all, which may be gigabytes as Python's objects; so they come page by page, and whoever looks at
+    them keeps what is needed. A page is no Spark job: the history is a local result.
+    """
+    told = session.sql(f"DESCRIBE HISTORY {target.sql} LIMIT {_MOST}").select("version", "operation", "userMetadata")
+    below = told
+    while True:
+        page = below.limit(_PAGE).collect()
+        yield from page
+        if len(page) < _PAGE:
+            return
+        below = told.where(told["version"] < page[-1]["version"])
 
 
 def own_details(row: Row | Mapping[str, Any]) -> dict[str, Any] | None:

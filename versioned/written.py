@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from versioned.commit import back_in_time, detail_of, history, own_details, remember, restored_version
+from versioned.commit import back_in_time, detail_of, every_commit, own_details, remember, restored_version
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.log_files import versions_there
@@ -171,7 +171,7 @@ def written_by(row: Row | Mapping[str, Any]) -> Written | None:
 
 def steps_of(session: SparkSession, target: TableRef, application: str) -> list[tuple[str, str]]:
     """Every node and step of an application that the table's history names."""
-    found = (written_by(row) for row in history(session, target, _LIMITS[-1]))
+    found = map(written_by, every_commit(session, target))
     return sorted({(w.node, w.step) for w in found if w is not None and w.application == application})
 
 

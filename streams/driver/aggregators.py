@@ -2,6 +2,10 @@
 
 A state of ``None`` means that there is no aggregate. Null values do not count in ``sum``, ``avg``, ``min`` and ``max``,
 as in SQL; ``count`` counts records, or the non-null results of its expression if it has one.
+
+User code may change its arguments in place and return them, as in Kafka Streams, where each call gets what was read
+from bytes. Here a state is also the old value of a change, or what another window goes on from, and a value goes to
+several windows. So user code gets copies of its own (:func:`streams.rows.own`).
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from typing import Any
 from streams.arithmetic import addend, summed
 from streams.expressions import evaluate
 from streams.nodes import Aggregation
-from streams.rows import Row
+from streams.rows import Row, own
 
 
 class Aggregator:
@@ -40,20 +44,20 @@ class Aggregator:
         """The state with one record more (Kafka: ``Aggregator``, ``Reducer``)."""
         kind = self._spec.kind
         if kind == "aggregate" and self._spec.adder is not None:
-            return plain(self._spec.adder(key, value, state))
+            return plain(self._spec.adder(key, own(value), own(state)))
         if kind == "reduce" and self._spec.adder is not None:
-            return value if state is None else plain(self._spec.adder(state, value))
+            return value if state is None else plain(self._spec.adder(own(state), own(value)))
         return self._add_built_in(state, key, value)
 
     def merge(self, key: Row, left: Any, right: Any) -> Any:
         """The state of two sessions together (Kafka: ``Merger``)."""
         kind = self._spec.kind
         if kind == "aggregate" and self._spec.merger is not None:
-            return plain(self._spec.merger(key, left, right))
+            return plain(self._spec.merger(key, own(left), own(right)))
         if left is None or right is None:
             return right if left is None else left
         if kind == "reduce" and self._spec.adder is not None:
-            return plain(self._spec.adder(left, right))
+            return plain(self._spec.adder(own(left), own(right)))
         return self._merge_built_in(left, right)
 
     def result(self, state: Any) -> Row | None:

@@ -178,8 +178,9 @@ class TopologyTestDriver:
         """The counts of one node: ``input``, ``accepted``, ``dropped`` and what they are made of.
 
         Every record of the input is either accepted or dropped. Dropped are the ``skipped`` (invalid), the ``late``,
-        and those that a join of versioned tables does not take since they are out of order (``ignored``); an aggregate
-        of a table accepts the latter. Others are ``expired``, ``suppressed``, ``emitted``, ``match``, ``no_match`` ...
+        those that a join of versioned tables does not take since they are out of order (``ignored``), and those that
+        ``on_expired="side_table"`` puts aside; an aggregate of a table accepts what it ignores. Others are
+        ``expired``, ``suppressed``, ``emitted``, ``match``, ``no_match`` ...
         """
         return self.processor(node).metrics.counters
 

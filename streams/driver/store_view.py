@@ -12,7 +12,7 @@ from streams.driver.processor import Dated, Processor
 from streams.driver.table_state import StoredTable, VersionedState
 from streams.nodes import Node
 from streams.plan_checks import is_versioned
-from streams.rows import Row
+from streams.rows import Row, one_nan
 from versioned.errors import ConfigurationError, RecordError
 from versioned.given import given_instant_us
 from versioned.store_rules import Version
@@ -21,8 +21,8 @@ from versioned.store_rules import Version
 class StoreView:
     """One table, by the name of its node or of its store.
 
-    Keys are given as a single value if the key has one field, else as a mapping; instants as datetimes (UTC if they
-    have no zone) or as microseconds.
+    Keys are given as a single value if the key has one field, or as a mapping by the names of its fields; instants as
+    datetimes (UTC if they have no zone) or as microseconds.
     """
 
     def __init__(self, processor: Processor) -> None:
@@ -76,15 +76,16 @@ class StoreView:
         return found
 
     def _row(self, key: Any) -> Row:
-        if isinstance(key, Row):
-            return key
-        if isinstance(key, Mapping):
-            return Row(key)
-        if self._names is not None and len(self._names) != 1:
-            raise RecordError(
-                f"{self._processor.node.name}: the key has the fields {list(self._names)}; give a mapping, not {key!r}."
-            )
-        return Row({(self._names or ("key",))[0]: key})
+        node, names = self._processor.node.name, self._names
+        if not isinstance(key, Mapping):
+            if names is not None and len(names) != 1:
+                raise RecordError(f"{node}: the key has the fields {list(names)}; give a mapping, not {key!r}.")
+            key = {(names or ("key",))[0]: key}
+        elif names is not None and set(key) != set(names):
+            raise RecordError(f"{node}: the key has the fields {list(names)}, not {list(key)}.")
+        # The store finds a key by its parts in order.
+        row: Row = one_nan(Row({name: key[name] for name in names or key}))
+        return row
 
 
 def _no_history(node: Node) -> str:

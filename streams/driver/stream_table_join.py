@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +11,7 @@ from streams.driver.hold_buffer import HoldBuffer
 from streams.driver.keys import whole_key
 from streams.driver.processor import Change, Context, Found, Processor
 from streams.expressions import evaluate
-from streams.nodes import StreamTableJoin
+from streams.nodes import OnExpired, StreamTableJoin, drops_expired
 from streams.reasons import EXPIRED, NO_MATCH, NULL_KEY, NULL_VALUE, TOMBSTONE, TOO_LATE
 from streams.rows import Row
 from suppress.sizes import logical_size
@@ -24,6 +24,13 @@ _INSTANT_BYTES: Final = 8
 
 #: What a look-up counts as, by its reason. An expired one is no expired window, which has a metric of its own.
 LOOK_UPS: Final = {None: "match", NO_MATCH: "no_match", TOMBSTONE: "tombstone", EXPIRED: "expired_lookup"}
+
+#: What to do about expired look-ups, by what becomes of them.
+EXPIRED_ADVICE: Final[Mapping[OnExpired, str]] = {
+    "null": "keep history longer, or choose on_expired",
+    "drop": "keep history longer",
+    "side_table": "see the rejects, or keep history longer",
+}
 
 #: A record of the stream that waits, with its offset: its key is known, its value is not null.
 Waiting = tuple[Row, Row, int, int]
@@ -128,7 +135,7 @@ class StreamTableJoinProcessor(Processor):
         found = table.find(table.own_key(key), ts_us)
         self.metrics.count(LOOK_UPS[found.reason])
         if found.reason == EXPIRED:
-            self._warn(key, value, ts_us)
+            self._expired(key, value, ts_us)
         result = self.result_of(key, value, ts_us, found)
         if self._corrects:
             place = (self.context.partition, self.context.offset)
@@ -145,14 +152,15 @@ class StreamTableJoinProcessor(Processor):
         joined = evaluate(self._joiner, {"key": key, "left": value, "right": found.value})
         return Change(key, joined, None, ts_us, reason=found.reason)
 
-    def _warn(self, key: Row, value: Row, ts_us: int) -> None:
+    def _expired(self, key: Row, value: Row, ts_us: int) -> None:
         _LOG.warning(
-            "%s: a look-up at %d us is older than the history of %s and found nothing; keep history longer, or choose "
-            "on_expired.",
+            "%s: a look-up at %d us is older than the history of %s and found nothing; %s.",
             self.node.name,
             ts_us,
             self._table,
+            EXPIRED_ADVICE[self._joined.on_expired],
         )
+        self.metrics.count("dropped", int(drops_expired(self.node)))
         if self._joined.on_expired == "side_table":
             self.context.reject(self.node, Change(key, value, None, ts_us), EXPIRED)
 

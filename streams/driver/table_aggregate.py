@@ -16,7 +16,7 @@ from streams.driver.window_state import Slot
 from streams.expressions import evaluate
 from streams.nodes import Aggregation, TableAggregate
 from streams.reasons import NULL_KEY
-from streams.rows import Row, one_nan
+from streams.rows import Row, one_nan, own
 from versioned.errors import TopologyError
 
 
@@ -50,13 +50,14 @@ class TableAggregator:
         """The state with a value added (sign 1) or taken away (sign -1)."""
         kind = self._spec.kind
         if kind in ("reduce", "aggregate"):
+            # User code gets copies of its own, as that of streams does: see ``streams.driver.aggregators``.
             function = self._spec.adder if sign > 0 else self._spec.subtractor
             if kind == "reduce":
-                return value if state is None or function is None else plain(function(state, value))
+                return value if state is None or function is None else plain(function(own(state), own(value)))
             if state is None and sign > 0:
                 # The subtractor left nothing: the adder begins anew, as Kafka's does.
                 state = self.initial()
-            return state if function is None else plain(function(key, value, state))
+            return state if function is None else plain(function(key, own(value), own(state)))
         # Without an expression every value counts, whatever is in it.
         operand = 1 if self._spec.value is None else evaluate(self._spec.value, {"key": key, "value": value})
         if operand is None:

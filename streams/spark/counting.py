@@ -1,8 +1,8 @@
 """What the nodes count in a batch: under the test driver's names, with its numbers.
 
-For each node accepted + dropped = input. Dropped are the *skipped* (invalid, kept in the rejects), the *late*, and
-those that a join of versioned tables *ignores* since they are out of order; an aggregate of a table, and a sink of one,
-accept what they ignore.
+For each node accepted + dropped = input. Dropped are the *skipped* (invalid, kept in the rejects), the *late*, those
+that a join of versioned tables *ignores* since they are out of order, and expired look-ups that are put aside; an
+aggregate of a table, and a sink of one, accept what they ignore.
 
 Nothing here runs a job of its own: what a source, a mapper or a table takes is what its children get, and the other
 inputs are read where all operators' counts are, as are the records put aside. So every number is known before
@@ -32,9 +32,10 @@ from streams.nodes import (
     Topology,
     ToStream,
     ToTable,
+    drops_expired,
     takes_late,
 )
-from streams.reasons import INVALID, TOO_LATE
+from streams.reasons import EXPIRED, INVALID, TOO_LATE
 from streams.spark.flow import Flow, NodeReport
 from streams.spark.metrics import NEWEST, MetricsLevel, lateness
 from streams.spark.operator import Batch, Operator
@@ -166,6 +167,7 @@ def _finish(node: Node, report: NodeReport, number: int | None) -> None:
     late = counts.get("late", 0) + report.rejected.get(TOO_LATE, 0)
     dropped = skipped + (0 if takes_late(node) else late)
     dropped += counts.get("ignored", 0) if isinstance(node, _DROPS_IGNORED) else 0
+    dropped += report.rejected.get(EXPIRED, 0) if drops_expired(node) else 0
     told = {"skipped": skipped, "late": late, "dropped": dropped}
     taken = {"input": number, "accepted": number - dropped} if number else {}
     others = {what: n for what, n in counts.items() if what not in ("input", "accepted")}

@@ -126,8 +126,7 @@ class Ledger:
     def last(self) -> LedgerState:
         """The state after the newest batch; the initial state if there was none."""
         newest = (
-            read_table(self._spark, self.target)
-            .where(F.col("application") == self.application)
+            self._own_rows()
             .orderBy(F.desc("epoch"), F.desc("batch_id"))
             .limit(1)
             .select("epoch", "batch_id", "state")
@@ -140,6 +139,16 @@ class Ledger:
     def last_if_any(self) -> LedgerState:
         """As :meth:`last`; the initial state also where there is no ledger."""
         return LedgerState() if is_missing(self._spark, self.target) else self.last()
+
+    def row_ids(self) -> list[tuple[int, int]]:
+        """Epoch and batch of every row; what the rows say would be gigabytes after a year of minutes."""
+        rows = self._own_rows().select("epoch", "batch_id").collect()
+        return [(row["epoch"], row["batch_id"]) for row in rows]
+
+    def after(self, epoch: int, batch_id: int) -> LedgerState:
+        """The state that a row, which must be there, leaves for the next batch."""
+        row = self._own_rows().where((F.col("epoch") == epoch) & (F.col("batch_id") == batch_id))
+        return LedgerState.from_json(epoch, batch_id, row.select("state").collect()[0]["state"])
 
     def newest_row(self) -> tuple[int, int]:
         """Epoch and batch of the newest row; those of the initial state if there is none, or no ledger."""
@@ -162,6 +171,9 @@ class Ledger:
         """
         if is_missing(self._spark, self.target):
             raise ConfigurationError(f'"{self.application}" has no ledger at {self.target} yet. Run it first.')
+        return self._own_rows()
+
+    def _own_rows(self) -> DataFrame:
         return read_table(self._spark, self.target).where(F.col("application") == self.application)
 
     def append(

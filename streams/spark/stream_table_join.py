@@ -11,7 +11,7 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 
-from streams.driver.stream_table_join import LOOK_UPS
+from streams.driver.stream_table_join import EXPIRED_ADVICE, LOOK_UPS
 from streams.nodes import StreamTableJoin
 from streams.reasons import EXPIRED, NO_MATCH, NULL_KEY, NULL_VALUE, TOO_LATE
 from streams.spark.columns import to_column
@@ -114,10 +114,14 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
         counts = {what: n for what, n in self.tallied.items() if what in LOOK_UPS.values()}
         expired = counts.get(LOOK_UPS[EXPIRED], 0)
         if expired:
+            advice = EXPIRED_ADVICE[self.node.joined.on_expired]
             _LOG.warning(
-                "%s: %d of %d lookups were older than the table's history and found nothing; keep history longer or "
-                "choose on_expired.", self.node.name, expired, sum(counts.values()),
-            )  # fmt: skip
+                "%s: %d of %d lookups were older than the table's history and found nothing; %s.",
+                self.node.name,
+                expired,
+                sum(counts.values()),
+                advice,
+            )
             if self.node.joined.on_expired == "side_table" and self._looked_up is not None:
                 batch.reject(self.node.name, self._looked_up.where(F.col(REASON) == EXPIRED), F.lit(EXPIRED))
         marks = {}

@@ -14,32 +14,29 @@ In this order, so that a crash anywhere leaves an application that refuses to st
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from streams.recovery_rules import BatchOf
-from streams.rollback_rules import CommitFacts, Restoration, restoration, row_of
+from streams.rollback_rules import ERASED, CommitFacts, Restoration, restoration, row_of
 from streams.spark.application import StreamingApplication
 from streams.spark.checkpoint_copy import check_copy, copy_checkpoint
 from streams.spark.ledger import Ledger, LedgerState
 from streams.spark.recovery import TAKEOVER, checkpoint_of, fence, telling
 from versioned import faults
-from versioned import spark_functions as F
-from versioned.commit import Merge, Step, commit, history, is_missing, own_details, same_keys
+from versioned.commit import Merge, Step, commit, every_commit, history, is_missing, own_details, same_keys
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
-from versioned.reading import read_table
 from versioned.restore import check_version, restore
 from versioned.side_by_side import side_by_side
 from versioned.written import written_by
 
-_ALL: Final = 100_000
 _UNSAID: Final[Mapping[str, Any]] = {}
 
 
@@ -106,7 +103,7 @@ def taken_over(application: StreamingApplication, batch_id: int | None = None) -
     side_by_side([partial(fence, spark, one, nobody, {**said, **taken}) for one, said in told.items()], spark)
     faults.point("takeover:shut-out")
     # Looked up again: a driver may have written, and ended a batch, until it was shut out.
-    plan = replace(plan, rows=tuple(sorted(_states(plan.ledger, spark))))
+    plan = replace(plan, rows=tuple(sorted(plan.ledger.row_ids())))
     wanted = _restorations(application, plan, looked)
     side_by_side([partial(restore, spark, one, version) for one, version in _versions(wanted).items()], spark)
     faults.point("takeover:restored")
@@ -125,13 +122,15 @@ def _planned(application: StreamingApplication, batch_id: int | None) -> _Plan:
     gone = [wrong for wrong in found.findings() if wrong.rule in ("table-of-other", "table-gone", "empty-commit")]
     for wrong in gone:
         raise wrong.error()
-    told = _states(ledger, spark)
-    row = row_of(list(told), batch_id)
+    told = ledger.row_ids()
+    row = row_of(told, batch_id)
     place = found.checkpoint.place
     base = place.removesuffix(f"-epoch-{found.ledger.epoch}") if found.ledger.epoch > 1 else place
     check_copy(spark, place, row[1])
     newest = max(found.newest_epoch(), *(epoch for epoch, _ in told))
-    return _Plan(ledger, place, base, newest + 1, LedgerState.from_json(*row, told[row]), row, tuple(sorted(told)))
+    # That of the newest row was read with the tables.
+    state = found.state if (found.state.epoch, found.state.batch_id) == row else ledger.after(*row)
+    return _Plan(ledger, place, base, newest + 1, state, row, tuple(sorted(told)))
 
 
 def refuse_running(application: StreamingApplication) -> None:
@@ -142,14 +141,6 @@ def refuse_running(application: StreamingApplication) -> None:
     """
     if any(query.name == application.name for query in application.spark.streams.active):
         raise ConfigurationError(f'"{application.name}" runs in this session. Stop it first.')
-
-
-def _states(ledger: Ledger, spark: SparkSession) -> dict[BatchOf, str]:
-    """What each row of the ledger leaves for the next batch, by epoch and batch id."""
-    rows = read_table(spark, ledger.target).where(F.col("application") == ledger.application)
-    return {
-        (row["epoch"], row["batch_id"]): row["state"] for row in rows.select("epoch", "batch_id", "state").collect()
-    }
 
 
 def _there(application: StreamingApplication) -> list[TableRef]:
@@ -164,7 +155,7 @@ def _restorations(
     found: dict[TableRef, Restoration] = {}
 
     def look(target: TableRef) -> None:
-        commits = _commits(application, target, plan.shut_out)
+        commits = facts_of(every_commit(application.spark, target), application.name, plan.shut_out, plan.row)
         needed = restoration(target.short_name, commits, plan.row, plan.state.tables.get(target.short_name))
         looked = before[target].version if target in before else None
         if needed.version is not None and needed.version != looked:
@@ -179,16 +170,29 @@ def _versions(wanted: Mapping[TableRef, Restoration]) -> dict[TableRef, int]:
     return {target: needed.version for target, needed in wanted.items() if needed.version is not None}
 
 
-def _commits(application: StreamingApplication, target: TableRef, shut_out: int) -> list[CommitFacts]:
-    """The commits of a table, newest first, without those that shut others out just now."""
-    commits = []
-    for row in history(application.spark, target, _ALL):
-        said, written = own_details(row) or {}, written_by(row)
-        own = written is not None and written.application == application.name
+def facts_of(
+    rows: Iterable[Row | Mapping[str, Any]], application: str, shut_out: int, row: BatchOf
+) -> list[CommitFacts]:
+    """The commits of a table without those that shut others out just now, and with no more of each than is needed.
+
+    Args:
+        rows: All commits, newest first.
+        application: Whose batches count.
+        shut_out: The epoch of the commits that are left out.
+        row: The batch to go back to: the newest commit of a batch up to it keeps all that it told, and the others only
+            that they erased rows, for a table may have a hundred thousand.
+    """
+    commits, is_told = list[CommitFacts](), False
+    for one in rows:
+        said, written = (own_details(one) or {}).get("details", {}), written_by(one)
+        own = written is not None and written.application == application
         batch = (written.epoch, written.batch_id) if written is not None and own else None
-        if batch is None or batch[0] != shut_out:
-            details = telling(written) if own else said.get("details", {})
-            commits.append(CommitFacts(int(row["version"]), batch, details, row["operation"] == "RESTORE"))
+        if batch is not None and batch[0] == shut_out:
+            continue
+        details: Mapping[str, Any] = {ERASED: said[ERASED]} if ERASED in said else _UNSAID
+        if batch is not None and batch <= row and not is_told:
+            is_told, details = True, telling(written)
+        commits.append(CommitFacts(int(one["version"]), batch, details, one["operation"] == "RESTORE"))
     return commits
 
 

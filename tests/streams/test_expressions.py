@@ -507,3 +507,10 @@ def test_text_is_put_together_again_from_before_and_after(text: str, delimiter: 
     parts = trace(lambda v: {"a": substring_before(v.s, v.d), "b": substring_after(v.s, v.d)}, "v")
     row = evaluate(parts, {"v": Row(s=text, d=delimiter)})
     assert (f"{row.a}{delimiter}{row.b}" if row.a is not None else text) == text
+
+
+def test_a_python_function_that_changes_its_argument_leaves_the_record_as_it_is() -> None:
+    function = python_function(lambda words: words.sort() or words[0], "string")
+    value = Row(words=["b", "a"])
+    assert evaluate(trace(lambda v: function(v.words), "v"), {"v": value}) == "a"
+    assert value == Row(words=["b", "a"])

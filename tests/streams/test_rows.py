@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from collections import deque
 from collections.abc import Callable
+from datetime import date
+from typing import Any
 
 import pytest
 
-from streams.rows import Row
+from streams.rows import Row, own
 
 
 @pytest.mark.parametrize(
@@ -43,3 +46,32 @@ def test_a_row_equals_only_rows_of_the_same_fields_and_values(other: object) -> 
 def test_a_row_survives_pickling() -> None:
     row = Row(a=1, nested=Row(b=None))
     assert pickle.loads(pickle.dumps(row)) == row
+
+
+@pytest.mark.parametrize("value", [None, 1, 1.5, "x", b"x", date(2024, 1, 1), Row(a=1, b=None), (1, "x")])
+def test_what_nobody_can_change_needs_no_copy(value: Any) -> None:
+    assert own(value) is value
+
+
+@pytest.mark.parametrize(
+    ("value", "change"),
+    [
+        ([1], lambda own: own.append(2)),
+        ([[1]], lambda own: own[0].append(2)),
+        ({"a": 1}, lambda own: own.update(a=2)),
+        ({"a": [1]}, lambda own: own["a"].append(2)),
+        ({1}, lambda own: own.add(2)),
+        (bytearray(b"x"), lambda own: own.append(2)),
+        (([1],), lambda own: own[0].append(2)),
+        (Row(a=[1]), lambda own: own.a.append(2)),
+        (Row(a=Row(b={"c": 1})), lambda own: own.a.b.clear()),
+        (deque([1]), lambda own: own.append(2)),
+        ([deque([1])], lambda own: own[0].append(2)),
+    ],
+    ids=repr,
+)
+def test_an_own_value_is_equal_and_changes_alone(value: Any, change: Callable[[Any], Any]) -> None:
+    before, copy = repr(value), own(value)
+    assert copy == value
+    change(copy)
+    assert (repr(value), copy == value) == (before, False)

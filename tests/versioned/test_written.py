@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from versioned import written
-from versioned.commit import Step, history
+from versioned.commit import Step, every_commit, history
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.table import VersionedTable
@@ -139,6 +139,50 @@ def test_a_table_belongs_to_its_application_however_many_commits_of_others_came_
         _commit_by_others(log, version)
     with pytest.raises(ConfigurationError, match="belongs to the application shop"):
         table.put(records)
+
+
+@pytest.fixture(scope="module")
+def four_commits(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> TableRef:
+    """A table with as many, most of them of batches."""
+    folder = tmp_path_factory.mktemp("commits") / "t"
+    VersionedTable.create(spark, str(folder), "k STRING", keys="k", history_retention="1 day")
+    for version in range(1, 4):
+        _commit_by_others(folder / "_delta_log", version, _commit(version, txn="shop/t/main")["userMetadata"])
+    return TableRef.parse(str(folder))
+
+
+@pytest.mark.parametrize("page", [1, 2, 4, 5])
+def test_every_commit_is_told_once_newest_first_however_many_a_page_has(
+    spark: SparkSession, four_commits: TableRef, monkeypatch: pytest.MonkeyPatch, page: int
+) -> None:
+    monkeypatch.setattr("versioned.commit._PAGE", page)
+    names = ("version", "operation", "userMetadata")
+    told, wanted = every_commit(spark, four_commits), history(spark, four_commits, 100)
+    assert [[row[name] for name in names] for row in told] == [[row[name] for name in names] for row in wanted]
+    assert len(wanted) == 4
+
+
+def test_more_pages_of_commits_are_no_more_jobs(
+    spark: SparkSession, four_commits: TableRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = spark.sparkContext
+
+    def jobs(page: int) -> int:
+        monkeypatch.setattr("versioned.commit._PAGE", page)
+        context.setJobGroup(f"pages of {page}", "")
+        assert len(list(every_commit(spark, four_commits))) == 4
+        context.setLocalProperty("spark.jobGroup.id", None)
+        return len(context.statusTracker().getJobIdsForGroup(f"pages of {page}"))
+
+    assert jobs(1) == jobs(100)
+
+
+def test_every_step_that_wrote_to_a_table_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    txns = ("app/b/main", None, "app/a/late", "other/c/main", "app/a/late", "app/a/main")
+    rows = [_commit(version, txn=txn) for version, txn in enumerate(txns)]
+    monkeypatch.setattr(written, "every_commit", lambda _session, _target: iter(rows[::-1]))
+    told = written.steps_of(None, TableRef.parse("t"), "app")  # type: ignore[arg-type]
+    assert told == [("a", "late"), ("a", "main"), ("b", "main")]
 
 
 def test_names_of_applications_may_have_slashes() -> None:

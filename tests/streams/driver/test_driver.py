@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
+from streams.driver.store_view import StoreView
 from streams.rows import Row
 from streams.testing import TopologyTestDriver
 from streams.topology import Materialized, StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
+from suppress.windows import TimeWindows
 from versioned.errors import ConfigurationError, RecordError
 
 UTC = timezone.utc
@@ -215,6 +218,45 @@ def test_a_key_of_several_fields_cannot_be_asked_for_by_one_value() -> None:
     builder.table("t", Materialized.key_value("t"), key=("a", "b"), name="t").to_changelog("out")
     with pytest.raises(RecordError, match=r"the key has the fields \['a', 'b'\]; give a mapping, not 'x'"):
         TopologyTestDriver(builder.build()).stores["t"].get("x")
+
+
+def keyed_by_two(kind: str) -> StoreView:
+    """A table, or what is made of one, whose key ``p=1, q=2`` has a value."""
+    builder = StreamsBuilder()
+    store = Materialized.versioned("1 s") if kind == "versioned" else Materialized.key_value()
+    if kind in ("versioned", "plain"):
+        builder.table("in", store, key=("p", "q"), value="v", name="t")
+    elif kind == "view":
+        builder.table("in", store, key=("p", "q"), value="v").filter(lambda value: value.v > 0, name="t")
+    else:
+        grouped = builder.stream("in", key=("p", "q"), value="v").group_by_key()
+        (grouped.windowed_by(TimeWindows(10, 10)) if kind == "windows" else grouped).count(name="t")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("in", {"p": 1, "q": 2}, 1, 5)
+    return driver.stores["t"]
+
+
+@pytest.mark.parametrize("kind", ["versioned", "plain", "view", "groups", "windows"])
+def test_a_key_is_found_by_the_names_of_its_fields_in_any_order(kind: str) -> None:
+    view, window = keyed_by_two(kind), {"windowEnd": 10, "windowStart": 0} if kind == "windows" else {}
+    keys: list[Mapping[str, int]] = [{"q": 2, "p": 1, **window}, Row(**window, p=1, q=2)]
+    found = [view.get(key) for key in keys]
+    assert found[0] is not None
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("key", [{"p": 1}, {"p": 1, "q": 2, "r": 3}, {"p": 1, "x": 2}, Row(a=1, b=2), {}])
+@pytest.mark.parametrize("kind", ["versioned", "plain", "view", "groups"])
+def test_a_key_of_other_fields_cannot_be_asked_for(kind: str, key: Mapping[str, int]) -> None:
+    with pytest.raises(RecordError, match=r"t: the key has the fields \['p', 'q'\], not \[.*\]"):
+        keyed_by_two(kind).get(key)
+
+
+def test_every_question_to_a_table_checks_the_names_of_the_key() -> None:
+    view = versioned().stores["prices"]
+    for ask in (view.get, view.history, lambda key: view.as_of(key, 15)):
+        with pytest.raises(RecordError, match=r"prices: the key has the fields \['item'\], not \['pen'\]"):
+            ask({"pen": "pen"})
 
 
 def test_a_table_sink_holds_the_latest_state_and_is_not_disturbed_by_late_versions() -> None:

@@ -98,6 +98,50 @@ def test_a_look_up_older_than_the_history_ends_as_the_policy_says(
     assert driver.counters("join")["expired_lookup"] == 1
 
 
+@pytest.mark.rule("R62", "R143")
+@pytest.mark.parametrize(("on_expired", "accepted", "dropped"), [("null", 3, 0), ("drop", 3, 0), ("side_table", 2, 1)])
+@pytest.mark.parametrize("kind", ["inner", "left"])
+def test_an_expired_look_up_counts_as_dropped_only_if_it_is_put_aside(
+    kind: str, on_expired: str, accepted: int, dropped: int
+) -> None:
+    counts = expired(kind, on_expired).counters("join")
+    # With the two changes of the table.
+    assert (counts["input"], counts["accepted"], counts["dropped"]) == (3, accepted, dropped)
+
+
+@pytest.mark.rule("R62")
+def test_records_that_waited_were_accepted_and_are_not_dropped_again_when_they_are_put_aside() -> None:
+    driver = waiting(on_expired="side_table")
+    for topic, key, ts in (
+        ("prices", "pen", 10),
+        ("prices", "pen", 500),
+        ("orders", "pen", 20),
+        ("orders", "pen", 21),
+        ("orders", "ink", 40),
+    ):
+        driver.pipe_input(topic, key, 5, ts)
+    assert [reject.reason for reject in driver.rejects] == ["EXPIRED", "EXPIRED"]
+    counts = driver.counters("join")
+    assert (counts["input"], counts["accepted"], counts["dropped"], counts["expired_lookup"]) == (5, 5, 0, 2)
+
+
+@pytest.mark.rule("R142")
+@pytest.mark.parametrize(
+    ("on_expired", "advice"),
+    [
+        ("null", "keep history longer, or choose on_expired"),
+        ("drop", "keep history longer"),
+        ("side_table", "see the rejects, or keep history longer"),
+    ],
+)
+def test_the_warning_of_an_expired_look_up_advises_what_was_not_chosen_yet(
+    caplog: pytest.LogCaptureFixture, on_expired: str, advice: str
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="streams"):
+        expired("left", on_expired)
+    assert caplog.messages[0].endswith(f"found nothing; {advice}.")
+
+
 @pytest.mark.rule("R142")
 def test_a_look_up_older_than_the_history_is_logged_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="streams"):

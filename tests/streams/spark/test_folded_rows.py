@@ -17,13 +17,20 @@ from streams.rows import Row
 from streams.topology import StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
-from suppress.windows import SessionWindows
+from suppress.windows import SessionWindows, SlidingWindows
 
 _RECORDS = [Input("s", "a", text, ms) for ms, text in enumerate(["nan", "1.5", "NaN", "nan", "1.5", "NaN"])]
 
 
 def _seen(key: Row, value: Row, state: Row) -> dict[str, Any]:
-    return {"seen": {**state["seen"], value.v: state["seen"].get(value.v, 0) + 1}}
+    # In place, as users of Kafka Streams write it.
+    state["seen"][value.v] = state["seen"].get(value.v, 0) + 1
+    return state
+
+
+def _listed(key: Row, value: Row, state: list[str]) -> list[str]:
+    state.append(value.v)
+    return state
 
 
 def _plan() -> Topology:
@@ -32,6 +39,8 @@ def _plan() -> Topology:
     of_maps = grouped.aggregate(lambda: {"seen": {}}, _seen, schema="seen MAP<STRING, INT>", name="maps")
     of_maps.to_changelog("seen")
     grouped.windowed_by(SessionWindows.of("1 hour")).count(name="sessions").to_changelog("counts")
+    sliding = grouped.windowed_by(SlidingWindows.of_time_difference_with_no_grace("2 milliseconds"))
+    sliding.aggregate(list, _listed, schema="ARRAY<STRING>", name="lists").to_changelog("listed")
     wait = Suppressed.until_time_limit(timedelta(milliseconds=3), BufferConfig.unbounded().spill_to_disk_when_full())
     grouped.count(name="numbers").suppress(wait, name="held").to_changelog("limited")
     return builder.build()
@@ -57,3 +66,9 @@ def test_user_code_gets_a_map_as_a_mapping_in_values_and_in_its_own_state(told: 
     driver, spark = told
     assert repr(spark["seen"]) == repr(driver["seen"])
     assert driver["seen"][-1][1] == ({"nan": 2, "NaN": 2},)
+
+
+def test_windows_whose_aggregate_is_changed_in_place_are_the_driver_s(told: Sequence[dict[str, Told]]) -> None:
+    driver, spark = told
+    assert repr(spark["listed"]) == repr(driver["listed"])
+    assert any(len(listed) > 1 for _, (listed,), _ in driver["listed"])

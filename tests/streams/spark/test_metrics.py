@@ -117,7 +117,7 @@ def _add_stream_joins(builder: StreamsBuilder, stream: KStream, other: KStream, 
     stream.join(everywhere, _pair, key=lambda value: substring(value.v, 1, 1), name="looked_up")
     stream.join(other, _pair, windows=JoinWindows(20_000, 20_000, 10_000), name="pairs")
     stream.outer_join(other, _pair, windows=JoinWindows(5_000, 5_000, 10_000), name="outer_pairs")
-    late = Joined.with_grace_period(_ms(20)).with_too_late("side_table")
+    late = Joined.with_grace_period(_ms(20)).with_too_late("side_table").with_on_expired("side_table")
     stream.join(history, _pair, joined=late, name="waits")
     remembered = Joined().with_on_expired("side_table").with_corrections(_ms(400))
     stream.left_join(history, _pair, joined=remembered, name="joined").corrections(name="corrected")

@@ -1,0 +1,72 @@
+"""What a takeover keeps of a history, which may have a hundred thousand commits: no more than its rules need."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from streams.recovery_rules import BatchOf
+from streams.rollback_rules import ERASED, CommitFacts, restoration
+from streams.spark.recovery import REPORT
+from streams.spark.takeover import facts_of
+
+_LONG = {REPORT: {"counts": 1}}
+
+
+def _row(version: int, batch: BatchOf | None = None, operation: str = "WRITE", **details: Any) -> dict[str, Any]:
+    identity = {} if batch is None else {"txn": "app/store/main", "epoch": batch[0], "batch": batch[1]}
+    said = json.dumps({"versioned": identity, "details": details})
+    return {"version": version, "operation": operation, "userMetadata": said}
+
+
+#: Newest first.
+_ROWS = [
+    _row(9, (7, -1)),
+    {"version": 8, "operation": "VACUUM END", "userMetadata": None},
+    _row(7, None, "RESTORE"),
+    _row(6, None, **{ERASED: True}, counted=3),
+    _row(5, (1, 3), n=5, **_LONG),
+    _row(4, (1, 2), n=4, **_LONG),
+    {**_row(3), "userMetadata": '{"versioned": 1}'},
+    _row(2, (1, 1), n=2, **_LONG),
+    _row(1, (1, 0), n=1, **_LONG),
+    _row(0),
+]
+
+
+def _facts(row: BatchOf) -> list[CommitFacts]:
+    return facts_of(_ROWS, "app", 7, row)
+
+
+def test_every_commit_is_there_but_those_that_shut_others_out_just_now() -> None:
+    facts = _facts((1, 2))
+    assert [fact.version for fact in facts] == [8, 7, 6, 5, 4, 3, 2, 1, 0]
+    assert [fact.batch for fact in facts] == [None, None, None, (1, 3), (1, 2), None, (1, 1), (1, 0), None]
+    assert [fact.version for fact in facts if fact.restores] == [7]
+
+
+@pytest.mark.parametrize(("row", "version"), [((1, 3), 5), ((1, 2), 4), ((1, 0), 1), ((6, 0), 5)])
+def test_only_the_newest_commit_up_to_the_batch_keeps_what_it_told(row: BatchOf, version: int) -> None:
+    kept = {fact.version: fact.details for fact in _facts(row) if fact.details and fact.version != 6}
+    assert [*kept] == [version]
+    assert {"n": version, **_LONG}.items() <= kept[version].items()
+
+
+def test_a_commit_that_erased_rows_keeps_that_alone() -> None:
+    assert [fact.details for fact in _facts((1, 2)) if fact.version == 6] == [{ERASED: True}]
+
+
+def test_batches_of_other_applications_are_none() -> None:
+    assert {fact.batch for fact in facts_of(_ROWS, "other", 7, (1, 2))} == {None}
+
+
+@pytest.mark.parametrize("row", [(1, 3), (1, 2), (1, 1), (1, 0)])
+def test_the_rules_decide_by_these_facts_as_by_all_that_the_commits_told(row: BatchOf) -> None:
+    kept = _facts(row)
+    said = {one["version"]: json.loads(one["userMetadata"] or "{}").get("details", {}) for one in _ROWS}
+    whole = [CommitFacts(fact.version, fact.batch, said[fact.version], fact.restores) for fact in kept]
+    found, wanted = restoration("t", kept, row, None), restoration("t", whole, row, None)
+    assert (found.version, found.erased_again) == (wanted.version, wanted.erased_again)
+    assert wanted.details.items() <= found.details.items()

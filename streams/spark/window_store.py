@@ -10,7 +10,6 @@ stream time passes its end plus grace, so no second copy of the state is kept.
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,7 +56,6 @@ from versioned.put_frames import floored
 from versioned.reading import read_table
 from versioned.schema import create_plain
 
-_LOG: Final = logging.getLogger(__name__)
 START_US, END_US = "_start_us", "_end_us"
 #: The stream time at which a window is final.
 CLOSE_US: Final = "_close_us"
@@ -132,10 +130,8 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
     def report(self, batch: Batch) -> NodeReport:
         told = self.survey
-        if told.late:
-            _LOG.debug("%s: %d records came after all their windows had closed; dropped.", self.node.name, told.late)
-            if self.node.late_policy == "side_table":
-                batch.reject(self.node.name, self._late_records(), F.lit(LATE))
+        if told.late and self.node.late_policy == "side_table":
+            batch.reject(self.node.name, self._late_records(), F.lit(LATE))
         counts = {"late": told.late, "expired": told.expired}
         return NodeReport(counts if told.accepted + told.late else {}, self.stream_times)
 

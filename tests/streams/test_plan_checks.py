@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -315,9 +316,20 @@ def test_a_retention_of_just_the_size_and_grace_is_accepted(make: Callable[[], o
 
 
 @pytest.mark.rule("R14")
-def test_the_refused_retention_is_named_beside_size_and_grace() -> None:
-    with pytest.raises(TopologyError, match=r"retention of 1:00:00 is shorter than size 1:00:00 \+ grace 0:10:00"):
-        _stored(_HOURS, timedelta(hours=1))
+@pytest.mark.parametrize(
+    ("windows", "told"),
+    [
+        (_HOURS, "size 1:00:00 + grace 0:10:00"),
+        (SessionWindows.of("1 hour").grace("10 minutes"), "gap 1:00:00 + grace 0:10:00"),
+        (
+            SlidingWindows.of_time_difference_and_grace("1 hour", "10 minutes"),
+            "twice the difference 1:00:00 + grace 0:10:00",
+        ),
+    ],
+)
+def test_the_refused_retention_is_named_beside_size_and_grace(windows: Windows, told: str) -> None:
+    with pytest.raises(TopologyError, match=rf"a retention of 0:59:00 is shorter than {re.escape(told)}: "):
+        _stored(windows, timedelta(minutes=59))
 
 
 @pytest.mark.rule("R14")

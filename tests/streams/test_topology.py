@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -135,6 +136,14 @@ def test_inserting_a_suppression_renames_no_other_node() -> None:
 def test_suppress_takes_no_store() -> None:
     with pytest.raises(TypeError, match="takes what a Suppressed factory gives"):
         _Tables().table.suppress(Materialized.key_value())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="materialized"):
+        _Tables().table.suppress(_LIMIT, materialized=Materialized.key_value())  # type: ignore[call-arg]
+
+
+@pytest.mark.rule("R26")
+def test_no_parameter_of_suppress_is_a_store() -> None:
+    assert "Materialized" in str(inspect.signature(KTable.filter))
+    assert "Materialized" not in str(inspect.signature(KTable.suppress))
 
 
 @pytest.mark.parametrize(

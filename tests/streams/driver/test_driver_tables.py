@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -143,9 +144,16 @@ def test_with_reorder_a_join_of_tables_never_sees_the_late_record_that_the_paper
 
 
 @pytest.mark.rule("R169")
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 60)), max_size=30))
-def test_no_record_less_late_than_the_wait_comes_out_of_order(records: list[tuple[str, int]]) -> None:
-    driver = running(Materialized.versioned("1 day", name="t"), reorder="20 us")
+@pytest.mark.parametrize("of_stream", [False, True], ids=["table", "to_table"])
+@given(records=st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 60)), max_size=30))
+def test_no_record_less_late_than_the_wait_comes_out_of_order(of_stream: bool, records: list[tuple[str, int]]) -> None:
+    builder, stored = StreamsBuilder(), Materialized.versioned("1 day", name="t")
+    if of_stream:
+        source = builder.stream("t", value="v").to_table(stored, reorder="20 us")
+    else:
+        source = builder.table("t", stored, value="v", reorder="20 us")
+    source.to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
     in_time = set()
     newest = 0
     for number, (key, ts) in enumerate(records):
@@ -202,6 +210,41 @@ def test_a_stream_joined_to_a_filtered_versioned_table_sees_the_filter_at_its_ti
         (9, None),
         (None, "TOMBSTONE"),
     ]
+
+
+#: An operation on a table, and what it makes of a value; null for a tombstone.
+VIEWS: dict[str, tuple[Callable[[KTable], KTable], Callable[[int], int | None]]] = {
+    "map_values": (lambda t: t.map_values(lambda value: value.v * 2), lambda v: v * 2),
+    "transform_values": (
+        lambda t: t.transform_values(lambda key, value: value["v"] * 2, "value bigint"),
+        lambda v: v * 2,
+    ),
+    "filter": (lambda t: t.filter(lambda value: value.v > 5), lambda v: v if v > 5 else None),
+    "filter_not": (lambda t: t.filter_not(lambda value: value.v > 5), lambda v: None if v > 5 else v),
+}
+
+
+@pytest.mark.rule("R167")
+@pytest.mark.parametrize(("view", "expected"), VIEWS.values(), ids=VIEWS)
+@given(
+    records=st.lists(
+        st.tuples(st.sampled_from("ab"), st.one_of(st.none(), st.integers(1, 9)), st.integers(0, 150)), max_size=20
+    )
+)
+def test_a_view_of_a_versioned_table_tells_every_change_of_it_in_the_same_order(
+    view: Callable[[KTable], KTable], expected: Callable[[int], int | None], records: list[Any]
+) -> None:
+    builder, source = table()
+    source.to_changelog("all")
+    view(source).to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    pipe(driver, *records)
+    told, seen_by_view = driver.read_output("all"), driver.read_output("out")
+    assert [(r.key, r.ts_us, r.is_latest) for r in seen_by_view] == [(r.key, r.ts_us, r.is_latest) for r in told]
+    values = [None if r.value is None else expected(r.value.v) for r in told]
+    assert [r.value and next(iter(r.value.values())) for r in seen_by_view] == values
+    # As many as the table took.
+    assert len(seen_by_view) == len(records) - driver.counters("t")["late"]
 
 
 @pytest.mark.rule("R163", "R164")

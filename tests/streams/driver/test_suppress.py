@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -56,6 +57,18 @@ def piped(running: TopologyTestDriver, topic: str, *records: tuple[Any, Any, int
     for key, value, ts in records:
         running.pipe_input(topic, key, value, ts)
     return shown(running.read_output("out"))
+
+
+def of_records(running: TopologyTestDriver) -> list[Any]:
+    """Every metric but rates and what buffers hold, and the counts of every node."""
+    told = [value for value in running.metrics if not value.name.endswith("-rate")]
+    counters = [dict(running.counters(node)) for node in ("stream-events", "counts", "raw", "finals", "out")]
+    return [value for value in told if not value.name.startswith("suppression-buffer")] + counters
+
+
+def ends(records: list[OutputRecord]) -> list[tuple[int, int]]:
+    """The windows of the records, in whole minutes."""
+    return [(r.key.windowStart // MINUTE_US, r.key.windowEnd // MINUTE_US) for r in records if r.key is not None]
 
 
 VISITS = [("ann", 0), ("bob", 5), ("ann", 20), ("bob", 3), ("ann", 59), ("cyd", 61), ("bob", 69), ("bob", 58)]
@@ -294,10 +307,11 @@ def test_a_wall_clock_buffer_heeds_its_bound_too() -> None:
 @pytest.mark.rule("R123")
 def test_a_tick_moves_no_stream_time_and_counts_as_no_record() -> None:
     running = finals(Suppressed.until_window_closes(BufferConfig.unbounded()))
-    piped(running, "events", ("ann", "x", 0))
-    before = [value for value in running.metrics if value.name.startswith("record-lateness")]
+    piped(running, "events", ("ann", "x", 9), ("bob", "x", 0))
+    before = of_records(running)
     running.advance_wall_clock("99 hours")
-    assert [value for value in running.metrics if value.name.startswith("record-lateness")] == before
+    assert of_records(running) == before
+    assert (running.read_output("raw")[2:], running.read_output("out")) == ([], [])
     assert piped(running, "events", ("ann", "x", 1)) == []
     assert running.counters("counts")["late"] == 0
 
@@ -323,6 +337,15 @@ def test_a_retention_flushes_limit_buffers(suppressed: Suppressed, application: 
     assert hours == ([] if flushed is None else [flushed])
 
 
+#: Windows, those that hold minute 90, and the minute of a later record that only they would take.
+IDLE: dict[str, tuple[Windows, list[tuple[int, int]], int]] = {
+    "tumbling": (TimeWindows.of("1 hour"), [(60, 120)], 61),
+    "hopping": (TimeWindows.of("1 hour").advance_by("30 minutes"), [(60, 120), (90, 150)], 119),
+    "session": (SessionWindows.of("1 hour"), [(90, 90)], 150),
+    "sliding": (SlidingWindows.of_time_difference_with_no_grace("1 hour"), [(30, 90)], 90),
+}
+
+
 @pytest.mark.rule("R117")
 @pytest.mark.parametrize(
     ("options", "application", "closes"),
@@ -343,14 +366,43 @@ def test_a_retention_closes_idle_windows_only_where_it_is_asked_to(
 
 
 @pytest.mark.rule("R117")
-@pytest.mark.parametrize("windows", [HOURLY, SessionWindows.of("1 hour")], ids=["tumbling", "session"])
-def test_a_record_for_a_window_that_the_wall_clock_closed_is_late(windows: Windows) -> None:
+@pytest.mark.parametrize(("windows", "closed", "later"), IDLE.values(), ids=IDLE)
+def test_the_wall_clock_closes_idle_windows_of_every_kind_and_later_records_for_them_are_late(
+    windows: Windows, closed: list[tuple[int, int]], later: int
+) -> None:
     running = finals(Suppressed.until_window_closes(BufferConfig.unbounded(), retention="3 hours"), windows)
-    piped(running, "events", ("ann", "x", 0))
+    piped(running, "events", ("ann", "x", 90 * MINUTE_US))
     running.advance_wall_clock("3 hours")
-    running.read_output("out")
-    assert piped(running, "events", ("ann", "x", 1), ("eve", "x", 9 * HOUR_US)) == []
+    told = running.read_output("out")
+    assert (ends(told), {record.value for record in told}) == (closed, {Row(count=1, closed_by="wall_clock")})
+    stored = list(running.stores["counts"].items())
+    assert piped(running, "events", ("ann", "x", later * MINUTE_US)) == []
     assert running.counters("counts")["late"] == 1
+    assert list(running.stores["counts"].items()) == stored
+    # Stream time, too, closes none of them once more.
+    assert piped(running, "events", ("eve", "x", 99 * HOUR_US)) == []
+
+
+@pytest.mark.rule("R117")
+@pytest.mark.parametrize(
+    ("kind", "later", "expired", "taken_by"),
+    [
+        ("hopping", 125, 1, [(120, 180)]),
+        ("sliding", 80, 1, [(20, 80), (80, 140)]),
+        ("sliding", 91, 0, [(90, 150), (31, 91)]),
+    ],
+)
+def test_a_record_counts_in_those_of_its_windows_that_the_wall_clock_did_not_close(
+    kind: str, later: int, expired: int, taken_by: list[tuple[int, int]]
+) -> None:
+    windows = replace(IDLE[kind][0], grace_us=HOUR_US)
+    running = finals(Suppressed.until_window_closes(BufferConfig.unbounded(), retention="3 hours"), windows)
+    running.pipe_input("events", "ann", "x", 90 * MINUTE_US)
+    running.advance_wall_clock("3 hours")
+    running.read_output("raw")
+    running.pipe_input("events", "ann", "x", later * MINUTE_US)
+    assert ends(running.read_output("raw")) == taken_by
+    assert (running.counters("counts")["late"], running.counters("counts")["expired"]) == (0, expired)
 
 
 @pytest.mark.rule("R117")

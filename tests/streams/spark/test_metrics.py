@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -152,14 +153,25 @@ def reports() -> list[BatchReport]:
 
 
 @pytest.fixture(scope="module")
+def logged() -> list[logging.LogRecord]:
+    """What was logged meanwhile, at any level."""
+    return []
+
+
+@pytest.fixture(scope="module")
 def app(
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
     heard: list[list[Row]],
     reports: list[BatchReport],
+    logged: list[logging.LogRecord],
 ) -> StreamingApplication:
     """Two batches, with a new application object for the second."""
     folder, topology, half = tmp_path_factory.mktemp("metrics"), _topology(), len(_RECORDS) // 2
+    logger, hearing = logging.getLogger("streams"), _Hearing(logged)
+    level = logger.level
+    logger.addHandler(hearing)
+    logger.setLevel(logging.DEBUG)
     for first, records in ((0, _RECORDS[:half]), (half, _RECORDS[half:])):
         write_records(spark, folder, topology, records, first)
         running = application(spark, folder, topology, metrics_level="debug", on_batch=reports.append)
@@ -170,7 +182,18 @@ def app(
         while len(heard) < len(reports) and time.monotonic() < deadline:
             time.sleep(0.2)
         spark.streams.removeListener(listener)
+    logger.removeHandler(hearing)
+    logger.setLevel(level)
     return running
+
+
+class _Hearing(logging.Handler):
+    def __init__(self, heard: list[logging.LogRecord]) -> None:
+        super().__init__()
+        self._heard = heard
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._heard.append(record)
 
 
 @pytest.fixture(scope="module")
@@ -296,6 +319,46 @@ def test_what_all_nodes_counted_is_told_by_a_view(
     wanted = {(app.name, name, sum(value for told, value in by_node if told == name)) for name in names}
     assert {tuple(row) for row in spark.table("rolled_totals").collect()} == wanted
     assert len({value for *_, value in wanted}) > 2
+
+
+@pytest.mark.rule("R65", "R67", "R75")
+def test_a_rate_is_what_came_since_the_batch_before_by_the_seconds_since_then(app: StreamingApplication) -> None:
+    told = {(r["batch_id"], r["name"], tuple(sorted(r["tags"].items()))): r for r in app.metrics().collect()}
+    first, second = (next(row["ts"] for (batch, *_), row in told.items() if batch == number) for number in (0, 1))
+    seconds = (second - first).total_seconds()
+    assert seconds > 0
+    rates = {place: row["value"] for place, row in told.items() if row["name"].endswith("-rate")}
+    wanted = {}
+    for batch, name, tags in rates:
+        total = name.replace("-rate", "-total")
+        before = told.get((batch - 1, total, tags))
+        since = told[batch, total, tags]["value"] - (0 if before is None else before["value"])
+        wanted[batch, name, tags] = pytest.approx(since / seconds)
+    assert rates == wanted
+    # Before the first batch there is nothing to count from.
+    assert {batch for batch, *_ in rates} == {1}
+    assert {name for (_, name, _), rate in rates.items() if rate} >= {
+        "late-record-drop-rate",
+        "expired-window-record-drop-rate",
+        "suppression-emit-rate",
+    }
+
+
+@pytest.mark.rule("R23")
+def test_late_records_are_logged_at_debug_and_nowhere_above(
+    app: StreamingApplication, reports: list[BatchReport], logged: list[logging.LogRecord]
+) -> None:
+    late = [
+        (what.removesuffix(".late"), n, report.batch_id)
+        for report in reports
+        for what, n in report.counts.items()
+        if what.endswith(".late") and n
+    ]
+    assert {"windows", "sessions", "sliding", "history"} <= {node for node, *_ in late}
+    wanted = sorted(f"{node}: {n} late records in batch {batch}" for node, n, batch in late)
+    assert sorted(said.getMessage() for said in logged if said.levelno == logging.DEBUG) == wanted
+    # What is louder tells of look-ups (R142).
+    assert {said.name for said in logged if said.levelno > logging.DEBUG} == {"streams.spark.stream_table_join"}
 
 
 @pytest.mark.rule("R62")

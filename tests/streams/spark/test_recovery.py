@@ -54,6 +54,15 @@ def copied(ran: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(ran, tmp_path / "out"))
 
 
+@pytest.fixture(scope="module")
+def begun_anew(spark: SparkSession, source: Path, ran: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables after a new epoch, without the checkpoint, has read all input again."""
+    out = Path(shutil.copytree(ran, tmp_path_factory.mktemp("anew") / "out"))
+    shutil.rmtree(out / "_checkpoint")
+    application(spark, source, out, new_epoch=True).run()
+    return out
+
+
 def _newest(out: Path, table: str) -> Path:
     return max((out / table / "_delta_log").glob("*.json"))
 
@@ -198,18 +207,25 @@ def _count(spark: SparkSession, out: Path) -> int:
 
 
 def test_a_new_epoch_goes_on_without_the_checkpoint_and_shuts_out_the_one_before(
-    spark: SparkSession, source: Path, copied: Path
+    spark: SparkSession, source: Path, begun_anew: Path
 ) -> None:
-    shutil.rmtree(copied / "_checkpoint")
-    application(spark, source, copied, new_epoch=True).run()
     # The file sources begin anew, as the option says: the orders are there twice.
-    assert _epochs(spark, copied) == {(1, 0), (1, 1), (2, -1), (2, 0), (2, 1)}
-    assert _count(spark, copied) == 8
-    application(spark, source, copied).run()
-    assert _count(spark, copied) == 8
-    assert read_checkpoint(spark, f"{copied}/_checkpoint-epoch-2").commit >= 1
-    numbers = spark.read.format("delta").load(str(copied / "priced_orders")).select("_batch_id").distinct().collect()
-    assert {row[0] for row in numbers} == {0, 1, 1 << 40, (1 << 40) + 1}
+    assert _epochs(spark, begun_anew) == {(1, 0), (1, 1), (2, -1), (2, 0), (2, 1)}
+    assert _count(spark, begun_anew) == 8
+    application(spark, source, begun_anew).run()
+    assert _count(spark, begun_anew) == 8
+    assert read_checkpoint(spark, f"{begun_anew}/_checkpoint-epoch-2").commit >= 1
+    numbers = spark.read.format("delta").load(str(begun_anew / "priced_orders")).select("_batch_id").distinct()
+    assert {row[0] for row in numbers.collect()} == {0, 1, 1 << 40, (1 << 40) + 1}
+
+
+@pytest.mark.rule("R189")
+def test_a_new_epoch_that_reads_a_table_s_input_again_skips_what_is_past_grace_and_leaves_the_table_as_it_is(
+    spark: SparkSession, ran: Path, begun_anew: Path
+) -> None:
+    rejected = spark.read.format("delta").load(str(begun_anew / "rejects")).select("node", "reason").collect()
+    assert [tuple(row) for row in rejected] == [("prices", "LATE")]
+    assert rows_of(spark, begun_anew, "prices") == rows_of(spark, ran, "prices")
 
 
 @pytest.mark.slow
@@ -231,6 +247,7 @@ def test_a_node_whose_store_has_a_name_cannot_be_renamed_in_silence(
     assert commits(copied) == before
 
 
+@pytest.mark.rule("R189")
 @pytest.mark.parametrize(
     "fenced", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["once", "after another epoch"]
 )

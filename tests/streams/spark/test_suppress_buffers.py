@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from both_engines import Input, application, on_driver, on_spark, sink_rows, write_records
+from both_engines import Input, application, on_driver, on_spark, sink_rows, sinks, write_records
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from streams.nodes import Materialized, Topology
 from streams.spark import StreamingApplication
+from streams.spark import application as running
+from streams.spark.arrival import Arrived, arrived
 from streams.spark.doctor import examine
+from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
 from suppress.buffer_config import BufferConfig, StrictBufferConfig
 from suppress.suppressed import Suppressed
-from suppress.windows import TimeWindows
+from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
 from versioned.errors import ConfigurationError
 
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
@@ -41,19 +46,194 @@ def _ledger_batches(spark: SparkSession, app: StreamingApplication) -> int:
     return spark.read.format("delta").load(str(app.table("ledger"))).count()
 
 
-@pytest.mark.rule("R112", "R115", "R118", "R119", "R122", "R123", "R126")
-def test_a_row_leaves_by_the_wall_clock_though_no_input_comes(spark: SparkSession, tmp_path: Path) -> None:
-    topology = _limited(Suppressed.until_wall_clock_time_limit("3 seconds", _UNBOUNDED))
-    app = application(spark, tmp_path, topology)
-    write_records(spark, tmp_path, topology, [Input("in", "a", "x", 1), Input("in", "a", "y", 2)])
-    app.run()
-    before, batches = _rows(spark, app, "out"), _ledger_batches(spark, app)
-    time.sleep(3)
-    app.run()
-    assert (before, _rows(spark, app, "out")) == ([], [("a", "y")])
-    # One more tick: nothing is due any more, so nothing is written.
-    app.run()
-    assert _ledger_batches(spark, app) == batches + 1
+#: Windows that hold the minute and a half.
+_WINDOWS: dict[str, Windows] = {
+    "tumbling": TimeWindows.of("1 minute"),
+    "hopping": TimeWindows.of("1 minute").advance_by("30 seconds"),
+    "session": SessionWindows.of("30 seconds"),
+    "sliding": SlidingWindows.of_time_difference_with_no_grace("30 seconds"),
+}
+#: What the wall clock says at each batch, in milliseconds after the first, and what comes in it.
+_STEPS: tuple[tuple[int, tuple[Input, ...]], ...] = (
+    (0, (Input("in", "a", "x", 1), Input("events", "a", "x", 90_000))),
+    (2_000, (Input("in", "a", "y", 2), Input("in", "b", "z", 3))),
+    # The first value of "a" has waited for three seconds, and so have the windows.
+    (3_000, ()),
+    (3_500, ()),
+    # A late-comer of windows that the clock closed, one of windows of which it closed some, one that ends them all.
+    (
+        4_000,
+        (Input("events", "a", "x", 90_000), Input("events", "a", "x", 125_000), Input("events", "b", "x", 400_000)),
+    ),
+    # Late-comers of windows that stream time has closed.
+    (4_100, (Input("events", "a", "x", 130_000), Input("events", "c", "x", 130_000))),
+)
+_REFUSALS = ("late", "expired", "dropped")
+_START_US = 1_700_000_000_000_000
+#: A sink's rows: when by the wall clock, in milliseconds after the first batch; key, value, microseconds.
+_Timed = list[tuple[int, Any, Any, int]]
+#: By table its windows: key, count, start, end, newest time.
+_Stored = dict[str, list[tuple[Any, ...]]]
+
+
+def _by_the_clock(kinds: Sequence[str]) -> Topology:
+    builder = StreamsBuilder()
+    table = builder.table("in", Materialized.key_value("latest"), name="table", **_SOURCE)
+    for name, buffer in (("calm", _UNBOUNDED), ("tight", BufferConfig.max_records(1))):
+        limit = Suppressed.until_wall_clock_time_limit("3 seconds", buffer)
+        table.suppress(limit, name=name).to_changelog(f"{name}_out")
+    grouped = builder.stream("events", name="stream", **_SOURCE).group_by_key()
+    counts = {name: grouped.windowed_by(_WINDOWS[name]).count(name=name) for name in kinds}
+    for name, windowed in counts.items():
+        final = Suppressed.until_window_closes(_UNBOUNDED, close_idle=True, retention="3 seconds")
+        windowed.suppress(final, name=f"{name}_final").to_changelog(f"{name}_out")
+    # The first to close a window closes it for all that suppress the table.
+    slow = Suppressed.until_window_closes(_UNBOUNDED, close_idle=True, retention="1 hour")
+    counts[kinds[0]].suppress(slow, name="slow_final").to_changelog("slow_out")
+    return builder.build()
+
+
+@dataclass(frozen=True)
+class _Clocked:
+    """What both engines have told after all steps; the window tables before the last one and after it."""
+
+    kinds: tuple[str, ...]
+    driver: TopologyTestDriver
+    wanted: dict[str, _Timed]
+    told: dict[str, _Timed]
+    before: _Stored
+    after: _Stored
+    ledger: list[Row]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[("tumbling",), pytest.param(("hopping", "session", "sliding"), marks=pytest.mark.slow)],
+    ids=["tumbling", "other windows"],
+)
+def clocked(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> _Clocked:
+    folder, topology, now_ms, written = tmp_path_factory.mktemp("clocked"), _by_the_clock(request.param), 0, 0
+    app = application(spark, folder, topology)
+
+    def arrived_now(rows: DataFrame) -> dict[str, Arrived]:
+        return {name: replace(said, clock_us=_START_US + now_ms * 1000) for name, said in arrived(rows).items()}
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(running, "arrived", arrived_now)
+        for now_ms, records in _STEPS:
+            before = _stored_windows(spark, app, request.param) if now_ms == _STEPS[-1][0] else {}
+            if records:
+                write_records(spark, folder, topology, records, written)
+            written += len(records)
+            app.run()
+    ledger = spark.read.format("delta").load(str(app.table("ledger"))).orderBy("batch_id").collect()
+    told, after = _timed_rows(spark, app, ledger), _stored_windows(spark, app, request.param)
+    return _Clocked(request.param, *_driven(topology), told, before, after, ledger)
+
+
+def _driven(topology: Topology) -> tuple[TopologyTestDriver, dict[str, _Timed]]:
+    """The test driver after the same steps, and what its sinks got."""
+    now_ms = 0
+    driver = TopologyTestDriver(topology, start=_START_US)
+    told: dict[str, _Timed] = {sink: [] for sink in sinks(topology)}
+    for ms, records in _STEPS:
+        driver.advance_wall_clock(timedelta(milliseconds=ms - now_ms))
+        now_ms = ms
+        for record in records:
+            driver.pipe_input(record.topic, record.k, {"v": record.v}, record.ms * 1000)
+        for sink, rows in told.items():
+            rows += [(ms, _parts(r.key), _parts(r.value), r.ts_us) for r in driver.read_output(sink)]
+    return driver, told
+
+
+def _parts(row: Mapping[str, Any] | None) -> tuple[Any, ...] | None:
+    return None if row is None else tuple(row.values())
+
+
+def _clock_ms(row: Row) -> int:
+    return int((row["clock"].timestamp() * 1_000_000 - _START_US) // 1000)
+
+
+def _timed_rows(spark: SparkSession, app: StreamingApplication, ledger: list[Row]) -> dict[str, _Timed]:
+    clocks = {row["batch_id"]: _clock_ms(row) for row in ledger}
+    timed = {}
+    for sink, rows in sink_rows(spark, app, app.topology).items():
+        frame = spark.read.format("delta").load(str(app.table(sink))).orderBy("_batch_id", "_seq", "_scope")
+        batches = [batch for (batch,) in frame.select("_batch_id").collect()]
+        timed[sink] = [(clocks[batch], *row) for batch, row in zip(batches, rows, strict=True)]
+    return timed
+
+
+def _stored_windows(spark: SparkSession, app: StreamingApplication, tables: Sequence[str]) -> _Stored:
+    instants = [f"unix_micros({instant})" for instant in ("windowStart", "windowEnd", "maxTs")]
+    frames = {name: spark.read.format("delta").load(str(app.table(name))) for name in tables}
+    rows = {name: frame.selectExpr("k", "count", *instants).collect() for name, frame in frames.items()}
+    return {name: sorted(map(tuple, told)) for name, told in rows.items()}
+
+
+@pytest.mark.rule("R112", "R113", "R114", "R115", "R117", "R118", "R119", "R122", "R126")
+def test_each_row_leaves_at_the_batch_at_which_the_driver_lets_it_out(clocked: _Clocked) -> None:
+    assert clocked.told == clocked.wanted
+    assert all(clocked.told.values())
+
+
+@pytest.mark.rule("R112", "R113", "R115")
+def test_a_replacement_does_not_restart_the_wall_clock_timer(clocked: _Clocked) -> None:
+    assert clocked.told["calm_out"] == [(3_000, ("a",), ("y",), 2_000)]
+
+
+@pytest.mark.rule("R114")
+def test_a_wall_clock_buffer_heeds_its_bound_before_its_limit(clocked: _Clocked) -> None:
+    assert clocked.told["tight_out"] == [(2_000, ("a",), ("y",), 2_000)]
+
+
+@pytest.mark.rule("R118", "R121", "R123")
+def test_a_tick_moves_no_stream_time_and_only_what_leaves_a_buffer_is_counted(clocked: _Clocked) -> None:
+    # Nothing was due at 3,500: nothing was written.
+    assert [_clock_ms(row) for row in clocked.ledger] == [0, 2_000, 3_000, 4_000, 4_100]
+    before, tick = (row.asDict(recursive=True) for row in clocked.ledger[1:3])
+    assert tick["stream_times"] == before["stream_times"]
+    assert {"calm", *clocked.kinds} <= set(before["stream_times"])
+    assert tick["input"] == 0
+    leaving = {"calm", "calm_out", *(f"{name}_{part}" for name in clocked.kinds for part in ("final", "out"))}
+    counting = {what.split(".")[0] for what, n in tick["counts"].items() if n}
+    # The others tell what they hold.
+    assert leaving <= counting <= leaving | {"tight", "slow_final"}
+
+
+@pytest.mark.rule("R117")
+def test_an_idle_window_is_closed_by_the_wall_clock_once_and_takes_no_more_records(clocked: _Clocked) -> None:
+    for name in clocked.kinds:
+        told = clocked.told[f"{name}_out"]
+        closed = [(ms, key) for ms, key, value, _ in told if value == (1, "wall_clock")]
+        others = [key for _, key, value, _ in told if value == (1, "stream_time")]
+        assert {ms for ms, _ in closed} == {3_000}
+        assert sorted([*(key for _, key in closed), *others]) == sorted({key for _, key, _, _ in told})
+        counts = {what: sum(row["counts"].get(f"{name}.{what}", 0) for row in clocked.ledger) for what in _REFUSALS}
+        assert counts == {what: clocked.driver.counters(name)[what] for what in _REFUSALS}
+        # One by the wall clock, two by stream time.
+        assert counts["late"] == 3
+
+
+@pytest.mark.rule("R117")
+def test_the_first_suppression_that_closes_a_window_closes_it_for_the_others(clocked: _Clocked) -> None:
+    (first, *_) = clocked.kinds
+    closed = [key for _, key, value, _ in clocked.told[f"{first}_out"] if value == (1, "wall_clock")]
+    slow = {key: value for _, key, value, _ in clocked.told["slow_out"]}
+    assert [slow[key] for key in closed] == [(1, "stream_time")] * len(closed)
+
+
+@pytest.mark.rule("R13")
+def test_a_late_record_changes_no_row_of_the_window_table(clocked: _Clocked) -> None:
+    assert clocked.after == clocked.before
+    assert clocked.after == {
+        name: sorted(
+            (key.k, value["count"], key.windowStart, key.windowEnd, ts_us)
+            for key, value, ts_us in clocked.driver.stores[name].items()
+            if value is not None
+        )
+        for name in clocked.kinds
+    }
 
 
 @pytest.mark.slow
@@ -157,32 +337,6 @@ def test_a_suppression_comes_in_without_a_reset_and_leaves_only_when_it_is_empty
     with_it.drain("calm")
     assert _rows(spark, with_it, "out") == [("a", "x"), ("b", "y")]
     application(spark, tmp_path, plain).run()
-
-
-@pytest.mark.rule("R117")
-def test_an_idle_window_is_closed_by_the_wall_clock_once_and_takes_no_more_records(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    builder = StreamsBuilder()
-    counts = builder.stream("in", name="in", **_SOURCE).group_by_key().windowed_by(TimeWindows.of("1 minute"))
-    table = counts.count(name="counts")
-    # The first to close a window closes it for all that suppress the table.
-    for name, retention in (("out", "2 seconds"), ("slow", "1 hour")):
-        final = Suppressed.until_window_closes(_UNBOUNDED, close_idle=True, retention=retention)
-        table.suppress(final, name=f"{name}_final").to_changelog(name)
-    topology = builder.build()
-    app = application(spark, tmp_path, topology)
-    write_records(spark, tmp_path, topology, [Input("in", "a", "x", 1000)])
-    app.run()
-    time.sleep(2)
-    app.run()
-    # A late-comer of the window that the clock closed, then a record that closes it by stream time as well.
-    write_records(spark, tmp_path, topology, [Input("in", "a", "y", 2000), Input("in", "b", "z", 70_000)], first=1)
-    app.run()
-    closed = {sink: [value for _, value, _ in told] for sink, told in sink_rows(spark, app, topology).items()}
-    assert closed == {"out": [(1, "wall_clock")], "slow": [(1, "stream_time")]}
-    counts_told = spark.read.format("delta").load(str(app.table("ledger"))).orderBy("batch_id").collect()[-1]["counts"]
-    assert counts_told["counts.late"] == 1
 
 
 @pytest.mark.slow

@@ -27,6 +27,8 @@ from streams.spark.checkpoint import read_checkpoint
 from streams.spark.engine import Operators
 from streams.spark.interpreted import Measured, measured
 from streams.spark.ledger import Ledger, LedgerState, kept_checkpoint, kept_topics
+from streams.spark.operator import Operator, StepOf
+from streams.spark.sinks import ChangelogSinkOperator
 from versioned import spark_functions as F
 from versioned.commit import Append, Step, commit
 from versioned.identifiers import TableRef
@@ -80,6 +82,14 @@ class Survey:
         """What a batch that landed in part has written already: the version by table."""
         return {
             target.short_name: state.version
+            for target, state in self.tables.items()
+            if (said := state.written) is not None and (said.epoch, said.batch_id) == (epoch, batch_id)
+        }
+
+    def newest_steps(self, epoch: int, batch_id: int) -> set[StepOf]:
+        """The newest write of each table that such a batch has written to."""
+        return {
+            (target, said.node, said.step)
             for target, state in self.tables.items()
             if (said := state.written) is not None and (said.epoch, said.batch_id) == (epoch, batch_id)
         }
@@ -169,24 +179,34 @@ def survey(
     return Survey(facts, read, {target: found[target] for target in tables}, topics, state, nodes)
 
 
-def written_before_crash(topology: Topology, operators: Operators, root: TableRef, landed: Collection[str]) -> set[str]:
+def written_before_crash(
+    topology: Topology, operators: Operators, root: TableRef, landed: Collection[StepOf]
+) -> frozenset[str]:
     """The nodes of a replayed batch that have nothing more to write.
 
     A table is written only after everything that reads it. So where a table has landed, all below it in the plan have
-    written too, or had nothing to write; and what they would write now comes from a table that has moved on.
+    written too, or had nothing to write; and what they would write now comes from a table that has moved on. The same
+    is true of its own node once the last of its writes is there. User code must not meet such a state: taking a value
+    away a second time may fail, now and at every start. Whatever else is written has nothing above it that landed.
 
     Args:
         topology: The plan.
         operators: Its operators by name.
         root: Where the tables lie.
-        landed: The names of the tables that the batch wrote before it died.
+        landed: The newest write to each table that the batch wrote to before it died.
     """
-    over: set[str] = set()
-    moved = {name for name, op in operators.items() if any(t.short_name in landed for t in op.tables(root))}
+    tables = {table for table, _, _ in landed}
+    moved = {name for name, op in operators.items() if not tables.isdisjoint(op.tables(root))}
+    over = {name for name, op in operators.items() if _has_ended(op, op.steps(root), landed)}
     for node in topology:
         if any(parent.name in moved | over for parent in node.parents):
             over.add(node.name)
-    return over
+    return frozenset(over)
+
+
+def _has_ended(operator: Operator[Any], steps: Sequence[StepOf], landed: Collection[StepOf]) -> bool:
+    # What a changelog wrote may still have to be sent to Kafka.
+    return not isinstance(operator, ChangelogSinkOperator) and bool(steps) and steps[-1] in landed
 
 
 def refuse_damage(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -23,7 +24,7 @@ from fault_chain import (
     without_transactions,
 )
 from fault_compare import Differences, StepCommit, Tables, differences, step_commits, tables_of
-from fault_plans import KINDS, application, write_batches
+from fault_plans import KINDS, SUBTRACTING, application, write_batches
 from kill_chain import Kill, live_and_die, told
 from pyspark.sql import SparkSession
 from touched_keys import WAYS, rows_by_key, was_taken
@@ -122,6 +123,17 @@ def test_each_step_of_each_batch_landed_in_one_commit_under_its_transaction_id(w
 
 def test_what_reads_a_table_is_written_before_it_and_the_ledger_last(whole: _Run) -> None:
     assert out_of_order(whole.script.heard, whole.app.topology) == []
+
+
+def test_user_code_is_not_run_again_on_an_aggregate_that_has_the_batch_already(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (kind,) = SUBTRACTING
+    write_batches(tmp_path / "in", _FEW)
+    crashed = _run(spark, kind, tmp_path, "crashed", [Point(1, "before:table_a/main")])
+    names, values = ("+".join(json.loads(row)["v"] for _, row in crashed.tables[t]) for t in ("names", "plain_a"))
+    assert crashed.script.deaths == 1
+    assert sorted(filter(None, names.split("+"))) == sorted(values.split("+"))
 
 
 @pytest.mark.slow

@@ -279,7 +279,9 @@ class StreamingApplication:
 
     def _survey(self, state: LedgerState) -> Survey:
         writers = writers_of(self._operators, self._root)
-        return survey(self._spark, self._ledger, state, self._tables(), self._checkpoint, writers)
+        own = (step for operator in self._operators.values() for step in operator.steps(self._root))
+        steps = [self._rejects.step, *own]
+        return survey(self._spark, self._ledger, state, self._tables(), self._checkpoint, writers, steps)
 
     def refuse_changes(self, found: Survey) -> tuple[str, ...]:
         """Refuse a plan that left out what rows wait for or topics that were read; the topics in their order.

@@ -85,6 +85,12 @@ def _uninterrupted(spark: SparkSession, kind: str, folder: Path, batches: int = 
     return _run(spark, kind, folder, "whole")
 
 
+def _unsaid(run: _Run) -> set[tuple[str, str]]:
+    """Table and step of commits that no operator says to make: nobody would be shut out of them."""
+    said = {(table.short_name, f"faults/{node}/{step}") for table, node, step in run.app.survey().steps}
+    return {(commit.table, commit.step) for commit in run.commits} - said - {("ledger", "faults/ledger/row")}
+
+
 @pytest.fixture(scope="module")
 def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> _Run:
     """The small application without interruption."""
@@ -119,6 +125,10 @@ def test_each_step_of_each_batch_landed_in_one_commit_under_its_transaction_id(w
     ] == []
     assert Counter(landed) == Counter(whole.commits)
     assert set(Counter(landed).values()) == {1}
+
+
+def test_every_step_of_a_batch_is_one_that_its_operator_says(whole: _Run) -> None:
+    assert _unsaid(whole) == set()
 
 
 def test_what_reads_a_table_is_written_before_it_and_the_ledger_last(whole: _Run) -> None:
@@ -212,6 +222,7 @@ def test_an_application_of_each_kind_dies_at_every_boundary_and_nothing_changes(
         print(f"\n{kind}: {len(set(points))} points, {died.script.deaths} crashes; {found}")
     assert died.script.left == []
     assert out_of_order(wanted.script.heard, wanted.app.topology) == []
+    assert _unsaid(wanted) == set()
     assert found == Differences(), found.examples
     assert died.leaks == ()
 

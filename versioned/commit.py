@@ -69,6 +69,8 @@ _METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _CONSTRAINT_CHECK: Final = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
 _WRITERS: Final = "spark.sql.maxConcurrentOutputFileWriters"
 _TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"
+#: What begins so is set for a moment only, to see which sessions see it.
+_PROBE: Final = "spark.versioned.probe"
 
 
 #: A MERGE takes its transaction id from the session alone, so only one may run. Others say theirs as options of the
@@ -78,32 +80,64 @@ _MERGING: Final = threading.Lock()
 _SAYING: Final[WeakKeyDictionary[SparkSession, threading.RLock]] = WeakKeyDictionary()
 
 
+@dataclass(eq=False)
+class _Use:
+    """A session in which a shared setting is set: what it was before, and for how many writes it is set."""
+
+    session: SparkSession
+    former: str | None
+    writes: int = 0
+
+
 class _SharedSetting:
-    """A setting that several writes of a session need at the same time: the last one puts it back."""
+    """A setting that several writes of a session need at the same time: the last one puts it back.
+
+    A session that Spark clones meanwhile, as for a query that starts, has the value from then on: there it cannot be
+    told from one that the user gave. It is the value that each write sets, so no write is the worse for it.
+    """
 
     def __init__(self, name: str, value: str) -> None:
         self._name, self._value = name, value
         self._lock = threading.Lock()
-        self._users: dict[int, tuple[int, str | None]] = {}
+        self._uses: list[_Use] = []
 
     @contextmanager
     def of(self, session: SparkSession) -> Iterator[None]:
         """Set it in this session while the block runs."""
         with self._lock:
-            users, former = self._users.get(id(session), (0, None))
-            if users == 0:
-                former = session.conf.get(self._name, None)
+            use = next((use for use in self._uses if _are_one(use.session, session)), None)
+            if use is None:
+                use = _Use(session, session.conf.get(self._name, None))
                 session.conf.set(self._name, self._value)
-            self._users[id(session)] = (users + 1, former)
+                self._uses.append(use)
+            use.writes += 1
         try:
             yield
         finally:
             with self._lock:
-                users, former = self._users.pop(id(session))
-                if users > 1:
-                    self._users[id(session)] = (users - 1, former)
-                else:
-                    put_back(session, self._name, former)
+                use.writes -= 1
+                if use.writes == 0:
+                    self._uses.remove(use)
+                    put_back(session, self._name, use.former)
+
+
+def _are_one(known: SparkSession, session: SparkSession) -> bool:
+    """Whether two objects stand for one session: what is set in the one is seen in the other.
+
+    A mark that stays would be cloned with the session. So it is made anew each time; and only asked for where another
+    object writes at the same time.
+    """
+    if known is session:
+        return True
+    probe = f"{_PROBE}.{uuid.uuid4().hex}"
+    try:
+        session.conf.set(probe, "true")
+        try:
+            return known.conf.get(probe, None) is not None
+        finally:
+            session.conf.unset(probe)
+    except Exception:  # whatever a session says that is over, or bars settings that it does not know
+        return False
 
 
 #: The version at which this process saw a table last; merely where to look first.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Final, TypeVar
@@ -9,13 +10,16 @@ from typing import Final, TypeVar
 from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
+from versioned.errors import VersionedError
+
+_LOG: Final = logging.getLogger(__name__)
 _AT_ONCE: Final = 4
 Task = Callable[[], object]
 Name = TypeVar("Name", bound=Hashable)
 
 
 def side_by_side(tasks: Sequence[Task], session: SparkSession) -> None:
-    """Run tasks in threads and wait for all of them; the first failure in their order is raised.
+    """Run tasks in threads and wait for all of them; of several failures one is raised, as by :func:`in_turn`.
 
     The tasks must not change settings of the session, which they share.
     """
@@ -27,8 +31,9 @@ def in_turn(tasks: Mapping[Name, Task], before: Mapping[Name, Collection[Name]],
 
     Of those that could begin, the one that stands first in the mapping does.
 
-    When one fails, those that run are waited for and no other is begun; of several failures, that of the task that
-    stands first in the mapping is raised.
+    When one fails, those that run are waited for and no other is begun. Of several failures one that says what to do, a
+    :class:`~versioned.errors.VersionedError`, is raised before any other, and of those the one whose task stands first
+    in the mapping, however the threads ran; the others are logged.
 
     Args:
         tasks: By name.
@@ -55,11 +60,19 @@ def in_turn(tasks: Mapping[Name, Task], before: Mapping[Name, Collection[Name]],
             if not running:
                 break
             _take_ended(running, done, failures)
-    for name in tasks:
-        if name in failures:
-            raise failures[name]
+    if failures:
+        raise _foremost([(name, failures[name]) for name in tasks if name in failures])
     if waiting:
         raise ValueError(f"These wait for each other, or for others that are not there: {sorted(map(str, waiting))}.")
+
+
+def _foremost(failures: Sequence[tuple[Name, BaseException]]) -> BaseException:
+    """The failure to raise; the others, of which nobody would hear, are logged."""
+    # Sorting keeps the order of those that are alike.
+    (chosen, raised), *others = sorted(failures, key=lambda failed: not isinstance(failed[1], VersionedError))
+    for name, failure in others:
+        _LOG.warning("Beside %s, %s failed as well: %s", chosen, name, failure, exc_info=failure)
+    return raised
 
 
 def _take_ended(running: dict[Future[object], Name], done: set[Name], failures: dict[Name, BaseException]) -> None:

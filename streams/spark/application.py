@@ -279,7 +279,9 @@ class StreamingApplication:
 
     def _survey(self, state: LedgerState) -> Survey:
         writers = writers_of(self._operators, self._root)
-        return survey(self._spark, self._ledger, state, self._tables(), self._checkpoint, writers)
+        own = (step for operator in self._operators.values() for step in operator.steps(self._root))
+        steps = [self._rejects.step, *own]
+        return survey(self._spark, self._ledger, state, self._tables(), self._checkpoint, writers, steps)
 
     def refuse_changes(self, found: Survey) -> tuple[str, ...]:
         """Refuse a plan that left out what rows wait for or topics that were read; the topics in their order.
@@ -380,7 +382,9 @@ class StreamingApplication:
         landed = self._landed_before_crash(batch)
         batch.is_replay = landed is not None
         if batch.is_replay and self._found is not None:
-            batch.landed = self._found.versions(batch.epoch, batch.batch_id)
+            this = batch.epoch, batch.batch_id
+            batch.landed, steps = self._found.versions(*this), self._found.newest_steps(*this)
+            batch.spared = written_before_crash(self.topology, self._operators, self._root, steps)
         batch.drains = tuple(landed.get("drains", ())) if landed else self._drains
         prints = {topic: said.fingerprint for topic, said in came.items() if topic in self._sources}
         batch.details |= {"drains": batch.drains, CHECKPOINT: self._query_id(), FINGERPRINTS: prints}
@@ -478,7 +482,8 @@ class StreamingApplication:
         reports = {name: operator.report(batch) for name, operator in self._operators.items()}
         self._counting.complete(batch, reports, {name: arrived.get(self._topic_of(name), 0) for name in flows})
         if self._landed_report is not None:
-            # A node that was added since tells for itself.
+            # A node that was added since tells for itself; of what is spared that is nothing.
+            reports |= {name: NodeReport() for name in batch.spared}
             reports |= {name: NodeReport.from_json(said) for name, said in self._landed_report.items()}
         # Those of a node that was taken out since landed first of all, and have no action any more.
         told_now = {name: told.rejected for name, told in reports.items() if name in self._operators}
@@ -516,8 +521,7 @@ class StreamingApplication:
         return self._state.maxima.get(node, {})
 
     def _write(self, batch: Batch) -> None:
-        over = written_before_crash(self.topology, self._operators, self._root, batch.landed)
-        left = {name: operator for name, operator in self._operators.items() if name not in over}
+        left = {name: operator for name, operator in self._operators.items() if name not in batch.spared}
         write_all(self.topology, left, self._rejects.ready(batch), batch)
 
     def _close(

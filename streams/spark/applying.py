@@ -49,6 +49,8 @@ def apply_all(
 ) -> dict[str, list[Flow]]:
     """Apply every operator to a batch, several at the same time; none before its parents.
 
+    Those that are spared are applied to nothing, since their tables hold already what they would make of the records.
+
     Args:
         topology: The plan.
         operators: Its operators by name.
@@ -65,6 +67,9 @@ def apply_all(
     def apply(name: str) -> None:
         operator = operators[name]
         inputs = [sources[name]] if name in sources else branched(topology, operator.node, outputs)
+        if name in batch.spared:
+            nothing = [Flow(partial(getattr, flow, "frame"), {}) for flow in inputs]
+            inputs = [empty.light(f"{name}/{place}", batch.session, flow) for place, flow in enumerate(nothing)]
         reached[name] = [flow.in_one_scope(in_one_scope) for flow in inputs] if operator.gathers else inputs
         made = operator.apply(batch, reached[name])
         if made is not None:

@@ -36,7 +36,7 @@ from streams.spark.flow import (
 )
 from streams.spark.lookup import lookup_versioned
 from streams.spark.of_keys import Amount
-from streams.spark.operator import Batch
+from streams.spark.operator import Batch, StepOf
 from streams.spark.plain_store import LAST_US
 from streams.spark.repeated_tombstones import without_repeated_tombstones
 from streams.spark.table_state import TableState, check_apart, latest_at_place
@@ -86,6 +86,12 @@ class HistoryStore(TableState):
         """The table, and its system history if it keeps one."""
         target = self.target(root)
         return [target, known_target(target)] if self._materialized.system_history else [target]
+
+    def steps(self, root: TableRef) -> list[StepOf]:
+        """The writes that a batch may make to them, in their order."""
+        target, node = self.target(root), self._node
+        known = [(known_target(target), node, "known")] if self._materialized.system_history else []
+        return [*known, (target, node, "splice"), (target, node, "main")]
 
     @property
     def spec(self) -> VersionedTableSpec:

@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, lookup_times, struct_fields
-from streams.spark.operator import Batch
+from streams.spark.operator import Batch, StepOf
 from versioned import spark_functions as F
 from versioned.commit import ReplaceWhere
 from versioned.durations import LAST_INSTANT_US
@@ -46,6 +46,10 @@ class Hold:
     def target(self, root: TableRef) -> TableRef:
         """The table of the records that wait: key, ``value``, ``ts``, ``deadline``, scope and place of arrival."""
         return root.child(self.table)
+
+    def steps(self, root: TableRef) -> list[StepOf]:
+        """The writes that a batch may make to it."""
+        return [(self.target(root), self._node, "hold")]
 
     def take(self, batch: Batch, flow: Flow) -> Flow:
         """Take the batch's records in; gives those that leave, each at the place where it does."""

@@ -34,7 +34,7 @@ from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.history_store import HistoryStore
 from streams.spark.kernel import OUT, fold_groups, told_rows
 from streams.spark.of_keys import of_keys
-from streams.spark.operator import Batch
+from streams.spark.operator import Batch, StepOf
 from streams.spark.plain_store import LAST_US, PlainStore
 from streams.spark.store import StoringOperator, store_of, table_name
 from streams.spark.table_state import TableState
@@ -68,6 +68,9 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
 
     def tables(self, root: TableRef) -> list[TableRef]:
         return [*super().tables(root), self._state.target(root)]
+
+    def steps(self, root: TableRef) -> list[StepOf]:
+        return [*super().steps(root), *self._state.steps(root)]
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
         (flow,) = inputs

@@ -10,7 +10,7 @@ time; so what several children may ask a parent for is worked out ``Once``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
@@ -34,6 +34,8 @@ N = TypeVar("N", bound=Node)
 GROUP, BEFORE_US = "_group", "_before_us"
 #: A record that cannot be told by its key and value: the raw row as JSON.
 RAW = "_raw"
+#: A write that a batch may make: the table, and as which node and step. The last two are parts of its transaction id.
+StepOf = tuple[TableRef, str, str]
 
 
 @dataclass
@@ -53,6 +55,8 @@ class Batch:
     drains: tuple[str, ...] = ()
     #: Whether some write of this very batch landed before a restart: then its report was made before.
     is_replay: bool = False
+    #: The nodes that wrote all that they had of it before a restart: nothing comes to them again.
+    spared: Collection[str] = frozenset()
     #: Whether records and tables are so few that each write makes one file; more only take time, also to read them.
     is_small: bool = False
     #: What is put aside: by which node, and the rows.
@@ -146,7 +150,9 @@ class Batch:
         return self.stream_times.get(node, {})
 
     def reject(self, node: str, frame: DataFrame, reason: Column) -> None:
-        """Put records aside with a reason; they are written to the rejects table of the application."""
+        """Put records aside with a reason; they are written to the rejects table, where those of the spared are."""
+        if node in self.spared:
+            return
         record = F.to_json(F.struct(F.col(KEY).alias("key"), F.col(VALUE).alias("value")), JSON_INSTANTS)
         if RAW in frame.columns:
             record = F.coalesce(F.col(RAW), record)
@@ -211,6 +217,10 @@ class Operator(ABC, Generic[N]):
     def tables(self, root: TableRef) -> list[TableRef]:
         """The tables that this node owns."""
         return []
+
+    def steps(self, root: TableRef) -> list[StepOf]:
+        """Every write that a batch may make to them, in the order in which it does."""
+        return [(table, self.node.name, "main") for table in self.tables(root)]
 
     def holding(self) -> list[str]:
         """The names of those in which rows wait that only this node lets go."""

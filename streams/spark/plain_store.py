@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow, value_columns
 from streams.spark.of_keys import of_keys
-from streams.spark.operator import Batch
+from streams.spark.operator import Batch, StepOf
 from streams.spark.stored_shape import aggregate_properties, check_aggregate, check_names, check_types
 from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned import spark_functions as F
@@ -66,6 +66,10 @@ class PlainStore(TableState):
     def target(self, root: TableRef) -> TableRef:
         """The table that it keeps."""
         return root.child(self._table)
+
+    def steps(self, root: TableRef) -> list[StepOf]:
+        """The writes that a batch may make to it."""
+        return [(self.target(root), self._node, "main")]
 
     def typed(self) -> DataFrame:
         return self._frame

@@ -27,6 +27,8 @@ from streams.spark.checkpoint import read_checkpoint
 from streams.spark.engine import Operators
 from streams.spark.interpreted import Measured, measured
 from streams.spark.ledger import Ledger, LedgerState, kept_checkpoint, kept_topics
+from streams.spark.operator import Operator, StepOf
+from streams.spark.sinks import ChangelogSinkOperator
 from versioned import spark_functions as F
 from versioned.commit import Append, Step, commit
 from versioned.identifiers import TableRef
@@ -58,6 +60,8 @@ class Survey:
     state: LedgerState = field(default_factory=LedgerState)
     #: The node of the plan that keeps its rows in a table.
     nodes: Mapping[TableRef, str] = field(default_factory=dict)
+    #: Every write that a batch of the plan may make, those of a table in their order.
+    steps: Sequence[StepOf] = ()
 
     def findings(self) -> list[Finding]:
         """Everything that does not fit together; a takeover that died explains all else that is found then."""
@@ -80,6 +84,18 @@ class Survey:
         """What a batch that landed in part has written already: the version by table."""
         return {
             target.short_name: state.version
+            for target, state in self.tables.items()
+            if (said := state.written) is not None and (said.epoch, said.batch_id) == (epoch, batch_id)
+        }
+
+    def steps_of(self, table: TableRef) -> list[tuple[str, str]]:
+        """As which nodes and steps the plan writes a table."""
+        return [(node, step) for target, node, step in self.steps if target == table]
+
+    def newest_steps(self, epoch: int, batch_id: int) -> set[StepOf]:
+        """The newest write of each table that such a batch has written to."""
+        return {
+            (target, said.node, said.step)
             for target, state in self.tables.items()
             if (said := state.written) is not None and (said.epoch, said.batch_id) == (epoch, batch_id)
         }
@@ -142,6 +158,7 @@ def survey(
     tables: Sequence[TableRef],
     checkpoint: str,
     nodes: Mapping[TableRef, str],
+    steps: Sequence[StepOf],
 ) -> Survey:
     """Look at the newest commits of all tables, side by side, and at the checkpoint; nothing is changed.
 
@@ -152,6 +169,7 @@ def survey(
         tables: The application's tables.
         checkpoint: The checkpoint folder of the first epoch.
         nodes: The nodes of the plan that keep their rows in some of the tables.
+        steps: The writes that a batch of the plan may make to them.
     """
     found: dict[TableRef, TableState] = {}
 
@@ -166,27 +184,37 @@ def survey(
     facts = LedgerFacts(ledger.application, state.epoch, state.batch_id, query, newest_commit, own.blank)
     topics = kept_topics(own.properties, ledger.application)
     read = read_checkpoint(spark, checkpoint_of(checkpoint, state.epoch), len(topics or state.topics) + 1)
-    return Survey(facts, read, {target: found[target] for target in tables}, topics, state, nodes)
+    return Survey(facts, read, {target: found[target] for target in tables}, topics, state, nodes, steps)
 
 
-def written_before_crash(topology: Topology, operators: Operators, root: TableRef, landed: Collection[str]) -> set[str]:
+def written_before_crash(
+    topology: Topology, operators: Operators, root: TableRef, landed: Collection[StepOf]
+) -> frozenset[str]:
     """The nodes of a replayed batch that have nothing more to write.
 
     A table is written only after everything that reads it. So where a table has landed, all below it in the plan have
-    written too, or had nothing to write; and what they would write now comes from a table that has moved on.
+    written too, or had nothing to write; and what they would write now comes from a table that has moved on. The same
+    is true of its own node once the last of its writes is there. User code must not meet such a state: taking a value
+    away a second time may fail, now and at every start. Whatever else is written has nothing above it that landed.
 
     Args:
         topology: The plan.
         operators: Its operators by name.
         root: Where the tables lie.
-        landed: The names of the tables that the batch wrote before it died.
+        landed: The newest write to each table that the batch wrote to before it died.
     """
-    over: set[str] = set()
-    moved = {name for name, op in operators.items() if any(t.short_name in landed for t in op.tables(root))}
+    tables = {table for table, _, _ in landed}
+    moved = {name for name, op in operators.items() if not tables.isdisjoint(op.tables(root))}
+    over = {name for name, op in operators.items() if _has_ended(op, op.steps(root), landed)}
     for node in topology:
         if any(parent.name in moved | over for parent in node.parents):
             over.add(node.name)
-    return over
+    return frozenset(over)
+
+
+def _has_ended(operator: Operator[Any], steps: Sequence[StepOf], landed: Collection[StepOf]) -> bool:
+    # What a changelog wrote may still have to be sent to Kafka.
+    return not isinstance(operator, ChangelogSinkOperator) and bool(steps) and steps[-1] in landed
 
 
 def refuse_damage(
@@ -250,7 +278,7 @@ def _damage_since(
 
 
 def begin_epoch(spark: SparkSession, ledger: Ledger, state: LedgerState, found: Survey, checkpoint: str) -> LedgerState:
-    """Begin the next epoch: a row in the ledger, then a commit in each table for each step that ever wrote to it.
+    """Begin the next epoch: a row in the ledger, then a commit in each table for each step that writes to it or did.
 
     From the row on no older driver starts a batch; from the commits on none can finish one, since Delta skips what has
     an older transaction version. Stream times and counters go on; the checkpoint is a new one.
@@ -285,7 +313,7 @@ def begin_epoch(spark: SparkSession, ledger: Ledger, state: LedgerState, found: 
 
 
 def shut_out_older(spark: SparkSession, begun: LedgerState, found: Survey) -> None:
-    """Fence every table that the epoch has no commit in yet; whoever began it may have died before the last one.
+    """Fence every table that the epoch has not shut yet; whoever began it may have died before the last commit.
 
     Args:
         spark: The session.
@@ -294,14 +322,22 @@ def shut_out_older(spark: SparkSession, begun: LedgerState, found: Survey) -> No
     """
     owner = Step(found.ledger.application, "", "", begun.epoch, -1)
     for target, seen in found.tables.items():
-        if seen.exists and (seen.written is None or seen.written.epoch < begun.epoch):
-            fence(spark, target, owner, telling(seen.written))
+        steps = found.steps_of(target)
+        if seen.exists and not _is_shut(seen.written, begun.epoch, steps):
+            fence(spark, target, owner, telling(seen.written), steps)
+
+
+def _is_shut(said: Written | None, epoch: int, steps: Sequence[tuple[str, str]]) -> bool:
+    if said is None or said.epoch < epoch:
+        return False
+    # The fence of the plan's last step is a table's last; a batch begins only when all are there.
+    return said.batch_id >= 0 or [(said.node, said.step)] == list(steps[-1:])
 
 
 def telling(said: Written | None) -> Mapping[str, Any]:
     """What a commit that shuts others out goes on telling: what the one before told, and whose rows the table has.
 
-    The newest of such commits is that of any node that ever wrote to the table, or, if none did, of none in the plan.
+    The newest of such commits is that of any node that may write to the table, whoever did.
 
     Args:
         said: The newest write of a batch, if there is one.
@@ -325,23 +361,31 @@ def writer_of(said: Written) -> tuple[str, BatchOf] | None:
 
 
 def fence(
-    spark: SparkSession, target: TableRef, identity: Step, told: Mapping[str, Any], *, every_step: bool = True
+    spark: SparkSession,
+    target: TableRef,
+    identity: Step,
+    told: Mapping[str, Any],
+    planned: Sequence[tuple[str, str]] = (),
+    *,
+    every_step: bool = True,
 ) -> None:
     """Empty commits that take the place of whatever an older epoch may still write.
 
     Args:
         spark: The session.
         target: The table.
-        identity: Application, epoch and batch of these commits; there is one for each node and step that wrote to it.
+        identity: Application, epoch and batch of these commits; there is one for each node and step.
         told: What the newest commits of the table have told.
+        planned: As which nodes and steps the plan writes it; a driver may be about to do so for the first time. Those
+            that wrote to it under another plan are shut out as well.
         every_step: False for one commit only, where older epochs are shut out already.
     """
     # The newest commit of a table always tells what the ones before it told; but not whose batch it was.
     details = {name: said for name, said in told.items() if name not in (CHECKPOINT, FINGERPRINTS)}
     nothing = read_table(spark, target).where(F.lit(False))
-    # A table that was never written, such as the rejects, is shut for what its node would write first.
-    steps = steps_of(spark, target, identity.application) or [(target.short_name, "main")]
-    for node, step in steps if every_step else steps[:1]:
+    written = steps_of(spark, target, identity.application)
+    steps = [*(step for step in written if step not in planned), *planned]
+    for node, step in steps if every_step else steps[-1:]:
         commit(target, lambda: Append(nothing), replace(identity, node=node, step=step), details)
 
 

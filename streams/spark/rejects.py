@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streams.spark.contract import Action
 from streams.spark.few_tasks import in_few_tasks
-from streams.spark.operator import Batch
+from streams.spark.operator import Batch, StepOf
 from versioned import spark_functions as F
 from versioned.commit import Append
 from versioned.errors import RecordError
@@ -50,6 +50,11 @@ class Rejects:
         self._action = action
         self._hidden = (RECORD, *pii_columns) if pii_columns else ()
 
+    @property
+    def step(self) -> StepOf:
+        """The write that a batch may make to it."""
+        return (self.target, "rejects", "main")
+
     def create(self, session: SparkSession, *, is_there: bool) -> None:
         """Make the table if it is not there; without statistics of personal data in any case."""
         if not is_there:
@@ -75,7 +80,8 @@ class Rejects:
         rows = together.withColumn("_batch_id", F.lit(batch.number).cast("long"))
         for node, reason in (aside for aside, action in actions.items() if action == "drop"):
             rows = rows.where((F.col("node") != node) | (F.col("reason") != reason))
-        return partial(batch.commit, self.target, lambda: Append(rows), "rejects", "main")
+        target, node, step = self.step
+        return partial(batch.commit, target, lambda: Append(rows), node, step)
 
     def _refuse(self, batch: Batch, failing: list[tuple[str, str]]) -> None:
         if failing:

@@ -8,7 +8,7 @@ from streams.nodes import Materialized, Node
 from streams.plan_checks import tells_older_results
 from streams.spark.flow import LATEST, Flow, NodeReport
 from streams.spark.history_store import HistoryStore
-from streams.spark.operator import Batch, Operator
+from streams.spark.operator import Batch, Operator, StepOf
 from streams.spark.plain_store import PlainStore
 from versioned import spark_functions as F
 from versioned.identifiers import TableRef
@@ -47,6 +47,9 @@ class StoringOperator(Operator[N]):
         if isinstance(self.store, HistoryStore):
             return self.store.tables(root)
         return [] if self.store is None else [self.store.target(root)]
+
+    def steps(self, root: TableRef) -> list[StepOf]:
+        return [] if self.store is None else self.store.steps(root)
 
     def stored(self, batch: Batch, flow: Flow) -> Flow:
         """The flow as the store takes it, or as it is.

@@ -31,7 +31,7 @@ from streams.spark.flow import (
     struct_fields,
 )
 from streams.spark.hold import Hold
-from streams.spark.operator import Batch, Operator
+from streams.spark.operator import Batch, Operator, StepOf
 from streams.spark.table_state import TableState
 from versioned import spark_functions as F
 from versioned.durations import duration_us
@@ -86,6 +86,9 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
 
     def tables(self, root: TableRef) -> list[TableRef]:
         return [] if self._hold is None else [self._hold.target(root)]
+
+    def steps(self, root: TableRef) -> list[StepOf]:
+        return [] if self._hold is None else self._hold.steps(root)
 
     def answers(self) -> DataFrame:
         """The batch's answers to records with a key: ``_key _left _us _scope _place _found``."""

@@ -33,7 +33,7 @@ from streams.spark.flow import (
 )
 from streams.spark.kernel import COUNT, OUT, STATE, TOLD, WHAT, fold_groups, told_rows
 from streams.spark.meeting_scopes import TOGETHER, keys_meet, with_times
-from streams.spark.operator import Batch, Operator
+from streams.spark.operator import Batch, Operator, StepOf
 from streams.spark.plain_store import PlainStore
 from streams.spark.suppress_columns import on_columns
 from streams.spark.suppress_fold import (
@@ -172,6 +172,12 @@ class SuppressOperator(Operator[Suppress]):
         closed = [root.child(f"{self.node.name}_closed")] if self.closes_idle else []
         return [root.child(self.node.name), *emitted, *closed]
 
+    def steps(self, root: TableRef) -> list[StepOf]:
+        emitted = [] if self._emitted is None else self._emitted.steps(root)
+        tables, node = self.tables(root), self.node.name
+        closed = [(tables[-1], node, "closed")] if self.closes_idle else []
+        return [*emitted, *closed, (tables[0], node, "main")]
+
     @property
     def closes_idle(self) -> bool:
         """Whether the wall clock can close windows (R117)."""
@@ -224,7 +230,7 @@ class SuppressOperator(Operator[Suppress]):
         self._batch, self._input, self._told = batch, inputs[0], None
         self._make_ready(batch)
         works = not inputs[0].is_empty or self._is_due(batch) or self.node.name in batch.drains
-        if works:
+        if works and self.node.name not in batch.spared:
             self._told = self._batch.cut(self._fold(batch, inputs[0]))
             flow = Flow(told_rows(self._told, "out", OUT).select(*map(F.col, CHANGE)))
         else:
@@ -246,8 +252,7 @@ class SuppressOperator(Operator[Suppress]):
             counted = counted.unionByName(newest, allowMissingColumns=True)
         rows = counted.collect()
         full = sorted(row[WHAT] for row in rows if row[WHAT].startswith(FULL))
-        # Of a replay the buffer may have landed already; the records then come to it a second time, without effect.
-        if full and not batch.is_replay:
+        if full:
             raise BufferFullError(full[0].removeprefix(FULL))
         seen = {
             int(row[WHAT].removeprefix(STREAM_TIME)): row["max"] for row in rows if row[WHAT].startswith(STREAM_TIME)

@@ -9,7 +9,7 @@ from streams.reasons import NULL_KEY
 from streams.spark.flow import PLACE, SCOPE, US, Flow, NodeReport, has_null_key, in_one_scope
 from streams.spark.history_store import HistoryStore
 from streams.spark.hold import Hold
-from streams.spark.operator import BEFORE_US, GROUP, Batch
+from streams.spark.operator import BEFORE_US, GROUP, Batch, StepOf
 from streams.spark.source import valid_records
 from streams.spark.store import Store, StoringOperator, store_of
 from streams.spark.table_state import TableState
@@ -63,6 +63,9 @@ class TableOperator(StoringOperator[TableSource | ToTable | GlobalTableSource]):
 
     def tables(self, root: TableRef) -> list[TableRef]:
         return [*super().tables(root), *([] if self._hold is None else [self._hold.target(root)])]
+
+    def steps(self, root: TableRef) -> list[StepOf]:
+        return [*super().steps(root), *([] if self._hold is None else self._hold.steps(root))]
 
     def report(self, batch: Batch) -> NodeReport:
         report = super().report(batch)

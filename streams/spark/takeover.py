@@ -3,8 +3,8 @@
 In this order, so that a crash anywhere leaves an application that refuses to start until it is taken over again:
 
 1. Look: the ledger's row, the version of each table, its files, the checkpoint. Nothing is written if one is missing.
-2. Shut out: a commit of a new epoch in the ledger and in each table for each step that ever wrote to it. Delta skips
-   what has an older transaction version, so whatever a running driver still writes does not land.
+2. Shut out: a commit of a new epoch in the ledger and in each table for each step that writes to it or ever did. Delta
+   skips what has an older transaction version, so whatever a running driver still writes does not land.
 3. Restore: each table that has anything of a later batch.
 4. The caller's work.
 5. Hand over: a copy of the checkpoint that ends at the batch, a commit of the next epoch on each table that was
@@ -28,7 +28,7 @@ from streams.rollback_rules import ERASED, CommitFacts, Restoration, restoration
 from streams.spark.application import StreamingApplication
 from streams.spark.checkpoint_copy import check_copy, copy_checkpoint
 from streams.spark.ledger import Ledger, LedgerState
-from streams.spark.recovery import TAKEOVER, checkpoint_of, fence, telling
+from streams.spark.recovery import TAKEOVER, Survey, checkpoint_of, fence, telling
 from versioned import faults
 from versioned.commit import Merge, Step, commit, every_commit, history, is_missing, own_details, same_keys
 from versioned.errors import ConfigurationError
@@ -63,6 +63,7 @@ class Held:
 @dataclass(frozen=True)
 class _Plan:
     ledger: Ledger
+    found: Survey
     checkpoint: str
     base: str
     shut_out: int
@@ -100,7 +101,10 @@ def taken_over(application: StreamingApplication, batch_id: int | None = None) -
     nobody, taken = Step(application.name, "", "", plan.shut_out, -1), {TAKEOVER: plan.row[1]}
     looked = _restorations(application, plan)
     told = {plan.ledger.target: _UNSAID, **{target: needed.details for target, needed in looked.items()}}
-    side_by_side([partial(fence, spark, one, nobody, {**said, **taken}) for one, said in told.items()], spark)
+    fences = [
+        partial(fence, spark, one, nobody, {**said, **taken}, plan.found.steps_of(one)) for one, said in told.items()
+    ]
+    side_by_side(fences, spark)
     faults.point("takeover:shut-out")
     # Looked up again: a driver may have written, and ended a batch, until it was shut out.
     plan = replace(plan, rows=tuple(sorted(plan.ledger.row_ids())))
@@ -130,7 +134,7 @@ def _planned(application: StreamingApplication, batch_id: int | None) -> _Plan:
     newest = max(found.newest_epoch(), *(epoch for epoch, _ in told))
     # That of the newest row was read with the tables.
     state = found.state if (found.state.epoch, found.state.batch_id) == row else ledger.after(*row)
-    return _Plan(ledger, place, base, newest + 1, state, row, tuple(sorted(told)))
+    return _Plan(ledger, found, place, base, newest + 1, state, row, tuple(sorted(told)))
 
 
 def refuse_running(application: StreamingApplication) -> None:
@@ -216,7 +220,11 @@ def _hand_over(plan: _Plan, held: Held, wanted: Mapping[TableRef, Restoration]) 
     owner = Step(application.name, "", "", held.epoch, batch)
     # What lies on a RESTORE must say whose the table is; the others are shut out and say it already.
     told = {one: {**wanted[one].details, TAKEOVER: batch} for one in _versions(wanted)}
-    side_by_side([partial(fence, spark, one, owner, told[one], every_step=False) for one in told], spark)
+    fences = [
+        partial(fence, spark, one, owner, said, plan.found.steps_of(one), every_step=False)
+        for one, said in told.items()
+    ]
+    side_by_side(fences, spark)
     faults.point("takeover:handed-over")
     _forget_rows(spark, plan, owner)
     versions = {target.short_name: int(history(spark, target, 1)[0]["version"]) for target in wanted}

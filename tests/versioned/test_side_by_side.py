@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable, Mapping
 from functools import partial
+from unittest.mock import Mock
 
 import pytest
 from pyspark.sql import SparkSession
 
 from versioned import side_by_side as side_by_side_module
+from versioned.errors import FencedError, RecordError
 from versioned.side_by_side import Task, in_turn, side_by_side
+
+_Failing = Callable[[Mapping[str, Exception]], None]
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 9])
@@ -35,6 +41,44 @@ def test_the_first_failure_is_raised_after_all_have_ended(spark: SparkSession) -
     with pytest.raises(ValueError, match="first"):
         side_by_side([fails, slow, fails_too], spark)
     assert done == ["slow"]
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> _Failing:
+    """Lets tasks fail at the same time, each with its error; no session is needed."""
+    monkeypatch.setattr(side_by_side_module, "inheritable_thread_target", lambda _: lambda task: task)
+
+    def fail(errors: Mapping[str, Exception]) -> None:
+        together = threading.Barrier(len(errors))
+
+        def task(error: Exception) -> None:
+            together.wait(30)
+            raise error
+
+        in_turn({name: partial(task, error) for name, error in errors.items()}, {}, Mock())
+
+    return fail
+
+
+def test_of_several_failures_one_that_says_what_to_do_is_raised(failing: _Failing) -> None:
+    with pytest.raises(FencedError, match="stop this one"):
+        failing({"left": ValueError("Job 7 cancelled"), "right": FencedError("stop this one")})
+
+
+def test_of_failures_that_are_alike_the_first_in_the_mapping_is_raised(failing: _Failing) -> None:
+    with pytest.raises(FencedError, match="tables"):
+        failing({"spark": ValueError("Job 7"), "tables": FencedError("tables"), "source": RecordError("source")})
+
+
+def test_the_failures_that_are_not_raised_are_logged_with_where_they_happened(
+    failing: _Failing, caplog: pytest.LogCaptureFixture
+) -> None:
+    lost = KeyError("other")
+    with pytest.raises(ValueError, match="first"):
+        failing({"left": ValueError("first"), "right": lost})
+    (record,) = caplog.records
+    assert (record.levelname, record.exc_info and record.exc_info[1]) == ("WARNING", lost)
+    assert "Beside left, right failed as well" in record.message
 
 
 def test_a_task_begins_when_all_that_must_come_before_it_are_done(spark: SparkSession) -> None:

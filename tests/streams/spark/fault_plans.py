@@ -44,7 +44,7 @@ def write_batches(folder: Path, count: int, *, first: int = 0, seed: int = 1) ->
 def application(spark: SparkSession, kind: str, source: Path, out: Path) -> StreamingApplication:
     """The application of a kind over the files of ``source``, one of each topic a batch."""
     builder = StreamsBuilder()
-    KINDS[kind](builder)
+    (KINDS | SUBTRACTING)[kind](builder)
     topology = builder.build()
     topics = {node.topic for node in topology if hasattr(node, "topic")}
     sources = {
@@ -182,6 +182,23 @@ def _minus(total: Any, part: Any) -> Any:
     return {"v": f"{total.v}-{part.v}"}
 
 
+def _with(total: Any, part: Any) -> Any:
+    return {"v": "+".join(sorted([*total.v.split("+"), part.v]))}
+
+
+def _without(total: Any, part: Any) -> Any:
+    names = total.v.split("+")
+    names.remove(part.v)  # Fails where it is taken away a second time.
+    return {"v": "+".join(names)}
+
+
+def _subtracting(builder: StreamsBuilder) -> None:
+    grouped = _plain(builder, "a").group_by(lambda value: substring(value.v, 1, 1))
+    grouped.reduce(_with, _without, name="names").to_changelog("names_told")
+
+
+#: One that needs so little time that it dies in `make test`.
+SUBTRACTING: Final[dict[str, Callable[[StreamsBuilder], None]]] = {"an aggregate that subtracts": _subtracting}
 #: What is built for each kind of application.
 KINDS: Final[dict[str, Callable[[StreamsBuilder], None]]] = {
     "stream-table join": _stream_table_join,

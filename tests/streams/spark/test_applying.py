@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from streams.nodes import ChangelogSink, StreamFilter, StreamMapValues, StreamSource, Topology
 from streams.spark.applying import EmptyFlows, apply_all
@@ -38,11 +39,15 @@ def _plan() -> Topology:
 
 
 def _apply(
-    spark: SparkSession, topology: Topology, tell: Callable[[str], None], flow: Flow, empty: EmptyFlows | None = None
+    spark: SparkSession,
+    topology: Topology,
+    tell: Callable[[str], None],
+    flow: Flow,
+    spared: Collection[str] = (),
 ) -> dict[str, list[Flow]]:
-    batch = Batch(spark, "app", TableRef.parse("/nowhere"), 1, 0, 0, {})
+    batch = Batch(spark, "app", TableRef.parse("/nowhere"), 1, 0, 0, {}, spared=spared)
     operators: dict[str, Operator[Any]] = {node.name: _Told(node, tell) for node in topology}
-    return apply_all(topology, operators, batch, {"source": flow}, empty or EmptyFlows())
+    return apply_all(topology, operators, batch, {"source": flow}, EmptyFlows())
 
 
 @pytest.fixture
@@ -92,6 +97,14 @@ def test_of_several_failures_that_of_the_first_in_the_plan_is_told(spark: SparkS
 
     with pytest.raises(ValueError, match="left"):
         _apply(spark, _plan(), tell, Flow(frame))
+
+
+def test_nothing_of_the_type_of_the_records_comes_to_what_is_spared(spark: SparkSession, frame: DataFrame) -> None:
+    broken = frame.withColumn("n", F.raise_error(F.lit("again")).cast("long"))
+    reached = _apply(spark, _plan(), lambda name: None, Flow(broken), ("left", "l"))
+    for name in ("left", "l"):
+        (flow,) = reached[name]
+        assert (flow.is_empty, flow.frame.collect(), flow.frame.columns) == (True, [], frame.columns)
 
 
 def test_an_empty_flow_loses_its_plan_and_keeps_its_type(spark: SparkSession, frame: DataFrame) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -23,7 +24,7 @@ from fault_chain import (
     without_transactions,
 )
 from fault_compare import Differences, StepCommit, Tables, differences, step_commits, tables_of
-from fault_plans import KINDS, application, write_batches
+from fault_plans import KINDS, SUBTRACTING, application, write_batches
 from kill_chain import Kill, live_and_die, told
 from pyspark.sql import SparkSession
 from touched_keys import WAYS, rows_by_key, was_taken
@@ -84,6 +85,12 @@ def _uninterrupted(spark: SparkSession, kind: str, folder: Path, batches: int = 
     return _run(spark, kind, folder, "whole")
 
 
+def _unsaid(run: _Run) -> set[tuple[str, str]]:
+    """Table and step of commits that no operator says to make: nobody would be shut out of them."""
+    said = {(table.short_name, f"faults/{node}/{step}") for table, node, step in run.app.survey().steps}
+    return {(commit.table, commit.step) for commit in run.commits} - said - {("ledger", "faults/ledger/row")}
+
+
 @pytest.fixture(scope="module")
 def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> _Run:
     """The small application without interruption."""
@@ -120,8 +127,23 @@ def test_each_step_of_each_batch_landed_in_one_commit_under_its_transaction_id(w
     assert set(Counter(landed).values()) == {1}
 
 
+def test_every_step_of_a_batch_is_one_that_its_operator_says(whole: _Run) -> None:
+    assert _unsaid(whole) == set()
+
+
 def test_what_reads_a_table_is_written_before_it_and_the_ledger_last(whole: _Run) -> None:
     assert out_of_order(whole.script.heard, whole.app.topology) == []
+
+
+def test_user_code_is_not_run_again_on_an_aggregate_that_has_the_batch_already(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (kind,) = SUBTRACTING
+    write_batches(tmp_path / "in", _FEW)
+    crashed = _run(spark, kind, tmp_path, "crashed", [Point(1, "before:table_a/main")])
+    names, values = ("+".join(json.loads(row)["v"] for _, row in crashed.tables[t]) for t in ("names", "plain_a"))
+    assert crashed.script.deaths == 1
+    assert sorted(filter(None, names.split("+"))) == sorted(values.split("+"))
 
 
 @pytest.mark.slow
@@ -200,6 +222,7 @@ def test_an_application_of_each_kind_dies_at_every_boundary_and_nothing_changes(
         print(f"\n{kind}: {len(set(points))} points, {died.script.deaths} crashes; {found}")
     assert died.script.left == []
     assert out_of_order(wanted.script.heard, wanted.app.topology) == []
+    assert _unsaid(wanted) == set()
     assert found == Differences(), found.examples
     assert died.leaks == ()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +14,13 @@ from typing import Any
 import pytest
 from busy_tables import rows_of
 from crashing import Crash, crash, crash_at, then
+from fault_compare import step_commits
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from two_tables import SCHEMAS, application, commits, topology, write_batch
 
-from streams.nodes import ChangelogSink, Topology
+from streams.expressions import trace
+from streams.nodes import ChangelogSink, StreamFilter, Topology
 from streams.spark import StreamingApplication, checkpoint
 from streams.spark import application as running
 from streams.spark.arrival import arrived
@@ -336,14 +339,17 @@ def test_a_table_that_is_lost_before_a_new_epoch_has_written_to_it_is_missed(
     assert examine(app).is_healthy
 
 
-def test_who_goes_on_after_an_epoch_began_in_part_shuts_older_drivers_out(
-    spark: SparkSession, source: Path, copied: Path
+@pytest.mark.parametrize("point", ["after:ledger/row", "after:prices/splice"])
+def test_who_goes_on_after_an_epoch_began_in_part_shuts_older_drivers_out_of_every_step(
+    point: str, spark: SparkSession, source: Path, copied: Path
 ) -> None:
-    with faults.armed(crash_at("after:ledger/row")), pytest.raises(Crash):
+    with faults.armed(crash_at(point)), pytest.raises(Crash):
         application(spark, source, copied, new_epoch=True)._agreed_state()
     app = application(spark, source, copied)
     app._agreed_state()
-    assert {state.written.epoch for state in app.survey().tables.values() if state.written is not None} == {2}
+    planned = {(table.short_name, f"shop/{node}/{step}") for table, node, step in app.survey().steps}
+    shut = {(said.table, said.step) for said in step_commits(copied) if said.epoch == 2}
+    assert shut == {*planned, ("ledger", "shop/ledger/row")}
     before = commits(copied)
     app._agreed_state()
     assert commits(copied) == before
@@ -448,6 +454,22 @@ def test_a_zombie_in_the_middle_of_its_batch_is_fenced_at_its_next_write(
     with faults.armed(second_batch), pytest.raises(StreamingQueryException, match=r"did not land: a newer epoch"):
         application(spark, source, out).run()
     assert (_epochs(spark, out), _count(spark, out)) == ({(1, 0), (2, -1)}, 2)
+
+
+def test_a_zombie_is_fenced_at_the_first_rows_ever_of_a_sink_with_a_dash_in_its_name(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    own, out, plan = tmp_path / "input", tmp_path / "out", topology()
+    many = StreamFilter("many", (plan.node("orders"),), predicate=trace(lambda value: value.amount > 1, "value"))
+    alerting = Topology((*plan, many, ChangelogSink("late-alerts", (many,))))
+    write_batch(own, 0)
+    application(spark, own, out, alerting).run()
+    write_batch(own, 1, amount=2)
+    heir = application(spark, own, out, alerting, new_epoch=True)
+    first_alert = then("before:late-alerts/main", heir._agreed_state)
+    with faults.armed(first_alert), pytest.raises(StreamingQueryException, match=r"did not land: a newer epoch"):
+        application(spark, own, out, alerting).run()
+    assert rows_of(spark, out, "late-alerts") == {"late-alerts": Counter()}
 
 
 def test_of_two_drivers_with_a_checkpoint_each_the_second_is_fenced(

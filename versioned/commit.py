@@ -27,6 +27,7 @@ from versioned.identifiers import TableRef, quote
 from versioned.log_files import commit_infos
 from versioned.merge_sql import SqlMerge
 from versioned.replay import check_origin
+from versioned.session_settings import SharedSetting, session_settings
 
 if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
@@ -69,9 +70,6 @@ _METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _CONSTRAINT_CHECK: Final = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
 _WRITERS: Final = "spark.sql.maxConcurrentOutputFileWriters"
 _TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"
-#: What begins so is set for a moment only, to see which sessions see it.
-_PROBE: Final = "spark.versioned.probe"
-
 
 #: A MERGE takes its transaction id from the session alone, so only one may run. Others say theirs as options of the
 #: write, which go before what the session says.
@@ -80,76 +78,16 @@ _MERGING: Final = threading.Lock()
 _SAYING: Final[WeakKeyDictionary[SparkSession, threading.RLock]] = WeakKeyDictionary()
 
 
-@dataclass(eq=False)
-class _Use:
-    """A session in which a shared setting is set: what it was before, and for how many writes it is set."""
-
-    session: SparkSession
-    former: str | None
-    writes: int = 0
-
-
-class _SharedSetting:
-    """A setting that several writes of a session need at the same time: the last one puts it back.
-
-    A session that Spark clones meanwhile, as for a query that starts, has the value from then on: there it cannot be
-    told from one that the user gave. It is the value that each write sets, so no write is the worse for it.
-    """
-
-    def __init__(self, name: str, value: str) -> None:
-        self._name, self._value = name, value
-        self._lock = threading.Lock()
-        self._uses: list[_Use] = []
-
-    @contextmanager
-    def of(self, session: SparkSession) -> Iterator[None]:
-        """Set it in this session while the block runs."""
-        with self._lock:
-            use = next((use for use in self._uses if _are_one(use.session, session)), None)
-            if use is None:
-                use = _Use(session, session.conf.get(self._name, None))
-                session.conf.set(self._name, self._value)
-                self._uses.append(use)
-            use.writes += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                use.writes -= 1
-                if use.writes == 0:
-                    self._uses.remove(use)
-                    put_back(session, self._name, use.former)
-
-
-def _are_one(known: SparkSession, session: SparkSession) -> bool:
-    """Whether two objects stand for one session: what is set in the one is seen in the other.
-
-    A mark that stays would be cloned with the session. So it is made anew each time; and only asked for where another
-    object writes at the same time.
-    """
-    if known is session:
-        return True
-    probe = f"{_PROBE}.{uuid.uuid4().hex}"
-    try:
-        session.conf.set(probe, "true")
-        try:
-            return known.conf.get(probe, None) is not None
-        finally:
-            session.conf.unset(probe)
-    except Exception:  # whatever a session says that is over, or bars settings that it does not know
-        return False
-
-
 #: The version at which this process saw a table last; merely where to look first.
 _SEEN: Final[dict[TableRef, int]] = {}
 #: How many commits behind that are looked at before the history is asked.
 _LOOKED_AHEAD: Final = 3
-_UNCHECKED: Final = _SharedSetting(_CONSTRAINT_CHECK, "false")
+_UNCHECKED: Final = SharedSetting(_CONSTRAINT_CHECK, "false")
 #: A task writes all partitions of a table side by side; with one writer it would sort its rows by partition first.
-_SIDE_BY_SIDE: Final = _SharedSetting(_WRITERS, "4")
+_SIDE_BY_SIDE: Final = SharedSetting(_WRITERS, "4")
 #: Spark's default of 96 bits takes half as long again to write, has no bounds by which a reader leaves rows out, and
 #: other readers take it for nanoseconds, which end in the year 2262.
-_MICROSECONDS: Final = _SharedSetting(_TIMESTAMPS, "TIMESTAMP_MICROS")
+_MICROSECONDS: Final = SharedSetting(_TIMESTAMPS, "TIMESTAMP_MICROS")
 
 
 @dataclass(frozen=True)
@@ -447,29 +385,8 @@ def properties_of(session: SparkSession, target: TableRef) -> Mapping[str, str]:
     return told
 
 
-@contextmanager
-def session_settings(session: SparkSession, settings: Mapping[str, str | None]) -> Iterator[None]:
-    """Settings for the length of one write, put back as they were; None = not set."""
-    before = {name: session.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        put_back(session, name, value)
-    try:
-        yield
-    finally:
-        for name, former in before.items():
-            put_back(session, name, former)
-
-
 def _alone_in(session: SparkSession) -> threading.RLock:
     return _SAYING.setdefault(session, threading.RLock())
-
-
-def put_back(session: SparkSession, name: str, former: str | None) -> None:
-    """Give a setting its former value; None = it had none of its own."""
-    if former is None:
-        session.conf.unset(name)
-    else:
-        session.conf.set(name, former)
 
 
 @contextmanager

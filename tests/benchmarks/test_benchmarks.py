@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.__main__ import POINTS
 from benchmarks.setting import Setting
-from versioned.commit import session_settings
+from versioned.session_settings import session_settings
 
 _AGREE = ("same current rows", "same answers", "same final counts", "same emissions", "sound")
 

@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from jobs.cli import app
-from versioned.commit import session_settings
 from versioned.identifiers import TableRef
+from versioned.session_settings import session_settings
 
 _ROOT = Path(__file__).parents[2]
 #: Only in the settings.

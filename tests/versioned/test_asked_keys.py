@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from versioned.asked_keys import asked_keys
-from versioned.commit import session_settings
 from versioned.errors import SchemaError
+from versioned.session_settings import session_settings
 from versioned.spec import TimeScope, VersionedTableSpec
 from versioned.table import VersionedTable
 

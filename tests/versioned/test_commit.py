@@ -30,11 +30,11 @@ from versioned.commit import (
     own_details,
     same_keys,
     saying,
-    session_settings,
 )
 from versioned.errors import FencedError
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
+from versioned.session_settings import session_settings
 
 #: What a write may put on the session for its own length.
 _SETTINGS: Final = (

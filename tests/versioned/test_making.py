@@ -11,12 +11,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructType
 
 from versioned import faults
-from versioned.commit import history, properties_of, session_settings
+from versioned.commit import history, properties_of
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.making import make_table
 from versioned.reading import read_table
 from versioned.schema import create_plain
+from versioned.session_settings import session_settings
 from versioned.spec import known_target
 from versioned.statistics import always_hidden
 from versioned.table import VersionedTable

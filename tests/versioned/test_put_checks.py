@@ -10,12 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from versioned.commit import session_settings
 from versioned.durations import Resolution
 from versioned.errors import SchemaError
 from versioned.put import PutBatch
 from versioned.put_checks import check_types
 from versioned.put_records import shape_records
+from versioned.session_settings import session_settings
 from versioned.spec import VersionedTableSpec
 from versioned.table import VersionedTable
 

@@ -22,8 +22,8 @@ from touched_keys import WAYS, rows_by_key
 
 from versioned import put as put_module
 from versioned import touched
-from versioned.commit import session_settings
 from versioned.durations import Resolution, instant
+from versioned.session_settings import session_settings
 from versioned.table import VersionedTable
 
 _FIRST: Final = int(os.environ.get("RANDOM_TABLES_FROM", "0"))

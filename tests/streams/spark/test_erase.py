@@ -25,8 +25,8 @@ from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import JoinWindows, TimeWindows
 from versioned import faults
-from versioned.commit import session_settings
 from versioned.errors import CheckpointMismatchError, ConfigurationError
+from versioned.session_settings import session_settings
 from versioned.statistics import always_hidden
 from versioned.table import VersionedTable
 

@@ -22,8 +22,8 @@ from streams.spark.interpreted import (
     measure,
 )
 from streams.topology import StreamsBuilder
-from versioned.commit import put_back
 from versioned.identifiers import TableRef
+from versioned.session_settings import put_back
 
 _WHOLE, _ADAPTIVE = "spark.sql.codegen.wholeStage", "spark.sql.adaptive.enabled"
 

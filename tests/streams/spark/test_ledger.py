@@ -15,9 +15,9 @@ from streams.nodes import Topology
 from streams.spark.ledger import Ledger, LedgerState
 from streams.spark.rejects import Rejects
 from streams.spark.sql_views import register_table_sql
-from versioned.commit import session_settings
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
+from versioned.session_settings import session_settings
 
 _RECORDS = [
     [Input("prices", "tea", "10", 0), Input("prices", None, "9", 2_000)],

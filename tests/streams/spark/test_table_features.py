@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from random_plans import random_records, random_topology
 from touched_keys import rows_by_key, was_taken
 
-from versioned.commit import session_settings
+from versioned.session_settings import session_settings
 
 #: As a catalog or a setting of the workspace may have every new table made.
 _FEATURES: Final = {

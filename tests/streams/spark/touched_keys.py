@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from versioned import touched
-from versioned.commit import session_settings
+from versioned.session_settings import session_settings
 
 #: However large a batch is, and whatever came before it.
 _ALWAYS: Final = {"ROWS_PER_NAMED": 0, "ROWS_PER_MERGED": 0, "ROWS_PER_PUT": 1, "MOST_TOUCHED": 1_000_000}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from versioned.commit import _are_one, _SharedSetting
+from versioned.session_settings import SharedSetting, are_one
 
 _NAME, _OURS = "spark.sql.some.setting", "ours"
 
@@ -38,7 +38,7 @@ class _Session:
 
 @pytest.fixture
 def setting() -> Any:
-    return _SharedSetting(_NAME, _OURS)
+    return SharedSetting(_NAME, _OURS)
 
 
 @pytest.mark.parametrize("former", [{}, {_NAME: "the user's"}, {_NAME: _OURS}], ids=["none", "another", "the same"])
@@ -78,4 +78,4 @@ def test_a_session_that_is_over_stops_no_write_of_another(setting: Any) -> None:
 
 def test_spark_tells_another_object_of_a_session_from_another_session(spark: SparkSession) -> None:
     same = SparkSession(spark.sparkContext, spark._jsparkSession)
-    assert (_are_one(spark, same), _are_one(spark, spark.newSession())) == (True, False)
+    assert (are_one(spark, same), are_one(spark, spark.newSession())) == (True, False)

@@ -247,9 +247,9 @@ class SuppressOperator(Operator[Suppress]):
         )  # fmt: skip
         if not self.rule.final:
             # What its buffers need not tell, and those on columns do not.
-            named = F.concat(F.lit(STREAM_TIME), F.col(SCOPE).cast("string"))
-            newest = self._input.frame.groupBy(named.alias(WHAT)).agg(F.max(US).alias("max"))
-            counted = counted.unionByName(newest, allowMissingColumns=True)
+            newest = self._input.frame.groupBy(SCOPE).agg(F.max(US).alias("max"))
+            named = newest.select(F.concat(F.lit(STREAM_TIME), F.col(SCOPE).cast("string")).alias(WHAT), "max")
+            counted = counted.unionByName(named, allowMissingColumns=True)
         rows = counted.collect()
         full = sorted(row[WHAT] for row in rows if row[WHAT].startswith(FULL))
         if full:

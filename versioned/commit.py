@@ -49,7 +49,7 @@ _CONFLICTS: Final = (
 _TOLD: Final = ("version", "timestamp", "operation", "operationParameters", "operationMetrics", "userMetadata")
 #: How far back a search goes at most, and so many of these commits are looked at at a time.
 _MOST: Final = 100_000
-_PAGE: Final = 2_000
+_PAGE: Final = 10_000
 _COMPACTION: Final = "OPTIMIZE"
 _FENCED: Final = "ConcurrentTransactionException"
 #: For the rows that it removes, a replaceWhere asks the session for a transaction id, whatever its options say. A MERGE
@@ -312,7 +312,7 @@ def every_commit(session: SparkSession, target: TableRef) -> Iterator[Row]:
     """All commits of a table, newest first: version, operation and userMetadata.
 
     Delta holds them all, which may be gigabytes as Python's objects; so they come page by page, and whoever looks at
-    them keeps what is needed. A page is no Spark job: the history is a local result.
+    them keeps what is needed. Each page behind the first is a small Spark job or two, so pages are large.
     """
     told = session.sql(f"DESCRIBE HISTORY {target.sql} LIMIT {_MOST}").select("version", "operation", "userMetadata")
     below = told

@@ -162,21 +162,6 @@ def test_every_commit_is_told_once_newest_first_however_many_a_page_has(
     assert len(wanted) == 4
 
 
-def test_more_pages_of_commits_are_no_more_jobs(
-    spark: SparkSession, four_commits: TableRef, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    context = spark.sparkContext
-
-    def jobs(page: int) -> int:
-        monkeypatch.setattr("versioned.commit._PAGE", page)
-        context.setJobGroup(f"pages of {page}", "")
-        assert len(list(every_commit(spark, four_commits))) == 4
-        context.setLocalProperty("spark.jobGroup.id", None)
-        return len(context.statusTracker().getJobIdsForGroup(f"pages of {page}"))
-
-    assert jobs(1) == jobs(100)
-
-
 def test_every_step_that_wrote_to_a_table_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     txns = ("app/b/main", None, "app/a/late", "other/c/main", "app/a/late", "app/a/main")
     rows = [_commit(version, txn=txn) for version, txn in enumerate(txns)]

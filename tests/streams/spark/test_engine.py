@@ -47,13 +47,14 @@ _SUPPRESSED: Final = (
     Suppressed.until_window_closes(_UNBOUNDED, retention="1 hour"),
     Suppressed.until_time_limit("1 second", _UNBOUNDED),
 )
+_WINDOWED: Final = ("key", "windowStart", "windowEnd")
 _LOOK_UPS: Final[list[Callable[[StreamsBuilder, KTable], Any]]] = [
-    lambda builder, table: builder.stream("s").left_join(table, _left),
-    lambda builder, table: table.outer_join(builder.table("t"), _left),
-    lambda builder, table: builder.table("t").join(table, _left, foreign_key="v"),
+    lambda builder, table: builder.stream("s", key=_WINDOWED).left_join(table, _left),
+    lambda builder, table: table.outer_join(builder.table("t", key=_WINDOWED), _left),
+    lambda builder, table: builder.table("t", key=_WINDOWED).join(table, _left, foreign_key=lambda key, value: key),
     lambda builder, table: table.join(builder.table("t"), _left, foreign_key=lambda key, value: key.key),
     lambda _, table: table.join(table, _left),
-    lambda builder, table: builder.stream("s").join(table.filter(lambda value: value.count > 1), _left),
+    lambda builder, table: builder.stream("s", key=_WINDOWED).join(table.filter(lambda value: value.count > 1), _left),
 ]
 
 

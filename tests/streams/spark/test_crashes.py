@@ -135,6 +135,7 @@ def test_what_reads_a_table_is_written_before_it_and_the_ledger_last(whole: _Run
     assert out_of_order(whole.script.heard, whole.app.topology) == []
 
 
+@pytest.mark.slow
 def test_user_code_is_not_run_again_on_an_aggregate_that_has_the_batch_already(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -339,7 +339,7 @@ def test_a_table_that_is_lost_before_a_new_epoch_has_written_to_it_is_missed(
     assert examine(app).is_healthy
 
 
-@pytest.mark.parametrize("point", ["after:ledger/row", "after:prices/splice"])
+@pytest.mark.parametrize("point", [pytest.param("after:ledger/row", marks=pytest.mark.slow), "after:prices/splice"])
 def test_who_goes_on_after_an_epoch_began_in_part_shuts_older_drivers_out_of_every_step(
     point: str, spark: SparkSession, source: Path, copied: Path
 ) -> None:
@@ -456,6 +456,7 @@ def test_a_zombie_in_the_middle_of_its_batch_is_fenced_at_its_next_write(
     assert (_epochs(spark, out), _count(spark, out)) == ({(1, 0), (2, -1)}, 2)
 
 
+@pytest.mark.slow
 def test_a_zombie_is_fenced_at_the_first_rows_ever_of_a_sink_with_a_dash_in_its_name(
     spark: SparkSession, tmp_path: Path
 ) -> None:

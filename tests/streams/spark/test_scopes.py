@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 from datetime import timedelta
 from itertools import accumulate, chain
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -175,18 +176,20 @@ _HELD: Final[dict[str, tuple[Windows, tuple[str, ...]]]] = {
     "f": (TimeWindows.of(_ms(10)).grace(_ms(5)), ("bounded", "spilling")),
     "g": (SessionWindows.of(_ms(10)).grace(_ms(5)), ("bounded",)),
 }
-#: Of "e", "f" and "g", by the batches of ``_MEETING``: "j" comes from one partition, "k", in its third, from two.
-_BESIDE: Final = {
-    1: [("j", 1, 1), ("k", 18, 0), ("k", 11, 1)],
-    2: [("k", 12, 1), ("x", 12, 1)],
-    3: [("j", 8, 1), ("y", 60, 1)],
-    4: [("j", 61, 1), ("k", 78, 0), ("k", 71, 1), ("j", 68, 1), ("y", 100, 0), ("y", 130, 1)],
-}
+#: Of "e", "f" and "g", by batch: "j" comes from one partition, "k" from two.
+_BESIDE: Final[tuple[list[tuple[str, int, int]], ...]] = (
+    [],
+    [("j", 1, 1), ("k", 18, 0), ("k", 11, 1)],
+    [("k", 12, 1), ("x", 12, 1)],
+    [("j", 8, 1), ("y", 60, 1)],
+    [("j", 61, 1), ("k", 78, 0), ("k", 71, 1), ("j", 68, 1), ("y", 100, 0), ("y", 130, 1)],
+)
+_QUICK, _SLOW = "efg", "acd"
 
 
-def _buffered() -> Topology:
+def _buffered(topics: str) -> Topology:
     builder = StreamsBuilder()
-    for topic, (windows, kinds) in _HELD.items():
+    for topic, (windows, kinds) in ((topic, _HELD[topic]) for topic in topics):
         windowed = builder.stream(topic, name=f"{topic}_stream", **_SOURCE).group_by_key().windowed_by(windows)
         counts = windowed.count(name=f"{topic}_counts")
         for kind in kinds:
@@ -195,50 +198,74 @@ def _buffered() -> Topology:
             if kind == "seen":
                 both = final.join(counts, lambda left, right: {"n": left.count, "now": right.count}, name="both")
                 both.to_changelog(f"{topic}_both_out")
-    ties = builder.stream("h", name="h_stream", **_SOURCE).group_by_key().windowed_by(TimeWindows.of(_ms(10)))
-    ties.count(name="h_counts").to_changelog("h_out")
+    if topics == _QUICK:
+        ties = builder.stream("h", name="h_stream", **_SOURCE).group_by_key().windowed_by(TimeWindows.of(_ms(10)))
+        ties.count(name="h_counts").to_changelog("h_out")
     return builder.build()
+
+
+def _on_both(
+    spark: SparkSession, folder: Path, topics: str, batches: list[list[Input]]
+) -> tuple[dict[str, Told], dict[str, Told]]:
+    """As ``meeting``, of the final results that have buffers; the first two batches are one, as are the last two."""
+    records, ends = list(chain(*batches)), list(accumulate(map(len, batches)))
+    app = on_spark(spark, folder, _buffered(topics), records, [ends[1], ends[2], ends[-1]])
+    return sink_rows(spark, app, app.topology), on_driver(app.topology, records)
 
 
 @pytest.fixture(scope="module")
 def buffered(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Told], dict[str, Told]]:
-    """As ``meeting``, of the final results that have buffers; sliding windows of the tumbling ones' records."""
+    """The records of ``meeting``; sliding windows of the tumbling ones' records."""
     batches = [[*batch, *(replace(one, topic="d") for one in batch if one.topic == "c")] for batch in _MEETING]
-    for number, beside in _BESIDE.items():
-        batches[number] += [Input(topic, k, "v", ms, part) for topic in "efg" for k, ms, part in beside]
+    return _on_both(spark, tmp_path_factory.mktemp("buffered"), _SLOW, batches)
+
+
+@pytest.fixture(scope="module")
+def beside(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Told], dict[str, Told]]:
+    """A key that comes from two partitions beside one that comes from one of them."""
+    batches = [[Input(topic, k, "v", ms, part) for topic in "efg" for k, ms, part in batch] for batch in _BESIDE]
     # Partitions number their records themselves, so two may have the same number.
     batches[0] += [Input("h", "k", "v", 5, 1), Input("h", "k", "v", 5, 2, sequence=len(batches[0]))]
-    records, ends = list(chain(*batches)), list(accumulate(map(len, batches)))
-    app = on_spark(spark, tmp_path_factory.mktemp("buffered"), _buffered(), records, [ends[1], ends[2], ends[-1]])
-    return sink_rows(spark, app, app.topology), on_driver(_buffered(), records)
+    return _on_both(spark, tmp_path_factory.mktemp("beside"), _QUICK, batches)
+
+
+def _held(topics: str) -> list[str]:
+    return [f"{topic}_{kind}" for topic in topics for kind in _HELD[topic][1]]
 
 
 @pytest.mark.rule("R4", "R81", "R82", "R117")
-@pytest.mark.parametrize("held", [f"{topic}_{kind}" for topic, (_, kinds) in _HELD.items() for kind in kinds])
+@pytest.mark.parametrize(
+    ("fixture", "held"),
+    [
+        *(("beside", held) for held in _held(_QUICK)),
+        *(pytest.param("buffered", held, marks=pytest.mark.slow) for held in _held(_SLOW)),
+    ],
+)
 def test_a_window_whose_records_come_from_two_partitions_leaves_a_buffer_once(
-    buffered: tuple[dict[str, Told], dict[str, Told]], held: str
+    request: pytest.FixtureRequest, fixture: str, held: str
 ) -> None:
-    got, wanted = (told[f"{held}_out"] for told in buffered)
+    got, wanted = (told[f"{held}_out"] for told in request.getfixturevalue(fixture))
     assert got == wanted
     assert len(_final_keys(got)) == len(got) > 0
 
 
-@pytest.mark.parametrize("held", ["e_bounded", "f_bounded", "f_spilling", "g_bounded"])
+@pytest.mark.parametrize("held", _held(_QUICK))
 def test_a_key_that_comes_from_two_partitions_closes_no_window_of_another_key_too_early(
-    buffered: tuple[dict[str, Told], dict[str, Told]], held: str
+    beside: tuple[dict[str, Told], dict[str, Told]], held: str
 ) -> None:
-    counts = [value for told in buffered for key, value, _ in told[f"{held}_out"] if key[0] == "j"]
+    counts = [value for told in beside for key, value, _ in told[f"{held}_out"] if key[0] == "j"]
     assert counts == [(2,)] * 4
 
 
 def test_of_records_at_the_same_place_a_window_counts_that_of_the_greatest_scope_last(
-    buffered: tuple[dict[str, Told], dict[str, Told]],
+    beside: tuple[dict[str, Told], dict[str, Told]],
 ) -> None:
-    got, wanted = (told["h_out"] for told in buffered)
+    got, wanted = (told["h_out"] for told in beside)
     assert got == wanted
     assert [value for _, value, _ in got] == [(1,), (2,)]
 
 
+@pytest.mark.slow
 def test_a_join_with_final_results_of_two_partitions_gives_what_the_driver_gives(
     buffered: tuple[dict[str, Told], dict[str, Told]],
 ) -> None:

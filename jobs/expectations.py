@@ -12,7 +12,6 @@ an expectation as failed, so every result is looked at (:func:`_error_of`). Thre
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 import re
@@ -31,6 +30,7 @@ from streams.spark.row_rules import SATISFY
 from streams.spark.sql_conditions import sql_condition
 from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
+from versioned.given import near
 
 if TYPE_CHECKING:
     from great_expectations.core.expectation_validation_result import ExpectationSuiteValidationResult
@@ -213,8 +213,7 @@ def _expectation(rule: Invariant, number: str) -> Any:
         arguments["row_condition"] = Column(_about(rule)) == True  # noqa: E712 - builds a condition
     there = {_snake(name): name for name in dir(gxe) if name.startswith("Expect")}
     if kind not in there or kind in _BANNED:
-        near = difflib.get_close_matches(kind, [*(name for name in there if name not in _BANNED), SATISFY], n=1)
-        hint = f'; did you mean "{near[0]}"?' if near else "."
+        hint = near(kind, [*(name for name in there if name not in _BANNED), SATISFY])
         raise ConfigurationError(f"{kind}: there is no such expectation{hint}")
     meta = {**arguments.pop("meta", {}), "rule": number}
     try:

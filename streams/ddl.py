@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from versioned.errors import ConfigurationError
@@ -39,16 +39,25 @@ def check_ddl(option: str, given: object) -> None:
     text = str(given)
     if not text.strip():
         raise ConfigurationError(f'{option} takes {wanted}; got "{text}".')
-    alone, first = _TYPE.match(text), _WORD.match(text)
-    # Some types are of several words, and a comment may be of any; Spark reads those.
-    is_left = "'" in text or (first is not None and first[1].lower() in _TYPES)
-    for word in [alone[1]] if alone else [] if is_left else _field_types(text):
+    for word in _type_words(text):
         if word.lower() not in _TYPES:
             raise ConfigurationError(f'{option}: there is no type "{word}"{near(word.lower(), _TYPES)}')
 
 
+def _type_words(text: str) -> Iterable[str]:
+    """The words that can only be names of types; what else there is is left to Spark."""
+    alone = _TYPE.match(text)
+    if alone:
+        return [alone[1]]
+    first = _WORD.match(text)
+    if "'" in text or (first is not None and first[1].lower() in _TYPES):
+        # A comment may say anything, and some types are of several words.
+        return []
+    return _field_types(text)
+
+
 def _field_types(text: str) -> Iterator[str]:
-    """The first word of each field's type; what cannot be read is left to Spark."""
+    """The first word of each field's type."""
     depth, begun = 0, 0
     for place, sign in enumerate(f"{text},"):
         depth += (sign in "<(") - (sign in ">)")

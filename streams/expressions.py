@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from inspect import isroutine
 from typing import Any, Final
 
 from streams.evaluation import CHOICES, OPERATIONS, as_plain, constant
@@ -164,7 +163,7 @@ def literal(value: Any) -> Expr:
             "A list of expressions is no value while the plan is built. Give a dict, which makes a row of named "
             "fields, or make the list with functions.python_function."
         )
-    if isroutine(value):
+    if inspect.isroutine(value):
         raise TypeError(f"The function {value.__name__} is no value. Call it, or wrap it: functions.python_function.")
     return Expr("lit", value)
 

@@ -7,31 +7,26 @@ and fields of the same names in the same order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
 from streams.expressions import Expr, operation
 from streams.fields import Fields, expr_fields, value_fields
 from streams.key_fields import key_fields, mapped_key_fields
 from streams.nodes import (
+    AGGREGATES,
+    JOINS,
     ForeignKeyJoin,
     Node,
     SelectKey,
-    StreamAggregate,
     StreamFilter,
     StreamGlobalTableJoin,
     StreamMapValues,
-    StreamStreamJoin,
-    StreamTableJoin,
     TableAggregate,
     TableFilter,
     TableMapValues,
-    TableTableJoin,
-    WindowedAggregate,
 )
 from versioned.errors import TopologyError
 from versioned.given import near
 
-_JOINS: Final = (StreamTableJoin, StreamGlobalTableJoin, StreamStreamJoin, TableTableJoin, ForeignKeyJoin)
 #: What a function sees: the fields of each of its rows, as far as the plan tells.
 _Rows = Mapping[str, Fields]
 
@@ -70,7 +65,7 @@ def check_joined_keys(node: Node) -> None:
     Raises:
         TopologyError: with the keys of both sides.
     """
-    if not isinstance(node, _JOINS):
+    if not isinstance(node, JOINS):
         return
     left, right = node.parents
     names, others = _looked_up(node), key_fields(right)
@@ -125,9 +120,9 @@ def _read(node: Node) -> Iterator[tuple[Expr | None, _Rows]]:
         yield node.foreign_key, rows
     if isinstance(node, StreamGlobalTableJoin):
         yield node.key_mapper, rows
-    if isinstance(node, _JOINS):
+    if isinstance(node, JOINS):
         yield node.joiner, {"key": rows["key"], "left": rows["value"], "right": value_fields(node.parents[1])}
-    if isinstance(node, (StreamAggregate, WindowedAggregate, TableAggregate)):
+    if isinstance(node, AGGREGATES):
         yield node.group_key, rows
         mapped = node.group_value if isinstance(node, TableAggregate) else None
         yield mapped, rows
@@ -151,7 +146,5 @@ def _fields_of(expr: Expr | None) -> Iterator[tuple[str, str]]:
 
 
 def _meant_as_name(node: Node, expr: Expr | None, name: str) -> str:
-    is_counted = isinstance(node, (StreamAggregate, WindowedAggregate, TableAggregate)) and (
-        node.aggregation.kind == "count" and node.aggregation.value is expr
-    )
+    is_counted = isinstance(node, AGGREGATES) and (node.aggregation.kind == "count" and node.aggregation.value is expr)
     return f'. To name the table, write count(name="{name}")' if is_counted else ""

@@ -7,27 +7,21 @@ from typing import Final
 
 from streams.expressions import Expr, operation
 from streams.nodes import (
+    AGGREGATES,
+    JOINS,
     SOURCES,
     Aggregation,
     CorrectionFeed,
-    ForeignKeyJoin,
     Node,
-    StreamAggregate,
-    StreamGlobalTableJoin,
     StreamMapValues,
-    StreamStreamJoin,
-    StreamTableJoin,
     Suppress,
     TableAggregate,
     TableMapValues,
-    TableTableJoin,
-    WindowedAggregate,
 )
 from suppress.suppressed import UntilWindowCloses
 
 Fields = tuple[str, ...] | None
 
-_JOINS = (StreamTableJoin, StreamGlobalTableJoin, StreamStreamJoin, TableTableJoin, ForeignKeyJoin)
 #: The value of a correction: which answer, the how many-th correction of it, the rows, and the table record's ts.
 CORRECTION_FIELDS: Final = ("original_scope", "original_seq", "revision", "old", "new", "cause")
 #: What a window adds to a key, in order.
@@ -47,12 +41,12 @@ def value_fields(node: Node) -> Fields:
         return node.value
     if isinstance(node, (StreamMapValues, TableMapValues)):
         return expr_fields(node.mapper, {"value": node.parents[0]})
-    if isinstance(node, _JOINS):
+    if isinstance(node, JOINS):
         left, right = node.parents
         return expr_fields(node.joiner, {"left": left, "right": right})
     if isinstance(node, CorrectionFeed):
         return CORRECTION_FIELDS
-    if isinstance(node, (StreamAggregate, WindowedAggregate, TableAggregate)):
+    if isinstance(node, AGGREGATES):
         return _of_aggregation(node, node.aggregation)
     if isinstance(node, Suppress):
         return _of_suppressed(node)

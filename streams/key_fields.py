@@ -5,16 +5,14 @@ from __future__ import annotations
 from streams.expressions import Expr, operation
 from streams.fields import WINDOW_FIELDS, value_fields
 from streams.nodes import (
+    AGGREGATES,
     SOURCES,
+    AggregateNode,
     ForeignKeyJoin,
     Node,
     SelectKey,
-    StreamAggregate,
-    TableAggregate,
     WindowedAggregate,
 )
-
-_GROUPS = (StreamAggregate, WindowedAggregate, TableAggregate)
 
 
 def key_fields(node: Node) -> tuple[str, ...] | None:
@@ -28,7 +26,7 @@ def key_fields(node: Node) -> tuple[str, ...] | None:
         return node.key
     if isinstance(node, SelectKey):
         return mapped_key_fields(node.mapper, node.parents[0])
-    if isinstance(node, _GROUPS):
+    if isinstance(node, AGGREGATES):
         group = group_fields(node)
         windows = WINDOW_FIELDS if isinstance(node, WindowedAggregate) else ()
         return None if group is None else (*group, *windows)
@@ -36,7 +34,7 @@ def key_fields(node: Node) -> tuple[str, ...] | None:
     return key_fields(node.parents[0]) if node.parents else None
 
 
-def group_fields(node: StreamAggregate | WindowedAggregate | TableAggregate) -> tuple[str, ...] | None:
+def group_fields(node: AggregateNode) -> tuple[str, ...] | None:
     """The names of the fields by which a node groups, in order; none if they are known only when it runs."""
     return mapped_key_fields(node.group_key, node.parents[0])
 
@@ -54,7 +52,7 @@ def changes_key(node: Node) -> bool:
     """
     if isinstance(node, SelectKey):
         return node.mapper is not None
-    return isinstance(node, ForeignKeyJoin) or (isinstance(node, _GROUPS) and node.group_key is not None)
+    return isinstance(node, ForeignKeyJoin) or (isinstance(node, AGGREGATES) and node.group_key is not None)
 
 
 def mapped_key_fields(expr: Expr | None, parent: Node) -> tuple[str, ...] | None:

@@ -342,6 +342,13 @@ class TableSink(Node):
         return Output.NOTHING
 
 
+#: What brings two sides together.
+JOINS: Final = (StreamTableJoin, StreamGlobalTableJoin, StreamStreamJoin, TableTableJoin, ForeignKeyJoin)
+#: What adds up records by key.
+AggregateNode = StreamAggregate | WindowedAggregate | TableAggregate
+AGGREGATES: Final = (StreamAggregate, WindowedAggregate, TableAggregate)
+
+
 def takes_late(node: Node) -> bool:
     """Whether a record is accepted though something of it is counted as late.
 

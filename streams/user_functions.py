@@ -6,10 +6,9 @@ import inspect
 from typing import Any, Final
 
 from streams.expressions import Expr, calls_python
-from streams.nodes import Aggregation, Node, StreamAggregate, TableAggregate, WindowedAggregate
+from streams.nodes import AGGREGATES, Aggregation, Node
 from versioned.errors import TopologyError
 
-_AGGREGATES: Final = (StreamAggregate, WindowedAggregate, TableAggregate)
 #: What each function of an aggregate is called with.
 _ARGUMENTS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "reduce": {"adder": ("aggregate", "value"), "subtractor": ("aggregate", "value")},
@@ -45,15 +44,16 @@ def check_functions(node: Node) -> None:
     Raises:
         TopologyError: with the function, and what it is called with.
     """
-    if not isinstance(node, _AGGREGATES):
+    if not isinstance(node, AGGREGATES):
         return
     for option, names in _ARGUMENTS.get(node.aggregation.kind, {}).items():
         function = getattr(node.aggregation, option)
         if function is not None and not takes(function, len(names)):
             given = getattr(function, "__qualname__", repr(function))
+            told = "takes other arguments" if callable(function) else "is no function"
+            if option == "initializer" and not callable(function):
+                told += f", such as lambda: {given}"
             form = f"({', '.join(names)})"
-            instead = f"such as lambda: {given}" if option == "initializer" and not callable(function) else ""
-            told = "takes other arguments" if callable(function) else f"is no function{', ' * bool(instead)}{instead}"
             raise TopologyError("functions", node.name, f"its {option} is called with {form}, and {given} {told}.")
 
 

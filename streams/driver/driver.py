@@ -276,15 +276,13 @@ def _results(node: Node, change: Change, process: Callable[[], Iterable[Change]]
     """
     try:
         yield from process()
-    except VersionedError as error:
-        if not isinstance(error, RecordError):
-            raise
+    except RecordError as error:
         said = str(error)
         if said.startswith(f"{node.name}: "):
             raise
         raise RecordError(f"{node.name}: {said}") from error
     except Exception as error:
-        if isinstance(error, AssertionError) or not calls_user(node):
+        if isinstance(error, (AssertionError, VersionedError)) or not calls_user(node):
             raise
         raise RecordError(
             f"{node.name}: its function failed with {type(error).__name__} ({error}) at a record of {change.key!r}, "

@@ -186,10 +186,14 @@ def value_columns(fields: Iterable[str]) -> list[str]:
     return [name for name in fields if name != PRESENT]
 
 
+def place_among_scopes() -> Column:
+    """The place of a record among those of all scopes: in the order of places, then of scopes."""
+    return F.concat(PLACE, F.array(F.col(SCOPE).cast("long")))
+
+
 def in_one_scope(frame: DataFrame) -> DataFrame:
     """Records under a new key, which may come from every scope: one scope, in the order of places, then of scopes."""
-    place = F.concat(PLACE, F.array(F.col(SCOPE).cast("long")))
-    return frame.withColumns({PLACE: place, SCOPE: F.lit(0)})
+    return frame.withColumns({PLACE: place_among_scopes(), SCOPE: F.lit(0)})
 
 
 def has_null_key(frame: DataFrame) -> Column:

@@ -18,7 +18,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 
 from streams.reasons import EXPIRED, NO_MATCH, TOMBSTONE
-from streams.spark.flow import FOUND, PLACE, REASON, SCOPE, US, VALUE, lookup_times, stream_time_at
+from streams.spark.flow import FOUND, PLACE, REASON, SCOPE, US, VALUE, lookup_times, place_among_scopes, stream_time_at
 from streams.spark.key_types import with_keys_as
 from streams.spark.lookup_pairs import STORED, version, with_versions
 from streams.spark.of_keys import Amount
@@ -110,14 +110,10 @@ def _line(
         line = line.unionByName(versions, allowMissingColumns=True)
     if puts is not None:
         put = F.struct(F.col(US).alias("us"), F.col(VALUE).alias("value"), F.col(PLACE).alias("place")).alias(_PUT)
-        new = _points(puts, spec.keys, _IS_PUT, _put_place(), put)
+        # Of puts at the same place the table keeps that of the greatest scope.
+        new = _points(puts, spec.keys, _IS_PUT, place_among_scopes(), put)
         line = line.unionByName(new, allowMissingColumns=True)
     return line
-
-
-def _put_place() -> Column:
-    """The place of a put among all scopes: of puts at the same place the table keeps that of the greatest scope."""
-    return F.concat(PLACE, F.array(F.col(SCOPE).cast("long")))
 
 
 def _points(frame: DataFrame, keys: list[str] | tuple[str, ...], kind: int, place: Column, what: Column) -> DataFrame:
@@ -158,7 +154,7 @@ def _only_puts_before(found: DataFrame, spec: VersionedTableSpec, puts: DataFram
     new = puts.select(
         *(F.col(quote(name)).alias(to) for name, to in zip(spec.keys, keys, strict=True)),
         F.struct(F.col(US).alias("us"), F.col(VALUE).alias("value")).alias(_BEST),
-        _put_place().alias(_AT_PLACE),
+        place_among_scopes().alias(_AT_PLACE),
     )
     in_time = (F.col(_AT_PLACE) < F.col(PLACE)) & (F.col(_BEST).getField("us") <= F.col(US))
     pairs = unknown.select(*keys, SCOPE, PLACE, US).join(new, keys).where(in_time)

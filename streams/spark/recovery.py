@@ -74,19 +74,12 @@ class Survey:
 
     def landed(self, epoch: int, batch_id: int) -> Mapping[str, Any] | None:
         """What a commit of this batch says of it, if one is in a table."""
-        for state in self.tables.values():
-            said = state.written
-            if said is not None and (said.epoch, said.batch_id) == (epoch, batch_id) and REPORT in said.details:
-                return said.details
-        return None
+        written = self._written_in(epoch, batch_id)
+        return next((said.details for _, said in written if REPORT in said.details), None)
 
     def versions(self, epoch: int, batch_id: int) -> dict[str, int]:
         """What a batch that landed in part has written already: the version by table."""
-        return {
-            target.short_name: state.version
-            for target, state in self.tables.items()
-            if (said := state.written) is not None and (said.epoch, said.batch_id) == (epoch, batch_id)
-        }
+        return {target.short_name: self.tables[target].version for target, _ in self._written_in(epoch, batch_id)}
 
     def steps_of(self, table: TableRef) -> list[tuple[str, str]]:
         """As which nodes and steps the plan writes a table."""
@@ -94,11 +87,14 @@ class Survey:
 
     def newest_steps(self, epoch: int, batch_id: int) -> set[StepOf]:
         """The newest write of each table that such a batch has written to."""
-        return {
-            (target, said.node, said.step)
-            for target, state in self.tables.items()
-            if (said := state.written) is not None and (said.epoch, said.batch_id) == (epoch, batch_id)
-        }
+        return {(target, said.node, said.step) for target, said in self._written_in(epoch, batch_id)}
+
+    def _written_in(self, epoch: int, batch_id: int) -> Iterator[tuple[TableRef, Written]]:
+        """The tables whose newest write is of this batch, with that write."""
+        for target, state in self.tables.items():
+            said = state.written
+            if said is not None and (said.epoch, said.batch_id) == (epoch, batch_id):
+                yield target, said
 
     def there(self) -> set[TableRef]:
         """The tables that exist."""
@@ -383,8 +379,10 @@ def fence(
     # The newest commit of a table always tells what the ones before it told; but not whose batch it was.
     details = {name: said for name, said in told.items() if name not in (CHECKPOINT, FINGERPRINTS)}
     nothing = read_table(spark, target).where(F.lit(False))
-    written = steps_of(spark, target, identity.application)
-    steps = [*(step for step in written if step not in planned), *planned]
+    steps = list(planned)
+    if every_step or not planned:
+        # The whole history is read for these.
+        steps = [step for step in steps_of(spark, target, identity.application) if step not in planned] + steps
     for node, step in steps if every_step else steps[-1:]:
         commit(target, lambda: Append(nothing), replace(identity, node=node, step=step), details)
 

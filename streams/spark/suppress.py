@@ -385,13 +385,13 @@ def _folded(
         windows: What made the changes, if they are of windows.
     """
     events, kinds = updates.select(KEY, VALUE, OLD, US, SCOPE, PLACE), (emission.schema, held.schema)
-    may_meet = windows is not None and fold.rule.final and len(windows.stream_times) > 1
-    before = {} if windows is None else windows.times_before()
-    if windows is None or not may_meet or not keys_meet(events, held, before, windows.stream_times):
-        return fold_groups(events, held, [SCOPE], on_columns(updates, fold) or fold, *kinds)
-    one = F.lit(0).alias(TOGETHER)
-    timed = with_times(events, windows.records(), before).select("*", one)
-    return fold_groups(timed, held.select("*", one), [TOGETHER], fold, *kinds)
+    if windows is not None and fold.rule.final and len(windows.stream_times) > 1:
+        before = windows.times_before()
+        if keys_meet(events, held, before, windows.stream_times):
+            one = F.lit(0).alias(TOGETHER)
+            timed = with_times(events, windows.records(), before).select("*", one)
+            return fold_groups(timed, held.select("*", one), [TOGETHER], fold, *kinds)
+    return fold_groups(events, held, [SCOPE], on_columns(updates, fold) or fold, *kinds)
 
 
 def rule_of(node: Suppress, default_retention_us: int | None = None) -> BufferRule:

@@ -72,6 +72,12 @@ _FIELDS: Final = _aggregate(
     lambda key, value, state: {"all": [one for one in state["all"] if one not in value.v]},
     lambda key, left, right: {"all": [*left["all"], *right["all"]]},
 )
+_REDUCED: Final = Aggregation(
+    "reduce",
+    "value",
+    adder=lambda old, new: {"v": [*old["v"], *new["v"]]},
+    subtractor=lambda old, new: {"v": [one for one in old["v"] if one not in new["v"]]},
+)
 CASES: Final[dict[str, Case]] = {
     "a list": Case(
         _LISTS,
@@ -127,12 +133,7 @@ CASES: Final[dict[str, Case]] = {
         ),
     ),
     "a reduced old value": Case(
-        Aggregation(
-            "reduce",
-            "value",
-            adder=lambda old, new: {"v": [*old["v"], *new["v"]]},
-            subtractor=lambda old, new: {"v": [one for one in old["v"] if one not in new["v"]]},
-        ),
+        _REDUCED,
         Aggregation(
             "reduce",
             "value",
@@ -141,12 +142,7 @@ CASES: Final[dict[str, Case]] = {
         ),
     ),
     "a reduced new value": Case(
-        Aggregation(
-            "reduce",
-            "value",
-            adder=lambda old, new: {"v": [*old["v"], *new["v"]]},
-            subtractor=lambda old, new: {"v": [one for one in old["v"] if one not in new["v"]]},
-        ),
+        _REDUCED,
         Aggregation(
             "reduce",
             "value",

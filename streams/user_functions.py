@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from typing import Any, Final, TypeVar
 
-from streams.expressions import Expr, calls_python
+from streams.expressions import Expr, calls_python, operation
 from streams.nodes import AGGREGATES, Aggregation, Node
-from versioned.errors import TopologyError
+from versioned.errors import RecordError, TopologyError, VersionedError
+
+N = TypeVar("N", bound=Node)
 
 #: What each function of an aggregate is called with.
 _ARGUMENTS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
@@ -59,10 +63,52 @@ def check_functions(node: Node) -> None:
 
 def calls_user(node: Node) -> bool:
     """Whether a node calls functions of the user for its records."""
-    aggregation = getattr(node, "aggregation", None)
-    values = [*vars(node).values()]
-    if isinstance(aggregation, Aggregation):
-        if aggregation.kind in _ARGUMENTS:
-            return True
-        values.append(aggregation.value)
-    return any(isinstance(value, Expr) and calls_python(value) for value in values)
+    return any(True for _ in _calling(node))
+
+
+def failing_by_name(node: N) -> N:
+    """The node with functions of the user that tell its name when they fail: Spark calls them far from the node.
+
+    The message has no values of the record, since it goes into logs.
+    """
+    changed = {name: _told_by(node.name, value) for name, value in _calling(node)}
+    return replace(node, **changed) if changed else node
+
+
+def _calling(node: Node) -> Iterator[tuple[str, Any]]:
+    """The fields of a node, with their values, that call functions of the user."""
+    for field in fields(node):
+        value = getattr(node, field.name)
+        if isinstance(value, Aggregation):
+            calls = value.kind in _ARGUMENTS or (value.value is not None and calls_python(value.value))
+        else:
+            calls = isinstance(value, Expr) and calls_python(value)
+        if calls:
+            yield field.name, value
+
+
+def _told_by(name: str, value: Any) -> Any:
+    """A value of a node whose functions tell the node's name when they fail."""
+    if isinstance(value, Aggregation):
+        parts = {option: getattr(value, option) for option in ("value", *_ARGUMENTS.get(value.kind, {}))}
+        return replace(value, **{option: _told_by(name, part) for option, part in parts.items()})
+    if not isinstance(value, Expr):
+        return None if value is None else _naming(name, value)
+    if not calls_python(value):
+        return value
+    op, args = operation(value)
+    is_call = op == "python"
+    called = [_naming(name, args[0])] if is_call else []
+    return Expr(op, *called, *(_told_by(name, arg) if isinstance(arg, Expr) else arg for arg in args[is_call:]))
+
+
+def _naming(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def called(*args: Any) -> Any:
+        try:
+            return function(*args)
+        except VersionedError:
+            raise
+        except Exception as error:
+            raise RecordError(f"{name}: its function failed with {type(error).__name__} ({error}).") from error
+
+    return called

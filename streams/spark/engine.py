@@ -66,6 +66,7 @@ from streams.spark.table_views import TableViewOperator
 from streams.spark.time_windows import TimeWindowsOperator
 from streams.spark.window_store import WindowStoreOperator
 from streams.stream_time_scopes import gathers, nodes_in_one_scope
+from streams.user_functions import failing_by_name
 from suppress.windows import TimeWindows, UnlimitedWindows
 from versioned import spark_functions as F
 from versioned.errors import TopologyError
@@ -183,13 +184,14 @@ def _summed(nodes: list[list[DataFrame]]) -> list[Row]:
 
 
 def _operator(topology: Topology, node: Node, parents: list[Operator[Any]]) -> Operator[Any]:
+    named = failing_by_name(node)
     if type(node) in _SIMPLE:
-        return _SIMPLE[type(node)](node)
-    if isinstance(node, (TableFilter, TableMapValues)):
+        return _SIMPLE[type(node)](named)
+    if isinstance(named, (TableFilter, TableMapValues)):
         drops = isinstance(node, TableFilter) and drops_repeated_tombstones(topology, node)
-        return TableViewOperator(node, getattr(parents[0], "state", None), drops)
+        return TableViewOperator(named, getattr(parents[0], "state", None), drops)
     if type(node) in _MADE:
-        return _MADE[type(node)](node, parents)
+        return _MADE[type(node)](named, parents)
     raise _unavailable(node, type(node).__name__)
 
 

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from streams.expressions import Expr, evaluate
 from streams.functions import python_function
+from streams.rows import Row
 from streams.testing import TopologyTestDriver
 from streams.topology import KGroupedStream, KGroupedTable, KStream, Materialized, StreamsBuilder
+from streams.user_functions import failing_by_name
 from versioned.errors import ConfigurationError, RecordError, TopologyError
 
 
@@ -102,6 +105,57 @@ def test_what_fails_in_a_function_is_told_with_the_node_the_error_and_the_record
     with pytest.raises(RecordError, match=wanted) as told:
         _pipe_two(driver)
     assert isinstance(told.value.__cause__, ZeroDivisionError)
+
+
+_MADE_OF_STREAM: list[Any] = [
+    (lambda s: s.group_by_key().aggregate(int, _fails, name="a"), lambda node: node.aggregation.adder(1, 2, 3)),
+    (lambda s: s.group_by_key().aggregate(_fails, _ADDED, name="a"), lambda node: node.aggregation.initializer()),
+    (lambda s: s.group_by_key().reduce(_fails, name="a"), lambda node: node.aggregation.adder(1, 2)),
+    (
+        lambda s: s.to_table().group_by("v").aggregate(int, _ADDED, _fails, name="a"),
+        lambda node: node.aggregation.subtractor(1, 2, 3),
+    ),
+    (lambda s: s.transform_values(_fails, "double", name="a"), lambda node: _asked(node.mapper)),
+    (
+        lambda s: s.filter(lambda value: (value.v == 1) | (python_function(_fails, "double")(value.v) > 1), name="a"),
+        lambda node: _asked(node.predicate),
+    ),
+    (
+        lambda s: s.group_by_key().sum(lambda value: python_function(_fails, "double")(value.v), name="a"),
+        lambda node: _asked(node.aggregation.value),
+    ),
+]
+
+
+def _asked(expr: Expr) -> Any:
+    return evaluate(expr, {"key": Row(k="a"), "value": Row(v=2)})
+
+
+@pytest.mark.parametrize(("make", "call"), _MADE_OF_STREAM)
+def test_functions_that_are_called_far_from_their_node_tell_its_name_when_they_fail(make: Any, call: Any) -> None:
+    builder = StreamsBuilder()
+    make(builder.stream("s", key="k", value="v"))
+    (node,) = (node for node in builder.build() if node.name == "a")
+    with pytest.raises(RecordError, match=r"^a: its function failed with ZeroDivisionError \(by zero\)\.$"):
+        call(failing_by_name(node))
+
+
+def test_functions_that_do_not_fail_give_what_they_gave_and_nodes_without_any_stay_as_they_are() -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("s", key="k", value="v")
+    doubled = stream.transform_values(lambda value: value.v * 2, "double", name="doubled")
+    kept = doubled.filter(lambda value: value.value > 1, name="kept")
+    assert _asked(failing_by_name(doubled.node).mapper)["value"] == 4
+    assert failing_by_name(kept.node) is kept.node
+
+
+def test_an_error_of_the_library_in_a_function_stays_as_it_is() -> None:
+    def refuses(value: Any) -> Any:
+        raise ConfigurationError("no such rate")
+
+    node = _stream().transform_values(refuses, "double").node
+    with pytest.raises(ConfigurationError, match=r"^no such rate$"):
+        _asked(failing_by_name(node).mapper)
 
 
 def test_an_assertion_in_a_function_stays_one() -> None:

@@ -11,6 +11,7 @@ from both_engines import Input, on_driver, on_spark, sink_rows, write_records
 from crashing import crash_at
 from pyspark.sql import SparkSession
 
+from jobs.exit_codes import reason
 from streams.functions import python_function
 from streams.nodes import Materialized, Topology
 from streams.rows import Row
@@ -108,6 +109,25 @@ def test_functions_of_the_user_are_not_asked_of_rows_that_are_not_there(spark: S
     records = [Input(topic, key, value, ms) for ms, (topic, key, value) in enumerate(values)]
     app = on_spark(spark, tmp_path, plan, records, [2, 6])
     assert sink_rows(spark, app, plan) == on_driver(plan, records)
+
+
+def _divided(*args: Any) -> Any:
+    return 1 // 0
+
+
+@pytest.mark.parametrize("is_aggregate", [True, False], ids=["an aggregate's", "an expression's"])
+def test_a_function_of_the_user_that_fails_is_told_with_the_name_of_its_node(
+    spark: SparkSession, tmp_path: Path, is_aggregate: bool
+) -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("s", key="k", value="v")
+    if is_aggregate:
+        stream.group_by_key().aggregate(dict, _divided, schema="n BIGINT", name="shares").to_changelog("out")
+    else:
+        stream.transform_values(_divided, "double", name="shares").to_changelog("out")
+    with pytest.raises(Exception, match="shares: its function failed with ZeroDivisionError") as told:
+        on_spark(spark, tmp_path, builder.build(), [Input("s", "a", "x", 1)], [1])
+    assert reason(told.value).startswith("Problem in the data: shares: its function failed with ZeroDivisionError")
 
 
 def _text_or_end(key: Row, value: Row, state: Row | None) -> dict[str, Any] | None:

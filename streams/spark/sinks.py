@@ -17,6 +17,7 @@ from streams.spark.flow import (
     CAUSE,
     KEY,
     LATEST,
+    OLD,
     OP,
     PLACE,
     REASON,
@@ -151,7 +152,7 @@ class ChangelogSinkOperator(_SinkOperator):
             self._judged = frame if LATEST in frame.columns else None
             frame = _newest(_latest_only(frame))
         columns = self._columns(frame)
-        told = {REASON: "reason", OP: "op", CAUSE: "cause"}
+        told = {REASON: "reason", OP: "op", **({OLD: "old"} if OP in frame.columns else {}), CAUSE: "cause"}
         columns += [F.col(name).alias(shown) for name, shown in told.items() if name in frame.columns]
         if self._is_of_table():
             columns.append(F.col(VALUE).isNull().alias("deleted"))

@@ -6,7 +6,7 @@ window store    ``_open``, ``_final``, ``_starting(from_ts, until_ts)``
 suppression     ``_held``, ``_due(ts)``
 waiting records ``_held``, ``_due(ts)``
 join buffer     ``_held``
-ledger          ``_stream_times``, ``_counts``, ``_metrics``, ``_totals``
+ledger          ``_stream_times``, ``_counts``, ``_metrics``, ``_totals``, ``_versions``
 =============== ====================================================================================================
 """
 
@@ -149,6 +149,8 @@ def _ledger(spark: SparkSession, names: SqlNames, stored: str) -> list[str]:
     by_node = select("application, explode(times) AS (node, scopes)", lasting)
     metrics = select(f"{row}, explode(metrics) AS metric", stored)
     totals = select("application, explode(metrics) AS metric", lasting)
+    versions = select(f"{row}, explode(versions) AS (table, version)", stored)
+    before = "lag(version) OVER (PARTITION BY application, table ORDER BY epoch, batch_id) AS version_before"
     return [
         names.view(
             spark,
@@ -158,6 +160,7 @@ def _ledger(spark: SparkSession, names: SqlNames, stored: str) -> list[str]:
         names.view(spark, "counts", select(f"{row}, explode(counts) AS (what, n)", stored)),
         names.view(spark, "metrics", select(f"{row}, metric.*", f"({metrics})")),
         names.view(spark, "totals", f"{_summed(totals)} GROUP BY ALL"),
+        names.view(spark, "versions", select(f"{row}, table, {before}, version", f"({versions})")),
     ]
 
 

@@ -164,7 +164,9 @@ def sinks(topology: Topology) -> list[str]:
 
 def _rows(spark: SparkSession, app: StreamingApplication, sink: str, keys: Sequence[str]) -> Told:
     frame = spark.read.format("delta").load(str(app.table(sink))).orderBy("_batch_id", "_seq", "_scope")
-    own = {"ts", "reason", "op", "cause", "deleted", "_batch_id", "_scope", "_seq"}
+    own = {"ts", "reason", "deleted", "_batch_id", "_scope", "_seq"}
+    # Values of corrections have fields of the same names.
+    own |= {"op", "old", "cause"} if "op" in frame.columns else set()
     told: Told = []
     for row in frame.collect():
         fields = row.asDict()

@@ -112,6 +112,8 @@ class StepCommit:
     epoch: int
     batch: int
     txn: tuple[str, int] | None
+    #: Of the table; upkeep and the making of a table count too, so that it differs from run to run.
+    version: int = field(compare=False)
 
 
 def step_commits(out: Path) -> list[StepCommit]:
@@ -125,7 +127,7 @@ def step_commits(out: Path) -> list[StepCommit]:
         if "txn" in told:
             txn = actions.get("txn")
             known = None if txn is None else (txn["appId"], txn["version"])
-            found.append(StepCommit(log.parts[-3], told["txn"], told["epoch"], told["batch"], known))
+            found.append(StepCommit(log.parts[-3], told["txn"], told["epoch"], told["batch"], known, int(log.stem)))
     return found
 
 

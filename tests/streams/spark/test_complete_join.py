@@ -60,18 +60,19 @@ def test_the_changes_are_the_drivers(spark: SparkSession, app: StreamingApplicat
     assert sink_rows(spark, app, app.topology) == on_driver(app.topology, records)
 
 
-@pytest.mark.rule("R150")
+@pytest.mark.rule("R150", "R154")
 @pytest.mark.parametrize("kind", _KINDS)
-def test_each_change_says_what_it_does_and_which_record_did_it(
+def test_each_change_says_what_it_does_what_it_replaces_and_which_record_did_it(
     spark: SparkSession, app: StreamingApplication, records: list[Input], kind: JoinKind
 ) -> None:
     driver = TopologyTestDriver(app.topology)
     for record in records:
         value = None if record.v is None else {"v": record.v}
         driver.pipe_input(record.topic, record.k, value, record.ms * 1000, partition=record.partition)
-    wanted = [(told.op, told.cause) for told in driver.read_output(f"{kind}_out")]
+    wanted = [(told.op, told.old and told.old["j"], told.cause) for told in driver.read_output(f"{kind}_out")]
     rows = spark.read.format("delta").load(str(app.table(f"{kind}_out"))).orderBy("_batch_id", "_seq").collect()
-    assert [(row["op"], row["cause"]) for row in rows] == wanted
+    assert [(row["op"], row["old"] and row["old"]["j"], row["cause"]) for row in rows] == wanted
+    assert {old is None for _, old, _ in wanted} == {True, False}
 
 
 @pytest.mark.rule("R150", "R154")

@@ -67,8 +67,8 @@ def _without_places(told: dict[str, Told]) -> dict[str, Told]:
 def _shown(value: Any) -> Any:
     if value is None or len(value) == 1:
         return value
-    revision, old, new = value[2:5]
-    return revision, _text(old), _text(new)
+    revision, old, new, cause = value[2:6]
+    return revision, _text(old), _text(new), cause
 
 
 def _text(part: Any) -> Any:

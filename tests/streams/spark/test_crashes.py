@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -31,6 +31,7 @@ from touched_keys import WAYS, rows_by_key, was_taken
 
 from streams.nodes import ChangelogSink, TableSink
 from streams.spark import StreamingApplication
+from streams.spark.sql_views import register_table_sql
 from versioned.commit import EPOCH_BITS
 
 #: Of the chains of `make test`, and of the others: the more, the more states a batch dies in.
@@ -125,6 +126,37 @@ def test_each_step_of_each_batch_landed_in_one_commit_under_its_transaction_id(w
     ] == []
     assert Counter(landed) == Counter(whole.commits)
     assert set(Counter(landed).values()) == {1}
+
+
+@pytest.mark.rule("R190")
+def test_the_ledger_names_the_last_commit_of_a_batch_in_each_table_and_that_of_the_batch_before(
+    spark: SparkSession, crashed: _Run
+) -> None:
+    landed: dict[str, dict[int, int]] = defaultdict(dict)
+    for commit in sorted(crashed.commits, key=lambda commit: commit.version):
+        if commit.table != "ledger":
+            landed[commit.table][commit.batch] = commit.version
+    wanted = {
+        (table, batch, before, version)
+        for table, versions in landed.items()
+        for before, (batch, version) in zip([None, *versions.values()], versions.items(), strict=False)
+    }
+    register_table_sql(spark, crashed.app.table("ledger"), "crashed")
+    told = spark.table("crashed_versions").select("table", "batch_id", "version_before", "version").collect()
+    assert set(map(tuple, told)) == wanted
+
+
+@pytest.mark.rule("R126")
+def test_a_batch_that_died_has_the_clock_of_its_first_run_when_it_is_run_again(
+    spark: SparkSession, crashed: _Run
+) -> None:
+    ledger = spark.read.format("delta").load(str(crashed.app.table("ledger")))
+    clocks = {row[0]: row[1] for row in ledger.selectExpr("batch_id", "unix_millis(clock)").collect()}
+    # Spark writes it down before it runs a batch.
+    offsets = crashed.folder / crashed.out / "_checkpoint" / "offsets"
+    planned = {batch: json.loads((offsets / f"{batch}").read_text("utf-8").splitlines()[1]) for batch in clocks}
+    assert clocks == {batch: told["batchTimestampMs"] for batch, told in planned.items()}
+    assert crashed.script.deaths > len(clocks) > 1
 
 
 def test_every_step_of_a_batch_is_one_that_its_operator_says(whole: _Run) -> None:

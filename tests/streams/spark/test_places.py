@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import reduce
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from raw_rows import LATEST_US, raw_rows, rule_of, taken_in
 
-from streams.nodes import StreamSource
+from streams.nodes import StreamSource, TableSource
 from streams.spark import places
 from streams.spark.flow import PLACE, SCOPE, US
 from streams.spark.intake import INVALID, shape
@@ -61,6 +63,27 @@ def test_a_place_begins_with_the_newest_valid_time_so_far(raw: DataFrame, stream
         for row in rows:
             newest = newest if row[INVALID] is not None else max(newest, row[US])
             assert row[PLACE][0] == newest
+
+
+@pytest.mark.rule("R3")
+@pytest.mark.parametrize("maxima", [{}, {0: 7_900_000}], ids=["nothing before", "later times before"])
+def test_records_of_one_time_come_from_tables_before_streams_and_then_as_declared(
+    maxima: Mapping[int, int], spark: SparkSession, stream: StreamSource
+) -> None:
+    table = TableSource("table", topic="in", key=("k",), value=("v",))
+    sources = {"stream": (stream, 0), "later table": (table, 2), "table": (table, 1), "later stream": (stream, 3)}
+    # The sequences of topics have nothing to do with each other.
+    row = {name: ("a", name, 5_000_000, 0, -number) for number, name in enumerate(sources)}
+    every = [
+        taken_in(
+            spark.createDataFrame([row[name]], raw_rows(spark).schema),
+            replace(rule_of(node, "arrival", None, "seq"), position=at),
+            maxima,
+        )[0]
+        for name, (node, at) in sources.items()
+    ]
+    in_order = reduce(DataFrame.unionByName, every).sort(SCOPE, PLACE).collect()
+    assert [row["_value"]["v"] for row in in_order] == ["table", "later table", "stream", "later stream"]
 
 
 @pytest.mark.parametrize("sequence_by", ["seq", None], ids=["by sequence", "by time"])

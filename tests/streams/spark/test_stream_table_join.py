@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from both_engines import Input, on_spark, sink_rows
 from packed import Scenario, cut_at_random, cut_once, run_packed
 from pyspark.sql import SparkSession
 
@@ -27,6 +28,7 @@ from streams.nodes import (
     Topology,
 )
 from streams.spark import StreamingApplication
+from streams.topology import StreamsBuilder
 
 _TRACES = Path(__file__).parents[2] / "traces" / "stream_table_join.json"
 _RETENTION_MS = 300_000
@@ -169,3 +171,21 @@ def test_expired_lookups_are_padded_dropped_or_put_aside(
     assert rows == ([("(s,null)", 2)] if on_expired == "null" else []) + [("(t,b)", 3)]
     aside = _dropped(spark, app).get((0, "join_left_history"), Counter())
     assert dict(aside) == ({2: 1} if on_expired == "side_table" else {})
+
+
+@pytest.mark.rule("R3")
+def test_by_arrival_records_of_two_topics_come_in_the_order_of_the_newest_time_of_their_topic_so_far(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    builder = StreamsBuilder()
+    # Declared first: of equal times the table's comes first even so.
+    stream = builder.stream("a", key="k", value="v", name="stream")
+    table = builder.table("c", Materialized.key_value(), key="k", value="v", deleted="dead", name="table")
+    stream.join(table, lambda left, right: {"j": concat(left.v, "/", right.v)}, name="join").to_changelog("out")
+    plan = builder.build()
+    first = [Input("a", "k", "at once", 100), Input("c", "k", "first", 100), Input("c", "k", "second", 200)]
+    # The price is late: it counts as of 200, which its topic had reached in the batch before.
+    second = [Input("c", "k", "late", 50), Input("a", "k", "in between", 150), Input("a", "k", "behind", 201)]
+    app = on_spark(spark, tmp_path, plan, [*first, *second], [3, 6], by_arrival=True)
+    told = [value[0] for _, value, _ in sink_rows(spark, app, plan)["out"]]
+    assert told == ["at once/first", "in between/second", "behind/late"]

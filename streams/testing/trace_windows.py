@@ -128,7 +128,9 @@ class KafkaSize:
         # sliding window twice (right of its predecessor, and its own) it starts from the same value both times.
         if isinstance(self._windows, SessionWindows):
             return row.value is not None or self._holds_step(row)
-        return isinstance(self._windows, SlidingWindows) and row.old == row.value and self.step.value_bytes > 0
+        # An empty text that is put behind another is an update all the same; a number that stays is none.
+        is_update = _is_text(row.value) and self.step.value_bytes == 0
+        return isinstance(self._windows, SlidingWindows) and row.old == row.value and not is_update
 
     def _holds_step(self, row: BufferedRow) -> bool:
         """Whether a session is the one that the step's record came to, not one that went up in it."""
@@ -147,15 +149,18 @@ class KafkaSize:
         key: Any = row.key
         if key[WINDOW_START] == self.step.ts_us + _US:
             return 0
-        is_text = row.value is not None and isinstance(next(iter(row.value.values())), str)
         # Texts are put one after the other, so what the window began with is all but the record's own.
-        return value_bytes(row.value) - self.step.value_bytes if is_text else self._start_bytes
+        return value_bytes(row.value) - self.step.value_bytes if _is_text(row.value) else self._start_bytes
 
     def _key_bytes(self, key: Any) -> int:
         # The only text in a key is Kafka's key; windows, and the case of a packed scenario, are not.
         ends = {TimeWindows: 1, SlidingWindows: 1, SessionWindows: 2}.get(type(self._windows), 0)
         texts = [part for part in key.values() if isinstance(part, str)]
         return sum(len(text.encode()) for text in texts) + ends * _LONG_BYTES
+
+
+def _is_text(value: Row | None) -> bool:
+    return value is not None and isinstance(next(iter(value.values())), str)
 
 
 def value_bytes(value: Row | None) -> int:

@@ -133,13 +133,16 @@ class _Plan:
 
     def _to_table(self) -> KTable:
         stream = self._pick(self._streams)
-        return self._known(stream.to_table(self._stored(always=True), name=self._name("to_table")))
+        reorder = timedelta(milliseconds=40) if self._chance.random() < 0.3 else None
+        return self._known(stream.to_table(self._stored(always=True), reorder=reorder, name=self._name("to_table")))
 
     def _stream_table(self) -> KStream:
-        stream, table = self._pick(self._streams), self._pick(self._tables)
-        join = self._chance.choice((stream.join, stream.left_join))
-        waits = table.is_versioned and join == stream.join and self._chance.random() < 0.5
+        table, is_left = self._pick(self._tables), self._chance.random() < 0.5
+        waits = table.is_versioned and self._chance.random() < 0.5
+        # A record without a key ends a left join with grace, as in Kafka: those of sources have one.
+        stream = self._pick(self._streams[: len(_TOPICS)] if waits and is_left else self._streams)
         joined = Joined.with_grace_period(timedelta(milliseconds=30)) if waits else Joined()
+        join = stream.left_join if is_left else stream.join
         return join(table, _pair, joined=joined, name=self._name("stream_table"))
 
     def _stream_stream(self) -> KStream:
@@ -160,6 +163,9 @@ class _Plan:
     def _join(self) -> KTable:
         left, right = (self._pick(self._tables) for _ in range(2))
         join = self._chance.choice((left.join, left.left_join, left.outer_join))
+        if left.is_versioned and right.is_versioned and self._chance.random() < 0.5:
+            stored = Materialized.versioned(_RETENTION, name=self._name("history"))
+            return self._known(join(right, _pair, materialized=stored, history="complete", name=self._name("complete")))
         return self._known(join(right, _pair, materialized=self._plain(), name=self._name("join")))
 
     def _foreign(self) -> KTable:
@@ -193,7 +199,11 @@ class _Plan:
                 BufferConfig.max_records(2).spill_to_disk_when_full(),
             )
         )
-        return table.suppress(Suppressed.until_time_limit(wait, buffer), name=self._name("limit"))
+        return table.suppress(Suppressed.until_time_limit(wait, buffer, **self._timer()), name=self._name("limit"))
+
+    def _timer(self) -> dict[str, Any]:
+        timer = self._chance.choice(("first", "first", "record", "last"))
+        return {"timer": timer, **({"max_age": timedelta(milliseconds=150)} if timer == "last" else {})}
 
     def _windows(self) -> KTable:
         stream = self._pick(self._streams)
@@ -221,7 +231,8 @@ class _Plan:
             return None
         table = self._pick(self._windowed)
         if self._chance.random() < 0.3:
-            limit = Suppressed.until_time_limit(timedelta(milliseconds=30), BufferConfig.max_records(3))
+            options = {"clock": self._chance.choice(("record", "window_start")), **self._timer()}
+            limit = Suppressed.until_time_limit(timedelta(milliseconds=30), BufferConfig.max_records(3), **options)
             return table.suppress(limit, name=self._name("window_limit"))
         if self._chance.random() < 0.5:
             table = table.filter(lambda key, value: starts_with(key.k, "a"), name=self._name("window_filter"))

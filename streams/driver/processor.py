@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from streams.field_checks import key_fault
 from streams.key_fields import key_fields
@@ -16,6 +17,7 @@ from streams.reasons import NO_MATCH
 from streams.rows import Row
 from versioned.errors import RecordError
 
+_LOG: Final = logging.getLogger(__name__)
 #: Value and timestamp of a key in a table; a value of ``None`` is a tombstone whose timestamp is known.
 Dated = tuple[Row | None, int]
 
@@ -141,3 +143,8 @@ class Processor(ABC):
         self.metrics.count("skipped")
         self.metrics.count("dropped")
         self.context.reject(self.node, change, reason)
+
+    def count_late(self, ts_us: int, what: str) -> None:
+        """A record that is late is no fault: counted, and told at DEBUG (R23)."""
+        self.metrics.count("late")
+        _LOG.debug("%s: late record at %d us %s", self.node.name, ts_us, what)

@@ -74,7 +74,8 @@ class StreamStreamJoinProcessor(Processor):
     def _unmatched(self, record: Held) -> Iterator[Change]:
         is_final = self._buffer.is_final(record.side, record.ts_us)
         if record.side not in self._padded_sides:
-            self.metrics.count("late", int(is_final))
+            if is_final:
+                self.count_late(record.ts_us, "found no partner, and none that comes later can reach it")
         elif is_final:
             record.padded = True
             yield self._padded(record.side, record.key, record.value, record.ts_us)

@@ -118,7 +118,7 @@ class StreamTableJoinProcessor(Processor):
         elif self._joined.too_late == "join":
             yield from self._answer(key, value, change.ts_us)
         else:
-            self.metrics.count("late")
+            self.count_late(change.ts_us, "came after those of its time had been joined, and was put aside")
             self.metrics.count("dropped")
             self.context.reject(self.node, change, TOO_LATE)
         records, size = self.held()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from streams.driver.keys import Key, key_parts
 from streams.driver.processor import Change, Context, Dated, Found, Processor
@@ -16,8 +15,6 @@ from streams.rows import Row
 from versioned.durations import duration_us
 from versioned.errors import ConfigurationError
 from versioned.store_rules import Reason, Version, VersionedStore
-
-_LOG: Final = logging.getLogger(__name__)
 
 
 class PlainState:
@@ -151,8 +148,7 @@ class StoredTable(Processor):
         return taken
 
     def _refuse(self, change: Change) -> None:
-        self.metrics.count("late")
+        self.count_late(change.ts_us, "is older than the grace allows and was refused")
         self.metrics.count("dropped", int(not takes_late(self.node)))
-        _LOG.debug("%s: record at %d us is older than the grace allows and was refused", self.node.name, change.ts_us)
         if self._materialized is not None and self._materialized.late_policy == "side_table":
             self.context.reject(self.node, change, LATE)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
-from typing import Final
 
 from streams.driver.aggregators import Aggregator
 from streams.driver.keys import as_key, split_windowed_key, whole_key, windowed_key
@@ -18,8 +16,6 @@ from streams.reasons import AFTER_WINDOWS, BEFORE_WINDOWS, LATE, NULL_KEY, NULL_
 from streams.rows import Row
 from suppress.window_rules import close_wait_us, last_taken_us, lateness_us
 from suppress.windows import SessionWindows, SlidingWindows
-
-_LOG: Final = logging.getLogger(__name__)
 
 
 class WindowedAggregateProcessor(Processor):
@@ -112,14 +108,8 @@ class WindowedAggregateProcessor(Processor):
         if not outcome.is_late:
             self.skip(change, BEFORE_WINDOWS)
             return
-        self.metrics.count("late")
+        closes = f"its windows close {close_wait_us(self._state.windows, self._unit_us)} us after their end"
+        self.count_late(change.ts_us, f"dropped: stream time is {stream_time_us} us and {closes}")
         self.metrics.count("dropped")
-        _LOG.debug(
-            "%s: late record at %d us dropped: stream time is %d us and its windows close %s us after their end",
-            self.node.name,
-            change.ts_us,
-            stream_time_us,
-            close_wait_us(self._state.windows, self._unit_us),
-        )
         if self._late_policy == "side_table":
             self.context.reject(self.node, change, LATE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -11,13 +12,14 @@ import pytest
 from streams.driver.store_view import StoreView
 from streams.rows import Row
 from streams.testing import TopologyTestDriver
-from streams.topology import Materialized, StreamsBuilder
+from streams.topology import Joined, Materialized, StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
-from suppress.windows import TimeWindows
+from suppress.windows import JoinWindows, TimeWindows
 from versioned.errors import ConfigurationError, RecordError
 
 UTC = timezone.utc
+_KV = {"key": "k", "value": "v"}
 
 
 def passing_through(**source: Any) -> TopologyTestDriver:
@@ -308,3 +310,41 @@ def test_a_value_with_a_time_outside_the_calendar_is_put_aside_and_counted(value
     assert driver.read_output("out") == []
     assert [(reject.reason, reject.ts_us) for reject in driver.rejects] == [("TS_RANGE", 5)]
     assert driver.total("dropped") == 1
+
+
+def _late_for_a_store(b: StreamsBuilder) -> None:
+    b.table("s", Materialized.versioned("1 second"), name="t", **_KV)
+
+
+def _late_for_windows(b: StreamsBuilder) -> None:
+    b.stream("s", **_KV).group_by_key().windowed_by(TimeWindows.of("1 second")).count(name="t")
+
+
+def _late_for_a_wait(b: StreamsBuilder) -> None:
+    table = b.table("other", Materialized.versioned("1 minute"), **_KV)
+    options = Joined(grace=timedelta(seconds=1), too_late="side_table")
+    b.stream("s", **_KV).join(table, lambda left, right: left, joined=options, name="t")
+
+
+def _late_for_partners(b: StreamsBuilder) -> None:
+    pair = lambda left, right: {"both": left.v}  # noqa: E731
+    windows = JoinWindows.of_time_difference_and_grace("1 second", "1 second")
+    b.stream("s", **_KV).join(b.stream("other", **_KV), pair, windows=windows, name="t")
+
+
+@pytest.mark.rule("R23")
+@pytest.mark.parametrize("add", [_late_for_a_store, _late_for_windows, _late_for_a_wait, _late_for_partners])
+def test_each_record_that_is_late_for_a_node_is_told_at_debug_and_nothing_above(
+    add: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    builder = StreamsBuilder()
+    add(builder)
+    driver = TopologyTestDriver(builder.build())
+    with caplog.at_level(logging.DEBUG):
+        for second in (0, 60, 2, 3):
+            driver.pipe_input("s", "a", 1, second * 1_000_000)
+    assert [(said.levelname, said.message[:25]) for said in caplog.records] == [
+        ("DEBUG", "t: late record at 2000000"),
+        ("DEBUG", "t: late record at 3000000"),
+    ]
+    assert driver.counters("t")["late"] == 2

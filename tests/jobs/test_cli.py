@@ -546,6 +546,30 @@ def test_a_plan_may_be_built_by_a_module_beside_the_settings(tmp_path: Path) -> 
     assert _run("describe", "-c", str(file)).stdout.startswith("mine: stream of topic s")
 
 
+@pytest.mark.parametrize(
+    ("module", "told"),
+    [
+        ("def build(:", "plan: {name}:build cannot be imported: SyntaxError: invalid syntax ({name}.py, line 1)"),
+        ("\n1 / 0", "plan: {name}:build cannot be imported: ZeroDivisionError: division by zero ({name}.py, line 2)"),
+        ("raise SystemExit(0)", "plan: {name}:build cannot be imported: SystemExit: 0 ({name}.py, line 1)"),
+        ("import no_such_thing", "plan: {name}:build is not there: No module named 'no_such_thing'"),
+        ("def bild():\n    pass", '{name} has no build; did you mean "bild"?'),
+        ("def build():\n    return {}['k']", "plan: {name}:build fails: KeyError: 'k' ({name}.py, line 2)"),
+        ("def build():\n    raise SystemExit(0)", "plan: {name}:build fails: SystemExit: 0 ({name}.py, line 2)"),
+    ],
+)
+def test_a_fault_in_a_plans_module_is_told_and_hides_no_other_file(module: str, told: str, tmp_path: Path) -> None:
+    # No two tests with a module of one name.
+    name = f"plan_{tmp_path.name}".replace("-", "_")
+    (tmp_path / f"{name}.py").write_text(module, encoding="utf-8")
+    file = tmp_path / "job.yaml"
+    said = {"application": "a", "root": "r", "sources": {"s": {"format": "rate"}}, "plan": f"{name}:build"}
+    file.write_text(yaml.safe_dump(said), encoding="utf-8")
+    ended = _run("conf", "check", str(file), _ALERTS)
+    assert (ended.exit_code, ended.stdout) == (2, f"{_ALERTS}: right\n")
+    assert told.format(name=name) in ended.stderr
+
+
 def test_a_transform_of_a_source_that_is_not_there_is_found_by_the_check(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     said = yaml.safe_load(Path(_ALERTS).read_text(encoding="utf-8"))

@@ -86,9 +86,17 @@ def _called(name: str, settings: JobSettings) -> Topology:
 
 
 def picture_of(settings: JobSettings) -> Callable[..., Any] | None:
-    """What draws a finished run: the function ``draw`` beside the one that builds the plan, if there is one."""
+    """What draws a finished run: ``draw(app, work)`` beside the function that builds the plan, if there is one."""
     if not isinstance(settings.plan, str):
         return None
-    draw: Callable[..., Any] | None
     draw = getattr(importlib.import_module(settings.plan.split(":")[0]), "draw", None)
-    return draw
+    return draw if callable(draw) and _takes_two(draw) else None
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    """Whether it can be called with two arguments; a module may call anything ``draw``."""
+    try:
+        inspect.signature(function).bind(None, None)
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -110,6 +110,12 @@ def test_all_files_are_checked_and_one_fault_gives_code_2(tmp_path: Path) -> Non
     assert 'plan.s.op: "strem" is unknown; did you mean "stream"?' in told[0]["error"]
 
 
+def test_a_file_that_cannot_be_read_hides_no_other_one(tmp_path: Path) -> None:
+    ended = _run("conf", "check", str(tmp_path / ("x" * 300)), str(tmp_path), _ALERTS)
+    assert (ended.exit_code, ended.stdout) == (2, f"{_ALERTS}: right\n")
+    assert ("File name too long" in ended.stderr, f"{tmp_path}: this is a folder" in ended.stderr) == (True, True)
+
+
 @pytest.mark.parametrize(
     ("plan", "told"),
     [
@@ -516,6 +522,8 @@ def test_a_plan_is_drawn_into_a_file(name: str, tmp_path: Path) -> None:
         (["picture", "plan", "-c", _ALERTS, "-o", "plan.png"], "Change the ending"),
         (["picture", "plan", "-c", _ALERTS, "-o", "no/such/plan.svg"], "there is no folder no/such"),
         (["describe", "-c", _ALERTS, "--svg", "no/such/plan.svg"], "--svg no/such/plan.svg: there is no folder"),
+        (["picture", "timeline", "a/b", "-o", f"{_ALERTS}/plan.svg"], "alert_few_events.yaml is no folder"),
+        (["picture", "timeline", "a/b", "-o", "x" * 300 + ".svg"], "File name too long"),
         (["picture", "timeline", "a/b", "--from", "noon"], "no instant"),
         (["picture", "timeline", "a/b", "--key", "item"], "--key item"),
         (["suppress", "inspect", "-c", _ALERTS, "final_count"], 'did you mean "final_counts"'),
@@ -525,6 +533,31 @@ def test_a_plan_is_drawn_into_a_file(name: str, tmp_path: Path) -> None:
 def test_wrong_pictures_and_suppressions_are_refused_before_spark_starts(arguments: list[str], told: str) -> None:
     ended = _run(*arguments)
     assert (ended.exit_code, told in ended.stderr) == (2, True), ended.stderr
+
+
+def test_a_picture_is_not_drawn_onto_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "plan.svg").mkdir()
+    ended = _run("picture", "timeline", "a/b", "-o", str(tmp_path / "plan.svg"))
+    assert (ended.exit_code, "plan.svg is a folder. Name another one." in ended.stderr) == (2, True)
+
+
+def test_a_picture_in_a_folder_that_may_not_be_written_is_refused_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whoever is root may write everything.
+    monkeypatch.setattr("os.access", lambda place, mode: False)
+    ended = _run("picture", "timeline", "a/b", "-o", str(tmp_path / "plan.svg"))
+    assert (ended.exit_code, f"{tmp_path} may not be written" in ended.stderr) == (2, True)
+
+
+def test_a_picture_that_cannot_be_written_after_all_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    for command in (["picture", "plan", "-o"], ["describe", "--svg"]):
+        ended = _run(*command, str(tmp_path / "plan.svg"), "-c", _ALERTS)
+        assert (ended.exit_code, "No space left on device" in ended.stderr) == (2, True)
 
 
 _OWN = """

@@ -23,7 +23,11 @@ picture = commands("Pictures, without any dependency: .svg, or .html with the nu
 Target = Annotated[str, typer.Argument(help='A path (with a "/") or a catalog name.')]
 Keys = Annotated[
     list[str] | None,
-    typer.Option("--key", help="A key column and its value: item=tea; the first keys of the table without it."),
+    typer.Option(
+        "--key",
+        help="A key column and its value: item=tea; for a key of several columns, several times. The first keys of the "
+        "table without it.",
+    ),
 ]
 Start = Annotated[str | None, typer.Option("--from", help="The first instant to draw.")]
 End = Annotated[str | None, typer.Option("--until", help="The last instant to draw.")]

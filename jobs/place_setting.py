@@ -76,9 +76,11 @@ def local_folder(work: Path) -> Path:
         ConfigurationError: it has a scheme.
     """
     if has_scheme(str(work)):
+        # Not the address itself: a path has one slash where it had two.
+        scheme = str(work).partition(":")[0]
         raise ConfigurationError(
-            f"--work {work}: the work folder is one of this machine, without a scheme. Addresses of other file systems "
-            "go into the settings: root, checkpoint and the path of a source."
+            f'--work begins with "{scheme}:", and the work folder is one of this machine, without a scheme. Addresses '
+            "of other file systems go into the settings: root, checkpoint and the path of a source."
         )
     return work
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from jobs.conf_folder import CONF
-from jobs.place_setting import has_scheme
+from jobs.place_setting import local_folder
 from jobs.prepare_flights import add_options, prepare
 from jobs.session import local_jars
 from versioned.errors import ConfigurationError
@@ -40,10 +40,8 @@ def main() -> int:
     parser.add_argument("--config", type=Path, default=CONF / "quickstart.yaml")
     add_options(parser)
     args = parser.parse_args()
-    if has_scheme(str(args.work)):
-        parser.error(f"--work {args.work}: it is a folder of this machine, without a scheme")
     try:
-        print(prepare(args.work / "input", args.batches, until=args.until), flush=True)
+        print(prepare(local_folder(args.work) / "input", args.batches, until=args.until), flush=True)
     except ConfigurationError as error:
         parser.error(str(error))
     command = submit_command(args.work, args.config)

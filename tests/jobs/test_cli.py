@@ -473,6 +473,13 @@ def test_every_command_that_reads_settings_takes_them_from_the_command_line_too(
     assert "--config" not in _options(path) or "--set" in _options(path)
 
 
+@pytest.mark.parametrize("path", _ALL, ids=" ".join)
+def test_every_option_says_what_it_is_and_whether_it_may_be_given_several_times(path: tuple[str, ...]) -> None:
+    options = [option for option in _ALL[path].params if option.param_type_name == "option"]
+    assert [option.name for option in options if not option.help] == []
+    assert [option.name for option in options if option.multiple and "several times" not in option.help] == []
+
+
 #: What changes tables, and can be asked first what it would do.
 _CHANGES = [
     "run", "maintain", "table create", "suppress drain", "suppress flush", "erase", "backfill", "rollback",
@@ -533,6 +540,11 @@ def test_a_plan_is_drawn_into_a_file(name: str, tmp_path: Path) -> None:
 def test_wrong_pictures_and_suppressions_are_refused_before_spark_starts(arguments: list[str], told: str) -> None:
     ended = _run(*arguments)
     assert (ended.exit_code, told in ended.stderr) == (2, True), ended.stderr
+
+
+def test_a_plan_without_suppressions_is_told_before_a_name_that_is_none(tmp_path: Path) -> None:
+    ended = _run("suppress", "drain", "-c", _counts(tmp_path, "order", "arrival"), "zz")
+    assert (ended.exit_code, ended.stderr) == (2, 'Wrong settings: The plan of "a" has no suppression.\n')
 
 
 def test_a_picture_is_not_drawn_onto_a_folder(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from jobs.cli import app
 from jobs.dry_run import dry_run
 from jobs.maintenance import MaintainSettings, maintain
 from jobs.progress import Progress
+from jobs.quickstart import main as quickstarted
 from jobs.quickstart import submit_command
 from jobs.run import application, main, plan_of, source_of, told
 from jobs.settings import MetricsSettings, SourceSettings, load, parse
@@ -152,6 +153,10 @@ def test_a_work_folder_with_a_scheme_is_refused(
     monkeypatch.setattr(sys, "argv", ["ask.py", "--work", "s3://b/w", "SELECT 1"])
     assert asked() == 2
     assert "the work folder is one of this machine" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["quickstart.py", "--work", "s3://b/w"])
+    with pytest.raises(SystemExit, match="2"):
+        quickstarted()
+    assert '--work begins with "s3:", and the work folder is one of this machine' in capsys.readouterr().err
     for command in ("run", "maintain", "validate", "doctor"):
         ended = CliRunner().invoke(app, [command, "-c", str(_CONFIG), "-w", "s3://b/w"])
         assert (ended.exit_code, "the work folder is one of this machine" in ended.stderr) == (2, True)

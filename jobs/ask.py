@@ -8,6 +8,7 @@ or a file.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -25,6 +26,7 @@ from versioned.errors import ConfigurationError
 
 _LOGGING: Final = CONF / "log4j2.properties"
 _ROWS: Final = 40
+_COMMENT: Final = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def register_tables(spark: SparkSession, root: Path) -> list[str]:
@@ -47,18 +49,22 @@ def register_tables(spark: SparkSession, root: Path) -> list[str]:
 def statements(lines: Iterable[str]) -> Iterator[str]:
     """SQL statements out of lines; each ends at the end of a line with a semicolon, the last one also without.
 
+    Comments without a statement are none.
+
     >>> list(statements(["SELECT 1", " AS one;", "", "SELECT 2"]))
     ['SELECT 1\\n AS one', 'SELECT 2']
     """
+    return (text for text in _texts(lines) if _COMMENT.sub("", text).strip())
+
+
+def _texts(lines: Iterable[str]) -> Iterator[str]:
     said: list[str] = []
     for line in lines:
         said.append(line.rstrip())
         if said[-1].endswith(";"):
             yield "\n".join(said).strip().removesuffix(";")
             said = []
-    rest = "\n".join(said).strip()
-    if rest:
-        yield rest
+    yield "\n".join(said).strip()
 
 
 def answer(spark: SparkSession, query: str) -> bool:

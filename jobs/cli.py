@@ -16,7 +16,7 @@ import typer
 from jobs.cli_backfill import changes
 from jobs.cli_conf import conf
 from jobs.cli_erase import erase
-from jobs.cli_picture import picture, picture_file
+from jobs.cli_picture import picture, picture_file, saved
 from jobs.cli_shared import (
     AsJson,
     Config,
@@ -105,7 +105,7 @@ def describe(
     """Print the plan of an application: every node with its options, windows and buffers."""
     plan = plan_of(load(config, None, sets_of(sets)))
     if svg is not None:
-        plan.picture().save(picture_file(svg, "--svg"))
+        saved(plan.picture(), picture_file(svg, "--svg"), "--svg")
     echo_json(told(plan)) if json else typer.echo(plan.describe())
 
 

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
     from streams.spark.erase import ErasedTable, ErasureReceipt
 
-Key = Annotated[list[str] | None, typer.Option("--key", help="A column and its value: customer=17. All hold together.")]
+Key = Annotated[
+    list[str] | None, typer.Option("--key", help="A column and its value: customer=17. Given several times, all hold.")
+]
 KeyFile = Annotated[
     Path | None,
     typer.Option(

@@ -9,6 +9,7 @@ import typer
 
 from jobs.cli_shared import AsJson, Config, Sets, Work, commands, echo_json, pairs_of, quiet_session, sets_of
 from jobs.job_plan import plan_of
+from jobs.place_setting import check_writable
 from jobs.settings import load
 from jobs.tables import instant_of, keys_frame, opened
 from versioned.errors import ConfigurationError
@@ -22,7 +23,11 @@ picture = commands("Pictures, without any dependency: .svg, or .html with the nu
 Target = Annotated[str, typer.Argument(help='A path (with a "/") or a catalog name.')]
 Keys = Annotated[
     list[str] | None,
-    typer.Option("--key", help="A key column and its value: item=tea; the first keys of the table without it."),
+    typer.Option(
+        "--key",
+        help="A key column and its value: item=tea; for a key of several columns, several times. The first keys of the "
+        "table without it.",
+    ),
 ]
 Start = Annotated[str | None, typer.Option("--from", help="The first instant to draw.")]
 End = Annotated[str | None, typer.Option("--until", help="The last instant to draw.")]
@@ -98,19 +103,32 @@ def picture_file(out: Path, option: str = "--out") -> Path:
     """Where a picture goes, as an option says: found wrong before it is drawn, which takes Spark a while.
 
     Raises:
-        ConfigurationError: neither .svg nor .html, or in a folder that is not there.
+        ConfigurationError: neither .svg nor .html, in a folder that is not there, or it cannot be written.
     """
     if out.suffix not in (".svg", ".html"):
         raise ConfigurationError(
             f'{option} {out}: a picture is saved as .svg or .html. Change the ending of "{out.name}".'
         )
+    check_writable(option, out)
     if not out.resolve().parent.is_dir():
         raise ConfigurationError(f"{option} {out}: there is no folder {out.parent}. Make it first.")
     return out
 
 
+def saved(drawn: Picture, out: Path, option: str = "--out") -> Path:
+    """Write a picture.
+
+    Raises:
+        ConfigurationError: it cannot be written after all.
+    """
+    try:
+        return drawn.save(out)
+    except OSError as error:
+        raise ConfigurationError(f"{option} {out}: {error.strerror}. Name another one.") from None
+
+
 def _save(drawn: Picture, out: Path, json: bool) -> None:
-    file = drawn.save(out)
+    file = saved(drawn, out)
     if json:
         rows = [dict(zip(drawn.columns, row, strict=True)) for row in drawn.rows]
         echo_json({"file": str(file), "title": drawn.title, "rows": rows})

@@ -34,7 +34,10 @@ Work = Annotated[
 ]
 Sets = Annotated[
     list[str] | None,
-    typer.Option("--set", help="One setting by its path: trigger=10s. Wins over file and environment."),
+    typer.Option(
+        "--set",
+        help="One setting by its path: trigger=10s. May be given several times; wins over file and environment.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 DryRunFlag = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]

@@ -95,9 +95,9 @@ def _checked(settings: JobSettings, names: list[str] | None) -> Topology:
     from jobs.buffers import check_names, suppressions
 
     plan = plan_of(settings)
-    check_names(plan, tuple(names or ()))
     if not suppressions(plan):
         raise ConfigurationError(f'The plan of "{settings.application}" has no suppression.')
+    check_names(plan, tuple(names or ()))
     return plan
 
 

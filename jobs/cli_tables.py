@@ -30,11 +30,15 @@ def create(
     keys: Annotated[str, typer.Option("--keys", help="Key columns, separated by commas.")],
     history_retention: Annotated[str, typer.Option("--history-retention", help='For example "30 days".')],
     grace: Annotated[
-        str | None, typer.Option("--grace", help="How late a record may be; default: all history.")
+        str | None, typer.Option("--grace", help="How late a record may be; default: the history retention.")
     ] = None,
-    time_scope: Annotated[Literal["partition", "store", "key"], typer.Option("--time-scope")] = "partition",
+    time_scope: Annotated[
+        Literal["partition", "store", "key"],
+        typer.Option("--time-scope", help="Whose newest record tells how late another one is."),
+    ] = "partition",
     time_resolution: Annotated[
-        Literal["microsecond", "millisecond"], typer.Option("--time-resolution")
+        Literal["microsecond", "millisecond"],
+        typer.Option("--time-resolution", help="Of the instants that are stored; Kafka has milliseconds."),
     ] = "microsecond",
     system_history: Annotated[
         bool, typer.Option("--system-history", help="Keep every record with its system time, for --known-at.")
@@ -88,7 +92,12 @@ def as_of(
 @table.command()
 def history(
     target: Target,
-    key: Annotated[list[str] | None, typer.Option("--key", help="A key column and its value: item=tea.")] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--key", help="A key column and its value: item=tea; for a key of several columns, several times."
+        ),
+    ] = None,
     start: Annotated[str | None, typer.Option("--from", help="Versions valid at or after this instant.")] = None,
     end: Annotated[str | None, typer.Option("--until", help="Versions valid at or before this instant.")] = None,
     limit: Limit = 40,

@@ -14,11 +14,11 @@ def validate(
 ) -> None:
     """Judge tables by their invariants and sources by their rules, with HTML pages; code 3 if data breaks one."""
     from jobs.named_tables import names_of, tables_of
-    from jobs.validate import Judged, code_of, settings_of
+    from jobs.validate import Judged, code_of, pages_of, settings_of
     from jobs.validate import validate as judged_all
 
     settings, job = settings_of(config, sets_of(sets))
-    targets = tables_of(settings, work)
+    pages, targets = pages_of(settings, work), tables_of(settings, work)
     checked = [topic for topic, source in (job.sources if job else {}).items() if source.quality is not None]
     if dry_run:
         for name in (*names_of(targets), *(f"sources.{topic}" for topic in checked)):
@@ -33,6 +33,6 @@ def validate(
 
         judged = judged_all(quiet_session("validate"), settings, work, job, tell)
     if not json:
-        typer.echo(f"pages: {work / settings.docs / 'index.html'}")
+        typer.echo(f"pages: {pages / 'index.html'}")
     if code := code_of(judged):
         raise typer.Exit(code)

@@ -9,6 +9,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,11 +44,20 @@ def schema_of(kind: str) -> dict[str, Any]:
 def kind_of(said: Mapping[str, Any]) -> str:
     """Which kind of settings a file has: a job's name an ``application``, those of a validation its ``docs``.
 
-    >>> kind_of({"root": "tables", "purge": True})
-    'maintain'
+    What is misspelt counts as well: it is to be told by the settings that it was meant for.
+
+    >>> kind_of({"root": "tables", "purge": True}), kind_of({"root": "tables", "dcos": "pages"})
+    ('maintain', 'validate')
     """
-    is_job = not said or bool({"application", "plan", "sources"} & set(said))
-    return "job" if is_job else "validate" if "docs" in said else "maintain"
+    if not said or {"application", "plan", "sources"} & set(said):
+        return "job"
+    is_validation = "docs" in said or _fit("validate", said) > _fit("maintain", said)
+    return "validate" if is_validation else "maintain"
+
+
+def _fit(kind: str, said: Mapping[str, Any]) -> int:
+    """How many keys are, or are near, those of a kind of settings."""
+    return sum(bool(get_close_matches(str(key), list(KINDS[kind].model_fields), n=1)) for key in said)
 
 
 def checked(said: dict[str, Any]) -> BaseModel:

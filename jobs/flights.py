@@ -28,6 +28,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from versioned.errors import ConfigurationError
+
 FLIGHTS_SCHEMA: Final = (
     "seq BIGINT, arrival TIMESTAMP, departure TIMESTAMP, origin STRING, dest STRING, tailnum STRING, "
     "carrier STRING, flight BIGINT, delay BIGINT"
@@ -141,9 +143,16 @@ def write_files(folder: Path, batches: int, *, until: str | None = None) -> dict
 
     Returns:
         Rows per topic.
+
+    Raises:
+        ConfigurationError: nothing arrives before that day; nothing was written.
     """
-    written = arrived_before(topics(), until)
+    every = topics()
+    written = arrived_before(every, until)
     arrivals = pd.concat([rows["arrival"] for rows in written.values()])
+    if arrivals.empty:
+        begins = min(rows["arrival"].min() for rows in every.values())
+        raise ConfigurationError(f"nothing arrives before {until}: the first rows do at {begins}. Name a later day.")
     first = arrivals.min()
     span = (arrivals.max() - first) / batches + pd.Timedelta(microseconds=1)
     for name, rows in written.items():

@@ -7,14 +7,14 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Final
 
-from jobs.named_function import named_function
+from jobs.named_function import fault_of, named_function
 from jobs.plan import build
 from jobs.settings import JobSettings
 from jobs.strict import at, nearest
 from streams.describe import what_it_is
 from streams.nodes import GlobalTableSource, StreamSource, TableSource, Topology
 from streams.picture import role_of
-from versioned.errors import ConfigurationError
+from versioned.errors import ConfigurationError, VersionedError
 from versioned.given import near
 
 _SOURCES: Final = (StreamSource, TableSource, GlobalTableSource)
@@ -24,8 +24,8 @@ def plan_of(settings: JobSettings) -> Topology:
     """The plan that the settings declare, or that the function they name builds from their ``plan_settings``.
 
     Raises:
-        ConfigurationError: a step or an option is wrong; there is no such function, or it does not take these
-            settings; or topics and sources do not belong to each other. The message names the path.
+        ConfigurationError: a step or an option is wrong; there is no such function, it does not take these settings,
+            or it fails; or topics and sources do not belong to each other. The message names the path.
         TopologyError: a plan that can never work; the message names the step.
     """
     for topic, source in settings.sources.items():
@@ -74,16 +74,29 @@ def _called(name: str, settings: JobSettings) -> Topology:
     except TypeError as error:
         allowed = ", ".join(inspect.signature(function).parameters)
         raise ConfigurationError(f"plan_settings: {error}. {name} takes: {allowed}") from error
-    plan = function(**settings.plan_settings)
+    try:
+        plan = function(**settings.plan_settings)
+    except VersionedError:
+        raise
+    except (Exception, SystemExit) as error:  # whatever a user's function does
+        raise ConfigurationError(f"plan: {name} fails: {fault_of(error)}") from error
     if not isinstance(plan, Topology):
         raise ConfigurationError(f"plan: {name} gives {type(plan).__name__}, not a topology: end it with build().")
     return plan
 
 
 def picture_of(settings: JobSettings) -> Callable[..., Any] | None:
-    """What draws a finished run: the function ``draw`` beside the one that builds the plan, if there is one."""
+    """What draws a finished run: ``draw(app, work)`` beside the function that builds the plan, if there is one."""
     if not isinstance(settings.plan, str):
         return None
-    draw: Callable[..., Any] | None
     draw = getattr(importlib.import_module(settings.plan.split(":")[0]), "draw", None)
-    return draw
+    return draw if callable(draw) and _takes_two(draw) else None
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    """Whether it can be called with two arguments; a module may call anything ``draw``."""
+    try:
+        inspect.signature(function).bind(None, None)
+    except (TypeError, ValueError):
+        return False
+    return True

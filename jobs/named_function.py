@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +17,7 @@ from typing import Any, Final
 from pyspark import cloudpickle
 
 from versioned.errors import ConfigurationError
+from versioned.given import near
 
 #: Folders of settings that were read, the newest first.
 _BESIDE: Final[list[Path]] = []
@@ -61,7 +63,7 @@ def named_function(name: str) -> Callable[..., Any]:
     """The function of that name; its module is found as Python finds modules.
 
     Raises:
-        ConfigurationError: there is no such function, or it is one of Python's own library.
+        ConfigurationError: there is no such function, its module fails, or it is one of Python's own library.
 
     >>> named_function("jobs.quickstart_plan:build").__name__
     'build'
@@ -70,11 +72,10 @@ def named_function(name: str) -> Callable[..., Any]:
     versioned.errors.ConfigurationError: os:system belongs to Python itself. Name a function of your own module.
     """
     module, _, function = check_function_name(name).partition(":")
-    try:
-        holder = importlib.import_module(module)
-        found = getattr(holder, function)
-    except (ImportError, AttributeError) as error:
-        raise ConfigurationError(f"{name} is not there: {error}") from error
+    holder = _imported(module, name)
+    if not hasattr(holder, function):
+        raise ConfigurationError(f"{name} is not there: {module} has no {function}{near(function, vars(holder))}")
+    found = getattr(holder, function)
     if not callable(found):
         raise ConfigurationError(f"{name} is no function but {type(found).__name__}.")
     if _lies_beside(holder):
@@ -83,9 +84,33 @@ def named_function(name: str) -> Callable[..., Any]:
     return called
 
 
+def fault_of(error: BaseException) -> str:
+    """What an error in a user's code says: its kind, its words, and the line beside the settings that it came from.
+
+    >>> fault_of(ZeroDivisionError("division by zero"))
+    'ZeroDivisionError: division by zero'
+    """
+    lines = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_beside(frame.filename)]
+    where = f" ({Path(lines[-1].filename).name}, line {lines[-1].lineno})" if lines else ""
+    return f"{type(error).__name__}: {error}{where}"
+
+
+def _imported(module: str, name: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigurationError(f"{name} is not there: {error}") from error
+    except (Exception, SystemExit) as error:  # whatever a user's module does when it is imported
+        raise ConfigurationError(f"{name} cannot be imported: {fault_of(error)}") from error
+
+
 def _lies_beside(module: ModuleType) -> bool:
     file = getattr(module, "__file__", None)
-    if file is None or "site-packages" in Path(file).parts:
+    return file is not None and _is_beside(file)
+
+
+def _is_beside(file: str) -> bool:
+    if "site-packages" in Path(file).parts:
         return False
     return any(Path(file).resolve().is_relative_to(folder) for folder in _BESIDE)
 

@@ -5,6 +5,7 @@ What Spark reads and writes may have a scheme, ``s3a://bucket/tables``; what a p
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Final
@@ -75,11 +76,32 @@ def local_folder(work: Path) -> Path:
         ConfigurationError: it has a scheme.
     """
     if has_scheme(str(work)):
+        # Not the address itself: a path has one slash where it had two.
+        scheme = str(work).partition(":")[0]
         raise ConfigurationError(
-            f"--work {work}: the work folder is one of this machine, without a scheme. Addresses of other file systems "
-            "go into the settings: root, checkpoint and the path of a source."
+            f'--work begins with "{scheme}:", and the work folder is one of this machine, without a scheme. Addresses '
+            "of other file systems go into the settings: root, checkpoint and the path of a source."
         )
     return work
+
+
+def check_writable(option: str, place: Path, *, is_folder: bool = False) -> None:
+    """Refuse a file, or a folder, that cannot be written: before the work whose result is to go there.
+
+    Raises:
+        ConfigurationError: it is the other of both, or neither it nor what is above it may be written.
+    """
+    try:
+        there = next(up for up in (place, *place.absolute().parents) if up.exists())
+        if there.is_dir() != (is_folder or there != place):
+            wrong = f"{there} is {'a' if there.is_dir() else 'no'} folder"
+        elif os.access(there, os.W_OK):
+            return
+        else:
+            wrong = f"{there} may not be written"
+    except OSError as error:
+        wrong = str(error.strerror)
+    raise ConfigurationError(f"{option} {place}: {wrong}. Name another one.")
 
 
 #: A path: below the work folder, unless it is absolute or has a scheme.

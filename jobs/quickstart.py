@@ -13,9 +13,10 @@ import sys
 from pathlib import Path
 
 from jobs.conf_folder import CONF
-from jobs.place_setting import has_scheme
-from jobs.prepare_flights import prepare
+from jobs.place_setting import local_folder
+from jobs.prepare_flights import add_options, prepare
 from jobs.session import local_jars
+from versioned.errors import ConfigurationError
 
 _PROJECT = Path(__file__).parents[1]
 
@@ -37,12 +38,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, required=True, help="folder for the input, the tables and the picture")
     parser.add_argument("--config", type=Path, default=CONF / "quickstart.yaml")
-    parser.add_argument("--batches", type=int, default=20, help="micro-batches to cut the data into (default 20)")
-    parser.add_argument("--until", help="leave out what arrives on this day or later, for example 2013-02-01")
+    add_options(parser)
     args = parser.parse_args()
-    if has_scheme(str(args.work)):
-        parser.error(f"--work {args.work}: it is a folder of this machine, without a scheme")
-    print(prepare(args.work / "input", args.batches, until=args.until), flush=True)
+    try:
+        print(prepare(local_folder(args.work) / "input", args.batches, until=args.until), flush=True)
+    except ConfigurationError as error:
+        parser.error(str(error))
     command = submit_command(args.work, args.config)
     print(shlex.join(command), flush=True)
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(_PROJECT)}

@@ -16,7 +16,7 @@ from jobs.contract_settings import ContractSettings
 from jobs.exit_codes import EXPECTED, exit_code, reason
 from jobs.following import in_process, run_followed
 from jobs.job_plan import picture_of, plan_of
-from jobs.named_function import named_function
+from jobs.named_function import fault_of, named_function
 from jobs.place_setting import below, local_folder
 from jobs.progress import HEADER, Progress, batch_line, summary, tables_of
 from jobs.session import build_session
@@ -90,7 +90,10 @@ def told(app: StreamingApplication, settings: JobSettings, work: Path, done: Pro
     draw = picture_of(settings)
     # A function that draws takes every table to be there.
     if draw is not None and len(frames) == len(app.tables()):
-        print(f"  picture: {draw(app, work)}")
+        try:
+            print(f"  picture: {draw(app, work)}")
+        except (Exception, SystemExit) as error:  # the run is done, whatever becomes of its picture
+            print(f"  no picture: draw of {settings.plan} fails: {fault_of(error)}", file=sys.stderr)
 
 
 def source_of(topic: str, settings: SourceSettings, work: Path) -> SparkSource:

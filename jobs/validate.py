@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from jobs.exit_codes import BAD_DATA, DONE, EXPECTED, FAILED, exit_code, reason
 from jobs.expectations import Judge, Verdict
 from jobs.named_tables import check_catalog, names_of, tables_of
+from jobs.place_setting import check_writable
 from jobs.run import source_of
 from jobs.settings import JobSettings, SourceSettings, load_of
 from jobs.source_quality import all_rows, wrong_of
@@ -101,8 +102,9 @@ def validate(
         on_judged: Told after each.
 
     Raises:
-        ConfigurationError: there are no such tables.
+        ConfigurationError: there are no such tables, or the pages cannot be written.
     """
+    pages = pages_of(settings, work)
     judge = Judge(settings.examples)
     judged: list[Judged] = []
 
@@ -120,8 +122,19 @@ def validate(
     for topic, source in ({} if job is None else job.sources).items():
         if source.quality is not None:
             done(_judged_source(spark, judge, topic, source, work))
-    judge.write_docs(work / settings.docs)
+    judge.write_docs(pages)
     return judged
+
+
+def pages_of(settings: ValidateSettings, work: Path) -> Path:
+    """The folder of the pages.
+
+    Raises:
+        ConfigurationError: they cannot be written there.
+    """
+    pages = work / settings.docs
+    check_writable("docs:", pages, is_folder=True)
+    return pages
 
 
 def _beside(target: TableRef) -> TableRef:
@@ -244,11 +257,12 @@ def main() -> int:
     args = parser.parse_args()
     try:
         settings, job = settings_of(args.config)
+        pages = pages_of(settings, args.work)  # before Spark starts: what is wrong is told at once
         judged = validate(build_session("validate"), settings, args.work, job, lambda found: print(found, flush=True))
     except EXPECTED as error:
         print(reason(error), file=sys.stderr)
         return exit_code(error)
-    print(f"  pages: {args.work / settings.docs / 'index.html'}")
+    print(f"  pages: {pages / 'index.html'}")
     return code_of(judged)
 
 

@@ -32,17 +32,12 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping that a file holds.
 
     Raises:
-        ConfigurationError: the file is missing, too large, no YAML, or holds something else. It tells where, and no
-            values: one of them may be a secret.
+        ConfigurationError: the file is missing, cannot be read, is too large, no YAML, or holds something else. It
+            tells where, and no values: one of them may be a secret.
     """
-    if not path.is_file():
-        raise ConfigurationError(f"{path}: there is no such file.")
-    if path.stat().st_size > _MAX_BYTES:
-        raise ConfigurationError(
-            f"{path}: {path.stat().st_size} bytes is too large for settings (at most {_MAX_BYTES})."
-        )
+    held = _bytes(path)
     try:
-        said = _read(path.read_text(encoding="utf-8"))
+        said = _read(held.decode("utf-8"))
     except yaml.YAMLError as error:
         raise ConfigurationError(f"{path}: not readable as YAML: {_told(error)}") from None
     except UnicodeDecodeError as error:
@@ -81,6 +76,19 @@ def told_of_key(key: object) -> str:
         return f"{told}. Write it in quotes, if it is meant so."
     words = ("on", "yes", "true") if key else ("off", "no", "false")
     return f'{told}: YAML reads {", ".join(words)} as that. Write it in quotes, such as "{words[0]}".'
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        if not path.is_file():
+            what = "this is a folder; name a file" if path.is_dir() else "there is no such file"
+            raise ConfigurationError(f"{path}: {what}.")
+        size = path.stat().st_size
+        if size > _MAX_BYTES:
+            raise ConfigurationError(f"{path}: {size} bytes is too large for settings (at most {_MAX_BYTES}).")
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}.") from None
 
 
 def _read(text: str) -> Any:

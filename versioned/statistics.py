@@ -24,9 +24,11 @@ from pyspark.sql.types import (
 )
 
 from versioned.commit import history
+from versioned.errors import ConfigurationError
+from versioned.given import no_such
 from versioned.identifiers import TableRef, quote
 from versioned.reading import read_table
-from versioned.sql_types import sql_properties
+from versioned.sql_types import kinds_in, sql_properties
 
 #: The table property that tells which columns have no statistics: name -> whether from the first row on.
 HIDDEN: Final = "versioned.piiColumns"
@@ -98,6 +100,31 @@ def hidden_names(names: Iterable[str]) -> frozenset[str]:
     (['email'], ['email', 'name'])
     """
     return frozenset([names] if isinstance(names, str) else names)
+
+
+def names_in(kind: DataType) -> Iterator[str]:
+    """The names of the columns of a schema, and of the fields in them, at any depth.
+
+    >>> list(names_in(StructType().add("who", ArrayType(StructType().add("name", StringType())))))
+    ['who', 'name']
+    """
+    return (name for inner in kinds_in(kind) if isinstance(inner, StructType) for name in inner.names)
+
+
+def check_hidden(hidden: Iterable[str], known: Collection[str]) -> None:
+    """Refuse a name that is to be hidden and is that of nothing, whatever its case: it would hide nothing.
+
+    Raises:
+        ConfigurationError: with what was probably meant, and all that there are.
+
+    >>> check_hidden(["emial"], ["Email"])
+    Traceback (most recent call last):
+    versioned.errors.ConfigurationError: pii_columns: there is no column "emial"; did you mean "Email"? There are: Email
+    """
+    lower = {name.lower() for name in known}
+    for name in sorted(hidden):
+        if name.lower() not in lower:
+            raise ConfigurationError(f"pii_columns: {no_such('column', name, known)}")
 
 
 def hide(session: SparkSession, target: TableRef, hidden: Collection[str]) -> bool:

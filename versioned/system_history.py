@@ -21,9 +21,9 @@ from versioned.commit import is_missing, properties_of
 from versioned.durations import instant_us
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
-from versioned.making import is_unmade, make_table, replace_table
+from versioned.making import check_new, is_unmade, make_table, replace_table
 from versioned.reading import read_table
-from versioned.schema import create_table, stored_columns
+from versioned.schema import create_statement, create_table, stored_columns
 from versioned.spec import DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
 from versioned.sql_types import nullable, sql_properties
 from versioned.statistics import hide
@@ -31,6 +31,27 @@ from versioned.statistics import hide
 #: Table property: whose system history a table is.
 KNOWN_OF: Final = "versioned.knownOf"
 _RANK: Final = "_rank"
+
+
+def make_versioned(
+    spark: SparkSession, target: TableRef, columns: StructType, spec: VersionedTableSpec, hidden: Collection[str] = ()
+) -> None:
+    """Make an empty versioned table, and its system history if it keeps one.
+
+    Args:
+        spark: The session.
+        target: The table, under its whole name.
+        columns: Names and types of its key and value columns.
+        spec: What it promises.
+        hidden: Columns of which no statistics are kept; those that it does not have make no difference.
+
+    Raises:
+        ConfigurationError: a key column is missing or of a type that is not allowed, or a table is there already.
+    """
+    check_new(spark, target, columns, spec)
+    if spec.system_history:
+        create_known(spark, target, columns, spec, hidden)
+    make_table(spark, target, create_statement(target, columns, spec, hidden))
 
 
 def create_known(

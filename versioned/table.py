@@ -31,7 +31,6 @@ from versioned.lookup_frames import (
     reachable,
     visible,
 )
-from versioned.making import check_new, make_table
 from versioned.once import Once
 from versioned.pictures import version_timeline
 from versioned.put import PutBatch, versions_table
@@ -40,12 +39,12 @@ from versioned.put_records import shape_records
 from versioned.put_result import PutResult, outcome_rows
 from versioned.put_survey import survey_put
 from versioned.reading import in_full, read_table
-from versioned.schema import columns_of, create_statement
+from versioned.schema import columns_of
 from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec, known_target
 from versioned.sql import register_sql
-from versioned.statistics import hidden_names, hides_any
+from versioned.statistics import check_hidden, hidden_names, hides_any, names_in
 from versioned.stream_times import AsOf, as_of, commits_that_tell, keep_times, said_times, stream_times_of
-from versioned.system_history import check_known, create_known, known_rows, next_system_us, valid_rows
+from versioned.system_history import check_known, known_rows, make_versioned, next_system_us, valid_rows
 from versioned.touched import DELETION_VECTORS, can_be_named, key_columns
 from versioned.utc_texts import in_utc
 from versioned.verify import VerificationReport, verify_frame
@@ -114,7 +113,8 @@ class VersionedTable:
                 left once their rows are erased and vacuumed. Files are not skipped by them.
 
         Raises:
-            ConfigurationError: a name, type or duration is not allowed, or the table exists already.
+            ConfigurationError: a name, type or duration is not allowed, ``pii_columns`` names no column, or the table
+                exists already.
         """
         ref = in_full(spark, TableRef.parse(target))
         columns = columns_of(schema)
@@ -131,11 +131,9 @@ class VersionedTable:
             first_stream_time_us=first_stream_time_us,
             system_history=system_history,
         )
-        check_new(spark, ref, columns, spec)
         hidden = hidden_names(pii_columns)
-        if system_history:
-            create_known(spark, ref, columns, spec, hidden)
-        make_table(spark, ref, create_statement(ref, columns, spec, hidden))
+        check_hidden(hidden, (*names_in(columns), spec.valid_from, spec.valid_to))
+        make_versioned(spark, ref, columns, spec, hidden)
         return cls(spark, ref, spec)
 
     @classmethod

@@ -41,6 +41,7 @@ from streams.spark.lost_ledger import told_by_tables
 from streams.spark.metrics import MetricsLevel, metric_rows, metric_values, totals_after
 from streams.spark.operator import Batch
 from streams.spark.orphans import holding_tables, refuse_orphans
+from streams.spark.personal import check_personal
 from streams.spark.pictures import buffer_of, lateness_of
 from streams.spark.places import Order, placed
 from streams.spark.recovery import (
@@ -245,7 +246,8 @@ class StreamingApplication:
             trigger: ``"available_now"`` (all there is, then stop) or an interval such as ``"10 seconds"``.
 
         Raises:
-            ConfigurationError: the trigger is neither; nothing was written.
+            ConfigurationError: the trigger is neither, or ``pii_columns`` has a name that no column has, and nothing of
+                the plan was written; or the plan left out what rows wait for.
             CheckpointMismatchError: checkpoint, ledger and tables do not belong together; says what to do.
             FencedError: a newer epoch has begun.
         """
@@ -253,6 +255,11 @@ class StreamingApplication:
         self._ledger.create()
         self._state = self._agreed_state()
         assert self._found is not None
+        self._topics = topics = self.refuse_changes(self._found)
+        united = unite(self._spark, {topic: self._sources[topic] for topic in topics})
+        nodes = _source_nodes(self.topology)
+        self._rules = checked_rules(nodes, self._sources, self._order, self._max_future_us, united.schema)
+        check_personal(self._pii_columns, self.topology, self._rules, united.schema)
         # Each query has a session of its own.
         read = tables_read(self._operators, self._root)
         self._interpretation = Interpretation(read, self._found.measured(read))
@@ -261,12 +268,8 @@ class StreamingApplication:
         for target in self._tables() if self._pii_columns else ():
             if target in self._there and target != self._rejects.target:
                 hide(self._spark, target, self._pii_columns)
-        self._topics = topics = self.refuse_changes(self._found)
         self._state = with_alarms(self._spark, self._root, self._state, self._operators, self._there)
         self._refuse_broken(self._state)
-        united = unite(self._spark, {topic: self._sources[topic] for topic in topics})
-        nodes = _source_nodes(self.topology)
-        self._rules = checked_rules(nodes, self._sources, self._order, self._max_future_us, united.schema)
         # Only now: a topic that was refused may be taken out again.
         add_sources(self._spark, self._epoch_checkpoint(), len(topics) + 1)
         self._ledger.keep_topics(topics, self._found.topics)

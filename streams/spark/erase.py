@@ -116,8 +116,8 @@ def erase(
         dry_run: Only count the rows that would go.
 
     Raises:
-        ConfigurationError: no table has fields of these names, or the application runs in this session; nothing was
-            removed.
+        ConfigurationError: there are no tables, none has fields of these names, or the application runs in this
+            session; nothing was removed.
         CheckpointMismatchError: the application has an unfinished batch, whose replay would bring rows back; or it ran
             while rows were removed.
 
@@ -127,6 +127,11 @@ def erase(
     found = _refuse_unfinished(application)
     spark, names = application.spark, _names(keys, also or {})
     there = [target for target in application.tables() if not is_missing(spark, target)]
+    if not there:
+        raise ConfigurationError(
+            f"There is no table of {application.name} in {application.root}. Nothing was removed. Name the folder that "
+            "its tables lie below: with --work, or as the root."
+        )
     schemas = {target: read_table(spark, target).schema for target in there}
     rejects = application.table("rejects")
     if not any(_places(schema, names) for target, schema in schemas.items() if target != rejects):

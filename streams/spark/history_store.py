@@ -48,9 +48,11 @@ from versioned.identifiers import TableRef, quote
 from versioned.once import Once
 from versioned.put import PutBatch
 from versioned.put_frames import PRESENT, PUT_RESULT, floor_to_resolution
-from versioned.reading import read_table
+from versioned.reading import in_full, read_table
+from versioned.schema import columns_of
 from versioned.spec import CURRENT, VersionedTableSpec, known_target
 from versioned.sql_types import sql_properties, sql_type
+from versioned.system_history import make_versioned
 from versioned.table import VersionedTable
 
 #: What of a table's promise the plan says, by the names that the table's spec has for it.
@@ -323,11 +325,13 @@ def _check_promise(table: VersionedTable, records: DataFrame, materialized: Mate
 
 
 def _create(batch: Batch, target: TableRef, records: DataFrame, materialized: Materialized) -> None:
-    keys = struct_fields(records, KEY)
     flat = records.select(f"{KEY}.*", f"{VALUE}.*").drop(PRESENT)
-    columns = ", ".join(f"{quote(field.name)} {sql_type(field.dataType)}" for field in flat.schema.fields)
-    promise = _promise(materialized)
-    VersionedTable.create(batch.session, target, columns, keys=keys, pii_columns=batch.pii_columns, **promise)
+    columns = columns_of(", ".join(f"{quote(field.name)} {sql_type(field.dataType)}" for field in flat.schema.fields))
+    keys = struct_fields(records, KEY)
+    values = [name for name in columns.names if name not in keys]
+    spec = VersionedTableSpec.of(keys=keys, values=values, **_promise(materialized))
+    # The columns with personal data are those of the whole plan.
+    make_versioned(batch.session, in_full(batch.session, target), columns, spec, batch.pii_columns)
     batch.there.add(target)
 
 

@@ -21,6 +21,10 @@ from versioned.errors import ConfigurationError
         (["SELECT 1", "AS one;"], ["SELECT 1\nAS one"]),
         (["SELECT 1;", "", "SELECT 2"], ["SELECT 1", "SELECT 2"]),
         (["SELECT ';' AS semicolon", ";"], ["SELECT ';' AS semicolon\n"]),
+        (["SELECT 1;", "-- that is all"], ["SELECT 1"]),
+        (["-- one;", "SELECT 1;", ";", "/* that", "is all */"], ["SELECT 1"]),
+        (["-- one", "SELECT 1"], ["-- one\nSELECT 1"]),
+        (["SELECT '--'"], ["SELECT '--'"]),
     ],
 )
 def test_a_statement_ends_with_a_semicolon_at_the_end_of_a_line(lines: list[str], expected: list[str]) -> None:

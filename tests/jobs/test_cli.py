@@ -110,6 +110,12 @@ def test_all_files_are_checked_and_one_fault_gives_code_2(tmp_path: Path) -> Non
     assert 'plan.s.op: "strem" is unknown; did you mean "stream"?' in told[0]["error"]
 
 
+def test_a_file_that_cannot_be_read_hides_no_other_one(tmp_path: Path) -> None:
+    ended = _run("conf", "check", str(tmp_path / ("x" * 300)), str(tmp_path), _ALERTS)
+    assert (ended.exit_code, ended.stdout) == (2, f"{_ALERTS}: right\n")
+    assert ("File name too long" in ended.stderr, f"{tmp_path}: this is a folder" in ended.stderr) == (True, True)
+
+
 @pytest.mark.parametrize(
     ("plan", "told"),
     [
@@ -467,6 +473,13 @@ def test_every_command_that_reads_settings_takes_them_from_the_command_line_too(
     assert "--config" not in _options(path) or "--set" in _options(path)
 
 
+@pytest.mark.parametrize("path", _ALL, ids=" ".join)
+def test_every_option_says_what_it_is_and_whether_it_may_be_given_several_times(path: tuple[str, ...]) -> None:
+    options = [option for option in _ALL[path].params if option.param_type_name == "option"]
+    assert [option.name for option in options if not option.help] == []
+    assert [option.name for option in options if option.multiple and "several times" not in option.help] == []
+
+
 #: What changes tables, and can be asked first what it would do.
 _CHANGES = [
     "run", "maintain", "table create", "suppress drain", "suppress flush", "erase", "backfill", "rollback",
@@ -516,6 +529,8 @@ def test_a_plan_is_drawn_into_a_file(name: str, tmp_path: Path) -> None:
         (["picture", "plan", "-c", _ALERTS, "-o", "plan.png"], "Change the ending"),
         (["picture", "plan", "-c", _ALERTS, "-o", "no/such/plan.svg"], "there is no folder no/such"),
         (["describe", "-c", _ALERTS, "--svg", "no/such/plan.svg"], "--svg no/such/plan.svg: there is no folder"),
+        (["picture", "timeline", "a/b", "-o", f"{_ALERTS}/plan.svg"], "alert_few_events.yaml is no folder"),
+        (["picture", "timeline", "a/b", "-o", "x" * 300 + ".svg"], "File name too long"),
         (["picture", "timeline", "a/b", "--from", "noon"], "no instant"),
         (["picture", "timeline", "a/b", "--key", "item"], "--key item"),
         (["suppress", "inspect", "-c", _ALERTS, "final_count"], 'did you mean "final_counts"'),
@@ -525,6 +540,36 @@ def test_a_plan_is_drawn_into_a_file(name: str, tmp_path: Path) -> None:
 def test_wrong_pictures_and_suppressions_are_refused_before_spark_starts(arguments: list[str], told: str) -> None:
     ended = _run(*arguments)
     assert (ended.exit_code, told in ended.stderr) == (2, True), ended.stderr
+
+
+def test_a_plan_without_suppressions_is_told_before_a_name_that_is_none(tmp_path: Path) -> None:
+    ended = _run("suppress", "drain", "-c", _counts(tmp_path, "order", "arrival"), "zz")
+    assert (ended.exit_code, ended.stderr) == (2, 'Wrong settings: The plan of "a" has no suppression.\n')
+
+
+def test_a_picture_is_not_drawn_onto_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "plan.svg").mkdir()
+    ended = _run("picture", "timeline", "a/b", "-o", str(tmp_path / "plan.svg"))
+    assert (ended.exit_code, "plan.svg is a folder. Name another one." in ended.stderr) == (2, True)
+
+
+def test_a_picture_in_a_folder_that_may_not_be_written_is_refused_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whoever is root may write everything.
+    monkeypatch.setattr("os.access", lambda place, mode: False)
+    ended = _run("picture", "timeline", "a/b", "-o", str(tmp_path / "plan.svg"))
+    assert (ended.exit_code, f"{tmp_path} may not be written" in ended.stderr) == (2, True)
+
+
+def test_a_picture_that_cannot_be_written_after_all_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    for command in (["picture", "plan", "-o"], ["describe", "--svg"]):
+        ended = _run(*command, str(tmp_path / "plan.svg"), "-c", _ALERTS)
+        assert (ended.exit_code, "No space left on device" in ended.stderr) == (2, True)
 
 
 _OWN = """
@@ -544,6 +589,30 @@ def test_a_plan_may_be_built_by_a_module_beside_the_settings(tmp_path: Path) -> 
     file.write_text(yaml.safe_dump(said), encoding="utf-8")
     assert _run("conf", "check", str(file)).exit_code == 0
     assert _run("describe", "-c", str(file)).stdout.startswith("mine: stream of topic s")
+
+
+@pytest.mark.parametrize(
+    ("module", "told"),
+    [
+        ("def build(:", "plan: {name}:build cannot be imported: SyntaxError: invalid syntax ({name}.py, line 1)"),
+        ("\n1 / 0", "plan: {name}:build cannot be imported: ZeroDivisionError: division by zero ({name}.py, line 2)"),
+        ("raise SystemExit(0)", "plan: {name}:build cannot be imported: SystemExit: 0 ({name}.py, line 1)"),
+        ("import no_such_thing", "plan: {name}:build is not there: No module named 'no_such_thing'"),
+        ("def bild():\n    pass", '{name} has no build; did you mean "bild"?'),
+        ("def build():\n    return {}['k']", "plan: {name}:build fails: KeyError: 'k' ({name}.py, line 2)"),
+        ("def build():\n    raise SystemExit(0)", "plan: {name}:build fails: SystemExit: 0 ({name}.py, line 2)"),
+    ],
+)
+def test_a_fault_in_a_plans_module_is_told_and_hides_no_other_file(module: str, told: str, tmp_path: Path) -> None:
+    # No two tests with a module of one name.
+    name = f"plan_{tmp_path.name}".replace("-", "_")
+    (tmp_path / f"{name}.py").write_text(module, encoding="utf-8")
+    file = tmp_path / "job.yaml"
+    said = {"application": "a", "root": "r", "sources": {"s": {"format": "rate"}}, "plan": f"{name}:build"}
+    file.write_text(yaml.safe_dump(said), encoding="utf-8")
+    ended = _run("conf", "check", str(file), _ALERTS)
+    assert (ended.exit_code, ended.stdout) == (2, f"{_ALERTS}: right\n")
+    assert told.format(name=name) in ended.stderr
 
 
 def test_a_transform_of_a_source_that_is_not_there_is_found_by_the_check(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 import yaml
 
-from jobs.config_schema import FOLDER, KINDS, schema_of, write
+from jobs.config_schema import FOLDER, KINDS, kind_of, schema_of, write
 from versioned.errors import ConfigurationError
 
 _CONF = Path(__file__).parents[2] / "conf"
@@ -36,6 +36,23 @@ def test_the_published_schema_is_that_of_the_code(kind: str) -> None:
 
 def test_all_kinds_are_written(tmp_path: Path) -> None:
     assert [file.name for file in write(tmp_path)] == [f"{kind}.schema.json" for kind in KINDS]
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ({}, "job"),
+        ({"aplication": "a", "plan": {}}, "job"),
+        ({"root": "t"}, "maintain"),
+        ({"root": "t", "vacum": True}, "maintain"),
+        ({"root": "t", "docs": "d", "vacuum": True, "purge": True}, "validate"),
+        ({"root": "t", "dosc": "d"}, "validate"),
+        ({"root": "t", "job": "job.yaml"}, "validate"),
+        ({"root": "t", "exampels": 3, True: 1}, "validate"),
+    ],
+)
+def test_settings_are_judged_as_those_that_their_keys_are_nearest_to(said: dict[Any, Any], kind: str) -> None:
+    assert kind_of(said) == kind
 
 
 def test_schemas_are_written_below_the_current_folder_and_not_beside_the_library(

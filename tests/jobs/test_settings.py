@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -295,6 +296,31 @@ def _read(tmp_path: Path, text: str) -> Any:
     file = tmp_path / "settings.yaml"
     file.write_text(text, encoding="utf-8")
     return read_yaml(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("none.yaml", "there is no such file"),
+        (".", "this is a folder; name a file"),
+        ("x" * 300, "cannot be read: File name too long"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_told_by_its_name_and_why(name: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{re.escape(str(tmp_path / name))}: {told}"):
+        read_yaml(tmp_path / name)
+
+
+def test_a_file_without_the_permission_to_read_it_is_told_by_its_name_and_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    # Whoever is root may read everything.
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(ConfigurationError, match=r"settings.yaml: cannot be read: Permission denied\."):
+        _read(tmp_path, "a: 1")
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,14 @@ def test_a_name_that_no_table_has_is_refused_and_nothing_goes(
     assert commits(folder / "out") == before
 
 
+def test_a_root_without_tables_of_the_application_is_told_and_where_to_look(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    app = application(spark, tmp_path / "input", tmp_path / "elsewhere")
+    with pytest.raises(ConfigurationError, match=f"no table of shop in {tmp_path}/elsewhere.*removed.*--work"):
+        erase(app, spark.createDataFrame([("tea",)], "item STRING"))
+
+
 def test_an_application_that_runs_is_not_erased_from(spark: SparkSession, tmp_path: Path) -> None:
     write_batch(tmp_path / "input", 0)
     app = application(spark, tmp_path / "input", tmp_path / "out")

@@ -1,0 +1,63 @@
+"""Names of columns with personal data that an application has nowhere: misspelt, they would hide nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from pyspark.sql.types import DataType, StructType
+
+from streams.expressions import Expr, operation
+from streams.fields import value_fields
+from streams.key_fields import key_fields
+from streams.nodes import AGGREGATES, Node
+from streams.spark.intake import IntakeRule
+from versioned.statistics import check_hidden, names_in
+
+
+def check_personal(
+    hidden: Collection[str], nodes: Iterable[Node], rules: Iterable[IntakeRule], united: StructType
+) -> None:
+    """Refuse names that no column has, nor a field in one, from the sources to the sinks.
+
+    Args:
+        hidden: The names, whatever their case.
+        nodes: Those of the plan.
+        rules: How its sources are read.
+        united: The columns of the sources, a struct column per topic.
+
+    Raises:
+        ConfigurationError: with what was probably meant, and all that there are.
+    """
+    if hidden:
+        kinds = [field.dataType for field in united.fields] + [rule.types for rule in rules if rule.types is not None]
+        check_hidden(hidden, [*(name for kind in kinds for name in names_in(kind)), *_of_plan(nodes)])
+
+
+def _of_plan(nodes: Iterable[Node]) -> Iterator[str]:
+    """Fields of keys and values, and of structs in them, as far as the plan names them."""
+    for node in nodes:
+        yield from key_fields(node) or ()
+        yield from value_fields(node) or ()
+        held = [*vars(node).values()]
+        if isinstance(node, AGGREGATES):
+            held += vars(node.aggregation).values()
+            yield node.aggregation.output
+            yield from _of_ddl(node.aggregation.schema)
+        yield from _named([part for part in held if isinstance(part, Expr)])
+
+
+def _named(waiting: list[Expr]) -> Iterator[str]:
+    """What the expressions call the fields of rows that they make."""
+    while waiting:
+        op, args = operation(waiting.pop())
+        if op == "struct":
+            yield from args[0]
+        elif op == "row":
+            yield args[0]
+        elif op == "python":
+            yield from _of_ddl(args[1])
+        waiting += [arg for arg in args if isinstance(arg, Expr)]
+
+
+def _of_ddl(text: str | None) -> Iterator[str]:
+    return iter(()) if text is None else names_in(DataType.fromDDL(text))

@@ -9,14 +9,17 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, 
 
 from jobs.named_function import check_function_name
 from jobs.plan_expressions import ROW, SIDES, parse
-from jobs.strict import Bytes, DurationSetting, Flag, Instant, Names, Number, Strict
+from jobs.strict import Bytes, DurationSetting, Flag, Instant, Names, Number, Spelled, Strict
 from streams.conditions import condition_fault
 from streams.options import LatePolicy, TimeScope
 
 #: A function of a Python module, ``module:function``, for what an expression cannot say.
 FunctionName = Annotated[
     str,
-    Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"),
+    Spelled(
+        r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*",
+        "module:function, of letters, digits and _, such as my_plans:build",
+    ),
     AfterValidator(check_function_name),
 ]
 

@@ -29,7 +29,7 @@ from jobs.option_settings import FunctionName
 from jobs.place_setting import LocalPlace, Place
 from jobs.plan_settings import Plan
 from jobs.quality_settings import QualitySettings
-from jobs.strict import DurationSetting, Flag, Millis, Names, Strict, validated
+from jobs.strict import DurationSetting, Flag, Millis, Names, Spelled, Strict, validated
 from jobs.yaml_file import read_yaml
 from versioned.durations import duration_us
 from versioned.errors import ConfigurationError
@@ -91,7 +91,7 @@ class MetricsSettings(Strict):
     level: Literal["info", "debug"] = Field(
         default="info", description="`debug` adds lateness and the sizes of buffers; it costs a sort per measured node."
     )
-    prometheus: Annotated[LocalPlace, Field(pattern=r"\.prom$")] | None = Field(
+    prometheus: Annotated[LocalPlace, Spelled(r".*\.prom", "a file whose name ends in .prom")] | None = Field(
         default=None,
         description="Text file for the node exporter, below the work folder, written anew after each batch; its name "
         "ends in `.prom`.",
@@ -105,7 +105,13 @@ class JobSettings(Strict):
     ``plan_settings`` are that function's arguments, durations as people write them.
     """
 
-    application: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")
+    application: Annotated[
+        str,
+        Spelled(
+            r"[A-Za-z][A-Za-z0-9_-]{0,63}",
+            "a name that begins with a letter, of letters, digits, _ and -, at most 64",
+        ),
+    ]
     plan: PlanSetting
     plan_settings: dict[str, DurationSetting] = Field(default_factory=dict)
     root: Place

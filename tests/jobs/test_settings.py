@@ -53,7 +53,7 @@ def test_durations_are_written_as_people_write_them(written: str, expected: time
     [
         ("tigger", "available_now", ("tigger", '"trigger"', "Allowed here")),
         ("sources/flights/sequence", "seq", ("sources.flights.sequence", '"sequence_by"', "partition_by")),
-        ("application", "no spaces please", ("application",)),
+        ("application", "no spaces please", ("application: should be a name that begins with a letter",)),
         ("plan", "os:system", ("plan",)),
         ("plan_settings/grace", "soon", ("plan_settings.grace", "soon")),
         ("plan_settings/grace", 6, ("plan_settings.grace", "duration")),
@@ -73,7 +73,7 @@ def test_durations_are_written_as_people_write_them(written: str, expected: time
         ("order", "sequence", ("order", "sequence_by on each source", "flights")),
         ("metrics", {"levle": "debug"}, ("metrics.levle", '"level"', "prometheus")),
         ("metrics", {"level": "DEBUG"}, ("metrics.level", "info", "debug")),
-        ("metrics", {"prometheus": "metrics.txt"}, ("metrics.prometheus", "prom")),
+        ("metrics", {"prometheus": "metrics.txt"}, ("metrics.prometheus: should be a file whose name ends in .prom",)),
         ("metrics", "debug", ("metrics",)),
     ],
 )

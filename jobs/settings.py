@@ -17,7 +17,7 @@ import os
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
@@ -37,6 +37,9 @@ from versioned.identifiers import check_columns
 
 _S = TypeVar("_S", bound=Strict)
 
+#: Formats of files, as Spark calls them. Only plain text has columns of its own.
+_FILES: Final = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
+_WITHOUT_SCHEMA: Final = frozenset({"text"})
 
 def _form(said: Any) -> str:
     return "steps" if isinstance(said, dict) else "function"
@@ -84,6 +87,21 @@ class SourceSettings(Strict):
             raise ValueError(f"{', '.join(said)}: kafka says these itself; they are for a format")
         return self
 
+
+    @model_validator(mode="after")
+    def _tells_where_and_what(self) -> SourceSettings:
+        is_option = any(name.lower() == "path" for name in self.options)
+        if self.path is not None and is_option:
+            raise ValueError("options.path: the source has a path already, which would win. Leave one of them out")
+        form = (self.format or "").lower()
+        if form in _FILES and self.path is None and not is_option:
+            raise ValueError(f"path is missing: a source of format {form} reads the files of a folder")
+        if form in _FILES - _WITHOUT_SCHEMA and self.schema_ddl is None:
+            raise ValueError(
+                f"schema is missing: Spark reads no stream of {form} files without their columns as DDL, such as "
+                '"ts TIMESTAMP, user STRING"'
+            )
+        return self
 
 class MetricsSettings(Strict):
     """What is measured, and where it is told beside the ledger."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Callable
 from typing import Any, Final
 
 from jobs.named_function import named_function
 from jobs.plan import build
+from jobs.plan_arguments import arguments_of
 from jobs.settings import JobSettings
 from jobs.strict import at, nearest
 from streams.describe import what_it_is
@@ -69,12 +69,7 @@ def told(plan: Topology) -> list[dict[str, Any]]:
 def _called(name: str, settings: JobSettings) -> Topology:
     with at("plan"):
         function = named_function(name)
-    try:
-        inspect.signature(function).bind(**settings.plan_settings)
-    except TypeError as error:
-        allowed = ", ".join(inspect.signature(function).parameters)
-        raise ConfigurationError(f"plan_settings: {error}. {name} takes: {allowed}") from error
-    plan = function(**settings.plan_settings)
+    plan = function(**arguments_of(function, settings.plan_settings))
     if not isinstance(plan, Topology):
         raise ConfigurationError(f"plan: {name} gives {type(plan).__name__}, not a topology: end it with build().")
     return plan

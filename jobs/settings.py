@@ -27,6 +27,7 @@ from jobs.layers import RECORD_RETENTION, Layers, of_fields
 from jobs.named_function import look_beside
 from jobs.option_settings import FunctionName
 from jobs.place_setting import LocalPlace, Place
+from jobs.plan_arguments import PlanArgument
 from jobs.plan_settings import Plan
 from jobs.quality_settings import QualitySettings
 from jobs.strict import DurationSetting, Flag, Millis, Names, Spelled, Strict, validated
@@ -36,10 +37,10 @@ from versioned.errors import ConfigurationError
 from versioned.identifiers import check_columns
 
 _S = TypeVar("_S", bound=Strict)
-
 #: Formats of files, as Spark calls them. Only plain text has columns of its own.
 _FILES: Final = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
 _WITHOUT_SCHEMA: Final = frozenset({"text"})
+
 
 def _form(said: Any) -> str:
     return "steps" if isinstance(said, dict) else "function"
@@ -87,7 +88,6 @@ class SourceSettings(Strict):
             raise ValueError(f"{', '.join(said)}: kafka says these itself; they are for a format")
         return self
 
-
     @model_validator(mode="after")
     def _tells_where_and_what(self) -> SourceSettings:
         is_option = any(name.lower() == "path" for name in self.options)
@@ -102,6 +102,7 @@ class SourceSettings(Strict):
                 '"ts TIMESTAMP, user STRING"'
             )
         return self
+
 
 class MetricsSettings(Strict):
     """What is measured, and where it is told beside the ledger."""
@@ -120,7 +121,7 @@ class JobSettings(Strict):
     """One streaming application.
 
     ``plan`` is either a mapping of steps, or names the function that builds the topology, ``module:function``;
-    ``plan_settings`` are that function's arguments, durations as people write them.
+    ``plan_settings`` are that function's arguments: durations as people write them, numbers, true or false, texts.
     """
 
     application: Annotated[
@@ -131,7 +132,7 @@ class JobSettings(Strict):
         ),
     ]
     plan: PlanSetting
-    plan_settings: dict[str, DurationSetting] = Field(default_factory=dict)
+    plan_settings: dict[str, PlanArgument] = Field(default_factory=dict)
     root: Place
     sources: dict[str, SourceSettings] = Field(min_length=1)
     trigger: str = "available_now"

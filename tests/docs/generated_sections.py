@@ -37,7 +37,7 @@ _KINDS_ONLY: Final = ("A number and a unit", "An expression over")
 MEANINGS: Final = {
     "JobSettings.application": "Stable name of the application: part of every transaction id.",
     "JobSettings.plan": "The steps of the plan by name, or the function that builds it.",
-    "JobSettings.plan_settings": "Arguments of that function.",
+    "JobSettings.plan_settings": "Arguments of that function; text that reads as a duration is one.",
     "JobSettings.root": "Folder of the tables, below the work folder.",
     "JobSettings.sources": "Where the records of each topic come from.",
     "JobSettings.trigger": "`available_now`: all there is, then stop; or an interval such as `10 seconds`.",
@@ -294,7 +294,7 @@ def _simple(said: dict[str, Any]) -> str:
     if kind == "object":
         inner = said.get("additionalProperties") or next(iter(said["patternProperties"].values()))
         return f"mapping of {'steps' if 'discriminator' in inner else _value(inner)}"
-    return {"string": "text", "integer": "number", "boolean": "`true` or `false`"}[str(kind)]
+    return {"string": "text", "integer": "number", "number": "number", "boolean": "`true` or `false`"}[str(kind)]
 
 
 def _commands(command: Any, path: str) -> list[str]:

@@ -55,8 +55,10 @@ def test_durations_are_written_as_people_write_them(written: str, expected: time
         ("sources/flights/sequence", "seq", ("sources.flights.sequence", '"sequence_by"', "partition_by")),
         ("application", "no spaces please", ("application: should be a name that begins with a letter",)),
         ("plan", "os:system", ("plan",)),
-        ("plan_settings/grace", "soon", ("plan_settings.grace", "soon")),
-        ("plan_settings/grace", 6, ("plan_settings.grace", "duration")),
+        ("plan_settings/grace", "10 minuets", ("plan_settings.grace", "10 minuets")),
+        ("plan_settings/grace", "1.5 hours", ("plan_settings.grace", "1.5 hours")),
+        ("plan_settings/grace", ["6 hours"], ("plan_settings.grace", "this is a list")),
+        ("plan_settings/grace", None, ("plan_settings.grace", "this is nothing")),
         ("plan_settings/grace", "99999999999999999999 ms", ("plan_settings.grace", "at most 999,999,999 days")),
         ("trigger", "now and then", ("trigger", "now and then")),
         ("trigger", "0 seconds", ("trigger", "available_now")),
@@ -83,8 +85,6 @@ def test_a_wrong_key_or_value_is_refused_with_its_path(path: str, value: Any, to
     assert [part for part in told if part not in str(refused.value)] == []
 
 
-def test_metrics_are_those_of_level_info_in_the_ledger_alone_unless_asked_for() -> None:
-    assert parse(_GOOD).metrics == MetricsSettings(level="info", prometheus=None)
 _FILES = {"format": "json", "path": "in", "schema": "ts TIMESTAMP"}
 
 
@@ -133,6 +133,8 @@ def test_what_a_source_lacks_in_the_file_may_come_from_another_layer() -> None:
     assert parse(layers.merged()).sources["s"].path == "in"
 
 
+def test_metrics_are_those_of_level_info_in_the_ledger_alone_unless_asked_for() -> None:
+    assert parse(_GOOD).metrics == MetricsSettings(level="info", prometheus=None)
     asked = parse(_GOOD | {"metrics": {"level": "debug", "prometheus": "told/metrics.prom"}}).metrics
     assert (asked.level, asked.prometheus) == ("debug", "told/metrics.prom")
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from jobs.named_function import fault_of, named_function
 from jobs.plan import build
+from jobs.plan_arguments import arguments_of
 from jobs.settings import JobSettings
 from jobs.strict import at, nearest
 from streams.describe import what_it_is
@@ -69,13 +70,9 @@ def told(plan: Topology) -> list[dict[str, Any]]:
 def _called(name: str, settings: JobSettings) -> Topology:
     with at("plan"):
         function = named_function(name)
+    arguments = arguments_of(function, settings.plan_settings)
     try:
-        inspect.signature(function).bind(**settings.plan_settings)
-    except TypeError as error:
-        allowed = ", ".join(inspect.signature(function).parameters)
-        raise ConfigurationError(f"plan_settings: {error}. {name} takes: {allowed}") from error
-    try:
-        plan = function(**settings.plan_settings)
+        plan = function(**arguments)
     except VersionedError:
         raise
     except (Exception, SystemExit) as error:  # whatever a user's function does

@@ -7,22 +7,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from jobs.strict import Strict
+from jobs.strict import Spelled, Strict
 
 if TYPE_CHECKING:
     from streams.spark import KafkaSink, SparkSource
 
-_SERVERS = r"^[^\s,:]+:\d+(,[^\s,:]+:\d+)*$"
-_TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
+_Servers = Annotated[
+    str, Spelled(r"[^\s,:]+:[0-9]+(,[^\s,:]+:[0-9]+)*", "host:port, several separated by commas without spaces")
+]
+_Topic = Annotated[str, Spelled(r"[A-Za-z0-9._-]{1,249}", "1 to 249 letters, digits, dots, dashes and underscores")]
 
 
 class _Kafka(Strict):
-    servers: str = Field(pattern=_SERVERS, description="`host:port`, several separated by commas.")
-    topic: str = Field(pattern=_TOPIC, description="The name of the topic in Kafka.")
+    servers: _Servers = Field(description="`host:port`, several separated by commas.")
+    topic: _Topic = Field(description="The name of the topic in Kafka.")
     key_format: Literal["json", "text"] = Field(
         default="json", description="The key is a JSON object of its fields, or the plain text of its one field."
     )

@@ -9,12 +9,18 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, 
 
 from jobs.named_function import check_function_name
 from jobs.plan_expressions import ROW, SIDES, parse
-from jobs.strict import Bytes, DurationSetting, Flag, Instant, Names, Number, Strict
+from jobs.strict import Bytes, DurationSetting, Flag, Instant, Names, Number, Spelled, Strict
+from streams.conditions import condition_fault
 from streams.options import LatePolicy, TimeScope
 
 #: A function of a Python module, ``module:function``, for what an expression cannot say.
 FunctionName = Annotated[
-    str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"), AfterValidator(check_function_name)
+    str,
+    Spelled(
+        r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*",
+        "module:function, of letters, digits and _, such as my_plans:build",
+    ),
+    AfterValidator(check_function_name),
 ]
 
 
@@ -25,6 +31,12 @@ def _readable(names: tuple[str, ...], *, field: bool = False) -> Callable[[Any],
         return said
 
     return check
+
+
+def _condition(said: Any) -> Any:
+    if (fault := condition_fault(parse(said, ROW))) is not None:
+        raise ValueError(fault)
+    return said
 
 
 def _schema(names: tuple[str, ...]) -> WithJsonSchema:
@@ -44,12 +56,13 @@ def _key_form(said: Any) -> str:
     return "list" if isinstance(said, (list, tuple)) else _row_form(said)
 
 
-Condition = Annotated[Any, AfterValidator(_readable(ROW)), _schema(ROW)]
+Expression = Annotated[Any, AfterValidator(_readable(ROW)), _schema(ROW)]
+Condition = Annotated[Any, AfterValidator(_condition), _schema(ROW)]
 Operand = Annotated[Any, AfterValidator(_readable(ROW, field=True)), _schema(ROW)]
 SideExpression = Annotated[Any, AfterValidator(_readable(SIDES)), _schema(SIDES)]
 #: A row: a mapping of fields, or an expression that gives one; a single value becomes a row of one field.
 RowOf = Annotated[
-    Annotated[dict[str, Condition], Field(min_length=1), Tag("fields")] | Annotated[Operand, Tag("one")],
+    Annotated[dict[str, Expression], Field(min_length=1), Tag("fields")] | Annotated[Operand, Tag("one")],
     Discriminator(_row_form),
 ]
 JoinedRow = Annotated[
@@ -58,7 +71,7 @@ JoinedRow = Annotated[
 ]
 #: A key: a row, or a list of the fields of the value that it is made of.
 KeyOf = Annotated[
-    Annotated[dict[str, Condition], Field(min_length=1), Tag("fields")]
+    Annotated[dict[str, Expression], Field(min_length=1), Tag("fields")]
     | Annotated[Names, Field(min_length=1), Tag("list")]
     | Annotated[Operand, Tag("one")],
     Discriminator(_key_form),
@@ -97,7 +110,8 @@ class KeyValueStore(Strict):
 
 
 class WindowStore(Strict):
-    """Windows, kept so long after their end; without a retention for ever (``Materialized.window_store``)."""
+    """Windows of a step with ``windowed_by``, kept so long after their end; without a retention for ever
+    (``Materialized.window_store``)."""
 
     kind: Literal["window"]
     name: str | None = None
@@ -155,7 +169,8 @@ AnyWindows = Annotated[Tumbling | Hopping | Sliding | Session | Unlimited, Field
 
 
 class Within(Strict):
-    """How far apart two records of a stream-stream join may be (``JoinWindows``)."""
+    """How far apart two records of a stream-stream join may be (``JoinWindows``); ``before`` or ``after`` wins over
+    ``difference``, so that all three are one too many."""
 
     difference: DurationSetting | None = None
     before: DurationSetting | None = None
@@ -166,6 +181,8 @@ class Within(Strict):
     def _says_how_far(self) -> Within:
         if self.difference is None and (self.before is None or self.after is None):
             raise ValueError("give difference, or before and after")
+        if self.difference is not None and self.before is not None and self.after is not None:
+            raise ValueError("difference has no effect beside before and after: leave one of the three out")
         return self
 
 

@@ -50,7 +50,11 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 _CONSTANTS: Final = {"cast": ("kind",), "substring": ("start", "length")}
 _BINARY: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.Mod: operator.mod, ast.BitAnd: operator.and_, ast.BitOr: operator.or_,
+    ast.Mod: operator.mod,
+}  # fmt: skip
+#: Signs that Python binds before comparisons, so that ``a & b == c`` is ``(a & b) == c``: the words are to be written.
+_WORDS: Final[dict[type[ast.operator | ast.unaryop], tuple[str, str]]] = {
+    ast.BitAnd: ("&", "and"), ast.BitOr: ("|", "or"), ast.Invert: ("~", "not"),
 }  # fmt: skip
 _COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
@@ -108,6 +112,30 @@ def _constant(value: Any) -> Any:
     return value
 
 
+def _word_for(sign: ast.operator | ast.unaryop) -> str | None:
+    written, word = _WORDS.get(type(sign), ("", ""))
+    return f'write "{word}" for {written}, which Python binds before comparisons.' if word else None
+
+
+def _options(right: ast.expr) -> list[ast.expr]:
+    """What stands behind ``in``: a list, or one constant, since Python takes ``('x')`` for ``'x'``."""
+    if isinstance(right, (ast.Tuple, ast.List)):
+        return right.elts
+    number = right.operand if isinstance(right, ast.UnaryOp) and isinstance(right.op, ast.USub) else right
+    if isinstance(number, ast.Constant):
+        return [right]
+    raise ConfigurationError(f'"in {ast.unparse(right)}": in takes a list, of one thing too: [{ast.unparse(right)}].')
+
+
+def written(row: str, name: str) -> str:
+    """How an expression names a field of a row.
+
+    >>> written("key", "tail"), written("key", "class")
+    ('key.tail', 'key["class"]')
+    """
+    return f"{row}.{name}" if name.isidentifier() and not keyword.iskeyword(name) else f'{row}["{name}"]'
+
+
 class _Reader:
     """Translates a syntax tree, piece by piece; constants stay plain until an operator takes them."""
 
@@ -157,7 +185,8 @@ class _Reader:
         row = self._expr(of)
         fields = self._known.get(of.id) if isinstance(of, ast.Name) else None
         if isinstance(of, ast.Name) and fields is not None and name not in fields:
-            raise ConfigurationError(no_field(of.id, name, {of.id: fields}))
+            elsewhere = f". The key has it: {written('key', name)}" if name in (self._known.get("key") or ()) else ""
+            raise ConfigurationError(no_field(of.id, name, {of.id: fields}) + elsewhere)
         return row[name]
 
     def _subscript(self, node: ast.Subscript) -> Expr:
@@ -168,7 +197,7 @@ class _Reader:
     def _binary(self, node: ast.BinOp) -> Any:
         symbol = _BINARY.get(type(node.op))
         if symbol is None:
-            raise ConfigurationError(f'"{ast.unparse(node)}": operators are + - * / % & |.')
+            raise ConfigurationError(f'"{ast.unparse(node)}": {_word_for(node.op) or "operators are + - * / %."}')
         return symbol(self._expr(node.left), self._expr(node.right))
 
     def _unary(self, node: ast.UnaryOp) -> Any:
@@ -177,9 +206,9 @@ class _Reader:
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 return _constant(-value)  # Not before it is negated: the least number has no positive twin.
             return -self._expr(node.operand)
-        if isinstance(node.op, (ast.Not, ast.Invert)):
+        if isinstance(node.op, ast.Not):
             return ~self._expr(node.operand)
-        raise ConfigurationError(f'"{ast.unparse(node)}": a sign before a value is - or not.')
+        raise ConfigurationError(f'"{ast.unparse(node)}": {_word_for(node.op) or "a sign before a value is - or not."}')
 
     def _logical(self, node: ast.BoolOp) -> Any:
         symbol = operator.and_ if isinstance(node.op, ast.And) else operator.or_
@@ -195,8 +224,8 @@ class _Reader:
         if isinstance(op, (ast.Is, ast.IsNot)) and is_none:
             test = functions.is_null(self._expr(left))
             return test if isinstance(op, ast.Is) else ~test
-        if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, (ast.Tuple, ast.List)):
-            found = functions.is_in(self._expr(left), *map(self._expr, right.elts))
+        if isinstance(op, (ast.In, ast.NotIn)) and not is_none:
+            found = functions.is_in(self._expr(left), *map(self._expr, _options(right)))
             return found if isinstance(op, ast.In) else ~found
         symbol = _COMPARISONS.get(type(op))
         if symbol is None or is_none:

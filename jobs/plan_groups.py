@@ -23,7 +23,10 @@ def aggregate(name: str, step: _Group, parent: KStream | KTable) -> KTable:
         TopologyError: a plan that can never work.
     """
     grouped = _stream(step, parent) if isinstance(parent, KStream) else _table(step, parent)
-    options: dict[str, Any] = {"materialized": store_of(step.store), "name": name}
+    options: dict[str, Any] = {
+        "materialized": store_of(step.store, windowed=step.windowed_by is not None),
+        "name": name,
+    }
     if isinstance(step, BuiltInStep):
         return _built_in(step, grouped, parent, options)
     options["schema"] = step.result

@@ -43,6 +43,7 @@ def join(name: str, step: JoinStep, left: Any, right: Any) -> KStream | KTable:
         return _tables(name, step, left, right, joiner)
     options: dict[str, Any] = {"name": name}
     if isinstance(right, KTable):
+        _check_expires(step, right)
         options["joined"] = _joined(step)
     elif isinstance(right, GlobalKTable):
         options["key"] = row_of("key", step.key, left.node)
@@ -66,6 +67,15 @@ def _check(step: JoinStep, left: Any, right: Any) -> None:
     for needed in ("key", "within"):
         if needed in options and getattr(step, needed) is None:
             raise PlacedError(needed, f"is missing: a join of {what} needs it.")
+
+
+def _check_expires(step: JoinStep, table: KTable) -> None:
+    if step.on_expired != "null" and not table.is_versioned:
+        raise PlacedError(
+            "on_expired",
+            f"is for tables with a history that ends, and {table.node.name} keeps no versions. Leave it out, or store "
+            "the table with kind: versioned.",
+        )
 
 
 def _joined(step: JoinStep) -> Joined:

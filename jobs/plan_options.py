@@ -18,7 +18,7 @@ from jobs.option_settings import (
     Within,
 )
 from jobs.plan_settings import TimeLimitStep, WallClockStep, WindowClosesStep
-from jobs.strict import at
+from jobs.strict import PlacedError, at
 from streams.options import Materialized
 from suppress.buffer_config import BufferConfig, EagerBufferConfig, StrictBufferConfig
 from suppress.sizes import SizeOf
@@ -27,14 +27,18 @@ from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWi
 from versioned.durations import Resolution, instant_us
 
 
-def store_of(store: VersionedStore | KeyValueStore | WindowStore | None) -> Materialized | None:
-    """How a step's table is stored.
+def store_of(
+    store: VersionedStore | KeyValueStore | WindowStore | None, *, windowed: bool = False
+) -> Materialized | None:
+    """How a step's table is stored; ``windowed`` tells whether the step makes windows.
 
     Raises:
-        ConfigurationError: a duration is not allowed.
+        ConfigurationError: a duration is not allowed, or a store of windows has none to keep.
     """
     if store is None:
         return None
+    if isinstance(store, WindowStore) and not windowed:
+        raise PlacedError("store.kind", "window is for aggregates with windowed_by. Allowed here: versioned, key_value")
     with at("store"):
         if isinstance(store, KeyValueStore):
             return Materialized.key_value(store.name).with_time_scope(store.time_scope)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jobs.plan_expressions import ROW, SIDES, Known, parse
-from jobs.strict import at
+from jobs.plan_expressions import ROW, SIDES, Known, parse, written
+from jobs.strict import PlacedError, at
 from streams.fields import value_fields
 from streams.key_fields import key_fields
 from streams.nodes import Node
@@ -49,6 +49,7 @@ def joined_row_of(path: str, said: Any, left: Node, right: Node) -> Constant | N
 
 def _function(path: str, said: Any, names: tuple[str, ...], known: Known, *, field: bool) -> Constant:
     if isinstance(said, tuple):
+        _check_list(path, said, known)
         said = {name: f"value[{name!r}]" for name in said}
     if not isinstance(said, dict):
         with at(path):
@@ -59,3 +60,12 @@ def _function(path: str, said: Any, names: tuple[str, ...], known: Known, *, fie
         with at(f"{path}.{name}"):
             fields[name] = parse(text, names, known)
     return lambda: fields
+
+
+def _check_list(path: str, names: tuple[str, ...], known: Known) -> None:
+    """Refuse a field of the key in a list, which names fields of the value."""
+    fields = known.get("value")
+    for name in names:
+        if fields is not None and name not in fields and name in (known.get("key") or ()):
+            told = "is of the key, and a list has fields of the value. Write a mapping"
+            raise PlacedError(f"{path}.{name}", f"{told}: {{{name}: {written('key', name)}}}")

@@ -22,7 +22,7 @@ from jobs.option_settings import (
     Store,
     Within,
 )
-from jobs.strict import DurationSetting, Flag, Names, Strict, validated
+from jobs.strict import DurationSetting, Flag, Names, Spelled, Strict, validated
 from streams.options import OnExpired, TooLate
 
 
@@ -231,7 +231,9 @@ Step = Annotated[
     | _Suppressions | ChangelogStep | LatestStep,
     Field(discriminator="op"),
 ]  # fmt: skip
-StepName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
+StepName = Annotated[
+    str, Spelled(r"[A-Za-z0-9._-]{1,200}", "a name of 1 to 200 letters, digits, dots, dashes and underscores")
+]
 Plan = dict[StepName, Step]
 
 

@@ -17,7 +17,7 @@ import os
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
@@ -27,15 +27,19 @@ from jobs.layers import RECORD_RETENTION, Layers, of_fields
 from jobs.named_function import look_beside
 from jobs.option_settings import FunctionName
 from jobs.place_setting import LocalPlace, Place
+from jobs.plan_arguments import PlanArgument
 from jobs.plan_settings import Plan
 from jobs.quality_settings import QualitySettings
-from jobs.strict import DurationSetting, Flag, Millis, Names, Strict, validated
+from jobs.strict import DurationSetting, Flag, Millis, Names, Spelled, Strict, validated
 from jobs.yaml_file import read_yaml
 from versioned.durations import duration_us
 from versioned.errors import ConfigurationError
 from versioned.identifiers import check_columns
 
 _S = TypeVar("_S", bound=Strict)
+#: Formats of files, as Spark calls them. Only plain text has columns of its own.
+_FILES: Final = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
+_WITHOUT_SCHEMA: Final = frozenset({"text"})
 
 
 def _form(said: Any) -> str:
@@ -84,6 +88,21 @@ class SourceSettings(Strict):
             raise ValueError(f"{', '.join(said)}: kafka says these itself; they are for a format")
         return self
 
+    @model_validator(mode="after")
+    def _tells_where_and_what(self) -> SourceSettings:
+        is_option = any(name.lower() == "path" for name in self.options)
+        if self.path is not None and is_option:
+            raise ValueError("options.path: the source has a path already, which would win. Leave one of them out")
+        form = (self.format or "").lower()
+        if form in _FILES and self.path is None and not is_option:
+            raise ValueError(f"path is missing: a source of format {form} reads the files of a folder")
+        if form in _FILES - _WITHOUT_SCHEMA and self.schema_ddl is None:
+            raise ValueError(
+                f"schema is missing: Spark reads no stream of {form} files without their columns as DDL, such as "
+                '"ts TIMESTAMP, user STRING"'
+            )
+        return self
+
 
 class MetricsSettings(Strict):
     """What is measured, and where it is told beside the ledger."""
@@ -91,7 +110,7 @@ class MetricsSettings(Strict):
     level: Literal["info", "debug"] = Field(
         default="info", description="`debug` adds lateness and the sizes of buffers; it costs a sort per measured node."
     )
-    prometheus: Annotated[LocalPlace, Field(pattern=r"\.prom$")] | None = Field(
+    prometheus: Annotated[LocalPlace, Spelled(r".*\.prom", "a file whose name ends in .prom")] | None = Field(
         default=None,
         description="Text file for the node exporter, below the work folder, written anew after each batch; its name "
         "ends in `.prom`.",
@@ -102,12 +121,18 @@ class JobSettings(Strict):
     """One streaming application.
 
     ``plan`` is either a mapping of steps, or names the function that builds the topology, ``module:function``;
-    ``plan_settings`` are that function's arguments, durations as people write them.
+    ``plan_settings`` are that function's arguments: durations as people write them, numbers, true or false, texts.
     """
 
-    application: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")
+    application: Annotated[
+        str,
+        Spelled(
+            r"[A-Za-z][A-Za-z0-9_-]{0,63}",
+            "a name that begins with a letter, of letters, digits, _ and -, at most 64",
+        ),
+    ]
     plan: PlanSetting
-    plan_settings: dict[str, DurationSetting] = Field(default_factory=dict)
+    plan_settings: dict[str, PlanArgument] = Field(default_factory=dict)
     root: Place
     sources: dict[str, SourceSettings] = Field(min_length=1)
     trigger: str = "available_now"

@@ -6,11 +6,24 @@ import difflib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, timezone
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Tag, ValidationError, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    Tag,
+    ValidationError,
+    WithJsonSchema,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import no_info_after_validator_function
 
 from jobs.yaml_file import in_words, told_of_key
 from versioned.durations import duration
@@ -35,6 +48,31 @@ class Strict(BaseModel):
     """A part of the settings: frozen, typed, without unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """How a text is spelled: for machines, and in the words that people and editors are told."""
+
+    pattern: str
+    words: str
+
+    def check(self, value: str) -> str:
+        """The text, if it is spelled so.
+
+        >>> Spelled(r"[a-z]+", "small letters").check("A")
+        Traceback (most recent call last):
+        ValueError: should be small letters
+        """
+        if re.fullmatch(self.pattern, value) is None:
+            raise ValueError(f"should be {self.words}")
+        return value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(schema), "pattern": f"^{self.pattern}$", "patternErrorMessage": self.words}
 
 
 def _to_duration(value: Any) -> timedelta:

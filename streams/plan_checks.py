@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, Final
 
+from streams.conditions import condition_fault
 from streams.field_checks import check_fields, check_joined_keys
 from streams.fields import WINDOW_FIELDS
 from streams.key_fields import group_fields
@@ -22,6 +23,7 @@ from streams.nodes import (
     Materialized,
     Node,
     StreamAggregate,
+    StreamFilter,
     StreamGlobalTableJoin,
     StreamTableJoin,
     Suppress,
@@ -311,6 +313,7 @@ def _check_stream_table_join(node: StreamTableJoin) -> None:
     retention = history_retention_of(table)
     if node.joined.correction_retention is not None and retention is None:
         raise TopologyError("corrections", node.name, f"corrections need a versioned table; {table.name} is not.")
+    _check_too_late(node)
     if node.joined.grace is None:
         return
     if retention is None:
@@ -324,6 +327,15 @@ def _check_stream_table_join(node: StreamTableJoin) -> None:
             "R145", node.name,
             f"the join grace ({node.joined.grace}) is larger than the history retention of {table.name} ({retention}): "
             "a record would be looked up after its version has expired. Shorten the one or lengthen the other.",
+        )  # fmt: skip
+
+
+def _check_too_late(node: StreamTableJoin) -> None:
+    if node.joined.too_late != "join" and node.joined.grace is None:
+        raise TopologyError(
+            "R145", node.name,
+            f'too_late="{node.joined.too_late}" is about records beyond the join grace, and there is none. Give a '
+            "grace, or leave it out.",
         )  # fmt: skip
 
 
@@ -418,6 +430,12 @@ def _check_reorder(node: TableSource | ToTable) -> None:
         raise TopologyError("R169", node.name, f"reorder must not be negative; got {node.reorder}.")
 
 
+def _check_condition(node: StreamFilter | TableFilter) -> None:
+    fault = None if node.predicate is None else condition_fault(node.predicate)
+    if fault is not None:
+        raise TopologyError("condition", node.name, fault)
+
+
 def _check_store(node: StreamAggregate) -> None:
     if node.aggregation.kind == "reduce" and node.aggregation.adder is None:
         raise TopologyError("reducer", node.name, "reduce needs a function of (aggregate, value).")
@@ -434,4 +452,5 @@ _CHECKS: Final[tuple[tuple[type[Node] | tuple[type[Node], ...], Callable[[Any], 
     (TableAggregate, _check_table_aggregate),
     (StreamAggregate, _check_store),
     ((TableSource, ToTable), _check_reorder),
+    ((StreamFilter, TableFilter), _check_condition),
 )

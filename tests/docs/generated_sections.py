@@ -37,15 +37,15 @@ _KINDS_ONLY: Final = ("A number and a unit", "An expression over")
 MEANINGS: Final = {
     "JobSettings.application": "Stable name of the application: part of every transaction id.",
     "JobSettings.plan": "The steps of the plan by name, or the function that builds it.",
-    "JobSettings.plan_settings": "Arguments of that function.",
+    "JobSettings.plan_settings": "Arguments of that function; text that reads as a duration is one.",
     "JobSettings.root": "Folder of the tables, below the work folder.",
     "JobSettings.sources": "Where the records of each topic come from.",
     "JobSettings.trigger": "`available_now`: all there is, then stop; or an interval such as `10 seconds`.",
     "JobSettings.order": "How several sources are merged; `sequence` needs `sequence_by` on each.",
     "JobSettings.max_future_skew": "A record further ahead of the batch clock is rejected as `FUTURE_TS`.",
     "SourceSettings.format": "A Spark streaming source: `json`, `parquet`, `delta`, `kafka`, `rate`, ...",
-    "SourceSettings.path": "Folder of a file source, below the work folder.",
-    "SourceSettings.schema": "Columns as DDL, for file sources.",
+    "SourceSettings.path": "Folder of a file source, which needs one, below the work folder.",
+    "SourceSettings.schema": "Columns as DDL; file sources need them, but for `text`.",
     "SourceSettings.options": "Options of the Spark source.",
     "SourceSettings.partition_by": "Integer column that tells the stream-time scope; `partition` for Kafka.",
     "SourceSettings.sequence_by": "Column that orders the records of a scope; `offset` for Kafka, else by time.",
@@ -72,8 +72,8 @@ MEANINGS: Final = {
     "VersionedStore.grace": "How late a record may be; the history retention if not given.",
     "JoinStep.grace": "Hold records of the stream this long for late changes of the table.",
     "JoinStep.retention": "Accepted; without effect.",
-    "on_expired": "What a left join gives for a lookup older than the table's history.",
-    "too_late": "A record that is already beyond the join's grace: join it at once, or reject it.",
+    "on_expired": "What a left join gives for a lookup older than the history of a versioned table.",
+    "too_late": "A record that is already beyond the join's `grace`: join it at once, or reject it.",
     "correction_retention": "Remember answers this long, for `corrections`.",
     "JoinStep.key": "Key in the global table.",
     "within": "How far apart two stream records may be.",
@@ -294,7 +294,7 @@ def _simple(said: dict[str, Any]) -> str:
     if kind == "object":
         inner = said.get("additionalProperties") or next(iter(said["patternProperties"].values()))
         return f"mapping of {'steps' if 'discriminator' in inner else _value(inner)}"
-    return {"string": "text", "integer": "number", "boolean": "`true` or `false`"}[str(kind)]
+    return {"string": "text", "integer": "number", "number": "number", "boolean": "`true` or `false`"}[str(kind)]
 
 
 def _commands(command: Any, path: str) -> list[str]:

@@ -45,8 +45,9 @@ def test_a_sink_is_what_is_said() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"servers": "a"}, "servers"),
-        ({"topic": "a topic"}, "topic"),
+        ({"servers": "a"}, "servers: should be host:port, several separated by commas"),
+        ({"servers": "a:1, b:2"}, "without spaces"),
+        ({"topic": "a topic"}, "topic: should be 1 to 249 letters"),
         ({"key_format": "avro"}, "key_format"),
         ({"ts_unit": "ns"}, "ts_unit"),
         ({"valeu": "price DOUBLE"}, 'valeu: unknown key; did you mean "value"'),

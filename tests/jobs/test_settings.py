@@ -23,7 +23,7 @@ _GOOD: dict[str, Any] = {
     "plan": "jobs.quickstart_plan:build",
     "plan_settings": {"grace": "6 hours"},
     "root": "tables",
-    "sources": {"flights": {"format": "parquet", "path": "in/flights"}},
+    "sources": {"flights": {"format": "parquet", "path": "in/flights", "schema": "tailnum STRING"}},
 }
 
 
@@ -54,10 +54,12 @@ def test_durations_are_written_as_people_write_them(written: str, expected: time
     [
         ("tigger", "available_now", ("tigger", '"trigger"', "Allowed here")),
         ("sources/flights/sequence", "seq", ("sources.flights.sequence", '"sequence_by"', "partition_by")),
-        ("application", "no spaces please", ("application",)),
+        ("application", "no spaces please", ("application: should be a name that begins with a letter",)),
         ("plan", "os:system", ("plan",)),
-        ("plan_settings/grace", "soon", ("plan_settings.grace", "soon")),
-        ("plan_settings/grace", 6, ("plan_settings.grace", "duration")),
+        ("plan_settings/grace", "10 minuets", ("plan_settings.grace", "10 minuets")),
+        ("plan_settings/grace", "1.5 hours", ("plan_settings.grace", "1.5 hours")),
+        ("plan_settings/grace", ["6 hours"], ("plan_settings.grace", "this is a list")),
+        ("plan_settings/grace", None, ("plan_settings.grace", "this is nothing")),
         ("plan_settings/grace", "99999999999999999999 ms", ("plan_settings.grace", "at most 999,999,999 days")),
         ("trigger", "now and then", ("trigger", "now and then")),
         ("trigger", "0 seconds", ("trigger", "available_now")),
@@ -74,7 +76,7 @@ def test_durations_are_written_as_people_write_them(written: str, expected: time
         ("order", "sequence", ("order", "sequence_by on each source", "flights")),
         ("metrics", {"levle": "debug"}, ("metrics.levle", '"level"', "prometheus")),
         ("metrics", {"level": "DEBUG"}, ("metrics.level", "info", "debug")),
-        ("metrics", {"prometheus": "metrics.txt"}, ("metrics.prometheus", "prom")),
+        ("metrics", {"prometheus": "metrics.txt"}, ("metrics.prometheus: should be a file whose name ends in .prom",)),
         ("metrics", "debug", ("metrics",)),
     ],
 )
@@ -82,6 +84,54 @@ def test_a_wrong_key_or_value_is_refused_with_its_path(path: str, value: Any, to
     with pytest.raises(ConfigurationError) as refused:
         parse(_changed(path, value))
     assert [part for part in told if part not in str(refused.value)] == []
+
+
+_FILES = {"format": "json", "path": "in", "schema": "ts TIMESTAMP"}
+
+
+def _source(**changes: Any) -> dict[str, Any]:
+    """A source of files, with other settings; None: without them."""
+    said = {name: value for name, value in (_FILES | changes).items() if value is not None}
+    return _GOOD | {"sources": {"s": said}}
+
+
+@pytest.mark.parametrize("form", ["avro", "csv", "json", "JSON", "orc", "parquet", "xml"])
+def test_a_source_of_files_without_a_schema_is_refused_since_it_never_starts(form: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"sources.s: schema is missing: .* {form.lower()} files"):
+        parse(_source(format=form, schema=None))
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_a_source_of_files_without_a_folder_is_refused(form: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"sources.s: path is missing: a source of format {form} reads"):
+        parse(_source(format=form, path=None))
+
+
+@pytest.mark.parametrize("name", ["path", "Path"])
+def test_a_source_with_two_paths_is_refused_instead_of_reading_one_of_them(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"sources\.s: options\.path: the source has a path already"):
+        parse(_source(options={name: "elsewhere"}))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"format": "text", "schema": None},
+        {"path": None, "options": {"path": "s3a://bucket/in"}},
+        {"format": "delta", "schema": None},
+        {"format": "rate", "path": None, "schema": None},
+        {"format": "kafka", "path": None, "schema": None},
+        {"format": "cloudFiles", "schema": None},
+        {"format": "com.example.Source", "path": None, "schema": None},
+    ],
+)
+def test_a_source_that_tells_enough_for_its_format_is_accepted(changes: dict[str, Any]) -> None:
+    assert parse(_source(**changes)).sources["s"].format == changes.get("format", "json")
+
+
+def test_what_a_source_lacks_in_the_file_may_come_from_another_layer() -> None:
+    layers = Layers.of(_source(path=None), {"VERSIONED_JOB__SOURCES__S__PATH": "in"})
+    assert parse(layers.merged()).sources["s"].path == "in"
 
 
 def test_metrics_are_those_of_level_info_in_the_ledger_alone_unless_asked_for() -> None:

@@ -211,6 +211,11 @@ def _grace_join(table: KTable, grace: str) -> KStream:
     return builder.stream("s").join(table, joined=Joined.with_grace_period(grace, name="j"))
 
 
+def _joined_with(joined: Joined) -> KStream:
+    builder = StreamsBuilder()
+    return builder.stream("s").join(builder.table("t", _WEEK), joined=joined)
+
+
 def _stored(windows: Windows, retention: timedelta) -> KTable:
     return _windowed(windows, Materialized().with_retention(retention))
 
@@ -245,6 +250,9 @@ _REFUSED: list[tuple[str, str, Callable[[], object]]] = [
     ("R145", "j", lambda: _grace_join(StreamsBuilder().table("t"), "0 s")),
     ("R145", "j", lambda: _grace_join(_versioned().filter(_same, materialized=_KV), "1 s")),
     ("R145", "j", lambda: _grace_join(_versioned().filter(_same), "8 days")),
+    ("R145", "j", lambda: _joined_with(Joined(name="j", too_late="side_table"))),
+    ("condition", "f", lambda: StreamsBuilder().stream("s").filter(lambda value: value.a + 1, name="f")),
+    ("condition", "f", lambda: StreamsBuilder().table("t").filter_not(lambda value: None, name="f")),
     ("R14", "hourly", lambda: _stored(_HOURS, _HOUR_AND_MORE - _TICK)),
     ("R14", "hourly", lambda: _stored(SessionWindows.of("1 hour").grace("10 min"), _HOUR_AND_MORE - _TICK)),
     ("R14", "hourly", lambda: _stored(SlidingWindows(3_600_000_000), timedelta(hours=2) - _TICK)),

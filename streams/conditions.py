@@ -1,0 +1,49 @@
+"""What a filter can decide by: an expression that may be true or false.
+
+Null is neither, so a constant, a sum or a text as a condition would drop every record without a word.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streams.expressions import Expr, operation
+
+#: Operations whose results are numbers, texts or rows, whatever they are given.
+_NEVER: Final = frozenset({
+    "add", "sub", "mul", "div", "mod", "concat", "upper", "lower", "length", "substring", "substring_before",
+    "substring_after", "struct", "row", "merge",
+})  # fmt: skip
+
+
+def condition_fault(expr: Expr) -> str | None:
+    """Why an expression is no condition; none if it may be one.
+
+    >>> from streams.expressions import trace
+    >>> condition_fault(trace(lambda value: value.delay > 15, "value"))
+    >>> condition_fault(trace(lambda value: value.delay + 1, "value"))
+    'value.delay + 1 is neither true nor false, and nothing would pass. Compare it with something: value.delay > 15.'
+    """
+    fault = expr if _is_null(expr) else _never_true(expr)
+    if fault is None:
+        return None
+    return f"{fault!r} is neither true nor false, and nothing would pass. Compare it with something: value.delay > 15."
+
+
+def _is_null(expr: Expr) -> bool:
+    op, args = operation(expr)
+    # What a filter_not is given stands behind a "not".
+    return _is_null(args[0]) if op == "not" else op == "lit" and args[0] is None
+
+
+def _never_true(expr: Expr) -> Expr | None:
+    """The part of a condition that is none; a null is one among others."""
+    op, args = operation(expr)
+    if op == "lit":
+        return None if args[0] is None or isinstance(args[0], bool) else expr
+    if op == "cast":
+        return None if args[1] == "boolean" else expr
+    if op in _NEVER:
+        return expr
+    answers = {"case": (*args[1:-1:2], *args[-1:]), "and": args, "or": args, "not": args, "coalesce": args}.get(op, ())
+    return next((fault for answer in answers if (fault := _never_true(answer)) is not None), None)

@@ -58,7 +58,7 @@ class TableStep(_Source):
 
 
 class GlobalTableStep(_Source):
-    """A table that is seen whole, whatever the time."""
+    """A table that every record sees with its newest values, whatever the record's time or partition."""
 
     op: Literal["global_table"]
     store: Store | None = None

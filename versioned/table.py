@@ -222,8 +222,8 @@ class VersionedTable:
         Returns:
             Counts, rejected rows, and on demand the outcome of each record. Reasons of rejection: ``NULL_TS``,
             ``TS_RANGE`` (beyond the years 1 to 9999), ``FUTURE_TS``, ``NULL_KEY``, ``BAD_TYPE`` (a value that its
-            column cannot hold, a text that is no instant, a partition beyond 32 bits). A column that has the name of a
-            key begins with ``put_``.
+            column cannot hold, a text that is no instant, as a time without its day, a partition beyond 32 bits). A
+            column that has the name of a key begins with ``put_``.
 
         Raises:
             SchemaError: a column is missing or has another type, or the table got another one since it was opened.
@@ -541,15 +541,18 @@ class VersionedTable:
         if told.rejected and not takes_rejects:
             raise rejects_refused(shaped)
         valid = shaped.where(F.col("_reason").isNull()).drop("_reason")
+        spliced = []
         for attempt in range(1, _TRIES + 1):
             put = partial(PutBatch, self._target, self._spec, valid, times, told.bounds, told.count)
-            batch = put(with_old=False, names_keys=self.names_keys)
+            batch = put(with_old=False, trusts_times=attempt == 1, names_keys=self.names_keys)
             try:
                 self._write(batch, found.owner, judged)
                 break
             except OvertakenError:
                 if attempt == _TRIES:
                     raise
+                if batch.version_before is not None:
+                    spliced.append(partial(put, as_of=batch.version_before))
                 times, judged = self._times_now()
             finally:
                 batch.release()
@@ -557,7 +560,7 @@ class VersionedTable:
         if before is None:
             before = newest(self._spark, self._target).version
         reasons = rejected_rows(shaped.where(F.col("_reason").isNotNull()), self._spec)
-        return PutResult(reasons, told.rejected, batch, self._spec, partial(put, as_of=before))
+        return PutResult(reasons, told.rejected, batch, self._spec, [*spliced, partial(put, as_of=before)])
 
     def _write(self, batch: PutBatch, owner: str | None, judged: AsOf) -> None:
         if batch.accepts_any:

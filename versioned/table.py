@@ -44,7 +44,15 @@ from versioned.schema import columns_of, create_statement
 from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec, known_target
 from versioned.sql import register_sql
 from versioned.statistics import hidden_names, hides_any
-from versioned.stream_times import AsOf, as_of, commits_that_tell, keep_times, said_times, stream_times_of
+from versioned.stream_times import (
+    AsOf,
+    as_of,
+    commits_that_tell,
+    horizon_of,
+    keep_times,
+    said_times,
+    stream_times_of,
+)
 from versioned.system_history import check_known, create_known, known_rows, next_system_us, valid_rows
 from versioned.touched import DELETION_VECTORS, can_be_named, key_columns
 from versioned.utc_texts import in_utc
@@ -189,10 +197,12 @@ class VersionedTable:
     def horizon(self) -> datetime | None:
         """The oldest instant whose lookups are promised: the slowest scope's stream time minus retention.
 
+        Where an older partition appears it goes back, but not before what :meth:`purge` has removed.
+
         None while the table is empty. With ``time_scope="key"`` always None: there each key has its own, the start
         of its latest version minus retention.
         """
-        us = self._spec.horizon_us(self.stream_times())
+        us = horizon_of(self._spark, self._target, self._spec, self.stream_times())
         return None if us is None else instant(us)
 
     def put(
@@ -457,8 +467,9 @@ class VersionedTable:
         Returns:
             Whether anything was deleted.
         """
-        horizon = self._horizon_column()
-        return upkeep.purge(self._spark, self._target, self._spec, horizon, self._said()) is not None
+        # Not by what an earlier purge removed: of a partition that appeared since, history is promised before that.
+        horizon_us = self._spec.horizon_us(self.stream_times())
+        return upkeep.purge(self._spark, self._target, self._spec, horizon_us, self._said()) is not None
 
     def optimize(self, *, current: bool = False) -> None:
         """Compact the files of closed history (and of current rows, if asked; that may make a batch retry)."""

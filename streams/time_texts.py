@@ -10,6 +10,8 @@ from datetime import date, datetime, timedelta, timezone, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from versioned.clock_texts import TIME_ALONE
+
 _DAY: Final = r"\+?([0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
 _DATE: Final = re.compile(_DAY + r"(?:[ T].*)?)?)?", re.DOTALL)
 _TIME: Final = r"[ T]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?(.*))?)?"
@@ -17,7 +19,7 @@ _INSTANT: Final = re.compile(_DAY + rf"(?:{_TIME})?)?)?", re.DOTALL)
 _OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(?:([0-9]{1,2})(?::([0-9]{1,2}))?|([0-9]{2})([0-9]{2}))")
 
 _OF_NOW: Final = re.compile(r"[\s\x00-\x20]*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
-_TIME_ALONE: Final = re.compile(r"[\x00-\x20]*(\d{1,2}:|T\d{1,2}(?!\d))")
+_TIME_ALONE: Final = re.compile(TIME_ALONE)
 #: What Java's ``trim`` takes off a text; Spark's own casts take off a DEL as well. Python's ``strip`` knows others.
 BLANKS: Final = "".join(map(chr, range(0x21)))
 _TRIMMED: Final = BLANKS + "\x7f"

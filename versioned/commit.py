@@ -18,7 +18,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from weakref import WeakKeyDictionary
 
 from versioned import faults
 from versioned.durations import instant_us
@@ -27,7 +26,7 @@ from versioned.identifiers import TableRef, quote
 from versioned.log_files import commit_infos
 from versioned.merge_sql import SqlMerge
 from versioned.replay import check_origin
-from versioned.session_settings import SharedSetting, session_settings
+from versioned.session_settings import SessionLock, SharedSetting, session_settings
 
 if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
@@ -75,7 +74,7 @@ _TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"
 #: write, which go before what the session says.
 _MERGING: Final = threading.Lock()
 #: In each session one command at a time that says something: what maintenance says, no MERGE may carry.
-_SAYING: Final[WeakKeyDictionary[SparkSession, threading.RLock]] = WeakKeyDictionary()
+_SAYING: Final = SessionLock()
 
 
 #: The version at which this process saw a table last; merely where to look first.
@@ -385,10 +384,6 @@ def properties_of(session: SparkSession, target: TableRef) -> Mapping[str, str]:
     return told
 
 
-def _alone_in(session: SparkSession) -> threading.RLock:
-    return _SAYING.setdefault(session, threading.RLock())
-
-
 @contextmanager
 def saying(session: SparkSession, details: Mapping[str, Any]) -> Iterator[None]:
     """Let the commits of maintenance commands (OPTIMIZE, VACUUM) carry facts, as all commits of this library do.
@@ -397,7 +392,7 @@ def saying(session: SparkSession, details: Mapping[str, Any]) -> Iterator[None]:
     session of its own and waits for no maintenance.
     """
     said = {_METADATA: _metadata({}, details)}
-    alone = _alone_in(session)
+    alone = _SAYING.of(session)
     with alone, _MICROSECONDS.of(session), _no_transaction_of_others(session), session_settings(session, said):
         yield
 
@@ -447,7 +442,7 @@ def _execute(target: TableRef, write: Write, step: Step | None, metadata: str) -
     by_itself = nullcontext() if step is not None else _no_transaction_of_others(session)
     with _MICROSECONDS.of(session), by_itself:
         if isinstance(write, Merge):
-            with _alone_in(session), _MERGING, session_settings(session, _merge_settings(step, metadata)):
+            with _SAYING.of(session), _MERGING, session_settings(session, _merge_settings(step, metadata)):
                 write.clauses(_merge(target, write)).execute()
             return
         writer = write.frame.write.format("delta").option("userMetadata", metadata)
@@ -492,7 +487,7 @@ def _no_transaction_of_others(session: SparkSession) -> Iterator[None]:
         yield
         return
     # What is set may be a MERGE's in another thread, which ends before this begins.
-    with _alone_in(session), session_settings(session, {_TXN_APP: None, _TXN_VERSION: None}):
+    with _SAYING.of(session), session_settings(session, {_TXN_APP: None, _TXN_VERSION: None}):
         yield
 
 

@@ -1,9 +1,10 @@
 """Of an out-of-order record: the version just before it in time, and the start of the one after it, *at its place*.
 
-Only what was stored before the batch counts, and the records of the batch before its own place. Few records are
-compared with all versions of their keys. Of many, which may all be of one key, the product is more than can be had:
-then the records of a key before a place are put together from blocks of 1, 2, 4, 8, ... in a row, of which each place
-needs at most one of each size, and each block is sorted by time once.
+Only what was stored before the batch counts, and the records of the batch before its own place. What is stored, any
+number of versions of a key, is sorted by time together with the records that ask. Few records are compared with all
+others of their keys. Of many, which may all be of one key, the product is more than can be had: then the records of a
+key before a place are put together from blocks of 1, 2, 4, 8, ... in a row, of which each place needs at most one of
+each size, and each block is sorted by time once, too.
 
 Shapes, beside the key columns:
 
@@ -36,15 +37,18 @@ _UNTIL_NOW: Final = (Window.unboundedPreceding, 0)
 
 
 def among_all(accepted: DataFrame, stored: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    """What is found by comparing each record with all versions of its key."""
+    """What is found by comparing each record with all of its key."""
     keys, stored = list(spec.keys), _without_place(stored, accepted)
     late = accepted.where(LATE).select(*keys, "_scope", "_place", "_us")
-    versions = _versions(accepted).select(*keys, _VERSION).unionByName(_versions(stored).select(*keys, _VERSION))
-    version, place = F.col(_VERSION), F.col(_VERSION).getField("place")
-    pairs = late.join(versions, keys).where(place.isNull() | (place < F.col("_place")))
+    version = F.col(_VERSION)
+    pairs = late.join(_versions(accepted).select(*keys, _VERSION), keys)
     is_before = version.getField("us") <= F.col("_us")
-    before, after_us = F.when(is_before, version), F.when(~is_before, version.getField("us"))
-    return _nearest(pairs.withColumns({_PRED: before, _SUCC_US: after_us}), spec)
+    told = {_PRED: F.when(is_before, version), _SUCC_US: F.when(~is_before, version.getField("us"))}
+    of_batch = pairs.where(version.getField("place") < F.col("_place")).withColumns(told)
+    points = (_found(_versions(stored.join(late.select(*keys), keys, "left_semi"))), _asking(accepted))
+    line = points[0].unionByName(points[1], allowMissingColumns=True)
+    of_stored = _along(line, *keys).select(of_batch.columns)
+    return _nearest(of_batch.unionByName(of_stored), spec)
 
 
 def among_blocks(accepted: DataFrame, stored: DataFrame, spec: VersionedTableSpec) -> DataFrame:
@@ -56,23 +60,18 @@ def among_blocks(accepted: DataFrame, stored: DataFrame, spec: VersionedTableSpe
     number = F.rank().over(of_key.orderBy("_place")).cast("long") - 1
     records = accepted.join(touched, keys, "left_semi").withColumn(_NUMBER, number)
     records = records.withColumn(_LAST, F.max(_NUMBER).over(of_key))
-    asks = records.where(LATE).withColumn(_VERSION, F.lit(None).cast(_versions(records).schema[_VERSION].dataType))
+    asks = _asking(records)
     before_all = {_LEVEL: F.lit(_ALL_STORED), _BLOCK: F.lit(0).cast("long")}
     points = [
-        _in_blocks(_versions(records).withColumn(LATE, F.lit(False)), F.expr("shiftright(_number, _level)")),
+        _in_blocks(_found(_versions(records)), F.expr("shiftright(_number, _level)")),
         _in_blocks(asks, F.expr("shiftright(_number, _level) - 1")),
-        _versions(stored.join(touched, keys, "left_semi")).withColumns({LATE: F.lit(False), **before_all}),
+        _found(_versions(stored.join(touched, keys, "left_semi"))).withColumns(before_all),
         asks.withColumns(before_all),
     ]
     line = points[0]
     for more in points[1:]:
         line = line.unionByName(more, allowMissingColumns=True)
-    of_block = Window.partitionBy(*keys, _LEVEL, _BLOCK)
-    forward = of_block.orderBy("_us", LATE, "_place").rowsBetween(*_UNTIL_NOW)
-    backward = of_block.orderBy(F.desc("_us"), F.desc(LATE)).rowsBetween(*_UNTIL_NOW)
-    before = F.last(_VERSION, ignorenulls=True).over(forward)
-    after_us = F.last(F.col(_VERSION).getField("us"), ignorenulls=True).over(backward)
-    return _nearest(line.withColumns({_PRED: before, _SUCC_US: after_us}).where(LATE), spec)
+    return _nearest(_along(line, *keys, _LEVEL, _BLOCK), spec)
 
 
 def _without_place(stored: DataFrame, accepted: DataFrame) -> DataFrame:
@@ -83,6 +82,26 @@ def _versions(frame: DataFrame) -> DataFrame:
     """With each row as a version that may be found."""
     version = F.struct(F.col("_us").alias("us"), F.col("_place").alias("place"), F.col("_value").alias("value"))
     return frame.withColumn(_VERSION, version)
+
+
+def _found(versions: DataFrame) -> DataFrame:
+    """Versions as points of a line in which they may be found."""
+    return versions.withColumn(LATE, F.lit(False))
+
+
+def _asking(records: DataFrame) -> DataFrame:
+    """Late records as points of a line that ask what is next to them."""
+    return records.where(LATE).withColumn(_VERSION, F.lit(None).cast(_versions(records).schema[_VERSION].dataType))
+
+
+def _along(line: DataFrame, *each: str) -> DataFrame:
+    """The points that ask, with what is next to them among those of one line that may be found."""
+    of_line = Window.partitionBy(*each)
+    forward = of_line.orderBy("_us", LATE, "_place").rowsBetween(*_UNTIL_NOW)
+    backward = of_line.orderBy(F.desc("_us"), F.desc(LATE)).rowsBetween(*_UNTIL_NOW)
+    before = F.last(_VERSION, ignorenulls=True).over(forward)
+    after_us = F.last(F.col(_VERSION).getField("us"), ignorenulls=True).over(backward)
+    return line.withColumns({_PRED: before, _SUCC_US: after_us}).where(LATE)
 
 
 def _in_blocks(frame: DataFrame, number: Column) -> DataFrame:

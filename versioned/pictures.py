@@ -86,10 +86,12 @@ def _names(names: str | Sequence[str]) -> tuple[str, ...]:
 
 def _sheet(lanes: Sequence[Lane], start_us: int | None, end_us: int | None, width: int) -> Sheet:
     told = [us for lane in lanes for span in lane.spans for us in (span.from_us, span.to_us) if us is not None]
+    if start_us is not None and end_us is not None and end_us < start_us:
+        raise ConfigurationError(f"{instant_text(end_us)} is before {instant_text(start_us)}. Swap start and end.")
+    # Where all versions lie beyond the one bound that is given, it is both ends.
     first_us = min(told, default=0) if start_us is None else start_us
-    last_us = max(told, default=first_us) if end_us is None else end_us
-    if (start_us is not None or end_us is not None) and last_us < first_us:
-        raise ConfigurationError(f"{instant_text(last_us)} is before {instant_text(first_us)}. Swap start and end.")
+    last_us = max([first_us, *told]) if end_us is None else end_us
+    first_us = min(first_us, last_us)
     if width < 480:
         raise ConfigurationError(f"width is {width}. Lanes with their keys need 480 pixels or more.")
     keys_width = min(max((text_width(lane.key, KEY_SIZE) for lane in lanes), default=0), _LONGEST_KEY)

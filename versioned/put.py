@@ -45,7 +45,7 @@ ROWS_FOR_ANY_SPLICE: Final = 50_000
 #: So many are counted by a sample of one in so many; a hundredth more or less is no matter.
 _MANY_ROWS: Final = 1_000_000
 _SAMPLED: Final = 64
-#: Up to so many pairs of out-of-order records and others are compared; of more, all are sorted.
+#: Up to so many pairs of out-of-order records and others of the batch are compared; of more, all are sorted.
 FEW_PAIRS: Final = 1_000_000
 #: So many commits of upkeep may lie on a put's for it to be found.
 _COMMITS_OF_UPKEEP: Final = 20
@@ -82,6 +82,9 @@ class PutBatch:
         count: How many ``records`` there are, if known: of few, only the keys that they touch are shuffled.
         with_old: Whether :attr:`judged` tells the values that puts replace. Without, less of the table is read; and
             nothing of it where no record is older than anything stored.
+        trusts_times: Whether nothing stored is taken to begin after ``observed``: then a batch that begins after it is
+            judged without the table. The newest commits may tell less where somebody put by hand for an application,
+            which goes on by a stream time of its own: who was wrong by it once looks at the table.
         names_keys: Whether of few records only the rows of their keys may be replaced, as the table tells.
         as_of: Read the table as it was at this Delta version; None = as it is. For what :meth:`write` does not see.
     """
@@ -96,6 +99,7 @@ class PutBatch:
         count: int | None = None,
         *,
         with_old: bool = True,
+        trusts_times: bool = True,
         names_keys: bool = False,
         as_of: int | None = None,
     ) -> None:
@@ -110,10 +114,11 @@ class PutBatch:
         none_is_late = bounds is not None and not self._may_be_late()
         self._timed = put_frames.accept_all(records) if none_is_late else self._with_stream_time(records)
         # None of the batch is older than any stored version: there is nothing to be spliced either.
-        self._is_ahead = none_is_late and not with_old and self._begins_after_all()
+        self._is_ahead = none_is_late and not with_old and trusts_times and self._begins_after_all()
         self._judged, self._survey = Once(self._judge), Once(self._look)
         self._plan: DataFrame | None = None
-        #: The table's version before :meth:`write`, and that of its system history, if it has one, after it.
+        #: The table's version before :meth:`write`, also of one that failed behind its splice; and that of its system
+        #: history, if it has one, after it.
         self.version_before: int | None = None
         self.known_version: int | None = None
 
@@ -229,16 +234,16 @@ class PutBatch:
             tell(known)
         # Measured against a table that has the batch already, its records are older than what they became.
         is_done = is_replay and self._has_landed(step("main"))
-        spliced = None
         main, splice, about = self._chosen()
         with _never_overtaken(self._target):
             if splice is not None and not is_done:
-                spliced = write(self._target, splice, step("splice"), said)
+                self.version_before = write(self._target, splice, step("splice"), said).version - 1
             landed = write(self._target, main, step("main"), {**said, **about})
         if by_hand and known is not None:
             # Puts that come in between each other are known in the order in which they landed, whoever says so first.
             tell((max(known[0], landed.at_us), known[1]))
-        self.version_before = (spliced or landed).version - 1
+        if self.version_before is None:
+            self.version_before = landed.version - 1
         return landed
 
     def _write_known(

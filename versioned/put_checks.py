@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 )
 
 from versioned import spark_functions as F
+from versioned.clock_texts import TIME_ALONE
 from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
 from versioned.errors import SchemaError
 from versioned.identifiers import named_twice, quote
@@ -37,6 +38,7 @@ _NO_CAST: Final = "no value of the one type can be made one of the other. Give t
 _AS_INSTANT: Final = "Make it a timestamp first, with timestamp_millis, timestamp_micros or timestamp_seconds."
 #: A text that is a date and nothing else. Spark reads one with more behind it, as a time of day, and leaves that out.
 _DATE: Final = r"^[\x00-\x20\x7f]*[+-]?\d+(-\d+){0,2}[\x00-\x20\x7f]*$"
+_TIME_ALONE: Final = f"^{TIME_ALONE}"
 
 
 def check_there(records: DataFrame, wanted: Iterable[str]) -> None:
@@ -157,11 +159,13 @@ def _is_as_the_session_says(given: DataType, kind: DataType) -> bool:
 def in_type(value: Column, given: DataType, kind: DataType) -> Column:
     """The value in another type; null where that has none.
 
-    Of a number that a FLOAT or DOUBLE is too small for Spark makes infinity, and it reads the beginning of a text as a
-    date.
+    Of a number that a FLOAT or DOUBLE is too small for Spark makes infinity; it reads the beginning of a text as a
+    date, and a time without its day as one of today.
     """
     told = value.try_cast(kind)
     is_text = isinstance(given, StringType)
+    if is_text and isinstance(kind, TimestampType):
+        return F.when(~value.cast("string").rlike(_TIME_ALONE), told)
     if is_text and isinstance(kind, DateType):
         return F.when(value.cast("string").rlike(_DATE), told)
     if isinstance(kind, (FloatType, DoubleType)) and (is_text or isinstance(kind, FloatType)):
@@ -173,10 +177,10 @@ def in_type(value: Column, given: DataType, kind: DataType) -> Column:
 
 def cast_role(records: DataFrame, name: str, kind: DataType) -> tuple[Column, Column]:
     """A record's instant or partition in another type, and whether it has a value that is none of that type."""
-    value = F.col(quote(name))
-    if records.schema[name].dataType == kind:
+    value, given = F.col(quote(name)), records.schema[name].dataType
+    if given == kind:
         return value, F.lit(False)
-    cast = value.try_cast(kind)
+    cast = in_type(value, given, kind)
     return cast, value.isNotNull() & cast.isNull()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -29,8 +29,9 @@ class PutResult:
     rejected_count: int
     _batch: PutBatch = field(repr=False)
     _spec: VersionedTableSpec = field(repr=False)
-    #: The same batch against the table as it was before the put.
-    _before: Callable[[], PutBatch] = field(repr=False)
+    #: The same batch against the table as it was before the put; and first, as it was before each splice of tries that
+    #: others overtook behind it.
+    _before: Sequence[Callable[[], PutBatch]] = field(repr=False)
 
     @property
     def counts(self) -> PutCounts:
@@ -39,11 +40,10 @@ class PutResult:
 
     @cached_property
     def _judged(self) -> DataFrame:
-        batch = self._before()
-        try:
-            return batch.outcomes().localCheckpoint(eager=True)
-        finally:
-            batch.release()
+        *overtaken, told = map(_outcomes_before, self._before)
+        for earlier in reversed(overtaken):
+            told = _with_spliced(earlier, told, self._spec)
+        return told
 
     @property
     def outcomes(self) -> DataFrame:
@@ -62,6 +62,21 @@ class PutResult:
         ``old`` is null where there was nothing or a tombstone; ``old_valid_from`` is its start, and null with it.
         """
         return _change_rows(self._judged, self._spec)
+
+
+def _outcomes_before(put: Callable[[], PutBatch]) -> DataFrame:
+    batch = put()
+    try:
+        return batch.outcomes().localCheckpoint(eager=True)
+    finally:
+        batch.release()
+
+
+def _with_spliced(earlier: DataFrame, told: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """Outcomes, of records that an earlier try has spliced as they were then: later ones find these in the table."""
+    spliced = earlier.where(~F.col("_refused") & (F.col("_us") < F.col("_stored_us")))
+    others = told.join(spliced, [*spec.keys, "_scope", "_place"], "left_anti")
+    return spliced.unionByName(others)
 
 
 def outcome_rows(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:

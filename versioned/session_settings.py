@@ -6,7 +6,7 @@ import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -19,10 +19,12 @@ _PROBE: Final = "spark.versioned.probe"
 @contextmanager
 def session_settings(session: SparkSession, settings: Mapping[str, str | None]) -> Iterator[None]:
     """Settings for the length of one write, put back as they were; None = not set."""
-    before = {name: session.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        put_back(session, name, value)
+    before: dict[str, str | None] = {}
     try:
+        for name, value in settings.items():
+            former = session.conf.get(name, None)
+            put_back(session, name, value)
+            before[name] = former
         yield
     finally:
         for name, former in before.items():
@@ -35,6 +37,44 @@ def put_back(session: SparkSession, name: str, former: str | None) -> None:
         session.conf.unset(name)
     else:
         session.conf.set(name, former)
+
+
+@dataclass(eq=False)
+class _Turns:
+    """The turns that are taken in a session: who has one or waits for one, and what they wait for."""
+
+    session: SparkSession
+    takers: int = 0
+    alone: threading.RLock = field(default_factory=threading.RLock)
+
+
+class SessionLock:
+    """One at a time in each session, whichever of its objects it comes by; a thread that has its turn may enter again.
+
+    Other sessions do not wait.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._turns: list[_Turns] = []
+
+    @contextmanager
+    def of(self, session: SparkSession) -> Iterator[None]:
+        """Alone in this session while the block runs."""
+        with self._lock:
+            turns = next((turns for turns in self._turns if are_one(turns.session, session)), None)
+            if turns is None:
+                turns = _Turns(session)
+                self._turns.append(turns)
+            turns.takers += 1
+        try:
+            with turns.alone:
+                yield
+        finally:
+            with self._lock:
+                turns.takers -= 1
+                if turns.takers == 0:
+                    self._turns.remove(turns)
 
 
 @dataclass(eq=False)

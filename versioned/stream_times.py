@@ -8,6 +8,9 @@ stream times as a property as well.
 
 A write judges by the stream times of one version and may land many later: what others moved in between, it does not
 say. So it says which version that was, and whoever reads it takes the largest of all that was told since.
+
+The horizon follows the slowest scope, so it goes back where an older partition appears, but not into what a purge has
+removed: that is kept as a property, too (docs/decisions/0015-history-given-up-stays-given-up.md).
 """
 
 from __future__ import annotations
@@ -37,6 +40,8 @@ from versioned.spec import VersionedTableSpec
 
 #: Table property: stream time per scope in microseconds, as JSON.
 KEPT: Final = "versioned.streamTimes"
+#: Table property: before which instant in microseconds a purge has removed what had expired.
+PURGED: Final = "versioned.purgedBefore"
 _DETAIL: Final = "streamTimes"
 _AS_OF: Final = "streamTimesAsOf"
 _LIMITS: Final = (10, 1_000, 100_000)
@@ -70,6 +75,57 @@ def stream_times_of(
         return kept
     scope = next(iter(kept), 0)
     return spec.from_first({scope: max(newest, kept.get(scope, newest))})
+
+
+def horizon_of(spark: SparkSession, target: TableRef, spec: VersionedTableSpec, times: Mapping[int, int]) -> int | None:
+    """The oldest instant whose lookups are promised, as the spec tells it, but not before what a purge has removed.
+
+    Args:
+        spark: The session.
+        target: The table.
+        spec: Its contract.
+        times: Its stream times.
+    """
+    horizon_us = spec.horizon_us(times)
+    # By one scope alone it never goes back, and nothing need be asked.
+    if horizon_us is None or len(times) < 2:
+        return horizon_us
+    purged_us = _purged_us(properties_of(spark, target))
+    return horizon_us if purged_us is None else max(horizon_us, purged_us)
+
+
+def give_up(
+    spark: SparkSession, target: TableRef, spec: VersionedTableSpec, horizon_us: int, details: Mapping[str, object]
+) -> None:
+    """Keep that history before an instant is given up, where another scope may bring the horizon back before it.
+
+    Args:
+        spark: The session.
+        target: The table.
+        spec: Its contract.
+        horizon_us: The instant.
+        details: Facts to travel with the commit.
+
+    Raises:
+        CommitError: the table stayed in conflict after six tries.
+    """
+    if spec.time_scope != "partition":
+        return
+
+    def write() -> None:
+        kept = _purged_us(properties_of(spark, target))
+        if kept is not None and kept >= horizon_us:
+            return
+        with saying(spark, details):
+            value = f"{text_literal(PURGED)} = {text_literal(str(horizon_us))}"
+            spark.sql(f"ALTER TABLE {target.sql} SET TBLPROPERTIES ({value})")
+
+    with_retry(target, write)
+
+
+def _purged_us(properties: Mapping[str, str]) -> int | None:
+    told = properties.get(PURGED)
+    return None if told is None else int(told)
 
 
 def kept_times(properties: Mapping[str, str]) -> Times:

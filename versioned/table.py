@@ -43,7 +43,15 @@ from versioned.schema import columns_of
 from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec, known_target
 from versioned.sql import register_sql
 from versioned.statistics import check_hidden, hidden_names, hides_any, names_in
-from versioned.stream_times import AsOf, as_of, commits_that_tell, keep_times, said_times, stream_times_of
+from versioned.stream_times import (
+    AsOf,
+    as_of,
+    commits_that_tell,
+    horizon_of,
+    keep_times,
+    said_times,
+    stream_times_of,
+)
 from versioned.system_history import check_known, known_rows, make_versioned, next_system_us, valid_rows
 from versioned.touched import DELETION_VECTORS, can_be_named, key_columns
 from versioned.utc_texts import in_utc
@@ -187,10 +195,12 @@ class VersionedTable:
     def horizon(self) -> datetime | None:
         """The oldest instant whose lookups are promised: the slowest scope's stream time minus retention.
 
+        Where an older partition appears it goes back, but not before what :meth:`purge` has removed.
+
         None while the table is empty. With ``time_scope="key"`` always None: there each key has its own, the start
         of its latest version minus retention.
         """
-        us = self._spec.horizon_us(self.stream_times())
+        us = horizon_of(self._spark, self._target, self._spec, self.stream_times())
         return None if us is None else instant(us)
 
     def put(
@@ -220,8 +230,8 @@ class VersionedTable:
         Returns:
             Counts, rejected rows, and on demand the outcome of each record. Reasons of rejection: ``NULL_TS``,
             ``TS_RANGE`` (beyond the years 1 to 9999), ``FUTURE_TS``, ``NULL_KEY``, ``BAD_TYPE`` (a value that its
-            column cannot hold, a text that is no instant, a partition beyond 32 bits). A column that has the name of a
-            key begins with ``put_``.
+            column cannot hold, a text that is no instant, as a time without its day, a partition beyond 32 bits). A
+            column that has the name of a key begins with ``put_``.
 
         Raises:
             SchemaError: a column is missing or has another type, or the table got another one since it was opened.
@@ -455,8 +465,9 @@ class VersionedTable:
         Returns:
             Whether anything was deleted.
         """
-        horizon = self._horizon_column()
-        return upkeep.purge(self._spark, self._target, self._spec, horizon, self._said()) is not None
+        # Not by what an earlier purge removed: of a partition that appeared since, history is promised before that.
+        horizon_us = self._spec.horizon_us(self.stream_times())
+        return upkeep.purge(self._spark, self._target, self._spec, horizon_us, self._said()) is not None
 
     def optimize(self, *, current: bool = False) -> None:
         """Compact the files of closed history (and of current rows, if asked; that may make a batch retry)."""
@@ -539,15 +550,18 @@ class VersionedTable:
         if told.rejected and not takes_rejects:
             raise rejects_refused(shaped)
         valid = shaped.where(F.col("_reason").isNull()).drop("_reason")
+        spliced = []
         for attempt in range(1, _TRIES + 1):
             put = partial(PutBatch, self._target, self._spec, valid, times, told.bounds, told.count)
-            batch = put(with_old=False, names_keys=self.names_keys)
+            batch = put(with_old=False, trusts_times=attempt == 1, names_keys=self.names_keys)
             try:
                 self._write(batch, found.owner, judged)
                 break
             except OvertakenError:
                 if attempt == _TRIES:
                     raise
+                if batch.version_before is not None:
+                    spliced.append(partial(put, as_of=batch.version_before))
                 times, judged = self._times_now()
             finally:
                 batch.release()
@@ -555,7 +569,7 @@ class VersionedTable:
         if before is None:
             before = newest(self._spark, self._target).version
         reasons = rejected_rows(shaped.where(F.col("_reason").isNotNull()), self._spec)
-        return PutResult(reasons, told.rejected, batch, self._spec, partial(put, as_of=before))
+        return PutResult(reasons, told.rejected, batch, self._spec, [*spliced, partial(put, as_of=before)])
 
     def _write(self, batch: PutBatch, owner: str | None, judged: AsOf) -> None:
         if batch.accepts_any:

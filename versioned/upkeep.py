@@ -20,6 +20,7 @@ from versioned.lookup_frames import HORIZON, key_horizons
 from versioned.reading import read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
+from versioned.stream_times import give_up
 
 #: Files of replaced versions stay at least this long: readers and replays may still hold them (R188).
 LEAST_FILE_RETENTION: Final = timedelta(days=7)
@@ -69,18 +70,19 @@ def purge(
     spark: SparkSession,
     target: TableRef,
     spec: VersionedTableSpec,
-    horizon: Column | None,
+    horizon_us: int | None,
     details: Mapping[str, object],
 ) -> Landed | None:
-    """Delete expired rows in one commit; None if there are none.
+    """Delete expired rows in one commit; None if there are none. Before it the table keeps that they are given up.
 
     Args:
         spark: The session.
         target: The table.
         spec: Its contract.
-        horizon: Stream time minus retention; None where there is none, or each key has its own.
-        details: Facts to travel with the commit.
+        horizon_us: Stream time minus retention; None where there is none, or each key has its own.
+        details: Facts to travel with the commits.
     """
+    horizon = None if horizon_us is None else F.timestamp_micros(F.lit(horizon_us))
 
     def gone() -> DataFrame:
         # Read anew for every try: after a conflict the rows may have changed.
@@ -88,6 +90,8 @@ def purge(
 
     if gone().isEmpty():
         return None
+    if horizon_us is not None:
+        give_up(spark, target, spec, horizon_us, details)
     same = same_keys((*spec.keys, spec.valid_from))
     return commit(target, lambda: Merge(gone(), same, lambda m: m.whenMatchedDelete()), None, details)
 

@@ -14,7 +14,6 @@ from busy_tables import rows_of, write_busy
 from crashing import crash_at
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 from two_tables import application
 
 import jobs.maintenance
@@ -170,7 +169,7 @@ def test_a_purge_by_the_stream_time_of_a_batch_that_is_not_done_would_be_found(
     with faults.armed(crash_at("before:priced_orders/main", 3)), pytest.raises(StreamingQueryException):
         application(spark, source, out).run()
     table = VersionedTable.open(spark, str(out / "prices"))
-    ahead = F.timestamp_micros(F.lit(max(table.stream_times().values()) + 3_600_000_000))
+    ahead = max(table.stream_times().values()) + 3_600_000_000
     assert upkeep.purge(spark, table.target, table.spec, ahead, {"streamTimes": {"0": 0}}) is not None
     application(spark, source, out).run()
     assert rows_of(spark, out, "priced_orders") != rows_of(spark, whole, "priced_orders")

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from streams.time_texts import date_of, instant_of, instant_text
+from streams.time_texts import date_of, instant_of, instant_text, is_time_alone
 
 _TEXTS = [
     "2026", "2026-1", "2026-01", "2026-01-05", "2026-1-5", " 2026-01-05\t", "+2026-01-05", "02026-01-05",
@@ -47,6 +47,14 @@ def _at(value: datetime | None) -> str | None:
 def test_a_text_that_asks_the_clock_or_is_beyond_the_calendar_is_none(text: str) -> None:
     assert date_of(text) is None
     assert instant_of(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "is_alone"),
+    [("9:30", True), ("\x7f\t9:30", True), ("T9", True), ("T2026", False), ("2026-01-05 9:30", False)],
+)
+def test_a_time_alone_is_told_from_one_with_its_day(text: str, is_alone: bool) -> None:
+    assert is_time_alone(text) is is_alone
 
 
 @pytest.mark.parametrize(

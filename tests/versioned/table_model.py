@@ -45,6 +45,7 @@ class TableModel:
     versions: dict[Key, dict[int, Value]] = field(default_factory=dict)
     observed: dict[Any, int] = field(default_factory=dict)
     known: dict[Key, dict[int, Value]] = field(default_factory=dict)
+    purged_us: int | None = None
 
     def put(self, records: Iterable[Record]) -> list[Judged]:
         """One after the other; a late one is refused."""
@@ -80,6 +81,9 @@ class TableModel:
     def purge(self) -> int:
         """How many rows no promised lookup can find."""
         gone = [row for row in self.rows() if self._is_expired(row)]
+        slowest = self._slowest_us()
+        if gone and self.scope == "partition" and slowest is not None:
+            self.purged_us = slowest if self.purged_us is None else max(slowest, self.purged_us)
         for key, start, _, _ in gone:
             del self.versions[key][start]
             if not self.versions[key]:
@@ -126,6 +130,11 @@ class TableModel:
         return "TOMBSTONE" if found[3] is None else found
 
     def horizon_us(self) -> int | None:
+        """The slowest scope's, but not before what a purge has removed."""
+        slowest = self._slowest_us()
+        return slowest if slowest is None or self.purged_us is None else max(slowest, self.purged_us)
+
+    def _slowest_us(self) -> int | None:
         if self.scope == "key" or not self.observed:
             return None
         return min(self.observed.values()) - self.retention_us
@@ -145,12 +154,17 @@ class TableModel:
         return {"partition": record.partition, "store": 0, "key": record.key}[self.scope]
 
     def _is_old(self, key: Key, at: int) -> bool:
-        horizon = max(self.versions[key]) - self.retention_us if self.scope == "key" else self.horizon_us()
+        return self._is_before(key, at, self.horizon_us())
+
+    def _is_before(self, key: Key, at: int, horizon: int | None) -> bool:
+        if self.scope == "key":
+            horizon = max(self.versions[key]) - self.retention_us
         return horizon is not None and at < horizon
 
     def _is_expired(self, row: Row) -> bool:
         key, start, end, value = row
-        return self._is_old(key, end - 1) if end is not None else value is None and self._is_old(key, start)
+        last = start if end is None else end - 1
+        return (end is not None or value is None) and self._is_before(key, last, self._slowest_us())
 
 
 def _valid(rows: Iterable[Row], at: int) -> list[Row]:

@@ -139,10 +139,13 @@ def test_no_write_leaves_a_setting_on_the_session(spark: SparkSession, target: T
 
 
 def test_a_merge_beside_a_maintenance_command_tells_its_own_facts(spark: SparkSession, target: TableRef) -> None:
+    # As a thread, or a batch, gets it.
+    same = SparkSession(spark.sparkContext, spark._jsparkSession)
+
     def merged() -> None:
         commit(
             target,
-            lambda: Merge(_frame(spark, 4), "t.id = s.id", lambda m: m.whenNotMatchedInsertAll()),
+            lambda: Merge(_frame(same, 4), "t.id = s.id", lambda m: m.whenNotMatchedInsertAll()),
             _step(1),
             {"of": "merge"},
         )

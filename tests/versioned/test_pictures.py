@@ -241,3 +241,15 @@ def test_drawing_needs_no_spark() -> None:
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "[]"
+
+
+def test_a_picture_of_a_time_in_which_nothing_changed_shows_what_was_valid_then() -> None:
+    picture = _draw(_row(0, 1, "old"), _row(1, None, "new"), start=_NEW_YEAR + timedelta(hours=5))
+    (bar,) = _drawn(picture, "version")
+    left, right = _sides(bar)
+    assert right - left > 500
+    assert "value: new" in (bar.findtext(f"{_SVG}title") or "")
+
+
+def test_a_picture_that_ends_before_all_versions_shows_none() -> None:
+    assert _drawn(_draw(_row(0, None), end=_NEW_YEAR - timedelta(hours=5)), "version") == []

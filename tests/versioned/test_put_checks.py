@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructType, TimestampType
 
 from versioned.durations import Resolution
 from versioned.errors import SchemaError
 from versioned.put import PutBatch
-from versioned.put_checks import check_types
+from versioned.put_checks import check_types, in_type
 from versioned.put_records import shape_records
 from versioned.session_settings import session_settings
 from versioned.spec import VersionedTableSpec
@@ -164,12 +164,26 @@ def test_a_text_that_is_no_instant_and_a_number_that_is_no_partition_are_rejecte
     spark: SparkSession, tmp_path: Path, ansi: str
 ) -> None:
     table = VersionedTable.create(spark, f"{tmp_path}/t", _TABLE, keys="k", history_retention="1 day")
-    rows = [("a", 1, "2026-01-01", 7), ("b", 1, "nope", 7), ("c", 1, None, 7), ("d", 1, "2026-01-01", 2**32 + 7)]
+    rows = [
+        ("a", 1, "2026-01-01", 7),
+        ("b", 1, "nope", 7),
+        ("c", 1, None, 7),
+        ("d", 1, "2026-01-01", 2**32 + 7),
+        ("e", 1, "09:30", 7),
+    ]
     with session_settings(spark, {"spark.sql.ansi.enabled": ansi}):
         told = table.put(spark.createDataFrame(rows, "k STRING, v INT, ts STRING, p BIGINT"), partition="p")
     reasons = {row["k"]: row["reason"] for row in told.rejected.collect()}
-    assert reasons == {"b": "BAD_TYPE", "c": "NULL_TS", "d": "BAD_TYPE"}
+    assert reasons == {"b": "BAD_TYPE", "c": "NULL_TS", "d": "BAD_TYPE", "e": "BAD_TYPE"}
     assert (told.counts.accepted, list(table.stream_times())) == (1, [7])
+
+
+def test_a_text_without_a_day_is_no_instant_of_today(spark: SparkSession) -> None:
+    of_today = ["09:30", "9:30", " 9:30", "\n1:2:3.5", "\x7f9:30", "T9", "T09:30", "09:30:00Z", "09:30:00+01:00", "now"]
+    of_a_day = ["2026", "2026-01", " 2026-01-01", "2026-01-01 09:30", "2026-01-01T09:30:00Z"]
+    frame = spark.createDataFrame([(text,) for text in (*of_today, *of_a_day)], "v STRING")
+    told = frame.where(in_type(F.col("v"), StringType(), TimestampType()).isNotNull())
+    assert [row["v"] for row in told.collect()] == of_a_day
 
 
 def test_a_put_of_whole_numbers_as_instants_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:

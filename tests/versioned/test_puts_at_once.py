@@ -15,7 +15,9 @@ from touched_keys import WAYS, rows_by_key, was_taken
 import versioned.put
 import versioned.table
 from versioned import faults
+from versioned.commit import saying
 from versioned.errors import OvertakenError
+from versioned.stream_times import said_times
 from versioned.table import VersionedTable
 
 
@@ -116,3 +118,41 @@ def test_what_is_too_late_behind_another_put_is_refused_and_never_was_known(
     assert (said.counts.accepted, said.counts.refused) == (0, 1)
     known = table.between(known_at=datetime.now(timezone.utc)).select(F.unix_seconds("validFrom")).collect()
     assert _starts(table) == [row[0] for row in known] == [30]
+
+
+def test_what_a_delete_tells_of_a_late_record_is_what_was_valid_before_it_however_often_it_is_tried(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("ROWS_PER_SPLICE", "ROWS_FOR_ANY_SPLICE"):
+        monkeypatch.setattr(versioned.put, limit, 0)
+    table = VersionedTable.create(spark, f"{tmp_path}/t", "k STRING, v INT", keys="k", history_retention="1 day")
+    table.put(_at(spark, 10, 20).withColumn("v", F.unix_seconds("ts").cast("int")))
+    overtake = _overtaking(table, _at(spark, 50).withColumn("v", F.lit(50)))
+    writes: list[str] = []
+
+    def behind_the_splice(point: str) -> None:
+        writes.append(point)
+        if len([seen for seen in writes if seen.startswith("before:")]) > 1:
+            overtake(point)
+
+    with faults.armed(behind_the_splice):
+        told = table.delete(_at(spark, 15, 40))
+    replaced = {(row["at"], row["v"]) for row in told.select(F.unix_seconds("ts").alias("at"), "v").collect()}
+    assert replaced == {(15, 10), (40, 20)}
+    assert _starts(table) == [10, 15, 20, 40, 50]
+
+
+def test_a_put_for_an_application_whose_stream_time_is_behind_looks_at_the_table_once_it_was_wrong(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = _begun(spark, tmp_path)
+    table.put(_at(spark, 1_000))
+    # What the application's batches say, by its own stream time.
+    for number in range(11):
+        with saying(spark, said_times({0: 500_000_000 + number})):
+            spark.sql(f"ALTER TABLE {table.target.sql} SET TBLPROPERTIES ('a' = '{number}')")
+    table = VersionedTable.open(spark, str(table.target))
+    assert table.stream_times() == {0: 500_000_010}
+    assert table.put(_at(spark, 800)).counts.spliced == 1
+    assert _starts(table) == [10, 800, 1_000]
+    assert table.verify().is_sound

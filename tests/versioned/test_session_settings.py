@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from versioned.session_settings import SharedSetting, are_one
+from versioned.session_settings import SessionLock, SharedSetting, are_one, session_settings
 
 _NAME, _OURS = "spark.sql.some.setting", "ours"
 
@@ -73,6 +75,42 @@ def test_a_session_that_is_over_stops_no_write_of_another(setting: Any) -> None:
     conf = _Conf()
     with setting.of(_Session(Over())), setting.of(_Session(conf)):
         assert conf.said == {_NAME: _OURS}
+    assert conf.said == {}
+
+
+def test_of_settings_that_cannot_all_be_set_none_stays_behind() -> None:
+    class Barred(_Conf):
+        def set(self, name: str, value: str) -> None:
+            if name == "barred":
+                raise RuntimeError("CANNOT_MODIFY_CONFIG")
+            super().set(name, value)
+
+    conf = Barred({_NAME: "the user's"})
+    with (
+        pytest.raises(RuntimeError, match="CANNOT_MODIFY"),
+        session_settings(_Session(conf), {_NAME: _OURS, "new": "1", "barred": "2", "never": "3"}),  # type: ignore[arg-type]
+    ):
+        raise AssertionError("the block ran without its settings")
+    assert conf.said == {_NAME: "the user's"}
+
+
+@pytest.mark.parametrize(("is_other", "waits"), [(False, True), (True, False)], ids=["the same", "another"])
+def test_what_must_be_alone_in_a_session_waits_for_that_session_only_whichever_object_it_has(
+    is_other: bool, waits: bool
+) -> None:
+    lock: Any = SessionLock()
+    conf, is_in = _Conf(), Event()
+    second = _Session(_Conf() if is_other else conf)
+
+    def enter() -> None:
+        with lock.of(second):
+            is_in.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        with lock.of(_Session(conf)), lock.of(_Session(conf)):
+            entered = pool.submit(enter)
+            assert is_in.wait(0.3 if waits else 10) is not waits
+        entered.result(10)
     assert conf.said == {}
 
 

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from versioned import faults
 from versioned.commit import history, own_details
+from versioned.durations import instant
 from versioned.errors import RetentionError
 from versioned.spec import VersionedTableSpec
 from versioned.table import VersionedTable
@@ -97,6 +98,22 @@ def test_a_purge_changes_no_answer_but_that_a_key_deleted_long_ago_is_forgotten(
     table, before = purged
     forgotten = [(k, s, v, "NO_MATCH") if k == "gone" else (k, s, v, reason) for k, s, v, reason in before["lookups"]]
     assert _answers(table, spark) == {**before, "lookups": sorted(forgotten)}
+
+
+def test_an_older_partition_brings_no_promise_back_that_a_purge_has_given_up(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = _create(spark, tmp_path / "partitions")
+    _put(table, spark, ("a", "x", 1), ("a", "y", 50), ("a", "z", 1000))
+    assert table.purge()
+    of_another = _records(spark, ("b", "p", 110), ("b", "q", 115)).withColumn("partition", F.lit(1))
+    table.put(of_another, partition="partition")
+    table = VersionedTable.open(spark, str(table.target))
+    assert (table.stream_times(), table.horizon()) == ({0: 1_000_000_000, 1: 115_000_000}, instant(900_000_000))
+    asked = spark.createDataFrame([("a", 30)], "k STRING, s LONG").withColumn("at", F.timestamp_seconds("s"))
+    assert [row["reason"] for row in table.lookup(asked, at="at").collect()] == ["EXPIRED"]
+    # What the other partition's own stream time promises stays.
+    assert not table.purge()
 
 
 def test_a_second_purge_finds_nothing_and_stream_time_stays(purged: tuple[VersionedTable, dict[str, Any]]) -> None:

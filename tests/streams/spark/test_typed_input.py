@@ -49,6 +49,8 @@ def test_a_value_is_kept_only_as_far_as_it_takes_to_find_it_too_large(
         ("DATE", "2020-01-01T10:00:00", None),
         ("DATE", "2020-01-01 junk", None),
         ("DATE", " 2020-1-1 ", "2020-01-01"),
+        ("TIMESTAMP", "09:30:00Z", None),
+        ("TIMESTAMP", "2020-01-01 09:30:00Z", "2020-01-01 09:30:00"),
     ],
 )
 def test_a_text_is_read_whole_or_not_at_all(spark: SparkSession, kind: str, text: str, expected: str | None) -> None:

@@ -28,6 +28,7 @@ from versioned.upsert import upsert
 LAST_US: Final = "_last_us"
 _TS: Final = "ts"
 _GONE: Final = "_gone"
+_IS_LAST: Final = "_is_last"
 _FEED: Final = "delta.enableChangeDataFeed"
 
 
@@ -58,6 +59,8 @@ class PlainStore(TableState):
         self._aggregate = aggregate
         self._batch: Batch | None = None
         self._input: Flow | None = None
+        #: The batch's changes, once somebody asked for them.
+        self._told: DataFrame | None = None
         #: The rows before the batch: a plan that several readers share, for finding a table's files takes time.
         self._rows: DataFrame | None = None
         self._is_ready = False
@@ -84,9 +87,9 @@ class PlainStore(TableState):
         Returns:
             The table's own changes, ``_old`` being the value that each replaced.
         """
-        self._batch, self._input, self._rows = batch, flow, None
+        self._batch, self._input, self._rows, self._told = batch, flow, None, None
         self._make_ready(batch)
-        return Flow(self._changes if flow.is_empty else lambda: batch.cut(self._changes()), flow.bounds, most=flow.most)
+        return Flow(self._tell, flow.bounds, most=flow.most)
 
     def rows(self) -> DataFrame:
         return self.dated().where(F.col(VALUE).isNotNull())
@@ -173,12 +176,18 @@ class PlainStore(TableState):
 
     def _upsert(self) -> Write:
         assert self._batch is not None
-        last = Window.partitionBy(KEY).orderBy(F.desc(PLACE), F.desc(SCOPE))
-        newest = self._frame.withColumn("_rank", F.row_number().over(last)).where(F.col("_rank") == 1)
+        newest = self._newest()
         gone = [] if self._keeps_tombstones else [F.col(VALUE).isNull().alias(_GONE)]
         rows, target = self._stored(newest, *gone), self.target(self._batch.root)
         is_small = self._batch.is_small and not self._tells_changes(self._batch)
         return upsert(target, rows, self.key_type.names, _GONE if gone else None, is_small=is_small)
+
+    def _newest(self) -> DataFrame:
+        """The last change of each key; the batch's changes, which were put in order already, tell which it is."""
+        if self._told is not None and not self._extra:
+            return self._told.where(_IS_LAST)
+        last = Window.partitionBy(KEY).orderBy(F.desc(PLACE), F.desc(SCOPE))
+        return self._frame.withColumn("_rank", F.row_number().over(last)).where(F.col("_rank") == 1)
 
     def _tells_changes(self, batch: Batch) -> bool:
         """Whether somebody may follow the table by its change data feed, which tells rows that are written anew too."""
@@ -188,6 +197,14 @@ class PlainStore(TableState):
         if self._said is None:
             self._said = properties_of(batch.session, self.target(batch.root))
         return self._said
+
+    def _tell(self) -> DataFrame:
+        assert self._batch is not None
+        assert self._input is not None
+        changes = self._changes()
+        if not self._input.is_empty:
+            self._told = changes = self._batch.cut(changes)
+        return changes.select(*map(F.col, CHANGE))
 
     def _changes(self) -> DataFrame:
         assert self._batch is not None
@@ -199,4 +216,6 @@ class PlainStore(TableState):
         is_first = F.row_number().over(so_far) == 1
         changed = self._frame.join(before, KEY, "left")
         old = F.when(is_first, F.col("_before")).otherwise(F.lag(VALUE).over(so_far))
-        return changed.withColumns({OLD: old, LATEST: F.lit(True)}).select(*map(F.col, CHANGE))
+        is_last = F.lead(LATEST).over(so_far).isNull()
+        told = changed.withColumns({OLD: old, LATEST: F.lit(True)})
+        return told.withColumn(_IS_LAST, is_last).select(*map(F.col, CHANGE), _IS_LAST)

@@ -60,7 +60,7 @@ def _differences(
     topology = random_topology(seeds)
     records = random_records(seeds[0], _RECORDS, by_key=True)
     chance = random.Random(seeds[0])
-    ends = [*sorted(chance.randint(1, _RECORDS - 1) for _ in range(batches - 1)), _RECORDS]
+    ends = [*sorted(chance.sample(range(1, _RECORDS), batches - 1)), _RECORDS]
     wanted = on_driver(topology, records)
     app = run_on(spark, folder, topology, records, ends)
     assert app.metrics().select("batch_id").distinct().count() == batches

@@ -16,7 +16,7 @@ from packed import Scenario, cut_at_random, cut_once, run_packed
 from pyspark.sql import SparkSession
 
 from streams.expressions import trace
-from streams.functions import coalesce, concat
+from streams.functions import coalesce, concat, is_null
 from streams.nodes import (
     ChangelogSink,
     Joined,
@@ -189,3 +189,31 @@ def test_by_arrival_records_of_two_topics_come_in_the_order_of_the_newest_time_o
     app = on_spark(spark, tmp_path, plan, [*first, *second], [3, 6], by_arrival=True)
     told = [value[0] for _, value, _ in sink_rows(spark, app, plan)["out"]]
     assert told == ["at once/first", "in between/second", "behind/late"]
+
+
+@pytest.mark.slow
+def test_a_plan_that_leaves_out_records_without_a_key_goes_on_with_the_batch_that_one_of_them_ended(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def plan(*, filtered: bool) -> Topology:
+        builder = StreamsBuilder()
+        stream = builder.stream("a", key="k", value="v", name="stream")
+        if filtered:
+            stream = stream.filter(lambda key, value: ~is_null(key.k), name="keyed")
+        table = builder.table("c", Materialized.versioned("1 minute"), key="k", value="v", deleted="dead", name="table")
+        joined = Joined.with_grace_period("10 milliseconds")
+        stream.left_join(table, lambda left, right: {"j": left.v}, joined=joined, name="join").to_changelog("out")
+        return builder.build()
+
+    records = [
+        Input("c", "k", "x", 0),
+        Input("a", "k", "kept", 1),
+        Input("a", None, "lost", 2),
+        Input("a", "k", "y", 50),
+    ]
+    for _ in range(2):
+        with pytest.raises(Exception, match="join: a record has no key"):
+            on_spark(spark, tmp_path, plan(filtered=False), records, [4])
+        records = []
+    app = on_spark(spark, tmp_path, plan(filtered=True), records, [4])
+    assert [value for _, value, _ in sink_rows(spark, app, app.topology)["out"]] == [("kept",)]

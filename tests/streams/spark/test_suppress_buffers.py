@@ -21,7 +21,7 @@ from streams.spark.arrival import Arrived, arrived
 from streams.spark.doctor import examine
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
-from suppress.buffer_config import BufferConfig, StrictBufferConfig
+from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
 from versioned.errors import ConfigurationError
@@ -269,12 +269,12 @@ def test_a_running_query_emits_within_the_limit_a_trigger_and_a_batch(spark: Spa
     assert 4 <= waited <= 4 + first["seconds"] + second["seconds"] + 3
 
 
-@pytest.mark.rule("R47")
+@pytest.mark.rule("R42", "R47")
 def test_a_full_strict_buffer_commits_nothing_and_goes_on_with_a_larger_bound(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     def plan(bound: int) -> Topology:
-        strict = StrictBufferConfig(max_records=bound).shut_down_when_full()
+        strict = BufferConfig.unbounded().with_max_records(bound)
         return _limited(Suppressed.until_time_limit("1 second", strict))
 
     records = [Input("in", key, "x", 1) for key in "abc"]

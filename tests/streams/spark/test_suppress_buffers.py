@@ -364,3 +364,37 @@ def test_joins_see_of_final_results_those_that_are_final(spark: SparkSession, tm
 
 def _pair(left: Any, right: Any) -> Any:
     return {"left": left.count, "right": right.count}
+
+
+def _timers() -> Topology:
+    """Windows, held back by each timer and from the start of the window."""
+    builder = StreamsBuilder()
+    grouped = builder.stream("in", name="stream", **_SOURCE).group_by_key()
+    counts = grouped.windowed_by(TimeWindows.of_size_and_grace("20 ms", "1 second")).count(name="counts")
+    limits = {
+        "first": Suppressed.until_time_limit("6 ms", _UNBOUNDED),
+        "record": Suppressed.until_time_limit("6 ms", BufferConfig.max_records(3), timer="record"),
+        "last": Suppressed.until_time_limit("6 ms", _UNBOUNDED, timer="last", max_age="11 ms"),
+        "start": Suppressed.until_time_limit("6 ms", _UNBOUNDED, clock="window_start"),
+    }
+    for name, limit in limits.items():
+        counts.suppress(limit, name=f"by_{name}").to_changelog(name)
+    return builder.build()
+
+
+#: The first key is updated again and again, once out of order; others move the time, one of them late.
+_UPDATES = [
+    Input("in", key, "x", ms) for key, ms in zip("abaaaacbdace", (0, 1, 4, 8, 2, 9, 10, 3, 11, 12, 26, 60), strict=True)
+]
+
+
+@pytest.mark.rule("R30", "R56", "R106", "R107")
+@pytest.mark.slow
+def test_each_timer_and_clock_lets_rows_out_as_on_the_driver_though_a_batch_ends_between_updates(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    plan = _timers()
+    wanted = on_driver(plan, _UPDATES)
+    assert len({str(rows) for rows in wanted.values()}) == len(wanted)
+    app = on_spark(spark, tmp_path, plan, _UPDATES, [3, 6, len(_UPDATES)])
+    assert sink_rows(spark, app, plan) == wanted

@@ -14,6 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from streams.nodes import Node, WindowedAggregate
+from suppress.windows import SessionWindows
+
 Level = Literal["INFO", "DEBUG"]
 Kind = Literal["node", "state", "buffer"]
 
@@ -82,6 +85,13 @@ class MetricValue:
     value: float | None
 
 
+def window_store_type(node: Node) -> str | None:
+    """What its store of windows is called in the metrics of a node; None if it keeps none."""
+    if not isinstance(node, WindowedAggregate):
+        return None
+    return "session" if isinstance(node.windows, SessionWindows) else "window"
+
+
 class _Gauge:
     """Current, least, largest and mean of a series."""
 
@@ -111,7 +121,8 @@ class NodeMetrics:
     Args:
         node: The node's name, tag ``processor-node-id``.
         store: Name of its state table or buffer; the node's name if not given.
-        store_type: ``window``, ``session`` and so on: part of a state metric's group and tag.
+        store_type: ``window`` or ``session``: part of a state metric's group and tag. None = it has no store of
+            windows: then it has no state metrics.
         client_id: The application.
         task_id: The stream-time scope.
 
@@ -123,7 +134,7 @@ class NodeMetrics:
     """
 
     def __init__(
-        self, node: str, store: str | None = None, store_type: str = "window", client_id: str = "driver",
+        self, node: str, store: str | None = None, store_type: str | None = None, client_id: str = "driver",
         task_id: str = "0_0",
     ) -> None:  # fmt: skip
         self.node = node
@@ -167,7 +178,7 @@ class NodeMetrics:
         self._gauges["count"].sample(records)
 
     def report(self, now_us: int | None = None) -> tuple[MetricValue, ...]:
-        """Every metric of the catalogue.
+        """Every metric of the catalogue that the node has.
 
         Args:
             now_us: The wall clock in microseconds: rates are counts since the previous report with a clock, per
@@ -176,7 +187,8 @@ class NodeMetrics:
         seconds = None
         if now_us is not None and self._reported_at_us is not None and now_us > self._reported_at_us:
             seconds = (now_us - self._reported_at_us) / _US_PER_S
-        values = tuple(self._value(metric, seconds) for metric in CATALOGUE)
+        own = (metric for metric in CATALOGUE if metric.kind != "state" or self.store_type is not None)
+        values = tuple(self._value(metric, seconds) for metric in own)
         if now_us is not None and now_us != self._reported_at_us:
             self._reported_at_us = now_us
             self._reported = Counter(self.counters)

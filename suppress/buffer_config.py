@@ -13,7 +13,7 @@ from versioned.choices import check_choice
 from versioned.errors import ConfigurationError
 from versioned.given import check_kind
 
-WhenFull = Literal["grow", "shut_down", "spill"]
+WhenFull = Literal["shut_down", "spill"]
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,12 @@ class _Bounds:
 
 @dataclass(frozen=True)
 class StrictBufferConfig(_Bounds):
-    """A buffer whose time bound always holds: nothing ever leaves early (R39)."""
+    """A buffer whose time bound always holds: nothing ever leaves early (R39).
 
-    when_full: WhenFull = "grow"
+    Without a bound it is never full; a bound that is set later makes it shut down, as in Kafka.
+    """
+
+    when_full: WhenFull = "shut_down"
 
     def __post_init__(self) -> None:
         super().__post_init__()

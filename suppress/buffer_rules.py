@@ -19,7 +19,7 @@ from suppress.window_rules import Window
 from versioned.errors import BufferFullError
 
 BufferClock = Literal["record", "window_start", "window_end", "wall"]
-WhenFull = Literal["grow", "emit_early", "shut_down", "spill"]
+WhenFull = Literal["emit_early", "shut_down", "spill"]
 Timer = Literal["first", "record", "last"]
 
 
@@ -35,7 +35,7 @@ class BufferRule:
             own ts unless that is earlier (``last``, with ``max_age_us``).
         max_age_us: With ``timer="last"``: the longest stay after the first buffered update.
         max_records, max_bytes: Bounds on keys and on bytes; ``None`` = none.
-        when_full: What happens beyond a bound.
+        when_full: What happens beyond a bound; without one a buffer is never full.
         retention_us: ``suppressed.record.retention.ms``: the longest stay by the wall clock; ``None`` = off.
         final: Final results of windows: tombstones are not emitted.
         tombstone_lead_us: With ``final``: how much earlier than a result a tombstone leaves, unseen. A session that was
@@ -49,7 +49,7 @@ class BufferRule:
     max_age_us: int | None = None
     max_records: int | None = None
     max_bytes: int | None = None
-    when_full: WhenFull = "grow"
+    when_full: WhenFull = "shut_down"
     retention_us: int | None = None
     final: bool = False
     tombstone_lead_us: int = 0
@@ -343,7 +343,7 @@ class SuppressBuffer:
             )
 
     def _enforce_bounds(self) -> Iterator[Emission]:
-        if self.rule.when_full in ("grow", "spill") or not self._exceeds(self.records, self.bytes):
+        if self.rule.when_full == "spill" or not self._exceeds(self.records, self.bytes):
             return
         if self.rule.when_full == "shut_down":
             raise BufferFullError(self._full_message())

@@ -29,7 +29,7 @@ def fits_columns(rule: BufferRule, size_of: SizeOf) -> bool:
     """
     return (
         (rule.clock, rule.timer, rule.final, rule.retention_us) == ("record", "first", False, None)
-        and rule.when_full in ("grow", "emit_early")
+        and (rule.when_full == "emit_early" or (rule.max_records is None and rule.max_bytes is None))
         and size_of in ("record", "value")
     )
 
@@ -160,8 +160,6 @@ def fold_columns(rows: Columns, held: int, rule: BufferRule, stream_time_us: int
 
 def _limits(rule: BufferRule) -> tuple[int, int]:
     """The most records, and the most bytes, that may wait."""
-    if rule.when_full == "grow":
-        return _NEVER, _NEVER
     return (
         _NEVER if rule.max_records is None else rule.max_records,
         _NEVER if rule.max_bytes is None else rule.max_bytes,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from streams.field_checks import key_fault
 from streams.key_fields import key_fields
-from streams.metrics import NodeMetrics
+from streams.metrics import NodeMetrics, window_store_type
 from streams.nodes import Node, Topology
 from streams.reasons import NO_MATCH
 from streams.rows import Row
@@ -105,7 +105,8 @@ class Processor(ABC):
         self.context = context
         materialized = getattr(node, "materialized", None)
         self.key_fields = key_fields(self.node)
-        self.metrics = NodeMetrics(node.name, store=None if materialized is None else materialized.name)
+        store = None if materialized is None else materialized.name
+        self.metrics = NodeMetrics(node.name, store, window_store_type(node))
 
     @abstractmethod
     def process(self, change: Change, parent: int = 0) -> Iterable[Change]:

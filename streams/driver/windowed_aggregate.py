@@ -15,7 +15,7 @@ from streams.plan_checks import window_retention_us
 from streams.reasons import AFTER_WINDOWS, BEFORE_WINDOWS, LATE, NULL_KEY, NULL_VALUE
 from streams.rows import Row
 from suppress.window_rules import close_wait_us, last_taken_us, lateness_us
-from suppress.windows import SessionWindows, SlidingWindows
+from suppress.windows import SlidingWindows
 
 
 class WindowedAggregateProcessor(Processor):
@@ -31,7 +31,6 @@ class WindowedAggregateProcessor(Processor):
         if node.windows is None:
             raise TypeError(f"{node.name} has no windows")
         self._late_policy = node.late_policy
-        self.metrics.store_type = "session" if isinstance(node.windows, SessionWindows) else "window"
         self._group_key = node.group_key
         self._aggregator = Aggregator(node.aggregation)
         self._unit_us = stored.time_resolution.value

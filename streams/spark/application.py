@@ -40,7 +40,7 @@ from streams.spark.ledger import Ledger, LedgerState
 from streams.spark.lost_ledger import told_by_tables
 from streams.spark.metrics import MetricsLevel, metric_rows, metric_values, totals_after
 from streams.spark.operator import Batch
-from streams.spark.orphans import holding_tables, refuse_orphans
+from streams.spark.orphans import buffer_clocks, holding_tables, refuse_orphans
 from streams.spark.personal import check_personal
 from streams.spark.pictures import buffer_of, lateness_of
 from streams.spark.places import Order, placed
@@ -292,7 +292,7 @@ class StreamingApplication:
         Raises:
             ConfigurationError, CheckpointMismatchError: it did; says what to do.
         """
-        refuse_orphans(self._spark, self._root, found.state, self._operators)
+        refuse_orphans(self._spark, self._root, found.state, self._operators, found.ahead())
         # What the last start kept comes first: it may have died before its first ledger row.
         return topics_in_order(self.name, found.topics or found.state.topics, self._sources)
 
@@ -539,7 +539,7 @@ class StreamingApplication:
         alarms = {name: report.alarm_us for name, report in reports.items() if report.alarm_us is not None}
         after = LedgerState(
             batch.epoch, batch.batch_id, times | offsets, batch.details["maxima"], self._topics, alarms,
-            holding_tables(self._operators), batch.clock_us, totals,
+            holding_tables(self._operators), buffer_clocks(self._operators), batch.clock_us, totals,
         )  # fmt: skip
         after = replace(
             after,

@@ -51,8 +51,8 @@ class LedgerState:
 
     ``stream_times`` per node and ``maxima`` per source node hold instants in microseconds by scope; ``topics`` are the
     sources in the order in which the checkpoint knows them; ``alarms`` the wall clock, in microseconds, at which a node
-    has something to do without input; ``buffers`` the tables in which rows may wait; ``clock_us`` the last clock;
-    ``totals`` what the nodes' metrics have counted so far.
+    has something to do without input; ``buffers`` the tables in which rows may wait; ``buffer_clocks`` by which clock
+    each suppression has them wait; ``clock_us`` the last clock; ``totals`` what the nodes' metrics have counted so far.
     """
 
     epoch: int = 1
@@ -62,6 +62,7 @@ class LedgerState:
     topics: tuple[str, ...] = ()
     alarms: Mapping[str, int] = field(default_factory=dict)
     buffers: tuple[str, ...] = ()
+    buffer_clocks: Mapping[str, str] = field(default_factory=dict)
     clock_us: int = 0
     totals: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     #: Id of the checkpoint that counted the newest batch, and the fingerprints of that batch's input by topic.
@@ -74,7 +75,7 @@ class LedgerState:
         """The state as text, for the ledger's column ``state``."""
         said: dict[str, Any] = {"stream_times": self.stream_times, "maxima": self.maxima, "topics": self.topics}
         said |= {"alarms": self.alarms, "buffers": self.buffers, "clock_us": self.clock_us}
-        said |= {"totals": self.totals}
+        said |= {"totals": self.totals, "buffer_clocks": self.buffer_clocks}
         said |= {"checkpoint": self.checkpoint, "fingerprints": self.fingerprints, "tables": self.tables}
         return json.dumps(said, sort_keys=True)
 
@@ -85,6 +86,7 @@ class LedgerState:
         times, maxima = _int_keys(said["stream_times"]), _int_keys(said["maxima"])
         rest = {"alarms": said.get("alarms", {}), "clock_us": said.get("clock_us", 0)}
         rest |= {"totals": said.get("totals", {}), "tables": said.get("tables", {})}
+        rest |= {"buffer_clocks": said.get("buffer_clocks", {})}
         rest |= {"checkpoint": said.get("checkpoint"), "fingerprints": said.get("fingerprints")}
         return cls(
             epoch, batch_id, times, maxima, tuple(said["topics"]), buffers=tuple(said.get("buffers", ())), **rest

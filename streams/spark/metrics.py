@@ -12,13 +12,12 @@ from typing import Final, Literal
 from pyspark.sql import Column, DataFrame
 
 from streams.lateness import BOUNDS_US
-from streams.metrics import MetricValue, NodeMetrics
-from streams.nodes import Node, Suppress, Topology
+from streams.metrics import MetricValue, NodeMetrics, window_store_type
+from streams.nodes import Suppress, Topology
 from streams.spark.flow import SCOPE, US, NodeReport, lookup_times, stream_time_at
 from streams.spark.operator import BEFORE_US, GROUP
 from streams.spark.store import table_name
 from streams.spark.suppress import rule_of
-from suppress.windows import SessionWindows
 from versioned import spark_functions as F
 
 MetricsLevel = Literal["info", "debug"]
@@ -106,7 +105,7 @@ def metric_values(
             # Sinks tell what they emitted too; the metric is one of suppressions.
             for told in (counts, so_far):
                 told.pop("emitted", None)
-        metrics = NodeMetrics(node.name, table_name(node), _store_type(node), client_id=application)
+        metrics = NodeMetrics(node.name, table_name(node), window_store_type(node), client_id=application)
         metrics.wait_us = rule_of(node).wait_us if isinstance(node, Suppress) else None
         metrics.resume(so_far, clocks[0], _gauges(counts))
         metrics.counters.update({name: n - metrics.counters[name] for name, n in counts.items()})
@@ -139,10 +138,6 @@ def _gauges(counts: Mapping[str, int]) -> dict[str, dict[str, float | None]]:
             mean = counts[f"{name}_sum"] / counts["samples"]
             gauges[gauge] = {"current": counts[name], "avg": mean, "max": counts[f"{name}_max"], "min": None}
     return gauges
-
-
-def _store_type(node: Node) -> str:
-    return "session" if isinstance(getattr(node, "windows", None), SessionWindows) else "window"
 
 
 def _bound(late_us: Column) -> Column:

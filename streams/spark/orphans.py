@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Final
+
 from pyspark.sql import SparkSession
 
 from streams.spark.engine import Operators
@@ -12,31 +15,52 @@ from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
 
+#: What rows wait for, by the clock of the rule that put them there.
+_WAITS: Final = {
+    "record": "a limit by the time of records",
+    "window_start": "a limit from the start of windows",
+    "window_end": "final results",
+    "wall": "a limit by the wall clock",
+}
+
 
 def holding_tables(operators: Operators) -> tuple[str, ...]:
     """The names of the tables in which rows wait: buffers of suppressions, and what waits to be put in order."""
     return tuple(name for operator in operators.values() for name in operator.holding())
 
 
-def refuse_orphans(spark: SparkSession, root: TableRef, state: LedgerState, operators: Operators) -> None:
+def buffer_clocks(operators: Operators) -> dict[str, str]:
+    """By which clock each suppression has rows wait: a fact of the ledger, since rows do not always tell it."""
+    return {name: operator.rule.clock for name, operator in operators.items() if isinstance(operator, SuppressOperator)}
+
+
+def refuse_orphans(
+    spark: SparkSession, root: TableRef, state: LedgerState, operators: Operators, ahead: Collection[str] = ()
+) -> None:
     """A node that was taken out of the plan must hold nothing, or its rows would be lost (R59).
 
     Nor may a suppression that kept its windows in their store now want a buffer of its own: it would begin empty. Nor
-    may rows that wait for a limit become final results, or the reverse: they would leave at a wrong time.
+    may rows that wait by one clock go on under a rule with another (a limit become final results, say): they would
+    leave at a wrong time.
 
     Args:
         spark: The session.
         root: Where the application's tables are.
         state: The ledger's newest row: it tells in which tables rows could wait.
         operators: The operators of the plan as it is now.
+        ahead: The tables that have something of a batch that is not in the ledger.
 
     Raises:
         ConfigurationError: rows wait in a table that no node of the plan looks after any more, or as another kind of
             suppression had them wait, or windows in a store.
     """
     for operator in operators.values():
-        if isinstance(operator, SuppressOperator) and operator.is_windowed:
-            _refuse_another_kind(spark, root, state, operator)
+        if isinstance(operator, SuppressOperator):
+            if operator.is_windowed:
+                _refuse_another_kind(spark, root, state, operator)
+            # The ledger's clock is none of an unfinished batch that came after a change of the plan.
+            clock = None if operator.node.name in ahead else state.buffer_clocks.get(operator.node.name)
+            _refuse_another_clock(spark, root, clock, operator)
     for name in sorted(set(state.buffers) - set(holding_tables(operators))):
         target = root.child(name)
         held = 0 if is_missing(spark, target) else read_table(spark, target).count()
@@ -49,9 +73,9 @@ def refuse_orphans(spark: SparkSession, root: TableRef, state: LedgerState, oper
 
 
 def _refuse_another_kind(spark: SparkSession, root: TableRef, state: LedgerState, operator: SuppressOperator) -> None:
-    """Refuse a suppression of windows that would take over what one of another kind has held back."""
-    name, target = operator.node.name, root.child(operator.node.name)
-    is_new = is_missing(spark, target)
+    """Refuse a suppression of windows that would begin empty where they have been kept in their own store."""
+    name = operator.node.name
+    is_new = is_missing(spark, root.child(name))
     # A limit that comes back after it was taken out has its former table, and nothing waits in it.
     if name in state.stream_times and name not in state.buffers and (operator.rule.final or is_new):
         raise ConfigurationError(
@@ -59,9 +83,17 @@ def _refuse_another_kind(spark: SparkSession, root: TableRef, state: LedgerState
             "records, a step between or a join that looks into it, it would begin with an empty buffer and lose the "
             "results of the windows that are open now. Give the plan the former suppression, or begin with a new root."
         )
-    others = 0 if is_new else read_table(spark, target).where(operator.waits_otherwise).count()
+
+
+def _refuse_another_clock(spark: SparkSession, root: TableRef, clock: str | None, operator: SuppressOperator) -> None:
+    """Refuse to take over rows that wait by another clock; where the ledger does not tell it, the rows are asked."""
+    name, target = operator.node.name, root.child(operator.node.name)
+    if clock == operator.rule.clock or is_missing(spark, target):
+        return
+    rows = read_table(spark, target)
+    others = (rows.where(operator.waits_otherwise) if clock is None else rows).count()
     if others:
-        was, now = ("a limit", "final results") if operator.rule.final else ("final results", "a limit")
+        was, now = "another suppression" if clock is None else _WAITS[clock], _WAITS[operator.rule.clock]
         raise ConfigurationError(
             f'{others} rows wait in the table "{name}" as {was} had them wait. With {now} under that name they would '
             "leave at a wrong time. Put the former suppression back until the table is empty (it is emptied by drain)."

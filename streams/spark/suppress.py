@@ -215,16 +215,23 @@ class SuppressOperator(Operator[Suppress]):
 
     @property
     def waits_otherwise(self) -> Column:
-        """Of a buffered row under a windowed key: whether a rule of the other kind put it there.
+        """Of a buffered row: whether a rule with another clock put it there, as far as the row itself tells.
 
-        Final results wait from the end of their windows, limits from a record, the start of a window or an arrival.
+        Final results wait from the end of their windows, limits from a record, the start of a window or an arrival. A
+        row whose first record was at the start of its window is the same by two of them, so for a limit by the time
+        of records none is said to wait from there.
         """
-        start, waits_from_end = F.col("bufferTime"), F.col("bufferTime") == F.col(END)
-        if self.rule.final:
+        since, arrived = F.col("bufferTime"), F.col("arrivedAt")
+        if self.rule.clock == "wall":
+            return since != arrived
+        if self.rule.clock == "window_start":
+            return since != F.col(START)
+        if self.rule.clock == "window_end":
             # What is no result leaves unseen, whenever it does.
-            return F.col("value").isNotNull() & ~waits_from_end
+            return F.col("value").isNotNull() & (since != F.col(END))
         # A row whose record is at the end itself (of a session, say) waits the same by either rule.
-        return waits_from_end & (F.col("ts") < start) & (F.col("arrivedAt") != start)
+        by_end = (since == F.col(END)) & (F.col("ts") < since) if self.is_windowed else F.lit(False)
+        return by_end | ((since == arrived) & (F.col("ts") != since))
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
         self._batch, self._input, self._told = batch, inputs[0], None

@@ -175,7 +175,7 @@ def _rows(spark: SparkSession, work: Path, pattern: Pattern) -> list[tuple[Any, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pattern", [_ALERTS, _BEST_EFFORT], ids=lambda pattern: pattern.name)
-@pytest.mark.rule("R39", "R40", "R49", "R52", "R55")
+@pytest.mark.rule("R39", "R40", "R49", "R52", "R55", "R79")
 def test_by_spark_submit_a_pattern_gives_the_same(pattern: Pattern, spark: SparkSession, tmp_path: Path) -> None:
     _write(tmp_path, pattern)
     done = _submit(tmp_path, pattern, pattern.environment)

@@ -18,7 +18,7 @@ def _report(*metrics: MetricValue) -> BatchReport:
     return BatchReport(0, datetime(2026, 1, 1, tzinfo=timezone.utc), {}, {}, 0, 0, 1.0, {}, metrics)
 
 
-def _counted(node: str, late: int, store_type: str = "window") -> tuple[MetricValue, ...]:
+def _counted(node: str, late: int, store_type: str | None = "window") -> tuple[MetricValue, ...]:
     metrics = NodeMetrics(node, store_type=store_type)
     metrics.count("late", late)
     metrics.count("expired", late)

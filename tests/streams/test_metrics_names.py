@@ -39,7 +39,7 @@ def reading(metrics: NodeMetrics, name: str, now_us: int | None = None) -> Metri
 def test_a_metric_has_the_name_level_group_and_tags_of_kip_328(
     name: str, level: str, place: tuple[str, tuple[str, ...]]
 ) -> None:
-    value = reading(NodeMetrics("hourly"), name)
+    value = reading(NodeMetrics("hourly", store_type="window"), name)
     assert (value.level, value.group, tuple(value.tags)) == (level, *place)
 
 
@@ -58,9 +58,14 @@ def test_a_state_metric_names_its_store_and_the_kind_of_store() -> None:
     assert (value.group, value.tags["session-state-id"]) == ("stream-session-state-metrics", "visits")
 
 
+@pytest.mark.rule("R67", "R68")
+def test_a_node_without_a_store_of_windows_has_no_state_metrics() -> None:
+    assert {value.group for value in NodeMetrics("n").report()} == {BUFFER[0], NODE[0]}
+
+
 @pytest.mark.rule("R62")
 def test_late_expired_skipped_and_suppressed_are_four_counts() -> None:
-    metrics = NodeMetrics("n")
+    metrics = NodeMetrics("n", store_type="window")
     for number, counter in enumerate(("late", "expired", "skipped", "suppressed"), start=1):
         metrics.count(counter, number)
     names = ("late-record-drop", "expired-window-record-drop", "skipped-records", "suppressed-records")

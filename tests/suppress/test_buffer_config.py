@@ -48,7 +48,7 @@ def test_each_builder_gives_its_kind_and_keeps_the_bounds(made: Buffer, same: Bu
 @pytest.mark.rule("R46")
 @pytest.mark.parametrize("buffer", _BOTH)
 def test_no_bound_clears_both_bounds_and_is_strict(buffer: Buffer) -> None:
-    assert buffer.with_no_bound() == StrictBufferConfig(None, None, "grow")
+    assert buffer.with_no_bound() == StrictBufferConfig(None, None, "shut_down")
 
 
 @pytest.mark.rule("R42", "R44")
@@ -58,9 +58,20 @@ def test_another_bound_keeps_the_kind(buffer: Buffer, bound: Callable[[Buffer], 
     assert type(bound(buffer)) is type(buffer)
 
 
-@pytest.mark.rule("R47", "R48")
-def test_another_bound_keeps_what_happens_when_full() -> None:
-    assert BufferConfig.max_bytes(9).spill_to_disk_when_full().with_max_records(2).when_full == "spill"
+@pytest.mark.parametrize(
+    ("made", "when_full"),
+    [
+        pytest.param(BufferConfig.unbounded().with_max_records(2), "shut_down", marks=pytest.mark.rule("R42", "R85")),
+        pytest.param(BufferConfig.unbounded().with_max_bytes(2), "shut_down", marks=pytest.mark.rule("R44", "R86")),
+        pytest.param(StrictBufferConfig(max_records=2), "shut_down", marks=pytest.mark.rule("R85")),
+        pytest.param(
+            BufferConfig.max_bytes(9).spill_to_disk_when_full().with_max_records(2), "spill",
+            marks=pytest.mark.rule("R42", "R48"),
+        ),
+    ],
+)  # fmt: skip
+def test_a_bound_on_a_strict_buffer_shuts_it_down_unless_it_spills(made: StrictBufferConfig, when_full: str) -> None:
+    assert made.when_full == when_full
 
 
 @pytest.mark.rule("R50")
@@ -89,7 +100,7 @@ def test_a_bound_of_zero_is_valid() -> None:
 
 
 def test_a_word_for_a_full_buffer_that_there_is_not_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match='when_full must be grow, shut_down or spill; got "stop"'):
+    with pytest.raises(ConfigurationError, match='when_full must be shut_down or spill; got "stop"'):
         StrictBufferConfig(when_full="stop")  # type: ignore[arg-type]
 
 

@@ -21,7 +21,10 @@ FINAL = Suppressed.until_window_closes(BufferConfig.unbounded())
 @pytest.mark.parametrize(
     ("buffer", "expected"),
     [
-        pytest.param(BufferConfig.unbounded(), (None, None, "grow"), marks=pytest.mark.rule("R45")),
+        pytest.param(BufferConfig.unbounded(), (None, None, "shut_down"), marks=pytest.mark.rule("R45")),
+        pytest.param(
+            BufferConfig.unbounded().with_max_records(5), (5, None, "shut_down"), marks=pytest.mark.rule("R42")
+        ),
         pytest.param(BufferConfig.max_records(5), (5, None, "emit_early"), marks=pytest.mark.rule("R41")),
         pytest.param(BufferConfig.max_bytes(5), (None, 5, "emit_early"), marks=pytest.mark.rule("R43")),
         pytest.param(
@@ -114,4 +117,5 @@ def test_ties_are_ordered_by_key_and_then_by_window(windows: Windows, places: li
 
 def test_the_default_rule_keeps_the_first_timer_and_no_bound() -> None:
     rule = BufferRule("n", wait_us=1)
-    assert (rule.timer, rule.when_full, rule.retention_us) == ("first", "grow", None)
+    assert (rule.max_records, rule.max_bytes) == (None, None)
+    assert (rule.timer, rule.when_full, rule.retention_us) == ("first", "shut_down", None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
+from inspect import getmembers, isfunction, signature
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
+from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from versioned.errors import ConfigurationError, TopologyError
 
 _UNBOUNDED = BufferConfig.unbounded()
@@ -142,11 +145,28 @@ def test_a_wait_of_zero_is_valid() -> None:
 
 @pytest.mark.rule("R105", "R108")
 def test_one_operator_has_three_ways_to_wait_and_no_other_switch() -> None:
-    assert sorted(name for name in vars(Suppressed) if name.startswith("until")) == [
-        "until_time_limit",
-        "until_wall_clock_time_limit",
-        "until_window_closes",
-    ]
+    ways = {name: set(signature(way).parameters) for name, way in getmembers(Suppressed, isfunction) if name[0] != "_"}
+    assert ways == {
+        "with_name": {"self", "name"},
+        "until_window_closes": {"buffer", "size_of", "close_idle", "retention"},
+        "until_time_limit": {"wait", "buffer", "timer", "max_age", "clock", "size_of", "retention"},
+        "until_wall_clock_time_limit": {"wait", "buffer", "size_of", "retention"},
+    }
+
+
+@pytest.mark.rule("R108")
+@pytest.mark.parametrize(
+    ("windows", "said"),
+    [
+        (TimeWindows, {"size_us", "advance_us", "grace_us"}),
+        (SlidingWindows, {"difference_us", "grace_us"}),
+        (SessionWindows, {"gap_us", "grace_us"}),
+        (UnlimitedWindows, {"start_us", "grace_us"}),
+        (JoinWindows, {"before_us", "after_us", "grace_us"}),
+    ],
+)
+def test_windows_say_nothing_of_when_results_are_told(windows: type[Any], said: set[str]) -> None:
+    assert {field.name for field in fields(windows)} == said
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,26 @@ def test_a_purge_removes_expired_history_and_old_tombstones_but_no_latest_value(
     assert purged[0].verify().is_sound
 
 
+def _closed_files(spark: SparkSession, table: VersionedTable) -> dict[str, set[int]]:
+    """At which second the rows of each file of closed history ended."""
+    rows = spark.read.format("delta").load(str(table.target.path)).where("NOT _current")
+    told = rows.select(F.input_file_name(), F.unix_seconds("validTo")).collect()
+    return {file: {end for name, end in told if name == file} for file, _ in told}
+
+
+@pytest.mark.rule("R17", "R187")
+def test_closed_history_lies_in_files_by_its_end_and_a_purge_leaves_those_with_nothing_expired_alone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = _create(spark, tmp_path / "t")
+    for value, second in (("p", 1), ("q", 10), ("r", 950), ("s", 1000)):
+        _put(table, spark, ("a", value, second), ("b", value, second))
+    before = _closed_files(spark, table)
+    assert sorted(before.values(), key=min) == [{10}, {950}, {1000}]
+    assert table.purge()
+    assert _closed_files(spark, table) == {file: ends for file, ends in before.items() if ends != {10}}
+
+
 def test_a_purge_changes_no_answer_but_that_a_key_deleted_long_ago_is_forgotten(
     spark: SparkSession, purged: tuple[VersionedTable, dict[str, Any]]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streams.driver.processor import Processor
+from streams.driver.registry import OPERATORS
+from streams.driver.suppress import SuppressProcessor
 from streams.nodes import Materialized
 from streams.rows import Row
 from streams.testing import OutputRecord, TopologyTestDriver
@@ -425,8 +429,24 @@ def test_a_window_that_stream_time_closed_says_so() -> None:
     assert [record.value for record in running.read_output("out")] == [Row(count=1, closed_by="stream_time")]
 
 
+def _kinds(kind: type[Processor] = Processor) -> Iterator[type[Processor]]:
+    for below in kind.__subclasses__():
+        yield below
+        yield from _kinds(below)
+
+
+def test_every_node_that_the_driver_runs_has_a_processor_of_a_known_kind() -> None:
+    assert {made for made in OPERATORS.values() if isinstance(made, type)} <= set(_kinds())
+
+
+@pytest.mark.rule("R118", "R119", "R120")
+@pytest.mark.parametrize("kind", sorted(_kinds(), key=lambda kind: kind.__name__))
+def test_every_operator_but_suppress_lets_ticks_pass(kind: type[Processor]) -> None:
+    assert (kind.tick is not Processor.tick) == issubclass(kind, SuppressProcessor)
+
+
 @pytest.mark.rule("R119")
-def test_operators_without_a_buffer_let_ticks_pass() -> None:
+def test_a_tick_that_nobody_heeds_gives_nothing() -> None:
     running = finals(Suppressed.until_window_closes(BufferConfig.unbounded()))
     piped(running, "events", ("ann", "x", 0))
     assert list(running.processor("counts").tick(10**15)) == []

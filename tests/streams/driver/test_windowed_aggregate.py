@@ -254,7 +254,7 @@ def test_every_record_is_accepted_or_dropped_and_counted_once() -> None:
     assert (accepted, counters["late"], counters["skipped"], counters["dropped"]) == (3, 1, 1, 2)
 
 
-@pytest.mark.rule("R12", "R14")
+@pytest.mark.rule("R14", "R20")
 @pytest.mark.parametrize(
     "windows",
     [TimeWindows.of("1 hour").grace("10 days"), SessionWindows.of("1 hour").grace("10 days"),

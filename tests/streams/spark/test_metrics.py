@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,11 +20,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row, SparkSession
 from random_plans import random_records
 
+from streams import nodes
 from streams.driver.registry import OPERATORS
 from streams.functions import coalesce, concat, length, substring, when
 from streams.kstream import KStream
 from streams.ktable import KTable
-from streams.metrics import CATALOGUE, MetricValue
+from streams.metrics import CATALOGUE, MetricName, MetricValue
 from streams.nodes import Joined, Materialized, Topology
 from streams.spark import BatchReport, MetricsListener, StreamingApplication
 from streams.spark.sql_views import register_table_sql
@@ -275,11 +277,20 @@ def test_the_records_are_such_that_every_count_is_seen(driver: TopologyTestDrive
 def test_totals_and_gauges_are_the_drivers_across_batches_and_a_restart(
     app: StreamingApplication, reports: list[BatchReport], driver: TopologyTestDriver, node: str
 ) -> None:
-    told, wanted = _readings(reports[-1].metrics), _readings(driver.metrics)
-    names = [name for name in _SAME if not (node in _NO_BUFFER and name.startswith(_BUFFER))]
-    store = _store_of(node)
-    got = {name: told.get((node, name)) or told.get((store, name)) or 0 for name in names}
-    assert got == {name: wanted.get((node, name)) or wanted.get((store, name)) or 0 for name in names}
+    told, wanted = (_told_of(node, _readings(metrics)) for metrics in (reports[-1].metrics, driver.metrics))
+    assert set(told) == set(wanted)
+    assert told == wanted
+
+
+def _told_of(node: str, readings: Mapping[tuple[str, str], float | None]) -> dict[str, float]:
+    """What both engines tell of a node and of its store, without what was not measured."""
+    names = {name for name in _SAME if not (node in _NO_BUFFER and name.startswith(_BUFFER))}
+    owners = (node, _store_of(node))
+    return {
+        name: value
+        for (owner, name), value in readings.items()
+        if owner in owners and name in names and value is not None
+    }
 
 
 def _store_of(node: str) -> str:
@@ -297,16 +308,49 @@ def test_every_suppression_tells_how_much_longer_it_waits_than_records_are_late(
     assert None not in parts
 
 
-@pytest.mark.rule("R61", "R65", "R67", "R70", "R73", "R75")
-def test_the_metrics_table_has_exact_names_and_a_row_per_node(app: StreamingApplication) -> None:
-    rows = app.metrics().select("name", "level", "group").distinct().collect()
-    catalogue = {(metric.name, metric.level) for metric in CATALOGUE}
-    assert {(row["name"], row["level"]) for row in rows} <= catalogue
-    rates = {"late-record-drop-rate", "expired-window-record-drop-rate", "suppression-emit-rate"}
-    averages = {"suppression-buffer-size-avg", "suppression-buffer-count-avg"}
-    assert rates | averages <= {row["name"] for row in rows}
-    groups = {row["group"] for row in rows}
-    assert {"stream-window-state-metrics", "stream-session-state-metrics"} <= groups
+#: Nodes with a stream time of their own, of which a record may be late.
+_TIMED = (
+    nodes.StreamSource, nodes.TableSource, nodes.GlobalTableSource, nodes.ToTable, nodes.StreamTableJoin,
+    nodes.StreamStreamJoin, nodes.WindowedAggregate, nodes.Suppress,
+)  # fmt: skip
+
+
+def _has(node: nodes.Node, metric: MetricName) -> bool:
+    """Whether a node tells a metric, at the level at which all are told."""
+    if metric.kind == "state":
+        return isinstance(node, nodes.WindowedAggregate)
+    if metric.kind == "buffer" or "overtime" in metric.name:
+        return isinstance(node, nodes.Suppress)
+    return "lateness" not in metric.name or isinstance(node, _TIMED)
+
+
+def _place(node: nodes.Node, metric: MetricName) -> tuple[str, tuple[str, str]]:
+    """A metric's group, and the tag that tells whose it is."""
+    if metric.kind == "state":
+        store = "session" if node.name == "sessions" else "window"
+        return f"stream-{store}-state-metrics", (f"{store}-state-id", _store_of(node.name))
+    if metric.kind == "buffer":
+        return "stream-buffer-metrics", ("buffer-id", node.name)
+    return "stream-processor-node-metrics", ("processor-node-id", node.name)
+
+
+@pytest.mark.rule("R61", "R63", "R64", "R65", "R66", "R67", "R68", "R69", "R70", "R71", "R72", "R73", "R74")
+@pytest.mark.rule("R75", "R76", "R77", "R78")
+def test_the_metrics_table_has_a_row_per_batch_node_and_metric_with_exact_names_and_tags(
+    app: StreamingApplication,
+) -> None:
+    rows = [
+        (row["batch_id"], row["name"], row["level"], row["group"], frozenset(row["tags"].items()))
+        for row in app.metrics().collect()
+    ]
+    wanted = []
+    for node, metric, batch in product(_topology(), CATALOGUE, (0, 1)):
+        # Before the first batch there is nothing to count a rate from.
+        if _has(node, metric) and not (batch == 0 and metric.name.endswith("-rate")):
+            group, whose = _place(node, metric)
+            tags = frozenset({("client-id", app.name), ("task-id", "0_0"), whose})
+            wanted.append((batch, metric.name, metric.level, group, tags))
+    assert Counter(rows) == Counter(wanted)
 
 
 @pytest.mark.rule("R61")
@@ -368,7 +412,7 @@ def test_late_expired_skipped_and_suppressed_are_four_counts(reports: list[Batch
     for node, seen, unseen in (
         ("unlimited", "skipped-records", "late-record-drop"),
         ("calm", "suppressed-records", "skipped-records"),
-        ("pairs", "late-record-drop", "expired-window-record-drop"),
+        ("pairs", "late-record-drop", "suppressed-records"),
     ):
         assert (told[node, f"{seen}-total"] or 0) > 0
         assert told[node, f"{unseen}-total"] == 0
@@ -457,24 +501,50 @@ def _several_results() -> Topology:
     pointed.to_changelog("fk_out")
     met = left.left_join(right, pair, history="complete", materialized=kept.with_name("met"), name="met")
     met.to_changelog("met_out")
+    grouped = right.to_stream(name="changes").group_by_key()
+    grouped.count(name="counts").suppress(Suppressed.until_time_limit(_ms(50), BufferConfig.unbounded()), name="calm")
+    grouped.windowed_by(TimeWindows.of(_ms(20))).count(name="windows")
     return builder.build()
+
+
+@pytest.fixture(scope="module")
+def several() -> Sequence[Input]:
+    keys = [Input("a", key, "x", 100) for key in "abcx"]
+    return [*keys, Input("c", "x", "1", 100), Input("a", "e", "x", 900), Input("c", "x", "2", 150)]
+
+
+@pytest.fixture(scope="module")
+def at_info(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, several: Sequence[Input]
+) -> tuple[StreamingApplication, list[BatchReport]]:
+    """One batch at the default level, and what it said."""
+    plan, folder, said = _several_results(), tmp_path_factory.mktemp("info"), list[BatchReport]()
+    app = application(spark, folder, plan, on_batch=said.append)
+    write_records(spark, folder, plan, several, 0)
+    app.run()
+    return app, said
+
+
+@pytest.mark.rule("R61", "R65", "R66", "R67", "R68", "R77", "R78")
+def test_at_info_a_node_tells_what_it_dropped_and_no_lateness_nor_what_is_made_of_it(
+    at_info: tuple[StreamingApplication, list[BatchReport]],
+) -> None:
+    always = {f"{what}-total" for what in ("late-record-drop", "skipped-records", "dropped-records")}
+    wanted = dict.fromkeys((node.name for node in _several_results()), always)
+    wanted["windows"] = always | {"expired-window-record-drop-total"}
+    told = [(_node(value), value.name) for value in at_info[1][0].metrics]
+    assert sorted(told) == sorted((node, name) for node, names in wanted.items() for name in names)
 
 
 @pytest.mark.rule("R62", "R75")
 def test_of_several_results_of_a_record_some_may_be_refused_and_the_record_is_accepted(
-    spark: SparkSession, tmp_path: Path
+    at_info: tuple[StreamingApplication, list[BatchReport]], several: Sequence[Input]
 ) -> None:
-    keys = [Input("a", key, "x", 100) for key in "abcx"]
-    records = [*keys, Input("c", "x", "1", 100), Input("a", "e", "x", 900), Input("c", "x", "2", 150)]
-    plan, driver = _several_results(), TopologyTestDriver(_several_results())
-    for record in records:
+    driver = TopologyTestDriver(_several_results())
+    for record in several:
         driver.pipe_input(record.topic, record.k, {"v": record.v}, record.ms * 1_000)
-    said: list[BatchReport] = []
-    app = application(spark, tmp_path, plan, on_batch=said.append)
-    write_records(spark, tmp_path, plan, records, 0)
-    app.run()
     for node in ("fk", "met"):
-        told = _counts(_summed(said, node))
+        told = _counts(_summed(at_info[1], node))
         assert told == _counts(driver.counters(node)), node
         assert told["accepted"] + told.get("dropped", 0) == told["input"], node
     assert driver.counters("fk")["late"] > 1

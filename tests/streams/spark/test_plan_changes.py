@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 from streams.functions import cast, coalesce, concat
 from streams.kstream import KStream
 from streams.nodes import Joined, Materialized, Topology
+from streams.spark.engine import operators_of
+from streams.spark.suppress import SuppressOperator
 from streams.topology import StreamsBuilder
 from suppress.buffer_config import BufferConfig, StrictBufferConfig
 from suppress.suppressed import Suppressed
@@ -211,7 +213,7 @@ _FINAL_UNBOUNDED: Final = Suppressed.until_window_closes(BufferConfig.unbounded(
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [
-        (_LIMIT, _FINAL, "1 rows wait in the table .held. as a limit had them wait"),
+        (_LIMIT, _FINAL, "1 rows wait in the table .held. as a limit by the time of records had them wait"),
         pytest.param(
             _FINAL, _LIMIT, "1 rows wait in the table .held. as final results had them wait", marks=pytest.mark.slow
         ),
@@ -230,3 +232,84 @@ def test_what_a_limit_holds_does_not_become_final_results_nor_the_reverse(
     if before is _LIMIT:
         former.drain("held")
         application(spark, tmp_path, _held(after)).run()
+
+
+_BY_RECORDS: Final = Suppressed.until_time_limit("1 hour", BufferConfig.unbounded())
+_BY_STARTS: Final = Suppressed.until_time_limit("1 hour", BufferConfig.unbounded(), clock="window_start")
+_BY_ARRIVAL: Final = Suppressed.until_wall_clock_time_limit("1 hour", BufferConfig.unbounded())
+_LIMITS: Final = {"plain": _BY_RECORDS, "idle": _BY_ARRIVAL, "records": _BY_RECORDS, "starts": _BY_STARTS}
+
+
+def _limited(**limits: Suppressed) -> Topology:
+    """Suppressions of a table (plain and idle) and of windows, which do not end in this hour."""
+    builder = StreamsBuilder()
+    grouped = builder.stream("a", name="stream", **_SOURCE).group_by_key()
+    totals, windows = grouped.count(name="totals"), grouped.windowed_by(TimeWindows.of("1 hour")).count(name="hourly")
+    for name, suppressed in {**_LIMITS, **limits}.items():
+        (totals if name in ("plain", "idle") else windows).suppress(suppressed, name=name)
+    return builder.build()
+
+
+@pytest.fixture(scope="module")
+def limited(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("limited")
+    on_spark(spark, folder, _limited(), [Input("a", "k", "1", 10)], [1])
+    return folder
+
+
+@pytest.mark.rule("R25", "R107", "R112")
+@pytest.mark.parametrize(
+    ("name", "after", "told"),
+    [
+        ("plain", _BY_ARRIVAL, "as a limit by the time of records had them wait. With a limit by the wall clock"),
+        ("idle", _BY_RECORDS, "as a limit by the wall clock had them wait. With a limit by the time of records"),
+        ("records", _BY_STARTS, "as a limit by the time of records had them wait. With a limit from the start of"),
+        ("starts", _BY_RECORDS, "as a limit from the start of windows had them wait. With a limit by the time of"),
+    ],
+)
+def test_rows_that_wait_by_one_clock_are_not_let_out_by_another(
+    spark: SparkSession, limited: Path, name: str, after: Suppressed, told: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f'1 rows wait in the table "{name}" {told}'):
+        application(spark, limited, _limited(**{name: after})).run()
+
+
+@pytest.mark.rule("R25", "R59")
+@pytest.mark.slow
+def test_another_clock_is_taken_once_nothing_waits_and_an_unfinished_batch_goes_on_with_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    former = on_spark(spark, tmp_path, _limited(), [Input("a", "k", "1", 10)], [1])
+    former.drain("plain", "starts")
+    changed = _limited(plain=_BY_ARRIVAL, starts=_BY_RECORDS)
+    write_records(spark, tmp_path, changed, [Input("a", "l", "2", 11)], 1)
+    with faults.armed(crash_at("after:plain/main")), pytest.raises(StreamingQueryException):
+        application(spark, tmp_path, changed).run()
+    app = application(spark, tmp_path, changed)
+    app.run()
+    held = {name: spark.read.format("delta").load(str(app.table(name))) for name in ("plain", "starts")}
+    assert held["plain"].where("bufferTime = arrivedAt AND k = 'l'").count() == held["plain"].count() == 1
+    assert held["starts"].where("bufferTime = ts AND k = 'l'").count() == held["starts"].count() == 1
+
+
+def test_a_row_tells_that_another_clock_had_it_wait_where_no_ledger_does(spark: SparkSession) -> None:
+    rows = spark.sql(
+        "SELECT name, value, timestamp_seconds(since) AS bufferTime, timestamp_seconds(at) AS ts, "
+        "timestamp_seconds(came) AS arrivedAt, timestamp_seconds(0) AS windowStart, timestamp_seconds(9) AS windowEnd "
+        "FROM VALUES ('record', 1, 3, 3, 50), ('updated', 1, 3, 4, 50), ('start', 1, 0, 4, 50), ('wall', 1, 50, 4, 50),"
+        " ('end', 1, 9, 4, 50), ('tombstone', NULL, 8, 4, 50) AS t(name, value, since, at, came)"
+    )
+    plan = _limited(finals=_FINAL)
+    told = {
+        name: {row["name"] for row in rows.where(operator.waits_otherwise).select("name").collect()}
+        for name, operator in operators_of(plan).items()
+        if isinstance(operator, SuppressOperator)
+    }
+    others = {"record", "updated", "start", "end", "tombstone"}
+    assert told == {
+        "plain": {"wall"},
+        "idle": others,
+        "records": {"wall", "end"},
+        "starts": (others | {"wall"}) - {"start"},
+        "finals": {"record", "updated", "start", "wall"},
+    }

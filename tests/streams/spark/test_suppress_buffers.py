@@ -21,7 +21,7 @@ from streams.spark.arrival import Arrived, arrived
 from streams.spark.doctor import examine
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
-from suppress.buffer_config import BufferConfig, StrictBufferConfig
+from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
 from versioned.errors import ConfigurationError
@@ -289,12 +289,12 @@ def test_a_running_query_emits_within_the_limit_a_trigger_and_a_batch(spark: Spa
     assert 4 <= waited <= 4 + first["seconds"] + second["seconds"] + 3
 
 
-@pytest.mark.rule("R47")
+@pytest.mark.rule("R42", "R47")
 def test_a_full_strict_buffer_commits_nothing_and_goes_on_with_a_larger_bound(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     def plan(bound: int) -> Topology:
-        strict = StrictBufferConfig(max_records=bound).shut_down_when_full()
+        strict = BufferConfig.unbounded().with_max_records(bound)
         return _limited(Suppressed.until_time_limit("1 second", strict))
 
     records = [Input("in", key, "x", 1) for key in "abc"]
@@ -384,3 +384,37 @@ def test_joins_see_of_final_results_those_that_are_final(spark: SparkSession, tm
 
 def _pair(left: Any, right: Any) -> Any:
     return {"left": left.count, "right": right.count}
+
+
+def _timers() -> Topology:
+    """Windows, held back by each timer and from the start of the window."""
+    builder = StreamsBuilder()
+    grouped = builder.stream("in", name="stream", **_SOURCE).group_by_key()
+    counts = grouped.windowed_by(TimeWindows.of_size_and_grace("20 ms", "1 second")).count(name="counts")
+    limits = {
+        "first": Suppressed.until_time_limit("6 ms", _UNBOUNDED),
+        "record": Suppressed.until_time_limit("6 ms", BufferConfig.max_records(3), timer="record"),
+        "last": Suppressed.until_time_limit("6 ms", _UNBOUNDED, timer="last", max_age="11 ms"),
+        "start": Suppressed.until_time_limit("6 ms", _UNBOUNDED, clock="window_start"),
+    }
+    for name, limit in limits.items():
+        counts.suppress(limit, name=f"by_{name}").to_changelog(name)
+    return builder.build()
+
+
+#: The first key is updated again and again, once out of order; others move the time, one of them late.
+_UPDATES = [
+    Input("in", key, "x", ms) for key, ms in zip("abaaaacbdace", (0, 1, 4, 8, 2, 9, 10, 3, 11, 12, 26, 60), strict=True)
+]
+
+
+@pytest.mark.rule("R30", "R56", "R106", "R107")
+@pytest.mark.slow
+def test_each_timer_and_clock_lets_rows_out_as_on_the_driver_though_a_batch_ends_between_updates(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    plan = _timers()
+    wanted = on_driver(plan, _UPDATES)
+    assert len({str(rows) for rows in wanted.values()}) == len(wanted)
+    app = on_spark(spark, tmp_path, plan, _UPDATES, [3, 6, len(_UPDATES)])
+    assert sink_rows(spark, app, plan) == wanted

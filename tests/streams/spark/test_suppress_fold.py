@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime, timezone
 from typing import Any, Final
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from streams.fields import CLOSED_BY
+from streams.rows import Row
 from streams.spark.flow import KEY, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import PlainRow
-from streams.spark.suppress_fold import FIRST_PLACE, SuppressFold
-from suppress.buffer_rules import BufferRule
+from streams.spark.suppress_fold import ARRIVED_US, BUFFER_US, FIRST_PLACE, FIRST_US, FULL, SuppressFold
+from suppress.buffer_rules import BufferRule, Cause, Emission, SuppressBuffer, Update
+from suppress.sizes import sizer
+from suppress.suppress_rules import tie_order
+from suppress.window_rules import Window
 from suppress.windows import TimeWindows, Windows
+from versioned.durations import instant
+from versioned.errors import BufferFullError
 
 _RULE: Final = BufferRule("held", wait_us=5, clock="wall")
 _START, _END = (datetime(2026, 1, day, tzinfo=timezone.utc) for day in (1, 2))
@@ -49,3 +59,118 @@ def test_what_the_tick_of_an_earlier_node_let_go_comes_before_a_nodes_own_tick(
     event = {KEY: {"k": "a"}, VALUE: {"n": 2}, OLD: {"n": 1}, US: 4, PLACE: place}
     told = SuppressFold(_RULE, "record", None, 5, {}, position=2)({SCOPE: 0}, iter([waiting]), iter([event]))
     assert [row[VALUE]["n"] for kind, row in told if kind == "out"] == values
+
+
+_WINDOWS: Final = TimeWindows.of("10 us")
+#: A key, the start of its window, what it is now, and the instant: windows and instants need not go together.
+_Change = tuple[str, int, int | None, int]
+#: How far the batch clock moves on, and the changes of the batch.
+_Batch = tuple[int, list[_Change]]
+_changes = st.tuples(
+    st.sampled_from("ab"),
+    st.sampled_from([0, 10]),
+    st.none() | st.integers(0, 9),
+    st.integers(0, 9) | st.integers(-9, 40),
+)
+_batches = st.lists(st.tuples(st.integers(0, 6), st.lists(_changes, max_size=9)), min_size=1, max_size=5)
+_bounds: Final = {
+    "node": st.just("held"),
+    "wait_us": st.integers(0, 12),
+    "max_records": st.none() | st.integers(0, 4),
+    "max_bytes": st.none() | st.integers(0, 120),
+    "retention_us": st.none() | st.integers(1, 9),
+}
+_timed = st.builds(
+    BufferRule,
+    clock=st.sampled_from(["record", "window_start"]),
+    timer=st.sampled_from(["first", "record", "last"]),
+    max_age_us=st.just(15),
+    when_full=st.sampled_from(["emit_early", "shut_down", "spill"]),
+    **_bounds,
+)
+_by_arrival = st.builds(
+    BufferRule, clock=st.just("wall"), when_full=st.sampled_from(["emit_early", "shut_down", "spill"]), **_bounds
+)
+_final = st.builds(
+    BufferRule,
+    clock=st.just("window_end"),
+    final=st.just(True),
+    when_full=st.sampled_from(["shut_down", "spill"]),
+    **_bounds,
+)
+
+
+def _folded(rule: BufferRule, batches: list[_Batch]) -> tuple[list[PlainRow], list[PlainRow], bool]:
+    """What leaves and what stays, batch by batch through stored rows, up to a batch that a full buffer refuses."""
+    left: list[PlainRow] = []
+    states: list[PlainRow] = []
+    clock_us, times = 0, dict[int, int]()
+    for step_us, changes in batches:
+        clock_us += step_us
+        fold = SuppressFold(rule, "record", _WINDOWS, clock_us, times)
+        told = list(fold({SCOPE: 0}, iter(states), _events(changes)))
+        if any(kind == "count" and row[0].startswith(FULL) for kind, row in told):
+            return left, states, True
+        left += [row for kind, row in told if kind == "out"]
+        states = [row for kind, row in told if kind == "state"]
+        if changes:
+            times = {0: max(*times.values(), *(us for *_, us in changes), -(2**62))}
+    return left, states, False
+
+
+def _events(changes: Iterable[_Change]) -> Iterator[PlainRow]:
+    for place, (key, start_us, value, us) in enumerate(changes):
+        windowed = {"k": key, "windowStart": instant(start_us), "windowEnd": instant(start_us + 10)}
+        new = None if value is None else {"n": value}
+        yield {KEY: windowed, VALUE: new, OLD: {"n": us}, US: us, PLACE: [place]}
+
+
+def _held(rule: BufferRule, batches: list[_Batch]) -> tuple[list[Emission], SuppressBuffer, bool]:
+    """The same with one buffer that is never put away."""
+    buffer, left, clock_us = SuppressBuffer(rule, sizer("record")), list[Emission](), 0
+    for step_us, changes in batches:
+        clock_us += step_us
+        before = list(buffer.rows())
+        try:
+            told = buffer.tick(clock_us)
+            for key, start_us, value, us in changes:
+                window = Window(start_us, start_us + 10)
+                parts = Row({"k": key, "windowStart": start_us, "windowEnd": start_us + 10})
+                new = None if value is None else Row({"n": value})
+                order = tie_order(_WINDOWS)([key], window)
+                told += buffer.put(Update(parts, order, new, Row({"n": us}), us, window), clock_us)
+        except BufferFullError:
+            return left, SuppressBuffer.restore(rule, before, None, sizer("record")), True
+        left += told
+    return left, buffer, False
+
+
+def _leaving(rule: BufferRule, emission: Emission) -> tuple[Any, ...]:
+    row = emission.row
+    closed = {CLOSED_BY: "wall_clock" if emission.cause is Cause.RETENTION else "stream_time"}
+    value = (
+        row.value if row.value is None or not rule.final or rule.retention_us is None else Row({**row.value, **closed})
+    )
+    return row.key["k"], row.key["windowStart"], value, None if rule.final else row.prior, row.ts_us
+
+
+def _plain(row: PlainRow) -> tuple[Any, ...]:
+    start = next(us for us in (0, 10) if instant(us) == row[KEY]["windowStart"])
+    return row[KEY]["k"], start, row[VALUE], row[OLD], row[US]
+
+
+@pytest.mark.rule("R30", "R56", "R92", "R106", "R107")
+@settings(max_examples=400, deadline=None)
+@given(rule=_timed | _by_arrival | _final, batches=_batches)
+def test_stored_after_each_batch_a_buffer_tells_and_holds_what_one_in_memory_does(
+    rule: BufferRule, batches: list[_Batch]
+) -> None:
+    left, states, is_full = _folded(rule, batches)
+    emitted, buffer, was_full = _held(rule, batches)
+    assert is_full == was_full
+    assert [_plain(row) for row in left] == [_leaving(rule, emission) for emission in emitted]
+    stored = [(*_plain(row)[:2], row[US], row[BUFFER_US], row[FIRST_US], row[ARRIVED_US]) for row in states]
+    assert sorted(stored) == sorted(
+        (row.key["k"], row.key["windowStart"], row.ts_us, row.buffer_us, row.first_us, row.arrived_us)
+        for row in buffer.rows()
+    )

@@ -128,7 +128,7 @@ def _windows(spark: SparkSession, app: StreamingApplication, table: str) -> list
     return sorted(tuple(row) for row in told.collect())
 
 
-@pytest.mark.rule("R12", "R18", "R20")
+@pytest.mark.rule("R20")
 def test_upkeep_deletes_windows_that_ended_before_the_retention_of_their_store(
     spark: SparkSession, app: StreamingApplication
 ) -> None:
@@ -155,6 +155,7 @@ def test_a_window_that_reaches_into_the_retention_stays(spark: SparkSession, tmp
     assert sorted(end for (end,) in left) == [150, 575]
 
 
+@pytest.mark.rule("R21")
 def test_a_window_store_without_a_retention_keeps_every_final_window(
     spark: SparkSession, app: StreamingApplication
 ) -> None:
@@ -162,7 +163,7 @@ def test_a_window_store_without_a_retention_keeps_every_final_window(
     assert purge_windows(spark, app.table("tumbling")) is None
 
 
-@pytest.mark.rule("R12")
+@pytest.mark.rule("R20", "R21")
 def test_a_store_follows_a_plan_with_another_retention_and_refuses_other_windows(
     spark: SparkSession, tmp_path: Path
 ) -> None:

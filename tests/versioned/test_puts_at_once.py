@@ -120,6 +120,7 @@ def test_what_is_too_late_behind_another_put_is_refused_and_never_was_known(
     assert _starts(table) == [row[0] for row in known] == [30]
 
 
+@pytest.mark.slow
 def test_what_a_delete_tells_of_a_late_record_is_what_was_valid_before_it_however_often_it_is_tried(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

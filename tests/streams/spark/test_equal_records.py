@@ -16,6 +16,8 @@ from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
 from suppress.windows import TimeWindows
 
+pytestmark = pytest.mark.slow
+
 #: Five equal records, two that are late, and one that goes on from what is stored of the five.
 _RECORDS: Final = (
     *[Input("a", "x", "d", 10, sequence=1)] * 5,

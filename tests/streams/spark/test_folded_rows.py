@@ -19,6 +19,8 @@ from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import SessionWindows, SlidingWindows
 
+pytestmark = pytest.mark.slow
+
 _RECORDS = [Input("s", "a", text, ms) for ms, text in enumerate(["nan", "1.5", "NaN", "nan", "1.5", "NaN"])]
 
 

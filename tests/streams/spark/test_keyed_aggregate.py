@@ -115,7 +115,11 @@ def _divided(*args: Any) -> Any:
     return 1 // 0
 
 
-@pytest.mark.parametrize("is_aggregate", [True, False], ids=["an aggregate's", "an expression's"])
+@pytest.mark.parametrize(
+    "is_aggregate",
+    [True, pytest.param(False, marks=pytest.mark.slow)],
+    ids=["an aggregate's", "an expression's"],
+)
 def test_a_function_of_the_user_that_fails_is_told_with_the_name_of_its_node(
     spark: SparkSession, tmp_path: Path, is_aggregate: bool
 ) -> None:

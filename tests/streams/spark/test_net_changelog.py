@@ -33,6 +33,7 @@ def app(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stream
     return on_spark(spark, tmp_path_factory.mktemp("net"), _topology(), _RECORDS, [2, 4])
 
 
+@pytest.mark.slow
 def test_the_last_value_that_a_net_changelog_tells_of_a_key_is_its_latest(
     spark: SparkSession, app: StreamingApplication
 ) -> None:

@@ -213,7 +213,12 @@ _FINAL_UNBOUNDED: Final = Suppressed.until_window_closes(BufferConfig.unbounded(
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [
-        (_LIMIT, _FINAL, "1 rows wait in the table .held. as a limit by the time of records had them wait"),
+        pytest.param(
+            _LIMIT,
+            _FINAL,
+            "1 rows wait in the table .held. as a limit by the time of records had them wait",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             _FINAL, _LIMIT, "1 rows wait in the table .held. as final results had them wait", marks=pytest.mark.slow
         ),

@@ -339,7 +339,8 @@ def test_a_table_that_is_lost_before_a_new_epoch_has_written_to_it_is_missed(
     assert examine(app).is_healthy
 
 
-@pytest.mark.parametrize("point", [pytest.param("after:ledger/row", marks=pytest.mark.slow), "after:prices/splice"])
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["after:ledger/row", "after:prices/splice"])
 def test_who_goes_on_after_an_epoch_began_in_part_shuts_older_drivers_out_of_every_step(
     point: str, spark: SparkSession, source: Path, copied: Path
 ) -> None:
@@ -424,7 +425,8 @@ def test_a_zombie_of_an_older_epoch_writes_nothing_more(spark: SparkSession, sou
     assert commits(out) == seen[0]
 
 
-@pytest.mark.parametrize("fault", ["restored table", pytest.param("deleted table", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["restored table", "deleted table"])
 def test_damage_between_two_batches_of_a_query_is_refused_before_the_next_write(
     fault: str, spark: SparkSession, source: Path, tmp_path: Path
 ) -> None:

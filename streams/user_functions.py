@@ -63,7 +63,7 @@ def check_functions(node: Node) -> None:
 
 def calls_user(node: Node) -> bool:
     """Whether a node calls functions of the user for its records."""
-    return any(True for _ in _calling(node))
+    return any(_calling(node))
 
 
 def failing_by_name(node: N) -> N:
@@ -97,9 +97,9 @@ def _told_by(name: str, value: Any) -> Any:
     if not calls_python(value):
         return value
     op, args = operation(value)
-    is_call = op == "python"
-    called = [_naming(name, args[0])] if is_call else []
-    return Expr(op, *called, *(_told_by(name, arg) if isinstance(arg, Expr) else arg for arg in args[is_call:]))
+    if op == "python":
+        args = (_naming(name, args[0]), *args[1:])
+    return Expr(op, *(_told_by(name, arg) if isinstance(arg, Expr) else arg for arg in args))
 
 
 def _naming(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

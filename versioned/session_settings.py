@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+T = TypeVar("T")
 
 #: What begins so is set for a moment only, to see which sessions see it.
 _PROBE: Final = "spark.versioned.probe"
@@ -40,12 +42,46 @@ def put_back(session: SparkSession, name: str, former: str | None) -> None:
 
 
 @dataclass(eq=False)
-class _Turns:
-    """The turns that are taken in a session: who has one or waits for one, and what they wait for."""
+class _Use(Generic[T]):
+    """What a session has while it is used, and by how many."""
 
     session: SparkSession
-    takers: int = 0
-    alone: threading.RLock = field(default_factory=threading.RLock)
+    held: T
+    users: int = 0
+
+
+class _OfEachSession(Generic[T]):
+    """What each session has one of, whichever of its objects it comes by: from the first who uses it to the last.
+
+    Args:
+        begin: Makes it for a session.
+        end: Gives it back.
+    """
+
+    def __init__(
+        self, begin: Callable[[SparkSession], T], end: Callable[[SparkSession, T], None] = lambda *_: None
+    ) -> None:
+        self._begin, self._end = begin, end
+        self._lock = threading.Lock()
+        self._uses: list[_Use[T]] = []
+
+    @contextmanager
+    def of(self, session: SparkSession) -> Iterator[T]:
+        """That of this session, while the block runs."""
+        with self._lock:
+            use = next((use for use in self._uses if are_one(use.session, session)), None)
+            if use is None:
+                use = _Use(session, self._begin(session))
+                self._uses.append(use)
+            use.users += 1
+        try:
+            yield use.held
+        finally:
+            with self._lock:
+                use.users -= 1
+                if use.users == 0:
+                    self._uses.remove(use)
+                    self._end(use.session, use.held)
 
 
 class SessionLock:
@@ -55,35 +91,13 @@ class SessionLock:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._turns: list[_Turns] = []
+        self._turns = _OfEachSession(lambda _: threading.RLock())
 
     @contextmanager
     def of(self, session: SparkSession) -> Iterator[None]:
         """Alone in this session while the block runs."""
-        with self._lock:
-            turns = next((turns for turns in self._turns if are_one(turns.session, session)), None)
-            if turns is None:
-                turns = _Turns(session)
-                self._turns.append(turns)
-            turns.takers += 1
-        try:
-            with turns.alone:
-                yield
-        finally:
-            with self._lock:
-                turns.takers -= 1
-                if turns.takers == 0:
-                    self._turns.remove(turns)
-
-
-@dataclass(eq=False)
-class _Use:
-    """A session in which a shared setting is set: what it was before, and for how many writes it is set."""
-
-    session: SparkSession
-    former: str | None
-    writes: int = 0
+        with self._turns.of(session) as alone, alone:
+            yield
 
 
 class SharedSetting:
@@ -94,28 +108,18 @@ class SharedSetting:
     """
 
     def __init__(self, name: str, value: str) -> None:
-        self._name, self._value = name, value
-        self._lock = threading.Lock()
-        self._uses: list[_Use] = []
+        def begin(session: SparkSession) -> str | None:
+            former: str | None = session.conf.get(name, None)
+            session.conf.set(name, value)
+            return former
+
+        self._formers = _OfEachSession(begin, lambda session, former: put_back(session, name, former))
 
     @contextmanager
     def of(self, session: SparkSession) -> Iterator[None]:
         """Set it in this session while the block runs."""
-        with self._lock:
-            use = next((use for use in self._uses if are_one(use.session, session)), None)
-            if use is None:
-                use = _Use(session, session.conf.get(self._name, None))
-                session.conf.set(self._name, self._value)
-                self._uses.append(use)
-            use.writes += 1
-        try:
+        with self._formers.of(session):
             yield
-        finally:
-            with self._lock:
-                use.writes -= 1
-                if use.writes == 0:
-                    self._uses.remove(use)
-                    put_back(session, self._name, use.former)
 
 
 def are_one(known: SparkSession, session: SparkSession) -> bool:

@@ -196,6 +196,12 @@ def in_one_scope(frame: DataFrame) -> DataFrame:
     return frame.withColumns({PLACE: place_among_scopes(), SCOPE: F.lit(0)})
 
 
+def newest_of_keys(frame: DataFrame) -> DataFrame:
+    """The last change of each key."""
+    last = Window.partitionBy(KEY).orderBy(F.desc(PLACE), F.desc(SCOPE))
+    return frame.withColumn("_rank", F.row_number().over(last)).where(F.col("_rank") == 1).drop("_rank")
+
+
 def has_null_key(frame: DataFrame) -> Column:
     """True for a record without a key: a null struct, or a null in any of its parts."""
     return null_inside(F.col(KEY), frame.schema[KEY].dataType)

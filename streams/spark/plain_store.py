@@ -11,7 +11,7 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 
-from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow, value_columns
+from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow, newest_of_keys, value_columns
 from streams.spark.of_keys import of_keys
 from streams.spark.operator import Batch, StepOf
 from streams.spark.stored_shape import aggregate_properties, check_aggregate, check_names, check_types
@@ -186,8 +186,7 @@ class PlainStore(TableState):
         """The last change of each key; the batch's changes, which were put in order already, tell which it is."""
         if self._told is not None and not self._extra:
             return self._told.where(_IS_LAST)
-        last = Window.partitionBy(KEY).orderBy(F.desc(PLACE), F.desc(SCOPE))
-        return self._frame.withColumn("_rank", F.row_number().over(last)).where(F.col("_rank") == 1)
+        return newest_of_keys(self._frame)
 
     def _tells_changes(self, batch: Batch) -> bool:
         """Whether somebody may follow the table by its change data feed, which tells rows that are written anew too."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 
 from streams.key_fields import key_fields
 from streams.nodes import ChangelogSink, Output, TableSink
@@ -26,6 +26,7 @@ from streams.spark.flow import (
     VALUE,
     Flow,
     has_null_key,
+    newest_of_keys,
     struct_fields,
     value_columns,
 )
@@ -109,7 +110,7 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
         (target,) = self.tables(batch.root)
         if self._is_ready:
             return
-        empty = rows.drop("_deleted", "_rank").limit(0)
+        empty = rows.drop("_deleted").limit(0)
         if batch.is_missing(target):
             batch.create(target, empty)
         else:
@@ -150,9 +151,12 @@ class ChangelogSinkOperator(_SinkOperator):
             self.kafka.check_keys(self.node.name, self._keys)
         if self._is_net:
             self._judged = frame if LATEST in frame.columns else None
-            frame = _newest(_latest_only(frame))
+            frame = newest_of_keys(_latest_only(frame))
         columns = self._columns(frame)
-        told = {REASON: "reason", OP: "op", **({OLD: "old"} if OP in frame.columns else {}), CAUSE: "cause"}
+        told = {REASON: "reason", OP: "op", OLD: "old", CAUSE: "cause"}
+        if OP not in frame.columns:
+            # Each change of a table has an old value; only a correction of history tells it.
+            del told[OLD]
         columns += [F.col(name).alias(shown) for name, shown in told.items() if name in frame.columns]
         if self._is_of_table():
             columns.append(F.col(VALUE).isNull().alias("deleted"))
@@ -184,7 +188,7 @@ class TableSinkOperator(_SinkOperator):
         kept = frame.where(~has_null_key(frame))
         # What is out of order in a versioned table changes its history, not what is latest.
         self._judged = kept if self._is_of_table() else None
-        newest = _newest(_latest_only(kept))
+        newest = newest_of_keys(_latest_only(kept))
         deleted = F.col(VALUE).isNull().alias("_deleted")
         own = (F.lit(batch_id).cast("long").alias("_batch_id"), SCOPE, F.col(PLACE).alias("_seq"), deleted)
         return self._distinct(newest.select(*self._columns(frame), *own))
@@ -193,12 +197,6 @@ class TableSinkOperator(_SinkOperator):
 def _latest_only(frame: DataFrame) -> DataFrame:
     """Without the changes of a versioned table that are out of order: its latest values are what they were."""
     return frame.where(F.col(LATEST)) if LATEST in frame.columns else frame
-
-
-def _newest(frame: DataFrame) -> DataFrame:
-    """The last change of each key."""
-    last = Window.partitionBy(KEY).orderBy(F.desc(PLACE), F.desc(SCOPE))
-    return frame.withColumn("_rank", F.row_number().over(last)).where(F.col("_rank") == 1).drop("_rank")
 
 
 def send_to_kafka(operators: Mapping[str, Operator[Any]], kafka: Mapping[str, KafkaSink]) -> None:

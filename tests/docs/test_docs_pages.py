@@ -29,6 +29,7 @@ from jobs.plan_settings import Plan
 from jobs.session import DELTA
 from streams import reasons, recovery_rules
 from streams.driver.store_view import StoreView
+from streams.metrics import COUNTERS
 from streams.spark import StreamingApplication, doctor, recovery
 from streams.spark.ledger import _COLUMNS as LEDGER_COLUMNS
 from streams.spark.rejects import _SCHEMA as REJECTS_SCHEMA
@@ -304,6 +305,12 @@ def test_every_column_of_the_ledger_is_explained(column: str) -> None:
     assert re.search(rf"^\|[^|]*`{column}`[^|]*\|", section, re.MULTILINE)
 
 
+@pytest.mark.parametrize("count", sorted(COUNTERS))
+def test_every_count_of_a_node_is_explained(count: str) -> None:
+    section = _page("operations.md").split("## The ledger")[1].split("\n## ")[0]
+    assert re.search(rf"^\|[^|]*`{count}`[^|]*\|", section, re.MULTILINE)
+
+
 def test_every_reason_of_a_reject_is_explained() -> None:
     codes = {value for name, value in vars(reasons).items() if name.isupper() and isinstance(value, str)}
     section = _page("operations.md").split("## Rejects")[1].split("\n## ")[0]
@@ -311,6 +318,11 @@ def test_every_reason_of_a_reject_is_explained() -> None:
     # A look-up without a match, or of a deleted key, is an answer and no reject.
     assert codes - explained == {"NO_MATCH", "TOMBSTONE"}
     assert explained <= codes
+
+
+def test_every_reason_of_an_invalid_record_is_explained_where_its_action_is_chosen() -> None:
+    section = _page("how-to/bad-input.md").split("## What becomes of a bad record")[1].split("\n## ")[0]
+    assert set(re.findall(r"^\| `([A-Z_]+)` \|", section, re.MULTILINE)) == set(reasons.INVALID)
 
 
 def test_the_rejects_have_the_columns_that_the_page_asks_for() -> None:

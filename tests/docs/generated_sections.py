@@ -72,8 +72,8 @@ MEANINGS: Final = {
     "VersionedStore.grace": "How late a record may be; the history retention if not given.",
     "JoinStep.grace": "Hold records of the stream this long for late changes of the table.",
     "JoinStep.retention": "Accepted; without effect.",
-    "on_expired": "What a left join gives for a lookup older than the history of a versioned table; `side_table` keeps the "
-    "record in `rejects`, of an inner join too.",
+    "on_expired": "What a left join gives for a lookup older than the history of a versioned table; `side_table` keeps "
+    "the record in `rejects`, of an inner join too.",
     "too_late": "A record that is already beyond the join's `grace`: join it at once, or reject it.",
     "correction_retention": "Remember answers this long, for `corrections`.",
     "JoinStep.key": "Key in the global table.",
@@ -90,8 +90,8 @@ MEANINGS: Final = {
     "result": "DDL of the aggregate, for Spark.",
     "buffer": "Its bounds.",
     "size_of": "What a byte bound counts; a function is called with the row: `key`, `value`, `ts_us`.",
-    "close_idle": "Let the job's `suppressed.record.retention.ms` close windows of a silent input; a `retention` of the step "
-    "does so by itself.",
+    "close_idle": "Let the job's `suppressed.record.retention.ms` close windows of a silent input; a `retention` of "
+    "the step does so by itself.",
     "retention": "Longest wait by the wall clock (`suppressed.record.retention.ms` of this step).",
     "WindowStore.retention": "Older windows may be purged by `versioned maintain`; none without it.",
     "wait": "How long an update waits.",

@@ -225,7 +225,7 @@ class StreamingApplication:
         """How many records and bytes a suppression held after each of the newest batches, and its bounds.
 
         Raises:
-            ConfigurationError: the node is no suppression with a buffer.
+            ConfigurationError: the node is no suppression with a buffer, or the batches are fewer than one.
         """
         operator = self._operators.get(node)
         if not isinstance(operator, SuppressOperator):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import importlib.util
 import inspect
 import json
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import behaviour_table
 import doc_blocks
@@ -369,6 +370,55 @@ def test_the_page_of_names_has_what_other_pages_import() -> None:
     inner = ("jobs.layers:", "jobs.settings:", "jobs.shown:", "jobs.quickstart_plan:")
     missing = [name for name in imported if not _is_shown(pkgutil.resolve_name(name), shown)]
     assert [name for name in missing if not name.startswith(inner)] == []
+
+
+#: What those who write plans and run them only pass on.
+_PASSED_ON = {
+    "Expr",
+    "Node",
+    "Processor",
+    "Survey",
+    "TableRef",
+    "UntilTimeLimit",
+    "UntilWallClockTimeLimit",
+    "UntilWindowCloses",
+}
+
+
+def test_the_page_of_names_has_what_the_calls_that_it_shows_give() -> None:
+    shown = _on_the_page_of_names()
+    given = {kind for public in shown for kind in _given_by(public) if not _is_shown(kind, shown)}
+    assert {kind.__name__ for kind in given} - _PASSED_ON == set()
+
+
+def _given_by(public: Any) -> Iterator[type]:
+    """The classes of ours that a call, or the calls and properties of a class or a module, are annotated to give."""
+    if inspect.ismodule(public):
+        for name, member in vars(public).items():
+            if name[0] != "_" and getattr(member, "__module__", None) == public.__name__:
+                yield from _given_by(member)
+        return
+    members = [member for name, member in inspect.getmembers(public) if name[0] != "_"]
+    for call in members if inspect.isclass(public) else [public]:
+        function = call.fget if isinstance(call, property) else call
+        if inspect.isfunction(function) or inspect.ismethod(function):
+            yield from _classes_in(_hints(function).get("return"))
+    if dataclasses.is_dataclass(public):
+        yield from _classes_in(tuple(kind for name, kind in _hints(public).items() if name[0] != "_"))
+
+
+def _hints(public: Any) -> dict[str, Any]:
+    try:
+        return get_type_hints(public)
+    except NameError:  # of a name that only the type checker imports
+        return {}
+
+
+def _classes_in(kind: Any) -> Iterator[type]:
+    if inspect.isclass(kind) and kind.__module__.partition(".")[0] in ("versioned", "suppress", "streams", "jobs"):
+        yield kind
+    for part in kind if isinstance(kind, tuple) else get_args(kind):
+        yield from _classes_in(part)
 
 
 def test_docstrings_are_shown_with_their_examples_as_code_and_without_roles() -> None:

@@ -142,7 +142,7 @@ class JobSettings(Strict):
         default=None,
         alias=RECORD_RETENTION,
         description="The longest that a suppression holds a record by the wall clock (KIP-539): milliseconds, or a "
-        "duration. A step's own `retention` wins.",
+        "duration. A step's own `retention` wins; final results heed this one only with `close_idle`.",
     )
     keys_cross_partitions: Flag = Field(
         default=True,

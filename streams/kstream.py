@@ -189,7 +189,11 @@ class KStream:
     def outer_join(
         self, other: KStream, joiner: Joiner | None = None, *, windows: JoinWindows, name: str | None = None
     ) -> KStream:
-        """As :meth:`join` of two streams; records of either side without a partner too (Kafka: ``outerJoin``)."""
+        """As :meth:`join` of two streams; records of either side without a partner too (Kafka: ``outerJoin``).
+
+        Raises:
+            TopologyError: the other side is no stream.
+        """
         if not isinstance(other, KStream):
             raise TopologyError(
                 "join-sides", self.node.name,

@@ -181,7 +181,8 @@ class Joined:
         name: Name of the join and of its buffer.
         grace: Hold stream records until stream time has passed them by this much; the table must be versioned.
         retention: Kafka's retention of the join buffer. It has no effect: a record leaves when it is joined.
-        on_expired: What a left join gives for a lookup older than the table's history.
+        on_expired: What a left join gives for a lookup older than the table's history; ``side_table`` also puts aside
+            what an inner join leaves out.
         too_late: What happens to a record that is already beyond grace: joined at once, or rejected.
         correction_retention: Keep stream rows this long, and correct answers that a late table change alters.
 

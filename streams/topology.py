@@ -91,7 +91,7 @@ class StreamsBuilder:
         Args:
             topic: Which input.
             materialized: How it is stored: ``Materialized.versioned("7 days")`` or ``Materialized.key_value()``.
-                Without it there is no store of its own, and repeated tombstones pass.
+                Without it the table is a plain one, and repeated tombstones pass.
             key: Its key columns.
             timestamp: Its column with the event time, from which a version is valid.
             value: Its value columns; all others if not given.

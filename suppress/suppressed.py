@@ -95,7 +95,11 @@ class Suppressed:
     def until_wall_clock_time_limit(
         wait: Duration, buffer: AnyBuffer, *, size_of: SizeOf = "record", retention: Duration | None = None
     ) -> UntilWallClockTimeLimit:
-        """At most one update per key every ``wait`` of wall-clock time since it arrived (KIP-539, R112)."""
+        """At most one update per key every ``wait`` of wall-clock time since it arrived (KIP-539, R112).
+
+        Raises:
+            ConfigurationError: no buffer, or a negative duration.
+        """
         return UntilWallClockTimeLimit(duration_us(wait), buffer, size_of, None, _optional_us(retention))
 
 

@@ -27,6 +27,9 @@ class _Graceful:
 class TimeWindows(_Graceful):
     """Windows of a fixed size, tumbling (``advance`` = size) or hopping (Kafka: ``TimeWindows``).
 
+    Raises:
+        ConfigurationError: no size, a negative grace, or an advance that is not above zero and at most the size.
+
     >>> TimeWindows.of("1 hour").advance_by("10 minutes").grace("5 minutes").grace_period_ms
     300000
     """
@@ -71,7 +74,11 @@ class TimeWindows(_Graceful):
 
 @dataclass(frozen=True)
 class SlidingWindows(_Graceful):
-    """Windows ``[t - difference, t]`` around records (Kafka: ``SlidingWindows``, KIP-450)."""
+    """Windows ``[t - difference, t]`` around records (Kafka: ``SlidingWindows``, KIP-450).
+
+    Raises:
+        ConfigurationError: a negative difference or grace.
+    """
 
     difference_us: int
     grace_us: int = 0
@@ -102,7 +109,11 @@ class SlidingWindows(_Graceful):
 
 @dataclass(frozen=True)
 class SessionWindows(_Graceful):
-    """Sessions of records at most ``gap`` apart, the gap inclusive (Kafka: ``SessionWindows``)."""
+    """Sessions of records at most ``gap`` apart, the gap inclusive (Kafka: ``SessionWindows``).
+
+    Raises:
+        ConfigurationError: a negative gap or grace.
+    """
 
     gap_us: int
     grace_us: int = 0
@@ -164,7 +175,11 @@ class UnlimitedWindows(_Graceful):
 
 @dataclass(frozen=True)
 class JoinWindows(_Graceful):
-    """How far apart two stream records may be and join: right ts in ``[left - before, left + after]``."""
+    """How far apart two stream records may be and join: right ts in ``[left - before, left + after]``.
+
+    Raises:
+        ConfigurationError: before and after together are negative, or the grace is.
+    """
 
     before_us: int
     after_us: int

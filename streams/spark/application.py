@@ -1,7 +1,7 @@
 """``StreamingApplication``: one topology, one streaming query, plain Delta tables.
 
 Each micro-batch: read the input once, order it, build every operator's output lazily, count, then write downstream
-first and the ledger last. A batch without input does nothing.
+first and the ledger last. A batch without input, and without anything due, does nothing.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class StreamingApplication:
         sources: Topic -> where its records come from.
         order: How several sources are merged: ``"arrival"`` or, with one sequence over all, ``"sequence"``.
         max_future_skew: A record further ahead of the batch clock is rejected (``FUTURE_TS``).
-        suppressed_record_retention: ``suppressed.record.retention.ms``: the longest that any suppression of a time
-            limit holds a record by the wall clock (KIP-539); off by default.
+        suppressed_record_retention: ``suppressed.record.retention.ms``: the longest that a suppression of a time limit,
+            or final results with ``close_idle``, hold a record by the wall clock (KIP-539); off by default.
         keys_cross_partitions: Whether a new key (``select_key``, ``group_by``, foreign-key joins) may come from several
             partitions of a source. Then its records share one stream-time scope from there on. False for partitions
             that have nothing to do with each other, such as tenants: each keeps its own stream time.
@@ -104,7 +104,8 @@ class StreamingApplication:
         guards: Whether each batch is followed by a check of what it wrote, one Spark job: ``"warn"`` logs broken
             invariants, ``"fail"`` ends the query before the next batch builds on them.
         kafka: Changelog sink -> the Kafka topic that its rows are sent to as well, at least once.
-        on_batch: Called with a :class:`BatchReport` after each batch that had input.
+        on_batch: Called with a :class:`BatchReport` after each batch: of those without input, each that had something
+            due.
 
     Raises:
         ConfigurationError: a topic without source, a source without topic, a table name that is reserved or
@@ -224,7 +225,7 @@ class StreamingApplication:
         """How many records and bytes a suppression held after each of the newest batches, and its bounds.
 
         Raises:
-            ConfigurationError: the node is no suppression with a buffer.
+            ConfigurationError: the node is no suppression with a buffer, or the batches are fewer than one.
         """
         operator = self._operators.get(node)
         if not isinstance(operator, SuppressOperator):

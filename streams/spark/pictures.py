@@ -45,7 +45,8 @@ def lateness_of(ledger: DataFrame, topology: Topology, node: str | None, share: 
     if not histogram:
         raise ConfigurationError(
             f"No lateness was measured of {', '.join(asked)}. Run batches with metrics_level=debug "
-            "(of a job: metrics: {level: debug}) first; sources, tables, windows, joins and suppressions are measured."
+            "(of a job: metrics: {level: debug}) first; sources, to_table, windows, suppressions, and joins of a "
+            "stream with another one or with a table that is not global are measured."
         )
     whose = f'records at "{node}"' if node is not None else "records from all sources"
     return lateness_histogram(histogram, share, f"Lateness of {whose}")

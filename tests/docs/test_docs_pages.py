@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import importlib.util
 import inspect
 import json
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import behaviour_table
 import doc_blocks
@@ -29,6 +30,7 @@ from jobs.plan_settings import Plan
 from jobs.session import DELTA
 from streams import reasons, recovery_rules
 from streams.driver.store_view import StoreView
+from streams.metrics import COUNTERS
 from streams.spark import StreamingApplication, doctor, recovery
 from streams.spark.ledger import _COLUMNS as LEDGER_COLUMNS
 from streams.spark.rejects import _SCHEMA as REJECTS_SCHEMA
@@ -304,6 +306,12 @@ def test_every_column_of_the_ledger_is_explained(column: str) -> None:
     assert re.search(rf"^\|[^|]*`{column}`[^|]*\|", section, re.MULTILINE)
 
 
+@pytest.mark.parametrize("count", sorted(COUNTERS))
+def test_every_count_of_a_node_is_explained(count: str) -> None:
+    section = _page("operations.md").split("## The ledger")[1].split("\n## ")[0]
+    assert re.search(rf"^\|[^|]*`{count}`[^|]*\|", section, re.MULTILINE)
+
+
 def test_every_reason_of_a_reject_is_explained() -> None:
     codes = {value for name, value in vars(reasons).items() if name.isupper() and isinstance(value, str)}
     section = _page("operations.md").split("## Rejects")[1].split("\n## ")[0]
@@ -311,6 +319,11 @@ def test_every_reason_of_a_reject_is_explained() -> None:
     # A look-up without a match, or of a deleted key, is an answer and no reject.
     assert codes - explained == {"NO_MATCH", "TOMBSTONE"}
     assert explained <= codes
+
+
+def test_every_reason_of_an_invalid_record_is_explained_where_its_action_is_chosen() -> None:
+    section = _page("how-to/bad-input.md").split("## What becomes of a bad record")[1].split("\n## ")[0]
+    assert set(re.findall(r"^\| `([A-Z_]+)` \|", section, re.MULTILINE)) == set(reasons.INVALID)
 
 
 def test_the_rejects_have_the_columns_that_the_page_asks_for() -> None:
@@ -357,6 +370,55 @@ def test_the_page_of_names_has_what_other_pages_import() -> None:
     inner = ("jobs.layers:", "jobs.settings:", "jobs.shown:", "jobs.quickstart_plan:")
     missing = [name for name in imported if not _is_shown(pkgutil.resolve_name(name), shown)]
     assert [name for name in missing if not name.startswith(inner)] == []
+
+
+#: What those who write plans and run them only pass on.
+_PASSED_ON = {
+    "Expr",
+    "Node",
+    "Processor",
+    "Survey",
+    "TableRef",
+    "UntilTimeLimit",
+    "UntilWallClockTimeLimit",
+    "UntilWindowCloses",
+}
+
+
+def test_the_page_of_names_has_what_the_calls_that_it_shows_give() -> None:
+    shown = _on_the_page_of_names()
+    given = {kind for public in shown for kind in _given_by(public) if not _is_shown(kind, shown)}
+    assert {kind.__name__ for kind in given} - _PASSED_ON == set()
+
+
+def _given_by(public: Any) -> Iterator[type]:
+    """The classes of ours that a call, or the calls and properties of a class or a module, are annotated to give."""
+    if inspect.ismodule(public):
+        for name, member in vars(public).items():
+            if name[0] != "_" and getattr(member, "__module__", None) == public.__name__:
+                yield from _given_by(member)
+        return
+    members = [member for name, member in inspect.getmembers(public) if name[0] != "_"]
+    for call in members if inspect.isclass(public) else [public]:
+        function = call.fget if isinstance(call, property) else call
+        if inspect.isfunction(function) or inspect.ismethod(function):
+            yield from _classes_in(_hints(function).get("return"))
+    if dataclasses.is_dataclass(public):
+        yield from _classes_in(tuple(kind for name, kind in _hints(public).items() if name[0] != "_"))
+
+
+def _hints(public: Any) -> dict[str, Any]:
+    try:
+        return get_type_hints(public)
+    except NameError:  # of a name that only the type checker imports
+        return {}
+
+
+def _classes_in(kind: Any) -> Iterator[type]:
+    if inspect.isclass(kind) and kind.__module__.partition(".")[0] in ("versioned", "suppress", "streams", "jobs"):
+        yield kind
+    for part in kind if isinstance(kind, tuple) else get_args(kind):
+        yield from _classes_in(part)
 
 
 def test_docstrings_are_shown_with_their_examples_as_code_and_without_roles() -> None:

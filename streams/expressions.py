@@ -22,21 +22,31 @@ _SYMBOLS: Final = {
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "&", "or": "|",
     "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%",
 }  # fmt: skip
+#: Deeper trees go beyond what Python calls within each other, when they are written out or evaluated.
+DEEPEST: Final = 128
 
 
 class Expr(Untraced):
     """A symbolic value. Fields by attribute or ``["name"]``; operators and ``streams.functions`` build trees."""
 
-    __slots__ = ("_args", "_calls_python", "_op")
+    __slots__ = ("_args", "_calls_python", "_depth", "_op")
     _op: str
     _args: tuple[Any, ...]
     _calls_python: bool
+    _depth: int
 
     def __init__(self, op: str, *args: Any) -> None:
         object.__setattr__(self, "_op", op)
         object.__setattr__(self, "_args", args)
         calls = op == "python" or any(arg._calls_python for arg in args if isinstance(arg, Expr))
         object.__setattr__(self, "_calls_python", calls)
+        depth = 1 + max((arg._depth for arg in args if isinstance(arg, Expr)), default=0)
+        if depth > DEEPEST:
+            raise ConfigurationError(
+                f"An expression is nested too deeply: more than {DEEPEST} operations are within each other. Use is_in, "
+                "concat, coalesce or one chain of when for a long list, or compute a part of it in a step before."
+            )
+        object.__setattr__(self, "_depth", depth)
 
     def __getattr__(self, name: str) -> Expr:
         if name.startswith("_"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -145,6 +146,21 @@ def test_what_is_not_on_the_list_is_refused_with_what_is(text: str, told: str) -
     with pytest.raises(ConfigurationError) as refused:
         parse(text, ROW)
     assert told in str(refused.value)
+
+
+@pytest.fixture
+def deep_calls() -> Iterator[None]:
+    """Python goes deeper than usual, as where another library has told it so."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(20_000)
+    yield
+    sys.setrecursionlimit(limit)
+
+
+@pytest.mark.usefixtures("deep_calls")
+def test_what_is_nested_too_deeply_is_refused_however_deep_python_would_go() -> None:
+    with pytest.raises(ConfigurationError, match="nested too deeply"):
+        parse("1" + "+1" * 1900, ROW)
 
 
 @pytest.mark.parametrize("said", [["a"], {"a": 1}, b"x"])

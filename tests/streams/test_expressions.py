@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from streams.expressions import Expr, evaluate, row_expr, trace
+from streams.expressions import DEEPEST, Expr, evaluate, row_expr, trace
 from streams.functions import (
     cast,
     coalesce,
@@ -514,3 +514,19 @@ def test_a_python_function_that_changes_its_argument_leaves_the_record_as_it_is(
     value = Row(words=["b", "a"])
     assert evaluate(trace(lambda v: function(v.words), "v"), {"v": value}) == "a"
     assert value == Row(words=["b", "a"])
+
+
+def _sum_of(terms: int) -> Expr:
+    return reduce(lambda total, _: total + 1, range(terms - 1), Expr("ref", "value").n)
+
+
+def test_the_deepest_expression_can_be_written_out_compared_pickled_and_evaluated() -> None:
+    deepest = _sum_of(DEEPEST - 1)
+    assert repr(deepest).endswith("+ 1")
+    assert hash(pickle.loads(pickle.dumps(deepest))) == hash(deepest)
+    assert evaluate(deepest, {"value": Row(n=0)}) == DEEPEST - 2
+
+
+def test_a_deeper_expression_is_refused_when_it_is_made() -> None:
+    with pytest.raises(ConfigurationError, match=f"more than {DEEPEST} operations"):
+        _sum_of(DEEPEST)

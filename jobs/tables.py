@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructType
 
 from jobs.exit_codes import words_of
 from jobs.place_setting import has_scheme
@@ -21,6 +21,7 @@ from versioned.commit import is_missing
 from versioned.durations import instant
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
+from versioned.put_checks import key_in_type
 from versioned.schema import columns_of
 from versioned.spec import VersionedTableSpec
 from versioned.sql_types import JSON_INSTANTS
@@ -109,7 +110,7 @@ def keys_frame(table: VersionedTable, said: dict[str, str]) -> DataFrame | None:
         raise ConfigurationError(f"--key: give all key columns; missing {', '.join(missing)}.")
     rows = table.rows()
     types = {field.name: field.dataType for field in rows.schema.fields}
-    columns = [F.lit(said[name]).try_cast(types[name]).alias(name) for name in keys]
+    columns = [key_in_type(F.lit(said[name]), StringType(), types[name]).alias(name) for name in keys]
     keyed = rows.sparkSession.range(1).select(*columns)
     (fits,) = keyed.select(*(F.col(name).isNotNull().alias(name) for name in keys)).collect()
     for name in keys:

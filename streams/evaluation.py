@@ -6,7 +6,7 @@ equals itself and is the largest number. Values of different types are compared 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import cmp_to_key, partial
 from typing import Any, Final
@@ -112,8 +112,23 @@ def _merge(left: Mapping[str, Any] | None, right: Mapping[str, Any] | None) -> R
     return Row({**(left or {}), **(right or {})})
 
 
-def _substring(value: Any, start: int, length: int) -> str:
-    return to_string(value)[start - 1 : start - 1 + length]
+def _are_binary(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, (bytes, bytearray)) for value in values)
+
+
+def _concat(*texts: Any) -> str | bytes:
+    return b"".join(texts) if _are_binary(texts) else "".join(map(to_string, texts))
+
+
+def _starts_with(value: Any, prefix: Any) -> bool:
+    if _are_binary((value, prefix)):
+        return bytes(value).startswith(prefix)
+    return to_string(value).startswith(to_string(prefix))
+
+
+def _substring(value: Any, start: int, length: int) -> str | bytes:
+    whole = bytes(value) if _are_binary((value,)) else to_string(value)
+    return whole[start - 1 : start - 1 + length]
 
 
 def _substring_before(text: str, delimiter: str) -> str | None:
@@ -150,14 +165,14 @@ OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "div": _null_in_null_out(partial(divided, "/")),
     "mod": _null_in_null_out(partial(divided, "%")),
     "is_null": lambda value: value is None,
-    "concat": _null_in_null_out(lambda *texts: "".join(map(to_string, texts))),
+    "concat": _null_in_null_out(_concat),
     "upper": _of_texts(str.upper),
     "lower": _of_texts(str.lower),
     "length": _null_in_null_out(_length),
     "substring": _null_in_null_out(_substring),
     "substring_before": _of_texts(_substring_before),
     "substring_after": _of_texts(_substring_after),
-    "starts_with": _of_texts(str.startswith),
+    "starts_with": _null_in_null_out(_starts_with),
     "cast": _cast,
     "least": _extreme(min),
     "greatest": _extreme(max),

@@ -87,7 +87,7 @@ def coalesce(*values: Any) -> Expr:
 
 
 def concat(*texts: Any) -> Expr:
-    """Texts one after the other; null if one is null."""
+    """Texts one after the other; null if one is null. Of binaries alone, a binary."""
     return Expr("concat", *map(as_expr, texts))
 
 
@@ -107,7 +107,7 @@ def length(text: Any) -> Expr:
 
 
 def substring(text: Any, start: int, length: int) -> Expr:
-    """``length`` characters from position ``start``; the first is 1.
+    """``length`` characters from position ``start``, of a binary bytes; the first is 1.
 
     Raises:
         ConfigurationError: start below 1, a negative length, or no whole numbers.

@@ -27,6 +27,13 @@ _OCCUPIED: Final = (
     "ProtocolChangedException",
     "MetadataChangedException",
 )
+#: Delta, or this Spark, keeps no values of a type.
+_NOT_KEPT: Final = (
+    "DELTA_UNSUPPORTED_DATA_TYPES",
+    "DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE",
+    "DELTA_GEOSPATIAL_NOT_SUPPORTED",
+    "UNSUPPORTED_TIME_TYPE",
+)
 
 
 def check_new(session: SparkSession, target: TableRef, columns: StructType, spec: VersionedTableSpec) -> None:
@@ -70,13 +77,20 @@ def make_table(session: SparkSession, target: TableRef, create: str, *, or_take:
             first write into the table decides which one goes on, and the other is told why not.
 
     Raises:
-        ConfigurationError: somebody else made it meanwhile, and that will not do; or other files are at its path.
+        ConfigurationError: somebody else made it meanwhile, and that will not do; or other files are at its path; or
+            Delta keeps no columns of such a type.
     """
     faults.point(f"before:{target.short_name}")
     try:
         session.sql(create)
     except Exception as error:  # the class differs between classic and Connect sessions
-        if not any(name in f"{type(error).__name__} {error}" for name in _OCCUPIED):
+        told = f"{type(error).__name__} {error}"
+        if any(name in told for name in _NOT_KEPT):
+            raise ConfigurationError(
+                f"{target} cannot be made with these columns: {str(error).splitlines()[0]} Use types that Delta keeps, "
+                "such as STRING without a collation, or BIGINT microseconds for an interval."
+            ) from error
+        if not any(name in told for name in _OCCUPIED):
             raise
         if not is_unmade(session, target):
             if or_take:

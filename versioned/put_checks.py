@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -31,7 +31,7 @@ from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
 from versioned.errors import SchemaError
 from versioned.identifiers import named_twice, quote
 from versioned.spec import VersionedTableSpec
-from versioned.sql_types import has_order
+from versioned.sql_types import has_order, nullable
 
 _INSTANTS: Final = (TimestampType, TimestampNTZType)
 _NO_CAST: Final = "no value of the one type can be made one of the other. Give the column the table's type first."
@@ -39,14 +39,20 @@ _AS_INSTANT: Final = "Make it a timestamp first, with timestamp_millis, timestam
 #: A text that is a date and nothing else. Spark reads one with more behind it, as a time of day, and leaves that out.
 _DATE: Final = r"^[\x00-\x20\x7f]*[+-]?\d+(-\d+){0,2}[\x00-\x20\x7f]*$"
 _TIME_ALONE: Final = f"^{TIME_ALONE}"
+#: A text that is a day and a time of day and nothing else. Spark leaves an offset or a zone behind them out.
+_LOCAL: Final = r"^[\x00-\x20\x7f]*[+-]?\d+(-\d+){0,2}([ T](\d+(:\d+(:\d+(\.\d*)?)?)?)?)?[\x00-\x20\x7f]*$"
+#: A text that is a number of so many digits behind the point, but for noughts.
+_NUMBER: Final = r"^[\x00-\x20\x7f]*[+-]?\d*\.?\d{0,%d}0*[\x00-\x20\x7f]*$"
 
 
 def check_there(records: DataFrame, wanted: Iterable[str]) -> None:
-    """Refuse records that lack columns, or have one of them twice.
+    """Refuse records that lack columns, or have one of them twice; and a stream, which is put batch by batch.
 
     Raises:
         SchemaError: telling which, and what there is.
     """
+    if records.isStreaming:
+        raise SchemaError("The records are a stream. Put each of its batches, in writeStream.foreachBatch.")
     names = list(wanted)
     missing = [name for name in names if name not in records.columns]
     if missing:
@@ -132,19 +138,24 @@ def check_roles(records: DataFrame, deleted: str | None, partition: str | None, 
         )
 
 
-def casts(records: DataFrame, types: Mapping[str, DataType]) -> tuple[dict[str, Column], dict[str, Column]]:
+def casts(
+    records: DataFrame, types: Mapping[str, DataType], keys: Collection[str] = ()
+) -> tuple[dict[str, Column], dict[str, Column]]:
     """The columns in the types of the table, and of those that are cast whether a value has none in that type.
 
     Whatever the session says of casts (ANSI or not), such a value neither becomes null in silence nor ends the put.
-    Decimals are rounded as Spark does. Inside structs, arrays and maps it is as the session says.
+    Decimals are rounded as Spark does, but for keys: rounded, two of them might be one. Inside structs, arrays and maps
+    that are no keys it is as the session says.
     """
     given = {field.name: field.dataType for field in records.schema.fields}
     made, misfits = {}, {}
     for name, kind in types.items():
-        value = F.col(quote(name))
-        made[name] = _cast(value, given[name], kind)
-        if not _is_as_the_session_says(given[name], kind):
-            misfits[name] = value.isNotNull() & made[name].isNull()
+        value, is_key = F.col(quote(name)), name in keys
+        if given[name] == kind or (_is_as_the_session_says(given[name], kind) and not is_key):
+            made[name] = value.cast(kind)
+            continue
+        made[name] = (key_in_type if is_key else in_type)(value, given[name], kind)
+        misfits[name] = value.isNotNull() & made[name].isNull()
     return made, misfits
 
 
@@ -152,20 +163,46 @@ def _cast(value: Column, given: DataType, kind: DataType) -> Column:
     return value.cast(kind) if _is_as_the_session_says(given, kind) else in_type(value, given, kind)
 
 
+def rounds(value: Column, given: DataType, kind: DataType) -> Column | None:
+    """Whether a value has more digits behind the point than a decimal keeps of it; None where none has any more.
+
+    Null where the value has none of that type.
+    """
+    if given == kind or not isinstance(kind, DecimalType):
+        return None
+    cast = value.try_cast(kind)
+    if isinstance(given, StringType):
+        # No decimal has room for all digits of a text and of the widest of them.
+        text, double = value.cast("string"), value.try_cast("double")
+        return ~(text.rlike(_NUMBER % kind.scale) | (text.rlike("[eE]") & (double == cast.try_cast("double"))))
+    return cast.try_cast(given) != value if _has_fractions(given) else None
+
+
 def _is_as_the_session_says(given: DataType, kind: DataType) -> bool:
     return given == kind or isinstance(kind, (StructType, ArrayType, MapType))
+
+
+def key_in_type(value: Column, given: DataType, kind: DataType) -> Column:
+    """As :func:`in_type`; null also where the value, or a part of it, would be another one: rounded, say."""
+    if isinstance(kind, (StructType, ArrayType)):
+        whole = value.try_cast(nullable(kind))
+        return F.when(whole.try_cast(nullable(given)) == value, whole)
+    told, cut = in_type(value, given, kind), rounds(value, given, kind)
+    return told if cut is None else F.when(~cut, told)
 
 
 def in_type(value: Column, given: DataType, kind: DataType) -> Column:
     """The value in another type; null where that has none.
 
     Of a number that a FLOAT or DOUBLE is too small for Spark makes infinity; it reads the beginning of a text as a
-    date, and a time without its day as one of today.
+    date or as a time without a zone, and a time without its day as one of today.
     """
     told = value.try_cast(kind)
     is_text = isinstance(given, StringType)
     if is_text and isinstance(kind, TimestampType):
         return F.when(~value.cast("string").rlike(_TIME_ALONE), told)
+    if is_text and isinstance(kind, TimestampNTZType):
+        return F.when(value.cast("string").rlike(_LOCAL), told)
     if is_text and isinstance(kind, DateType):
         return F.when(value.cast("string").rlike(_DATE), told)
     if isinstance(kind, (FloatType, DoubleType)) and (is_text or isinstance(kind, FloatType)):

@@ -44,7 +44,7 @@ def shape_records(
     check_types(records, types, timestamp)
     check_roles(records, deleted, partition, sequence)
     dead = F.coalesce(F.col(quote(deleted)), F.lit(False)) if deleted else F.lit(False)
-    cast, lost = casts(records, types)
+    cast, lost = casts(records, types, spec.keys)
     # Nobody reads the values of a deletion.
     misfits = [misfit if name in spec.keys else misfit & ~dead for name, misfit in lost.items()]
     instant, is_none = cast_role(records, timestamp, TimestampType())
@@ -53,7 +53,8 @@ def shape_records(
     own = {
         "_us": us,
         "_scope": scope,
-        "_order": F.col(quote(sequence)) if sequence else us,
+        # By its own time, not by the floored one, of which a table of milliseconds has the same for many records.
+        "_order": F.col(quote(sequence)) if sequence else F.unix_micros(instant),
         "_dead": dead,
         "_reason": reason(spec, us, is_none, [*misfits, is_no_scope], last_us),
     }

@@ -42,13 +42,22 @@ def columns_of(schema: str | StructType) -> StructType:
     columns = DataType.fromDDL(schema) if isinstance(schema, str) else schema
     if not isinstance(columns, StructType):
         raise ConfigurationError(f'The schema "{schema}" names no columns. Write it as in "item STRING, price DOUBLE".')
+    check_texts(columns)
+    return columns
+
+
+def check_texts(columns: StructType) -> None:
+    """Refuse CHAR and VARCHAR, wherever in a column: nothing here keeps to their length.
+
+    Raises:
+        ConfigurationError: naming the column and its type.
+    """
     for field in columns.fields:
         if _has_bounded_text(field.dataType):
             raise ConfigurationError(
                 f'Column "{field.name}" is {field.dataType.simpleString()}, but texts have no bounded length here. Use '
                 "STRING."
             )
-    return columns
 
 
 def check_keys(columns: StructType, spec: VersionedTableSpec) -> None:

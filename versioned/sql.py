@@ -137,7 +137,9 @@ def register_versions(
             lambda said: select(
                 columns,
                 stored,
-                f"{is_there} AND {start} <= {said['until_ts']} AND ({end} IS NULL OR {end} > {said['from_ts']})",
+                # A bound that is null is none, as in Python.
+                f"{is_there} AND ({said['until_ts']} IS NULL OR {start} <= {said['until_ts']}) "
+                f"AND ({said['from_ts']} IS NULL OR {end} IS NULL OR {end} > {said['from_ts']})",
             ),
         ),
     ]

@@ -230,8 +230,8 @@ class VersionedTable:
         Returns:
             Counts, rejected rows, and on demand the outcome of each record. Reasons of rejection: ``NULL_TS``,
             ``TS_RANGE`` (beyond the years 1 to 9999), ``FUTURE_TS``, ``NULL_KEY``, ``BAD_TYPE`` (a value that its
-            column cannot hold, a text that is no instant, as a time without its day, a partition beyond 32 bits). A
-            column that has the name of a key begins with ``put_``.
+            column cannot hold, a key that would be rounded, a text that is no instant, as a time without its day, a
+            partition beyond 32 bits). A column that has the name of a key begins with ``put_``.
 
         Raises:
             SchemaError: a column is missing or has another type, or the table got another one since it was opened.

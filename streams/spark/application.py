@@ -24,6 +24,7 @@ from streams.spark.applying import EmptyFlows, apply_all
 from streams.spark.arrival import Arrived, arrived
 from streams.spark.batch_report import BatchReport, batch_report
 from streams.spark.checkpoint import add_sources, default_checkpoint, read_checkpoint
+from streams.spark.columns import in_ansi_mode
 from streams.spark.contract import Action, action_at
 from streams.spark.counting import Counting
 from streams.spark.engine import Operators, operators_of, tables_read, tally, writers_of
@@ -354,6 +355,7 @@ class StreamingApplication:
         if not hasattr(self, "_spark"):  # In the server of Spark Connect.
             self._spark = frame.sparkSession
             self._ledger = Ledger(self._spark, self._root.child("ledger"), self.name)
+        in_ansi_mode(frame.sparkSession)
         input_rows = in_few_tasks(frame, more=1).persist()
         try:
             came = arrived(input_rows)

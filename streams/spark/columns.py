@@ -7,7 +7,7 @@ from datetime import date, datetime
 from functools import reduce
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from pyspark.sql.types import StructType
 
@@ -18,6 +18,17 @@ from streams.time_texts import asks_for_now, is_time_alone
 from versioned import spark_functions as F
 from versioned.durations import instant_us
 from versioned.errors import ConfigurationError
+
+_ANSI: Final = "spark.sql.ansi.enabled"
+
+
+def in_ansi_mode(session: SparkSession) -> None:
+    """Let expressions mean in a batch's own session what they mean, whatever the user's session says.
+
+    Else a sum beyond 64 bits would be another number, and a text beside a number null, of which a filter leaves out the
+    record in silence.
+    """
+    session.conf.set(_ANSI, "true")
 
 
 def to_column(
@@ -58,6 +69,8 @@ def to_column(
         return _merged(args, bindings, fields or {})
     columns = [column(arg) if isinstance(arg, Expr) else arg for arg in args]
     if op in _NAMING_TWICE:
+        # Of a binary Spark would count the characters before the delimiter, and cut off as many bytes.
+        columns = [F.concat(text, F.lit("")) for text in columns]
         is_plain = all(operation(arg)[0] in ("lit", "ref", "field") for arg in args)
         return _NAMING_TWICE[op](*columns) if is_plain else _named(_NAMING_TWICE[op], *columns)
     made = _COLUMNS[op](*columns)

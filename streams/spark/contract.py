@@ -14,6 +14,7 @@ from streams.reasons import INVALID
 from versioned.choices import check_choice
 from versioned.errors import ConfigurationError
 from versioned.given import near
+from versioned.schema import check_texts
 
 #: ``reject``: kept in the rejects, with the reason. ``drop``: only counted. ``fail``: the batch ends before any write.
 Action = Literal["reject", "drop", "fail"]
@@ -78,14 +79,16 @@ class InputContract:
         """The declared columns; None if there are none. Needs a running session.
 
         Raises:
-            ConfigurationError: they are not written as DDL.
+            ConfigurationError: they are not written as DDL, or have texts of a bounded length.
         """
-        if self.types is None or isinstance(self.types, StructType):
-            return self.types
+        if self.types is None:
+            return None
         try:
-            return cast(StructType, StructType.fromDDL(self.types))
+            columns = cast(StructType, StructType.fromDDL(self.types)) if isinstance(self.types, str) else self.types
         except ParseException as error:
             raise ConfigurationError(f'types: "{self.types}" is no list of columns with types.') from error
+        check_texts(columns)
+        return columns
 
     def action(self, reason: str) -> Action:
         """What becomes of a record with this reason."""

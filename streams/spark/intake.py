@@ -36,7 +36,7 @@ from streams.spark.typed_input import cast_row_by_row, cut_row, event_time, has_
 from versioned import spark_functions as F
 from versioned.hashing import row_hash
 from versioned.identifiers import quote
-from versioned.put_checks import in_range
+from versioned.put_checks import in_range, rounds
 from versioned.put_frames import present
 
 #: Why a record is invalid; null = it is valid.
@@ -152,10 +152,13 @@ class _Columns:
         return has_time_beyond(self.value(name), self.kind(name))
 
     def misfits(self, name: str) -> Column | None:
-        """Whether a row has a value that does not fit; None if all do."""
-        if self._schema[name].dataType.simpleString() == self.kind(name).simpleString():
+        """Whether a row has a value that does not fit, or a key that would be another one; None if all do."""
+        value, have, kind = F.col(quote(name)), self._schema[name].dataType, self.kind(name)
+        if have.simpleString() == kind.simpleString():
             return None
-        return F.col(quote(name)).isNotNull() & self.value(name).isNull()
+        misfit = value.isNotNull() & self.value(name).isNull()
+        cut = rounds(value, have, kind) if name in self._rule.node.key else None
+        return misfit if cut is None else misfit | F.coalesce(cut, F.lit(False))
 
 
 def kind_of(schema: StructType, rule: IntakeRule, name: str) -> DataType:

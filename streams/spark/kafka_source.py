@@ -12,12 +12,13 @@ from functools import partial
 from typing import Final, Literal
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import LongType, StructType, TimestampType
+from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
 from streams.spark.sources import MALFORMED, WHOLE_TEXTS, SparkSource
 from versioned import spark_functions as F
 from versioned.choices import check_choice
 from versioned.errors import SchemaError
+from versioned.put_checks import key_in_type
 
 KeyFormat = Literal["json", "text"]
 TsUnit = Literal["s", "ms", "us"]
@@ -118,7 +119,7 @@ def _key(frame: DataFrame, ddl: str, key_format: KeyFormat) -> Column:
     if not isinstance(fields, StructType) or len(fields) != 1:
         raise SchemaError(f'A key of plain text is one field; "{ddl}" is not. Use key_format="json".')
     text = F.col("key").cast("string")
-    found = text.try_cast(fields[0].dataType)
+    found = key_in_type(text, StringType(), fields[0].dataType)
     corrupt = F.when(found.isNull(), text).alias(_CORRUPT)
     return F.when(text.isNotNull(), F.struct(found.alias(fields[0].name), corrupt))
 

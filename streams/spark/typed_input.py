@@ -11,6 +11,7 @@ from pyspark.sql.types import (
     ArrayType,
     AtomicType,
     BinaryType,
+    BooleanType,
     DataType,
     DateType,
     DecimalType,
@@ -27,7 +28,7 @@ from pyspark.sql.types import (
 
 from versioned import spark_functions as F
 from versioned.identifiers import named_twice, quote
-from versioned.put_checks import in_range, in_type
+from versioned.put_checks import in_range, in_type, rounds
 from versioned.sql_types import JSON_INSTANTS
 
 #: Microseconds of a unit of time.
@@ -36,6 +37,12 @@ UNITS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 KEPT: Final = 1_024
 #: A text that tells an instant: with a time of day, and its offset from UTC at the end.
 _WITH_OFFSET: Final = r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?\s*(Z|[+-]\d{1,2}(:?\d{2})?)\s*$"
+#: What a cast makes another value of: fractions and times of day are left out, and each number but 0 is true.
+_CUT: Final = (
+    (FractionalType, IntegralType),
+    ((TimestampType, TimestampNTZType), DateType),
+    (NumericType, BooleanType),
+)
 _WIDTH: Final = 8
 _YEARS: Final = (1, 9999)
 
@@ -47,9 +54,11 @@ def cast_row_by_row(value: Column, have: DataType, want: DataType) -> Column:
     cast = in_type(value, have, want)
     if isinstance(have, StringType) and isinstance(want, TimestampType):
         return F.when(value.rlike(_WITH_OFFSET), cast)
-    if isinstance(have, (FractionalType, DecimalType)) and isinstance(want, IntegralType):
+    if any(isinstance(have, kinds) and isinstance(want, kind) for kinds, kind in _CUT):
         return F.when(cast.try_cast(have) == value, cast)
-    return cast
+    # A decimal without digits behind the point is a whole number too.
+    cut = rounds(value, have, want) if isinstance(want, DecimalType) and want.scale == 0 else None
+    return cast if cut is None else F.when(~cut, cast)
 
 
 def is_castable(have: DataType, want: DataType) -> bool:

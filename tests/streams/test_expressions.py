@@ -231,6 +231,29 @@ _TYPED_FUNCTIONS: dict[str, Function] = {
 }
 
 
+_BINARY_ROWS = [Row(a=b"ab\xff|c", z=b"c", s="x"), Row(a=b"\xfe", z=b"\xff", s=""), Row(a=b"", z=None, s=None)]
+
+_BINARY_SCHEMA = "a binary, z binary, s string"
+
+_BINARY_FUNCTIONS: dict[str, Function] = {
+    "concat": lambda v: concat(v.a, v.z),
+    "concat_text": lambda v: concat(v.a, v.s),
+    "substring": lambda v: substring(v.a, 2, 2),
+    "before": lambda v: substring_before(v.a, "|"),
+    "after": lambda v: substring_after(v.a, "|"),
+    "after_inner": lambda v: substring_after(substring(v.a, 2, 9), "|"),
+    "starts": lambda v: starts_with(v.a, v.z),
+    "starts_with_text": lambda v: starts_with(v.a, "a"),
+    "upper": lambda v: upper(v.a),
+    "length": lambda v: length(v.a),
+    "least": lambda v: least(v.a, v.z),
+    "lt": lambda v: v.z < v.a,
+    "eq_text": lambda v: v.z == "c",
+    "to_string": lambda v: cast(v.a, "string"),
+    "constant": lambda v: concat(v.a, lit(b"z")),
+}
+
+
 def _as_tuple(value: Any) -> Any:
     if isinstance(value, float):
         return "nan" if math.isnan(value) else value
@@ -243,8 +266,12 @@ def _from_spark(value: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("functions", "rows", "schema"),
-    [(_FUNCTIONS, _ROWS, _SCHEMA), (_TYPED_FUNCTIONS, _TYPED_ROWS, _TYPED_SCHEMA)],
-    ids=["each_type_alone", "types_together"],
+    [
+        (_FUNCTIONS, _ROWS, _SCHEMA),
+        (_TYPED_FUNCTIONS, _TYPED_ROWS, _TYPED_SCHEMA),
+        (_BINARY_FUNCTIONS, _BINARY_ROWS, _BINARY_SCHEMA),
+    ],
+    ids=["each_type_alone", "types_together", "binary"],
 )
 def test_both_engines_give_the_same_for_every_expression_and_row(
     spark: SparkSession, functions: Mapping[str, Function], rows: Sequence[Row], schema: str

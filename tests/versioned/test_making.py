@@ -131,6 +131,23 @@ def test_what_has_no_order_or_no_values_is_no_key(spark: SparkSession, tmp_path:
         VersionedTable.create(spark, f"{tmp_path}/t", f"k {kind}, v INT", keys="k", history_retention="1 day")
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "k STRING, v INTERVAL DAY TO SECOND",
+        "k INTERVAL YEAR, v INT",
+        "k STRING, v ARRAY<STRING COLLATE UTF8_LCASE>",
+        "k STRING COLLATE UTF8_LCASE, v INT",
+        "k STRING, v TIME",
+    ],
+)
+def test_columns_that_delta_does_not_keep_are_refused_in_words(
+    spark: SparkSession, tmp_path: Path, schema: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=r"t cannot be made with these columns: .* Use types that Delta keeps"):
+        VersionedTable.create(spark, f"{tmp_path}/t", schema, keys="k", history_retention="1 day")
+
+
 def test_nothing_is_added_to_a_table_after_the_statement_that_makes_it(spark: SparkSession, tmp_path: Path) -> None:
     target, known = _targets(tmp_path)
     _create(spark, target)

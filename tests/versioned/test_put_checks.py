@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructType, TimestampType
+from pyspark.sql.types import StringType, StructType, TimestampNTZType, TimestampType
 
 from versioned.durations import Resolution
 from versioned.errors import SchemaError
@@ -249,6 +250,61 @@ def test_a_text_is_a_date_only_as_a_whole(spark: SparkSession, tmp_path: Path) -
     assert (told.rejected_count, {row["reason"] for row in told.rejected.collect()}) == (len(cut), {"BAD_TYPE"})
     stored = {str(row["k"]): str(row["v"]) for row in table.current().collect()}
     assert stored == {date: date for date in whole.values()}
+
+
+def test_a_text_with_an_offset_is_no_time_without_a_zone(spark: SparkSession) -> None:
+    with_more = ["2026-01-01T10:00:00+05:00", "2026-01-01 10:00:00.5Z", "2026-01-01 10:00 Europe/Berlin", "10:00"]
+    whole = ["2026", " 2026-1-1\t", "2026-01-01T10", "2026-01-01 10:00", "2026-01-01T10:00:00.123456 "]
+    frame = spark.createDataFrame([(text,) for text in (*with_more, *whole)], "v STRING")
+    told = frame.where(in_type(F.col("v"), StringType(), TimestampNTZType()).isNotNull())
+    assert [row["v"] for row in told.collect()] == whole
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize("given", ["STRING", "DOUBLE", "FLOAT", "DECIMAL(20, 3)"])
+def test_a_key_that_would_be_rounded_is_rejected_and_a_value_is_rounded(
+    spark: SparkSession, ansi: str, given: str
+) -> None:
+    columns = StructType.fromDDL("k DECIMAL(9, 2), v DECIMAL(9, 2)")
+    spec = VersionedTableSpec.of(keys="k", values="v", history_retention="1 day")
+    texts = ["1.001", "1.004", "-0.105", "7.1", "7.100", "0", "1234567.89", "99999999", None]
+    rows = spark.createDataFrame([(text,) for text in texts], "t STRING")
+    with session_settings(spark, {"spark.sql.ansi.enabled": ansi}):
+        records = rows.select("t", F.col("t").cast(given).alias("k"), F.lit(1.005).alias("v"))
+        if given == "FLOAT":
+            records = records.where("t IS NULL OR length(t) < 9")  # It has seven digits.
+        told = shape_records(records.withColumn("ts", F.timestamp_seconds(F.lit(1))), columns, spec, "ts").collect()
+    taken = {str(row["k"]) for row in told if row["_reason"] is None}
+    assert taken == {"7.10", "0.00"} | ({"1234567.89"} if given != "FLOAT" else set())
+    assert {str(row["_value"]["v"]) for row in told} == {"1.01"}
+    reasons = Counter(row["_reason"] for row in told if row["_reason"] is not None)
+    assert reasons == {"BAD_TYPE": 4, "NULL_KEY": 1}
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_a_key_of_which_a_part_would_be_another_one_is_rejected(spark: SparkSession, ansi: str) -> None:
+    columns = StructType.fromDDL("k STRUCT<a: DECIMAL(9, 1), b: ARRAY<INT>>, v INT")
+    spec = VersionedTableSpec.of(keys="k", values="v", history_retention="1 day")
+    parts = {"1.01, array(1L)": False, "1.00, array(1L, NULL)": True, "NULL, array(4294967297L)": False}
+    keys = [f"named_struct('a', {first}, 'b', {second})" for first, second in (one.split(", ", 1) for one in parts)]
+    with session_settings(spark, {"spark.sql.ansi.enabled": ansi}):
+        asked = (f"SELECT {n} AS v, {key} AS k, timestamp_seconds(1) AS ts" for n, key in enumerate(keys))
+        told = {
+            row["_value"]["v"]: row
+            for row in shape_records(spark.sql(" UNION ALL ".join(asked)), columns, spec, "ts").collect()
+        }
+    assert [told[n]["_reason"] for n in range(3)] == [None if fits else "BAD_TYPE" for fits in parts.values()]
+    assert (str(told[1]["k"]["a"]), told[1]["k"]["b"]) == ("1.0", [1, None])
+
+
+@pytest.mark.parametrize("write", [VersionedTable.put, VersionedTable.backfill, VersionedTable.delete])
+def test_a_stream_is_refused_with_how_to_put_it(
+    spark: SparkSession, tmp_path: Path, write: Callable[[VersionedTable, DataFrame], object]
+) -> None:
+    table = VersionedTable.create(spark, f"{tmp_path}/t", _TABLE, keys="k", history_retention="1 day")
+    stream = spark.readStream.format("rate").load().selectExpr("'a' AS k", "1 AS v", "timestamp AS ts")
+    with pytest.raises(SchemaError, match=r"are a stream\. Put each of its batches, in writeStream\.foreachBatch"):
+        write(table, stream)
 
 
 def test_a_deletion_is_taken_whatever_its_values_and_refused_whole_if_a_key_does_not_fit(

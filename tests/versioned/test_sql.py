@@ -71,6 +71,12 @@ def test_between_includes_both_ends_and_the_version_that_began_before(
     assert found == {(12, 14): ["x"], (12, 15): ["p", "x"], (20, 30): ["p", "y"]}
 
 
+def test_a_bound_that_is_null_is_none(spark: SparkSession, table: VersionedTable) -> None:
+    bounds = ("NULL, timestamp_seconds(14)", "timestamp_seconds(20), NULL", "NULL, NULL")
+    found = [sorted(v for (v,) in _asked(spark, f"SELECT v FROM rates_between({both})")) for both in bounds]
+    assert found == [["x"], ["p", "y"], ["p", "x", "y"]]
+
+
 def test_a_table_function_can_be_joined_laterally_to_events(spark: SparkSession, table: VersionedTable) -> None:
     query = """
         SELECT e.k, r.v FROM VALUES ('a', timestamp_seconds(12)), ('a', timestamp_seconds(25)) e(k, at),

@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    VarcharType,
     VariantType,
 )
 
@@ -145,6 +146,12 @@ def test_columns_that_are_left_out_are_told_once(caplog: pytest.LogCaptureFixtur
 def test_a_contract_that_says_something_else_is_refused(options: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         InputContract(**options)
+
+
+def test_a_declared_text_of_a_bounded_length_is_refused_since_nothing_keeps_to_it() -> None:
+    bounded = StructType([StructField("code", VarcharType(3))])
+    with pytest.raises(ConfigurationError, match=r'"code" is varchar\(3\), but texts have no bounded length.*STRING'):
+        InputContract(types=bounded).declared()
 
 
 def test_a_node_further_down_follows_the_strictest_of_its_sources() -> None:

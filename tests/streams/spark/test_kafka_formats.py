@@ -86,6 +86,19 @@ def test_a_key_of_plain_text_is_its_one_field_and_numbers_become_times(spark: Sp
     assert rows[3]["at"] is None
 
 
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        ("DECIMAL(9, 2)", {"1.001": False, "1.004": False, "1.5": True}),
+        ("DATE", {"2026-01-01": True, "2026-01-01 10:00": False, "2026-01-01 junk": False}),
+    ],
+)
+def test_of_a_key_of_plain_text_nothing_is_left_out(spark: SparkSession, kind: str, keys: dict[str, bool]) -> None:
+    said = KafkaFormat("n INT", key=f"id {kind}", key_format="text")
+    rows = _decoded(spark, said, [(key, '{"n":1}') for key in keys])
+    assert dict(zip(keys, (row[MALFORMED] is None for row in rows), strict=True)) == keys
+
+
 def test_without_a_field_for_it_the_time_is_kafkas_and_without_deleted_a_tombstone_is_malformed(
     spark: SparkSession,
 ) -> None:

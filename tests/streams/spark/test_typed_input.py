@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import DecimalType, StructType
 
+from streams.nodes import TableSource
+from streams.spark.flow import VALUE
+from streams.spark.intake import INVALID, IntakeRule, shape
+from streams.spark.sources import SparkSource
 from streams.spark.typed_input import cast_row_by_row, has_time_beyond, shortened
 from versioned import spark_functions as F
 
@@ -58,6 +63,45 @@ def test_a_text_is_read_whole_or_not_at_all(spark: SparkSession, kind: str, text
     want = spark.createDataFrame([], f"v {kind}").schema["v"].dataType
     (told,) = frame.select(cast_row_by_row(F.col("v"), frame.schema["v"].dataType, want).cast("string")).collect()
     assert told[0] == expected
+
+
+@pytest.mark.parametrize("have", ["STRING", "DOUBLE", "DECIMAL(38, 2)"])
+@pytest.mark.parametrize("digits", [10, 38])
+def test_a_fraction_never_becomes_a_whole_number_of_a_decimal(spark: SparkSession, have: str, digits: int) -> None:
+    texts = {"7.5": None, "7": "7", "7.00": "7", "-0.4": None, "1e3": "1000", "75e-1": None, " .0 ": "0"}
+    frame = spark.createDataFrame([(text,) for text in texts], "t STRING").withColumn("v", F.expr(f"CAST(t AS {have})"))
+    told = cast_row_by_row(F.col("v"), frame.schema["v"].dataType, DecimalType(digits, 0)).cast("string")
+    assert {row["t"]: row["told"] for row in frame.select("t", told.alias("told")).collect()} == texts
+
+
+@pytest.mark.parametrize(
+    ("value", "want", "told"),
+    [
+        ("TIMESTAMP '2026-01-01 10:00:00'", "DATE", None),
+        ("TIMESTAMP_NTZ '2026-01-01 00:00:00.000001'", "DATE", None),
+        ("TIMESTAMP '2026-01-01 00:00:00'", "DATE", "2026-01-01"),
+        ("2", "BOOLEAN", None),
+        ("-1.0D", "BOOLEAN", None),
+        ("1", "BOOLEAN", "true"),
+        ("0.0D", "BOOLEAN", "false"),
+    ],
+)
+def test_of_a_value_nothing_is_left_out(spark: SparkSession, value: str, want: str, told: str | None) -> None:
+    frame = spark.sql(f"SELECT {value} AS v")
+    kind = spark.createDataFrame([], f"v {want}").schema["v"].dataType
+    (row,) = frame.select(cast_row_by_row(F.col("v"), frame.schema["v"].dataType, kind).cast("string")).collect()
+    assert row[0] == told
+
+
+def test_a_key_that_would_be_rounded_is_put_aside_and_a_value_is_rounded(spark: SparkSession) -> None:
+    types = StructType.fromDDL("k DECIMAL(9, 2), v DECIMAL(9, 2), ts TIMESTAMP")
+    node, source = TableSource("t", topic="t", key=("k",), value=("v",)), SparkSource("parquet")
+    raw = spark.createDataFrame([("1.001",), ("1.004",), ("1.0",)], "k STRING")
+    rows = raw.selectExpr("k", "k AS v", "timestamp_seconds(1) AS ts")
+    told = shape(rows, IntakeRule(node, source, 0, "arrival", 0, types), 10**15, {}, 3).collect()
+    assert sorted((row[INVALID] or "", str(row[VALUE]["v"])) for row in told) == [
+        ("", "1.00"), ("BAD_TYPE", "1.00"), ("BAD_TYPE", "1.00"),
+    ]  # fmt: skip
 
 
 _INSTANTS = ("timestamp_micros(253402300800000000)", "timestamp_micros(-62135596800000001)")

@@ -13,7 +13,16 @@ from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column
-from pyspark.sql.types import ArrayType, AtomicType, DataType, IntegralType, MapType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegralType,
+    MapType,
+    StructType,
+)
 
 from streams.spark.typed_input import KEPT
 from versioned import spark_functions as F
@@ -48,9 +57,15 @@ def in_record(record: Column, value: Column, called: tuple[str, ...], kinds: Ite
 
 
 def as_field(value: Column, kind: DataType) -> Column:
-    """The value of a key in the type of a field; null where that type has none. No fraction becomes a whole number."""
+    """The value of a key in the type of a field; null where that type has none.
+
+    Nothing is rounded or cut: the value of another subject might come out.
+    """
     told = value.try_cast(kind)
-    return F.when(value.try_cast("double") % 1 == 0, told) if isinstance(kind, IntegralType) else told
+    if isinstance(kind, IntegralType):
+        return F.when(value.try_cast("double") % 1 == 0, told)
+    wider = "double" if isinstance(kind, DecimalType) else "timestamp" if isinstance(kind, DateType) else None
+    return told if wider is None else F.when(value.try_cast(wider) == told.try_cast(wider), told)
 
 
 def kinds_of(kind: DataType, name: str) -> Iterator[DataType]:

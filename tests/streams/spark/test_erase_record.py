@@ -6,7 +6,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, DecimalType, LongType, StringType, TimestampType
+from pyspark.sql.types import BinaryType, DateType, DecimalType, LongType, StringType, TimestampType
 
 from streams.spark.erase_record import as_field, in_record
 
@@ -55,3 +55,12 @@ def test_a_fraction_is_no_whole_number_whatever_its_type(spark: SparkSession) ->
     columns += [as_field(F.col("fraction").cast("decimal(5,2)"), LongType())]
     assert [tuple(row) for row in wanted.select(*columns).collect()] == [(None,) * 3, (17,) * 3, (None,) * 3]
     assert wanted.where(F.col("fraction") == as_field(F.col("fraction"), DecimalType(5, 2))).count() == 3
+
+
+def test_nothing_is_rounded_or_cut_to_the_value_of_another_subject(spark: SparkSession) -> None:
+    said = ["1.5", "1.50", "1.004", "2026-01-01", "2026-01-01 10:00:00", "2026-01-01 and more"]
+    wanted = spark.createDataFrame([(text,) for text in said], "text STRING")
+    kinds = (DecimalType(9, 2), DateType())
+    told = wanted.select(*(as_field(F.col("text"), kind).cast("string") for kind in kinds)).collect()
+    assert [row[0] for row in told] == ["1.50", "1.50", None, None, None, None]
+    assert [row[1] for row in told] == [None, None, None, "2026-01-01", None, None]

@@ -409,8 +409,12 @@ class StreamingApplication:
             self._is_kept = True
 
     def _has_work(self, batch: Batch) -> bool:
-        """Whether a batch without input, a mere tick of the clock, has anything to do."""
-        return bool(batch.drains) or any(alarm_us <= batch.clock_us for alarm_us in batch.alarms.values())
+        """Whether a batch without input, a mere tick of the clock, has anything to do.
+
+        One that landed in part has its ledger row to write, though what let rows out then may be due no more.
+        """
+        is_due = any(alarm_us <= batch.clock_us for alarm_us in batch.alarms.values())
+        return is_due or bool(batch.drains) or batch.is_replay
 
     def _process(self, batch: Batch, rows: DataFrame, arrived: Mapping[str, int], started: float) -> None:
         assert self._state is not None

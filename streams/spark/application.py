@@ -49,6 +49,7 @@ from streams.spark.recovery import (
     begin_epoch,
     checkpoint_of,
     refuse_damage,
+    refuse_running,
     shut_out_older,
     survey,
     written_before_crash,
@@ -247,11 +248,12 @@ class StreamingApplication:
 
         Raises:
             ConfigurationError: the trigger is neither, or ``pii_columns`` has a name that no column has, and nothing of
-                the plan was written; or the plan left out what rows wait for.
+                the plan was written; or the plan left out what rows wait for, or the application runs in this session.
             CheckpointMismatchError: checkpoint, ledger and tables do not belong together; says what to do.
             FencedError: a newer epoch has begun.
         """
         told = trigger_of(trigger)
+        refuse_running(self._spark, self.name)
         self._ledger.create()
         self._state = self._agreed_state()
         assert self._found is not None
@@ -303,7 +305,7 @@ class StreamingApplication:
             before = self.survey()
             if before.has_lost_ledger:
                 state = told_by_tables(before, holding_tables(self._operators))
-            state = begin_epoch(self._spark, self._ledger, state, before, self._checkpoint)
+            state = begin_epoch(self._spark, self._ledger, state, before, self._checkpoint, self.survey)
             self._ledger.keep_topics(tuple(sorted(self._sources)), before.topics)
             self._new_epoch = False
         self._found = self._survey(state)

@@ -38,6 +38,7 @@ from streams.spark.interpreted import Interpretation
 from streams.spark.kafka_sink import KafkaSink
 from streams.spark.ledger import Ledger, LedgerState
 from streams.spark.lost_ledger import told_by_tables
+from streams.spark.lost_scopes import refuse_lost_scopes
 from streams.spark.metrics import MetricsLevel, metric_rows, metric_values, totals_after
 from streams.spark.operator import Batch
 from streams.spark.orphans import buffer_clocks, holding_tables, refuse_orphans
@@ -295,6 +296,8 @@ class StreamingApplication:
             ConfigurationError, CheckpointMismatchError: it did; says what to do.
         """
         refuse_orphans(self._spark, self._root, found.state, self._operators, found.ahead())
+        whole = {n.name for n in _source_nodes(self.topology) if self._sources[n.topic].scope_column is None}
+        refuse_lost_scopes(self._spark, self._root, found.state, self._operators, whole)
         # What the last start kept comes first: it may have died before its first ledger row.
         return topics_in_order(self.name, found.topics or found.state.topics, self._sources)
 

@@ -303,14 +303,14 @@ class StreamingApplication:
 
     def _agreed_state(self) -> LedgerState:
         """The state to go on from, once ledger, checkpoint and tables are found to belong together."""
-        state = self._ledger.last()
         if self._new_epoch:
             before = self.survey()
-            if before.has_lost_ledger:
-                state = told_by_tables(before, holding_tables(self._operators))
-            state = begin_epoch(self._spark, self._ledger, state, before, self._checkpoint, self.survey)
+            told = told_by_tables(before, holding_tables(self._operators)) if before.has_lost_ledger else before.state
+            state = begin_epoch(self._spark, self._ledger, told, before, self._checkpoint, self.survey)
             self._ledger.keep_topics(tuple(sorted(self._sources)), before.topics)
             self._new_epoch = False
+        else:
+            state = self._ledger.last()
         self._found = self._survey(state)
         for wrong in self._found.findings():
             raise wrong.error()

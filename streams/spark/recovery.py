@@ -316,7 +316,7 @@ def begin_epoch(
     Args:
         spark: The session.
         ledger: The application's ledger.
-        state: Its newest row.
+        state: What to go on from: the newest row that was found.
         found: What was found before.
         checkpoint: The checkpoint folder of the first epoch.
         look: Finds it anew.
@@ -340,7 +340,7 @@ def begin_epoch(
     begun = replace(state, epoch=epoch, batch_id=-1, topics=(), checkpoint=None, tables=versions, fingerprints=None)
     ledger.append_epoch(spark, begun)
     shut_out_older(spark, begun, found)
-    missed = ledger.ended_since(state, epoch)
+    missed = ledger.ended_since(found.ledger.batch, epoch)
     return begun if missed is None else begin_epoch(spark, ledger, missed, look(), checkpoint, look)
 
 

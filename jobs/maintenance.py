@@ -17,7 +17,6 @@ from threading import Event, Thread
 from typing import Any, Final
 
 from pydantic import Field, field_validator
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs.named_tables import NamedTables, check_catalog, name_of, tables_of, those_there
@@ -25,7 +24,7 @@ from jobs.strict import DurationSetting, Flag
 from streams.spark.window_upkeep import purge_windows
 from versioned import upkeep
 from versioned.commit import is_missing
-from versioned.errors import NotAVersionedTableError, RetentionError, VersionedError
+from versioned.errors import NotAVersionedTableError, RetentionError
 from versioned.identifiers import TableRef
 from versioned.table import VersionedTable
 
@@ -190,9 +189,10 @@ def _try_to_look_after(spark: SparkSession, settings: MaintainSettings, target: 
         return _look_after(spark, settings, target)
     except RetentionError:
         raise
-    except (VersionedError, PySparkException) as error:
+    except Exception as error:  # Spark's own kinds, and Py4J's for what Spark does not know to wrap
         _LOG.warning("Upkeep of %s failed and will be tried again: %s", name, error)
-        return Upkeep(name, False, failed=f"{type(error).__name__}: {str(error).splitlines()[0]}")
+        told = str(error).strip().partition("\n")[0]
+        return Upkeep(name, False, failed=f"{type(error).__name__}: {told}")
 
 
 def _look_after(spark: SparkSession, settings: MaintainSettings, target: TableRef) -> Upkeep:

@@ -74,6 +74,19 @@ def row_of(rows: Collection[BatchOf], batch_id: int | None) -> BatchOf:
     return found
 
 
+def undone(rows: Collection[BatchOf], row: BatchOf) -> tuple[int, ...]:
+    """The batches behind one, each once: where an epoch goes on behind a batch, it has a row of that batch too.
+
+    Args:
+        rows: Epoch and batch id of all rows.
+        row: The row with the state to go back to.
+
+    >>> undone([(1, 0), (1, 1), (1, 2), (3, 1), (3, 2)], (1, 0))
+    (1, 2)
+    """
+    return tuple(sorted({batch for epoch, batch in rows if (epoch, batch) > row and batch > row[1]}))
+
+
 def restoration(table: str, commits: Sequence[CommitFacts], row: BatchOf, recorded: int | None) -> Restoration:
     """The version of a table that was the newest before anything later than a batch was written to it.
 

@@ -25,12 +25,15 @@ def nodes_in_one_scope(topology: Topology, keys_cross_partitions: bool = True) -
     """
     shared: set[str] = set()
     for node in topology:
-        # What a stream looks up in a table brings no scope along.
-        passing = node.parents if isinstance(node, _JOINS_OF_EQUALS) else node.parents[:1]
-        is_gathered = any(parent.name in shared for parent in passing)
+        is_gathered = any(parent.name in shared for parent in passing(node))
         if is_gathered or has_one_stream_time(node) or (keys_cross_partitions and changes_key(node)):
             shared.add(node.name)
     return frozenset(shared)
+
+
+def passing(node: Node) -> tuple[Node, ...]:
+    """The parents whose records keep their scopes at a node: what a stream looks up in a table brings none along."""
+    return node.parents if isinstance(node, _JOINS_OF_EQUALS) else node.parents[:1]
 
 
 def gathers(node: Node, shared: Set[str]) -> bool:

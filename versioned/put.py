@@ -226,7 +226,7 @@ class PutBatch:
             OvertakenError: somebody else has put newer versions since the batch was judged.
         """
         write = partial(commit, in_one_task=in_one_task)
-        said = {"streamTimes": {str(scope): us for scope, us in self.stream_times.items()}, **(details or {})}
+        said = {**_said_times(self.stream_times), **(details or {})}
         tell = partial(self._write_known, write, step("known"), said)
         by_hand = step("known") is None
         if not by_hand:
@@ -237,7 +237,9 @@ class PutBatch:
         main, splice, about = self._chosen()
         with _never_overtaken(self._target):
             if splice is not None and not is_done:
-                self.version_before = write(self._target, splice, step("splice"), said).version - 1
+                # A purge that comes in between must not go by the stream time of a batch that is not in the table yet.
+                before = {**said, **_said_times(self._observed)}
+                self.version_before = write(self._target, splice, step("splice"), before).version - 1
             landed = write(self._target, main, step("main"), {**said, **about})
         if by_hand and known is not None:
             # Puts that come in between each other are known in the order in which they landed, whoever says so first.
@@ -472,6 +474,10 @@ def newest_times(before: StreamTimes, moved: StreamTimes) -> dict[int, int]:
     {0: 9, 1: 7}
     """
     return {**before, **{scope: max(us, before.get(scope, us)) for scope, us in moved.items()}}
+
+
+def _said_times(times: StreamTimes) -> dict[str, Any]:
+    return {"streamTimes": {str(scope): us for scope, us in times.items()}}
 
 
 def versions_table(session: Any, target: TableRef, spec: VersionedTableSpec, version: int | None = None) -> DataFrame:

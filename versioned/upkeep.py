@@ -123,10 +123,15 @@ def optimize_appended(spark: SparkSession, target: TableRef, least_files: int) -
     files = spark.sql(f"DESCRIBE DETAIL {target.sql}").select("numFiles").collect()[0][0]
     if files < least_files or not all(map(_grows, history(spark, target, _LOOKED_AT))):
         return False
+    _optimize(spark, target, _told(spark, target), "")
+    return True
+
+
+def _told(spark: SparkSession, target: TableRef) -> Mapping[str, object]:
+    """What the newest commit of the library told, but not of which batch it was: the next one goes on telling it."""
     newest = newest_own(spark, target, None)
     told = {} if newest is None else newest.details
-    _optimize(spark, target, {name: said for name, said in told.items() if name not in (CHECKPOINT, FINGERPRINTS)}, "")
-    return True
+    return {name: said for name, said in told.items() if name not in (CHECKPOINT, FINGERPRINTS)}
 
 
 def _grows(commit: Row) -> bool:
@@ -172,7 +177,7 @@ def vacuum(
         spark: The session.
         target: The table.
         retain: None = the least that is allowed.
-        details: Facts to travel with the commit.
+        details: Facts to travel with the commit; None = those that the newest one told.
 
     Raises:
         RetentionError: ``retain`` is shorter than seven days, or than the table's own
@@ -186,7 +191,7 @@ def vacuum(
             f"time travel still need them. Keep them longer, or shorten {_FILE_RETENTION} (not below 7 days)."
         )
     hours = -(-kept // timedelta(hours=1))
-    with saying(spark, details or {}):
+    with saying(spark, _told(spark, target) if details is None else details):
         spark.sql(f"VACUUM {target.sql} RETAIN {hours} HOURS")
 
 

@@ -39,6 +39,7 @@ from streams.spark.interpreted import Interpretation
 from streams.spark.kafka_sink import KafkaSink
 from streams.spark.ledger import Ledger, LedgerState
 from streams.spark.lost_ledger import told_by_tables
+from streams.spark.lost_scopes import refuse_lost_scopes
 from streams.spark.metrics import MetricsLevel, metric_rows, metric_values, totals_after
 from streams.spark.operator import Batch
 from streams.spark.orphans import buffer_clocks, holding_tables, refuse_orphans
@@ -50,6 +51,7 @@ from streams.spark.recovery import (
     begin_epoch,
     checkpoint_of,
     refuse_damage,
+    refuse_running,
     shut_out_older,
     survey,
     written_before_crash,
@@ -249,11 +251,12 @@ class StreamingApplication:
 
         Raises:
             ConfigurationError: the trigger is neither, or ``pii_columns`` has a name that no column has, and nothing of
-                the plan was written; or the plan left out what rows wait for.
+                the plan was written; or the plan left out what rows wait for, or the application runs in this session.
             CheckpointMismatchError: checkpoint, ledger and tables do not belong together; says what to do.
             FencedError: a newer epoch has begun.
         """
         told = trigger_of(trigger)
+        refuse_running(self._spark, self.name)
         self._ledger.create()
         self._state = self._agreed_state()
         assert self._found is not None
@@ -295,19 +298,21 @@ class StreamingApplication:
             ConfigurationError, CheckpointMismatchError: it did; says what to do.
         """
         refuse_orphans(self._spark, self._root, found.state, self._operators, found.ahead())
+        whole = {n.name for n in _source_nodes(self.topology) if self._sources[n.topic].scope_column is None}
+        refuse_lost_scopes(self._spark, self._root, found.state, self._operators, whole)
         # What the last start kept comes first: it may have died before its first ledger row.
         return topics_in_order(self.name, found.topics or found.state.topics, self._sources)
 
     def _agreed_state(self) -> LedgerState:
         """The state to go on from, once ledger, checkpoint and tables are found to belong together."""
-        state = self._ledger.last()
         if self._new_epoch:
             before = self.survey()
-            if before.has_lost_ledger:
-                state = told_by_tables(before, holding_tables(self._operators))
-            state = begin_epoch(self._spark, self._ledger, state, before, self._checkpoint)
+            told = told_by_tables(before, holding_tables(self._operators)) if before.has_lost_ledger else before.state
+            state = begin_epoch(self._spark, self._ledger, told, before, self._checkpoint, self.survey)
             self._ledger.keep_topics(tuple(sorted(self._sources)), before.topics)
             self._new_epoch = False
+        else:
+            state = self._ledger.last()
         self._found = self._survey(state)
         for wrong in self._found.findings():
             raise wrong.error()
@@ -412,8 +417,12 @@ class StreamingApplication:
             self._is_kept = True
 
     def _has_work(self, batch: Batch) -> bool:
-        """Whether a batch without input, a mere tick of the clock, has anything to do."""
-        return bool(batch.drains) or any(alarm_us <= batch.clock_us for alarm_us in batch.alarms.values())
+        """Whether a batch without input, a mere tick of the clock, has anything to do.
+
+        One that landed in part has its ledger row to write, though what let rows out then may be due no more.
+        """
+        is_due = any(alarm_us <= batch.clock_us for alarm_us in batch.alarms.values())
+        return is_due or bool(batch.drains) or batch.is_replay
 
     def _process(self, batch: Batch, rows: DataFrame, arrived: Mapping[str, int], started: float) -> None:
         assert self._state is not None

@@ -73,7 +73,7 @@ def read_checkpoint(spark: SparkSession, checkpoint: str, sources: int = 0) -> C
         sources: How many sources the query had at its last start, the tick included; 0 = not known.
     """
     folder = local_folder(checkpoint)
-    files = read_by_spark(spark, checkpoint) if folder is None else _read_local(folder)
+    files = read_by_spark(spark, checkpoint) if folder is None else read_local(folder)
     return facts_of(checkpoint, files, sources)
 
 
@@ -115,7 +115,8 @@ def read_by_spark(spark: SparkSession, checkpoint: str) -> dict[str, str]:
     return found
 
 
-def _read_local(folder: Path) -> dict[str, str]:
+def read_local(folder: Path) -> dict[str, str]:
+    """As :func:`read_by_spark`, of a folder on this machine."""
     found: dict[str, str] = {}
     for file in (folder / "metadata", *(folder / "offsets").glob("*"), *(folder / "commits").glob("*")):
         # A query that runs meanwhile takes its oldest files away, and gives new ones their names.

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from streams.spark.checkpoint import local_folder, local_path, read_by_spark
+from streams.spark.checkpoint import facts_of, local_folder, local_path, read_by_spark, read_local
 from versioned.errors import CheckpointMismatchError
 
 _HEADER_LINES: Final = 2
@@ -37,13 +37,22 @@ def check_copy(spark: SparkSession, checkpoint: str, batch_id: int) -> None:
 
     Raises:
         CheckpointMismatchError: it has no offsets of that batch (Spark keeps those of the last 100), or not all that
-            its file sources had taken by then. What those took is known only of a folder on a local file system.
+            its file sources had taken by then, or files that the copy would have are damaged. What sources of files
+            took is known only of a folder on a local file system.
     """
     folder = local_folder(checkpoint)
+    files = read_by_spark(spark, checkpoint) if folder is None else read_local(folder)
+    if f"offsets/{batch_id}" not in files:
+        raise _without_offsets(checkpoint, batch_id)
+    # Damage of later batches is not copied.
+    damage = facts_of(checkpoint, {name: text for name, text in files.items() if _is_kept(name, batch_id)}).damage
+    if damage is not None:
+        raise CheckpointMismatchError(
+            f"A copy of the checkpoint {checkpoint} that ends at batch {batch_id} would be damaged: {damage}. Nothing "
+            "was written. Restore a copy of the checkpoint; or name another batch; or start with --new-epoch."
+        )
     if folder is not None:
         _cut_sources(folder, batch_id)
-    elif f"offsets/{batch_id}" not in read_by_spark(spark, checkpoint):
-        raise _without_offsets(checkpoint, batch_id)
 
 
 def copy_checkpoint(checkpoint: str, copy: str, batch_id: int) -> str | None:
@@ -74,12 +83,26 @@ def copy_checkpoint(checkpoint: str, copy: str, batch_id: int) -> str | None:
     for name in ("offsets", "commits"):
         (made / name).mkdir()
         for file in (source / name).glob("*"):
-            if file.name.isdigit() and int(file.name) <= batch_id:
+            if _is_kept(f"{name}/{file.name}", batch_id):
                 shutil.copy2(file, made / name)
     for number, files in cut.items():
         _write(made / "sources" / str(number), files)
     made.rename(target)
     return None
+
+
+def check_free(copy: str) -> None:
+    """Make sure that there is nothing where a copy is to be; of another file system it is not known.
+
+    Raises:
+        CheckpointMismatchError: there is.
+    """
+    target = local_path(copy)
+    if target is not None and target.exists():
+        raise CheckpointMismatchError(
+            f"{copy}, where the checkpoint of the next epoch is to be, is there already: of tables that are gone? "
+            "Nothing was written. Move it away, then try again."
+        )
 
 
 def cut_log(files: Mapping[str, str], last: int) -> dict[str, str]:
@@ -98,9 +121,10 @@ def cut_log(files: Mapping[str, str], last: int) -> dict[str, str]:
     """
     entries: dict[int, dict[str, str]] = {}
     for name, text in files.items():
-        if name.removesuffix(_COMPACT).isdigit():
+        # What came later is not copied, whatever is in it.
+        if name.removesuffix(_COMPACT).isdigit() and not (name.isdigit() and int(name) > last):
             for line in text.splitlines()[1:]:
-                entries.setdefault(int(json.loads(line)["batchId"]), {})[line] = name
+                entries.setdefault(_batch_of(line, name), {})[line] = name
     missing = [number for number in range(last + 1) if number not in entries]
     if missing:
         raise CheckpointMismatchError(
@@ -112,6 +136,12 @@ def cut_log(files: Mapping[str, str], last: int) -> dict[str, str]:
     if compact >= 0:
         cut[f"{compact}{_COMPACT}"] = _text(line for number in range(compact + 1) for line in entries[number])
     return cut
+
+
+def _is_kept(name: str, batch_id: int) -> bool:
+    """Whether a copy has a file of the checkpoint, known by its name below it."""
+    number = name.rpartition("/")[2]
+    return name == "metadata" or (number.isdigit() and int(number) <= batch_id)
 
 
 def _cut_sources(folder: Path, batch_id: int) -> dict[int, dict[str, str]]:
@@ -160,6 +190,16 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
     folder.mkdir(parents=True)
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
+
+
+def _batch_of(line: str, name: str) -> int:
+    try:
+        return int(json.loads(line)["batchId"])
+    except (ValueError, KeyError, TypeError):
+        raise CheckpointMismatchError(
+            f'The log of a file source is damaged: a line of its file "{name}" is cut off. Restore a '
+            "copy of the checkpoint, or start with --new-epoch."
+        ) from None
 
 
 def _text(lines: Iterable[str]) -> str:

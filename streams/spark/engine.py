@@ -117,6 +117,7 @@ def operators_of(
         operator.position = position
         operator.keeps_scopes = not keys_cross_partitions
         operator.gathers = gathers(operator.node, shared)
+        operator.is_in_one_scope = operator.node.name in shared
     return made
 
 

@@ -24,9 +24,8 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from streams.spark.application import StreamingApplication
 from streams.spark.erase_record import as_field, in_record, kinds_of
-from streams.spark.recovery import Survey
+from streams.spark.recovery import Survey, refuse_running
 from streams.spark.rejects import RECORD
-from streams.spark.takeover import refuse_running
 from versioned import spark_functions as F
 from versioned.commit import Landed, Merge, commit, history, is_missing, newest_own, properties_of, same_keys, saying
 from versioned.durations import duration
@@ -332,7 +331,7 @@ def _specs(properties: Mapping[TableRef, Mapping[str, str]]) -> dict[TableRef, V
 
 
 def _refuse_unfinished(application: StreamingApplication) -> Survey:
-    refuse_running(application)
+    refuse_running(application.spark, application.name)
     found = application.survey()
     for wrong in found.findings():
         raise wrong.error()

@@ -152,6 +152,11 @@ class Ledger:
         row = self._own_rows().where((F.col("epoch") == epoch) & (F.col("batch_id") == batch_id))
         return LedgerState.from_json(epoch, batch_id, row.select("state").collect()[0]["state"])
 
+    def ended_since(self, seen: tuple[int, int], epoch: int) -> LedgerState | None:
+        """The state after the newest row between one that was seen and an epoch; None if there is none."""
+        later = [row for row in self.row_ids() if seen < row < (epoch, -1)]
+        return self.after(*max(later)) if later else None
+
     def newest_row(self) -> tuple[int, int]:
         """Epoch and batch of the newest row; those of the initial state if there is none, or no ledger."""
         state = self.last_if_any()

@@ -178,6 +178,8 @@ class Operator(ABC, Generic[N]):
         self.keeps_scopes = False
         #: Whether all that comes is taken to one scope, since one side of the join is there.
         self.gathers = False
+        #: Whether all records of the node share one stream time, whatever partition they came from.
+        self.is_in_one_scope = False
         #: The node's place in the plan.
         self.position = 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -31,6 +31,7 @@ from streams.spark.operator import Operator, StepOf
 from streams.spark.sinks import ChangelogSinkOperator
 from versioned import spark_functions as F
 from versioned.commit import Append, Step, commit
+from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS
@@ -62,6 +63,8 @@ class Survey:
     nodes: Mapping[TableRef, str] = field(default_factory=dict)
     #: Every write that a batch of the plan may make, those of a table in their order.
     steps: Sequence[StepOf] = ()
+    #: The ledger's newest write.
+    newest_of_ledger: Written | None = None
 
     def findings(self) -> list[Finding]:
         """Everything that does not fit together; a takeover that died explains all else that is found then."""
@@ -98,7 +101,11 @@ class Survey:
 
     def there(self) -> set[TableRef]:
         """The tables that exist."""
-        return {target for target, state in self.tables.items() if state.exists}
+        return set(self.seen())
+
+    def seen(self) -> dict[TableRef, int]:
+        """The version of each table that exists."""
+        return {target: state.version for target, state in self.tables.items() if state.exists}
 
     def measured(self, tables: Collection[TableRef]) -> Measured:
         """Some of the tables, as batches that may read them must know them."""
@@ -128,14 +135,29 @@ class Survey:
 
     def _unfinished_takeover(self) -> Iterator[Finding]:
         """A rollback or backfill that died: the tables are shut to everybody, and the ledger does not know it yet."""
-        for target, state in self.tables.items():
-            said = state.written
+        shut = {"ledger": self.newest_of_ledger}  # First, and for a moment alone.
+        shut |= {target.short_name: state.written for target, state in self.tables.items()}
+        for about, said in shut.items():
             if said is not None and TAKEOVER in said.details and said.epoch > self.ledger.epoch:
                 batch = said.details[TAKEOVER]
                 words = f"A rollback or backfill behind batch {batch} did not end; the tables are shut to every driver."
                 remedy = f"run it again, or versioned rollback --batch {batch}, which also undoes what a backfill wrote"
-                yield Finding("unfinished-takeover", target.short_name, words, remedy)
+                yield Finding("unfinished-takeover", about, words, remedy)
                 return
+
+
+def refuse_running(spark: SparkSession, name: str) -> None:
+    """Refuse what needs the tables for itself while the application runs in this session.
+
+    Args:
+        spark: The session.
+        name: The application's name.
+
+    Raises:
+        ConfigurationError: it does.
+    """
+    if any(query.name == name for query in spark.streams.active):
+        raise ConfigurationError(f'"{name}" runs in this session. Stop it first.')
 
 
 def checkpoint_of(base: str, epoch: int) -> str:
@@ -180,7 +202,8 @@ def survey(
     facts = LedgerFacts(ledger.application, state.epoch, state.batch_id, query, newest_commit, own.blank)
     topics = kept_topics(own.properties, ledger.application)
     read = read_checkpoint(spark, checkpoint_of(checkpoint, state.epoch), len(topics or state.topics) + 1)
-    return Survey(facts, read, {target: found[target] for target in tables}, topics, state, nodes, steps)
+    seen = {target: found[target] for target in tables}
+    return Survey(facts, read, seen, topics, state, nodes, steps, own.written)
 
 
 def written_before_crash(
@@ -229,15 +252,19 @@ def refuse_damage(
         state: What this driver's newest batch left.
         query: Id of this driver's checkpoint.
         tables: The application's tables: where one has a commit that is not this driver's, a look at its newest.
-        found: What the start found; the tables are not looked at again before a batch has ended.
+        found: What the start found: until a batch has ended, nothing may have come behind that.
 
     Raises:
         FencedError: another driver has taken over.
         CheckpointMismatchError: the ledger or a table was restored, replaced or deleted.
     """
     wrong = turn_of(session, ledger, state, query)
-    if wrong is None and (found is None or found.ledger.batch != (state.epoch, state.batch_id)):
-        wrong = _damage_since(session, ledger, state, tables)
+    if wrong is None:
+        if found is not None and found.ledger.batch == (state.epoch, state.batch_id):
+            known = found.seen()
+        else:
+            known = {target: state.tables[target.short_name] for target in tables if target.short_name in state.tables}
+        wrong = _damage_since(session, ledger, state, known)
     if wrong is not None:
         raise wrong.error()
 
@@ -257,9 +284,8 @@ def turn_of(session: SparkSession, ledger: Ledger, state: LedgerState, query: st
 
 
 def _damage_since(
-    session: SparkSession, ledger: Ledger, state: LedgerState, tables: Sequence[TableRef]
+    session: SparkSession, ledger: Ledger, state: LedgerState, known: Mapping[TableRef, int]
 ) -> Finding | None:
-    known = {target: state.tables[target.short_name] for target in tables if target.short_name in state.tables}
     if not known or are_newest(session, known):
         return None
     facts: dict[str, TableFacts] = {}
@@ -273,18 +299,27 @@ def _damage_since(
     return next((found for name in sorted(facts) for found in of_table(own, facts[name])), None)
 
 
-def begin_epoch(spark: SparkSession, ledger: Ledger, state: LedgerState, found: Survey, checkpoint: str) -> LedgerState:
+def begin_epoch(
+    spark: SparkSession,
+    ledger: Ledger,
+    state: LedgerState,
+    found: Survey,
+    checkpoint: str,
+    look: Callable[[], Survey],
+) -> LedgerState:
     """Begin the next epoch: a row in the ledger, then a commit in each table for each step that writes to it or did.
 
     From the row on no older driver starts a batch; from the commits on none can finish one, since Delta skips what has
-    an older transaction version. Stream times and counters go on; the checkpoint is a new one.
+    an older transaction version. Stream times and counters go on; the checkpoint is a new one. If another driver has
+    ended a batch before it was shut out, the epoch is begun once more, with the state behind that batch.
 
     Args:
         spark: The session.
         ledger: The application's ledger.
-        state: Its newest row.
+        state: What to go on from: the newest row that was found.
         found: What was found before.
         checkpoint: The checkpoint folder of the first epoch.
+        look: Finds it anew.
 
     Raises:
         CheckpointMismatchError: the new epoch's checkpoint folder has batches of its own already, or the tables are
@@ -305,7 +340,8 @@ def begin_epoch(spark: SparkSession, ledger: Ledger, state: LedgerState, found: 
     begun = replace(state, epoch=epoch, batch_id=-1, topics=(), checkpoint=None, tables=versions, fingerprints=None)
     ledger.append_epoch(spark, begun)
     shut_out_older(spark, begun, found)
-    return begun
+    missed = ledger.ended_since(found.ledger.batch, epoch)
+    return begun if missed is None else begin_epoch(spark, ledger, missed, look(), checkpoint, look)
 
 
 def shut_out_older(spark: SparkSession, begun: LedgerState, found: Survey) -> None:

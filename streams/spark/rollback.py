@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from streams.spark.application import StreamingApplication
@@ -17,7 +17,7 @@ class RolledBack:
     ``batch_id`` is the batch that is the newest now, ``epoch`` the one that goes on behind it, ``undone`` the batches
     whose rows the ledger lost; ``restored`` tells the version that each table was taken back to, and tables that are
     not named had nothing of a later batch. ``erased_again`` are tables in which rows that were erased since came back:
-    erase them again. ``advice`` is what is left to do by hand.
+    erase them again. ``advice`` is what is left to do by hand. After a ``dry_run`` all this is what would be.
     """
 
     application: str
@@ -27,16 +27,26 @@ class RolledBack:
     restored: Mapping[str, int]
     erased_again: tuple[str, ...] = ()
     advice: str | None = None
+    dry_run: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
         return asdict(self)
 
     def __str__(self) -> str:
-        lines = [f"{self.application} stands after batch {self.batch_id}, in epoch {self.epoch}"]
+        """
+        >>> print(RolledBack("sales", 41, 3, (42,), {"orders": 87}, ("orders",), dry_run=True))
+        sales would stand after batch 41, in epoch 3; nothing was changed
+          undone batches: 42
+          orders                   version 87
+          ERASED ROWS WOULD COME BACK in orders: erase them again
+        """
+        done, tried = ("stands", "", "CAME"), ("would stand", "; nothing was changed", "WOULD COME")
+        stands, end, came = tried if self.dry_run else done
+        lines = [f"{self.application} {stands} after batch {self.batch_id}, in epoch {self.epoch}{end}"]
         lines.append(f"  undone batches: {', '.join(map(str, self.undone)) or 'none'}")
         lines += [f"  {table:<24} version {version}" for table, version in self.restored.items()]
-        lines += [f"  ERASED ROWS CAME BACK in {table}: erase them again" for table in self.erased_again]
+        lines += [f"  ERASED ROWS {came} BACK in {table}: erase them again" for table in self.erased_again]
         return "\n".join([*lines, *([] if self.advice is None else [f"  to do: {self.advice}"])])
 
 
@@ -63,7 +73,7 @@ def rollback(application: StreamingApplication, batch_id: int, *, dry_run: bool 
       orders                   version 87
     """
     if dry_run:
-        return _told(check_takeover(application, batch_id))
+        return replace(_told(check_takeover(application, batch_id)), dry_run=True)
     with taken_over(application, batch_id) as held:
         pass
     return _told(held)

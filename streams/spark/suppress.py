@@ -77,6 +77,10 @@ class FinalResultsOperator(Operator[Suppress]):
         self._input: Flow | None = None
         self._batch: Batch | None = None
 
+    def windows_table(self, root: TableRef) -> TableRef:
+        """Where the windows wait until they are final."""
+        return self._windows.tables(root)[0]
+
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
         self._batch, self._input, self._finals = batch, inputs[0], None
         return Flow(self._final_rows, {} if inputs[0].is_empty else None)

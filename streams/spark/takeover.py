@@ -24,11 +24,11 @@ from typing import Any, Final
 from pyspark.sql import Row, SparkSession
 
 from streams.recovery_rules import BatchOf
-from streams.rollback_rules import ERASED, CommitFacts, Restoration, restoration, row_of
+from streams.rollback_rules import ERASED, CommitFacts, Restoration, restoration, row_of, undone
 from streams.spark.application import StreamingApplication
-from streams.spark.checkpoint_copy import check_copy, copy_checkpoint
+from streams.spark.checkpoint_copy import check_copy, check_free, copy_checkpoint
 from streams.spark.ledger import Ledger, LedgerState
-from streams.spark.recovery import TAKEOVER, Survey, checkpoint_of, fence, telling
+from streams.spark.recovery import TAKEOVER, Survey, checkpoint_of, fence, refuse_running, telling
 from versioned import faults
 from versioned.commit import Merge, Step, commit, every_commit, history, is_missing, own_details, same_keys
 from versioned.errors import ConfigurationError
@@ -118,7 +118,7 @@ def taken_over(application: StreamingApplication, batch_id: int | None = None) -
 
 def _planned(application: StreamingApplication, batch_id: int | None) -> _Plan:
     spark = application.spark
-    refuse_running(application)
+    refuse_running(spark, application.name)
     ledger = Ledger(spark, application.table("ledger"), application.name)
     if is_missing(spark, ledger.target):
         raise ConfigurationError(f'"{application.name}" has no ledger in {application.root}: it has never run.')
@@ -132,19 +132,10 @@ def _planned(application: StreamingApplication, batch_id: int | None) -> _Plan:
     base = place.removesuffix(f"-epoch-{found.ledger.epoch}") if found.ledger.epoch > 1 else place
     check_copy(spark, place, row[1])
     newest = max(found.newest_epoch(), *(epoch for epoch, _ in told))
+    check_free(checkpoint_of(base, newest + 2))
     # That of the newest row was read with the tables.
     state = found.state if (found.state.epoch, found.state.batch_id) == row else ledger.after(*row)
     return _Plan(ledger, found, place, base, newest + 1, state, row, tuple(sorted(told)))
-
-
-def refuse_running(application: StreamingApplication) -> None:
-    """Refuse what needs the tables for itself while the application runs in this session.
-
-    Raises:
-        ConfigurationError: it does.
-    """
-    if any(query.name == application.name for query in application.spark.streams.active):
-        raise ConfigurationError(f'"{application.name}" runs in this session. Stop it first.')
 
 
 def _there(application: StreamingApplication) -> list[TableRef]:
@@ -207,7 +198,7 @@ def _held(application: StreamingApplication, plan: _Plan, wanted: Mapping[TableR
         plan.shut_out + 1,
         plan.state,
         {target.short_name: version for target, version in _versions(wanted).items()},
-        tuple(batch for epoch, batch in plan.rows if (epoch, batch) > plan.row and batch > plan.row[1]),
+        undone(plan.rows, plan.row),
         tuple(target.short_name for target, each in wanted.items() if each.erased_again),
     )
 

@@ -96,7 +96,8 @@ def test_a_rollback_and_a_backfill_from_the_command_line(spark: SparkSession, wo
     assert _run(work, "run").exit_code == 0
     assert _values(spark, work) == [1, 2]
     told = json.loads(_run(work, "rollback", "--batch", "0", "--dry-run", "--json").stdout)
-    assert (told["batch_id"], told["undone"], _values(spark, work)) == (0, [1], [1, 2])
+    assert (told["batch_id"], told["undone"], told["dry_run"], _values(spark, work)) == (0, [1], True, [1, 2])
+    assert "shop would stand after batch 0" in _run(work, "rollback", "--batch", "0", "--dry-run").stdout
     done = _run(work, "rollback", "--batch", "0")
     assert (done.exit_code, "shop stands after batch 0" in done.stdout) == (0, True)
     assert (_values(spark, work), _values(spark, work, "s_known")) == ([1], [1])

@@ -21,7 +21,7 @@ from jobs.maintenance import MaintainSettings, Upkeep, beside, maintain
 from jobs.strict import validated
 from streams.spark import BatchReport
 from versioned import faults, upkeep
-from versioned.errors import ConfigurationError, RetentionError
+from versioned.errors import CommitError, ConfigurationError, RetentionError
 from versioned.identifiers import TableRef
 from versioned.table import VersionedTable
 
@@ -90,6 +90,30 @@ def test_repeated_upkeep_tells_of_a_root_without_tables(
 ) -> None:
     assert _passes(MaintainSettings(root="otu"), tmp_path, monkeypatch) == []
     assert "there are no tables below" in caplog.text
+
+
+@pytest.mark.parametrize("failure", [OSError("No space left on device"), CommitError(""), RuntimeError("a\nb")])
+def test_repeated_upkeep_goes_on_with_the_other_tables_whatever_fails(
+    failure: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("orders", "prices"):
+        (tmp_path / "out" / name / "_delta_log").mkdir(parents=True)
+
+    def fails(_spark: object, _said: object, target: TableRef) -> Upkeep:
+        if target.short_name == "orders":
+            raise failure
+        return Upkeep(target.short_name, True)
+
+    stop, told = Event(), list[Upkeep]()
+    stop.set()
+    monkeypatch.setattr(jobs.maintenance, "_look_after", fails)
+    settings = MaintainSettings(root="out").model_copy(update={"every": timedelta(seconds=1)})
+    spark: Any = None
+    maintain(spark, settings, tmp_path, told.append, stop)
+    assert [(one.table, (one.failed or "").partition(":")[0]) for one in told] == [
+        ("orders", type(failure).__name__),
+        ("prices", ""),
+    ]
 
 
 def _passes(settings: MaintainSettings, work: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:

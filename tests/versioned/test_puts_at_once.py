@@ -120,6 +120,29 @@ def test_what_is_too_late_behind_another_put_is_refused_and_never_was_known(
     assert _starts(table) == [row[0] for row in known] == [30]
 
 
+def test_a_put_that_is_overtaken_behind_its_splice_is_not_late_by_its_own_records(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("ROWS_PER_SPLICE", "ROWS_FOR_ANY_SPLICE"):
+        monkeypatch.setattr(versioned.put, limit, 0)
+    table = VersionedTable.create(spark, f"{tmp_path}/t", "k STRING", keys="k", history_retention="100 seconds")
+    table.put(_at(spark, 110, 150, 200))
+    of_another_key = _at(spark, 130).withColumn("k", F.lit("b"))
+    batch = of_another_key.unionByName(_at(spark, 140, 1_000)).withColumn("s", F.unix_seconds("ts"))
+    overtake, points = _overtaking(table, of_another_key.withColumn("ts", F.timestamp_seconds(F.lit(190)))), list[str]()
+
+    def behind_the_splice(point: str) -> None:
+        points.append(point)
+        if len([seen for seen in points if seen.startswith("before:")]) > 1:
+            overtake(point)
+
+    with faults.armed(behind_the_splice):
+        said = table.put(batch, sequence="s")
+    assert (said.counts.accepted, said.counts.refused) == (3, 0)
+    assert _starts(table) == [110, 130, 140, 150, 190, 200, 1_000]
+    assert table.verify().is_sound
+
+
 @pytest.mark.slow
 def test_what_a_delete_tells_of_a_late_record_is_what_was_valid_before_it_however_often_it_is_tried(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

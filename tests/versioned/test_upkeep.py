@@ -9,10 +9,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from versioned import faults
-from versioned.commit import history, own_details
+from versioned import faults, put
+from versioned.commit import Step, history, own_details
 from versioned.durations import instant
 from versioned.errors import RetentionError
+from versioned.put import PutBatch
 from versioned.spec import VersionedTableSpec
 from versioned.table import VersionedTable
 from versioned.upkeep import expired_rows
@@ -176,6 +177,33 @@ def test_a_batch_that_lands_during_a_purge_loses_neither_rows_nor_stream_time(
     ]
     assert table.stream_times() == {0: 900_000_000}
     assert table.verify().is_sound
+
+
+def test_a_purge_between_the_two_writes_of_a_batch_that_died_goes_by_the_stream_time_before_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The late record takes a commit of its own.
+    monkeypatch.setattr(put, "ROWS_PER_SPLICE", 0)
+    monkeypatch.setattr(put, "ROWS_FOR_ANY_SPLICE", 0)
+    table = _create(spark, tmp_path / "t")
+    _put(table, spark, ("k", "x", 110), ("k", None, 150), ("o", "y", 200))
+    batch = _records(spark, ("k", "late", 140), ("o", "z", 1000))
+    shaped = batch.selectExpr("k", "s * 1000000 AS _us", "struct(v) AS _value", "0 AS _scope", "array(s) AS _place")
+
+    def write() -> None:
+        puts = PutBatch(table.target, table.spec, shaped, {0: 200_000_000})
+        puts.write(lambda step: Step("app", "node", step, 1, 7), is_replay=True)
+
+    def die(point: str) -> None:
+        if point == "after:node/splice":
+            raise ConnectionError
+
+    with faults.armed(die), pytest.raises(ConnectionError):
+        write()
+    table.purge()
+    write()
+    assert [row for row in _seen(table.current()) if row[0] == "k"] == []
+    assert table.stream_times() == {0: 1_000_000_000}
 
 
 def test_an_empty_table_has_nothing_to_purge(spark: SparkSession, tmp_path: Path) -> None:

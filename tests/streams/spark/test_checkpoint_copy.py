@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from streams.spark import checkpoint, checkpoint_copy
-from streams.spark.checkpoint_copy import check_copy, copy_checkpoint, cut_log
+from streams.spark.checkpoint_copy import check_copy, check_free, copy_checkpoint, cut_log
 from versioned.errors import CheckpointMismatchError
+
+#: A folder on this machine is read without a session.
+_UNASKED: Any = None
 
 
 def _line(offset: int) -> str:
@@ -51,6 +55,42 @@ def test_the_log_of_a_file_source_is_cut_as_spark_would_have_left_it(
 def test_a_log_that_is_not_whole_is_refused() -> None:
     with pytest.raises(CheckpointMismatchError, match=r"nothing of its offsets \[1\]; it cannot be cut at 2"):
         cut_log(_log(0, 2), 2)
+    with pytest.raises(CheckpointMismatchError, match='a line of its file "1" is cut off'):
+        cut_log({**_log(0), "1": 'v1\n{"path":'}, 1)
+
+
+def test_what_is_wrong_behind_the_end_of_the_copy_is_no_matter(tmp_path: Path) -> None:
+    _checkpoint(tmp_path, {"offsets/5": "v1\n{}\n-", "offsets/6": "", "commits/5": "v1\n{}", "commits/6": ""})
+    check_copy(_UNASKED, str(tmp_path), 5)
+    assert set(cut_log({**_log(0), "1": 'v1\n{"path":'}, 0)) == {"0"}
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"offsets/5": ""}, r'its file "offsets/5" is empty'),
+        ({"offsets/5": "v1\n{}\n-", "commits/5": "v1"}, r'its file "commits/5" has 1 lines of at least 2'),
+        ({"offsets/5": "v1\n{}\n-", "metadata": "{"}, r'its file "metadata" is no JSON'),
+    ],
+)
+def test_a_copy_that_would_be_damaged_is_refused(tmp_path: Path, files: dict[str, str], told: str) -> None:
+    _checkpoint(tmp_path, files)
+    with pytest.raises(CheckpointMismatchError, match=f"ends at batch 5 would be damaged: {told}.*Nothing was written"):
+        check_copy(_UNASKED, str(tmp_path), 5)
+
+
+def test_a_folder_of_another_life_in_the_place_of_the_copy_is_refused(tmp_path: Path) -> None:
+    check_free(str(tmp_path / "app-epoch-3"))
+    check_free("s3://b/app-epoch-3")
+    (tmp_path / "app-epoch-3").mkdir()
+    with pytest.raises(CheckpointMismatchError, match=r"app-epoch-3, where .* is there already.*Move it away"):
+        check_free(str(tmp_path / "app-epoch-3"))
+
+
+def _checkpoint(folder: Path, files: dict[str, str]) -> None:
+    for name, text in {"metadata": '{"id":"q"}', **files}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 @pytest.mark.parametrize("is_far", [False, True], ids=["local", "another file system"])
@@ -59,8 +99,7 @@ def test_a_batch_that_the_checkpoint_no_longer_has_is_refused(
 ) -> None:
     if is_far:
         monkeypatch.setattr(checkpoint_copy, "local_folder", lambda place: None)
-    (tmp_path / "offsets").mkdir()
-    (tmp_path / "offsets" / "5").write_text("v1\n{}\n-", encoding="utf-8")
+    _checkpoint(tmp_path, {"offsets/5": "v1\n{}\n-"})
     check_copy(spark, str(tmp_path), 5)
     with pytest.raises(CheckpointMismatchError, match=r"no offsets of batch 4.*last 100 batches"):
         check_copy(spark, str(tmp_path), 4)

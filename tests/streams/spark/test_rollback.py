@@ -107,7 +107,7 @@ def test_a_driver_that_still_runs_is_shut_out_and_nothing_of_it_stays(
     spark: SparkSession, source: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     # The other process is played by this one.
-    monkeypatch.setattr(takeover, "refuse_running", lambda application: None)
+    monkeypatch.setattr(takeover, "refuse_running", lambda spark, name: None)
     out = tmp_path / "out"
     heir = application(spark, source, out)
     take = then(point, lambda: rollback(heir, 0), skip=1)

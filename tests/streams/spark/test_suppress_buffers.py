@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from both_engines import Input, application, on_driver, on_spark, sink_rows, sinks, write_records
+from crashing import crash_at
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 
@@ -24,6 +25,7 @@ from streams.topology import StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
+from versioned import faults
 from versioned.errors import ConfigurationError
 
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
@@ -287,6 +289,31 @@ def test_a_running_query_emits_within_the_limit_a_trigger_and_a_batch(spark: Spa
     waited = (second["clock"] - first["clock"]).total_seconds()
     assert second["input"] == 0
     assert 4 <= waited <= 4 + first["seconds"] + second["seconds"] + 3
+
+
+def test_a_tick_that_died_behind_its_last_table_gets_its_ledger_row_though_what_is_left_is_not_due_yet(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topology, now_ms = _limited(Suppressed.until_wall_clock_time_limit("3 seconds", _UNBOUNDED)), 0
+    app = application(spark, tmp_path, topology)
+
+    def arrived_now(rows: DataFrame) -> dict[str, Arrived]:
+        return {name: replace(said, clock_us=_START_US + now_ms * 1000) for name, said in arrived(rows).items()}
+
+    monkeypatch.setattr(running, "arrived", arrived_now)
+    for number, key in enumerate("ab"):
+        now_ms = number * 2_000
+        write_records(spark, tmp_path, topology, [Input("in", key, "x", number)], number)
+        app.run()
+    now_ms = 3_000
+    with faults.armed(crash_at("before:ledger/row")), pytest.raises(StreamingQueryException):
+        app.run()
+    again = application(spark, tmp_path, topology)
+    again.run()
+    ledger = spark.read.format("delta").load(str(again.table("ledger"))).orderBy("batch_id")
+    told = [(row["input"], row["counts"].get("out.emitted", 0)) for row in ledger.select("input", "counts").collect()]
+    assert (told, _rows(spark, again, "out")) == ([(1, 0), (1, 0), (0, 1)], [("a", "x")])
+    assert examine(again).findings == ()
 
 
 @pytest.mark.rule("R42", "R47")

@@ -5,6 +5,7 @@ The records come by arrival, in pieces, so that stream time is read off their pl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.making import make_table
 from versioned.schema import create_plain
+from versioned.upkeep import vacuum
 
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
 #: A record whose longer windows would start before any instant that tables hold.
@@ -142,7 +144,10 @@ def test_upkeep_deletes_windows_that_ended_before_the_retention_of_their_store(
 
 
 @pytest.mark.rule("R20")
-def test_a_window_that_reaches_into_the_retention_stays(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("upkeep", [(), (vacuum,)], ids=["at once", "behind a vacuum"])
+def test_a_window_that_reaches_into_the_retention_stays(
+    upkeep: tuple[Callable[[SparkSession, TableRef], None], ...], spark: SparkSession, tmp_path: Path
+) -> None:
     target = TableRef.parse(f"{tmp_path}/sessions")
     ends = spark.createDataFrame([(0, 575), (0, 149), (0, 150)], "first INT, last INT")
     instants = (F.timestamp_millis(ms).alias(name) for ms, name in (("first", "windowStart"), ("last", "windowEnd")))
@@ -150,6 +155,8 @@ def test_a_window_that_reaches_into_the_retention_stays(spark: SparkSession, tmp
     stored = window_store_properties("visits", 500_000, repr(SessionWindows.of("30 milliseconds")))
     make_table(spark, target, create_plain(target, rows.schema, properties=stored))
     commit(target, lambda: Append(rows), None, {"report": {"visits": {"times": {"0": 650_000}}}})
+    for looks_after in upkeep:
+        looks_after(spark, target)
     assert purge_windows(spark, target) is not None
     left = spark.read.format("delta").load(str(target.path)).selectExpr("unix_millis(windowEnd)").collect()
     assert sorted(end for (end,) in left) == [150, 575]

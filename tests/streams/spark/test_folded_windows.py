@@ -35,7 +35,7 @@ def test_a_window_is_in_the_scope_in_which_its_final_result_waits(
 ) -> None:
     fold, events = WindowFold(windows, _COUNT, 1, ["n"]), [_event(7, 0), _event(late_us, 1)]
     states: list[PlainRow] = []
-    for batch in ([events[:1], events[1:]] if is_cut else [events]):
+    for batch in [events[:1], events[1:]] if is_cut else [events]:
         told = fold({KEY: {"k": "a"}}, iter([{**state, "_idle": False} for state in states]), iter(batch))
         states = [row for kind, row in told if kind == "state"]
     assert [(state[SCOPE], state["n"]) for state in states] == [(scope, 2)]

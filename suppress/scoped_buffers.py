@@ -53,7 +53,8 @@ class ScopedBuffers:
         self._buffers: dict[int, SuppressBuffer] = {}
 
     def __iter__(self) -> Iterator[tuple[int, SuppressBuffer]]:
-        return iter(self._buffers.items())
+        """Scopes with their buffers, in order, whichever had a record first."""
+        return ((scope, self._buffers[scope]) for scope in sorted(self._buffers))
 
     @property
     def records(self) -> int:

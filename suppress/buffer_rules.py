@@ -312,11 +312,12 @@ class SuppressBuffer:
         heapq.heappush(self._heap, (*row.rank, self._entries, row.key))
         if self.rule.retention_us is not None:
             heapq.heappush(self._arrivals, (row.arrived_us, row.order, self._entries, row.key))
-        if len(self._heap) > 2 * len(self._hot) + 1_000:
+        if max(len(self._heap), len(self._arrivals)) > 2 * len(self._hot) + 1_000:
             self._compact()
 
     def _compact(self) -> None:
-        # A timer that moves leaves a stale entry per update; without this a hot key would grow the heap for ever.
+        # A timer that moves leaves a stale entry per update; a row that waits for long keeps those of all that came and
+        # went since behind it. Without this a hot key, or an old one, would grow the heaps for ever.
         self._heap = [entry for entry in self._heap if self._entry.get(entry[3]) == entry[2]]
         self._arrivals = [entry for entry in self._arrivals if self._entry.get(entry[3]) == entry[2]]
         heapq.heapify(self._heap)

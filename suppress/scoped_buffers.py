@@ -12,6 +12,24 @@ from suppress.buffer_rules import Emission, SuppressBuffer, Update
 from suppress.windows import TimeWindows, Windows
 
 
+def stays(windows: Windows | None, held: tuple[int, int], record: tuple[int, int]) -> bool:
+    """Whether a window stays in its scope though a record of another one changes it.
+
+    A tumbling or hopping window stays with its newest record, of equal times with that of the greatest scope; any other
+    goes along with each record.
+
+    Args:
+        windows: The windows of the table, or None.
+        held: The newest instant of the window, and its scope.
+        record: The instant of the record, and its scope.
+
+    Example:
+        >>> stays(TimeWindows.of("1 minute"), (7, 0), (5, 1)), stays(TimeWindows.of("1 minute"), (7, 0), (7, 1))
+        (True, False)
+    """
+    return isinstance(windows, TimeWindows) and held > record
+
+
 class ScopedBuffers:
     """The buffers of one suppression.
 
@@ -31,11 +49,12 @@ class ScopedBuffers:
 
     def __init__(self, make: Callable[[int], SuppressBuffer], windows: Windows | None) -> None:
         self._make = make
-        self._stays_with_newest = isinstance(windows, TimeWindows)
+        self._windows = windows
         self._buffers: dict[int, SuppressBuffer] = {}
 
     def __iter__(self) -> Iterator[tuple[int, SuppressBuffer]]:
-        return iter(self._buffers.items())
+        """Scopes with their buffers, in order, whichever had a record first."""
+        return ((scope, self._buffers[scope]) for scope in sorted(self._buffers))
 
     @property
     def records(self) -> int:
@@ -56,8 +75,7 @@ class ScopedBuffers:
     def holder(self, scope: int, update: Update, record_us: int) -> SuppressBuffer:
         """The buffer that holds an update from now on; of final results no other one does.
 
-        It is that of the record; a tumbling or hopping window stays with its newest one, of equal times with that of
-        the greatest scope.
+        It is that of the record, unless the window :func:`stays` where it is.
 
         Args:
             scope: Where the record came from.
@@ -71,7 +89,7 @@ class ScopedBuffers:
             held = None if buffer is own else buffer.get(update.key)
             if held is None:
                 continue
-            if self._stays_with_newest and (held.ts_us, other) > (record_us, scope):
+            if stays(self._windows, (held.ts_us, other), (record_us, scope)):
                 return buffer
             buffer.forget(update.key)
         return own

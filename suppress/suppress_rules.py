@@ -35,7 +35,8 @@ def buffer_rule(
             Final results heed it only with ``close_idle``; a retention of the node's own always wins (R116, R117).
 
     Raises:
-        ConfigurationError: final results of a table without windows that close.
+        ConfigurationError: final results of a table without windows that close, or with a retention that is over when a
+            window begins.
     """
     if isinstance(suppressed, UntilWindowCloses):
         return _final_rule(node, suppressed, windows, unit_us, default_retention_us)
@@ -67,6 +68,12 @@ def _final_rule(
     if wait_us is None:
         raise ConfigurationError(f"{node}: final results need windows that close. Use until_time_limit instead.")
     retention_us = _first_given(suppressed.retention_us, default_retention_us if suppressed.close_idle else None)
+    if retention_us is not None and retention_us <= 0:
+        # On Spark the records of a batch have one arrival: each of them would have a final result of its own.
+        raise ConfigurationError(
+            f"{node}: a retention of {retention_us} microseconds would close each window with its first record. Give "
+            "one that is longer than records of a window are apart, or none, to close windows by stream time only."
+        )
     lead_us = unit_us if isinstance(windows, (SessionWindows, SlidingWindows)) else 0
     return BufferRule(
         node, wait_us, "window_end", retention_us=retention_us, final=True, tombstone_lead_us=lead_us,

@@ -42,7 +42,7 @@ class Suppressed:
             size_of: What a byte bound counts.
             close_idle: Let ``suppressed.record.retention.ms`` close windows of a silent input; without it, and without
                 ``retention``, this does nothing, of which the log warns.
-            retention: That limit for this node.
+            retention: That limit for this node; zero is refused by whoever runs the plan.
 
         Raises:
             TopologyError: the buffer is eager.

@@ -340,6 +340,8 @@ class StreamingApplication:
         unknown = sorted(set(suppressions) - set(self._buffers()))
         if unknown:
             raise ConfigurationError(f"{unknown} hold no buffer; those that do are {sorted(self._buffers())}.")
+        # What input there is may be several batches: what waits leaves once, behind the last of them.
+        self.run()
         self._drains = suppressions
         try:
             self.run()

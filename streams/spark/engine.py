@@ -141,10 +141,16 @@ def branched(topology: Topology, node: Node, outputs: Mapping[str, Flow]) -> lis
     """
     inputs = []
     for index, parent in enumerate(node.parents):
-        flow = outputs[parent.name]
-        edges = [(child.name, i) for child in topology for i, p in enumerate(child.parents) if p is parent]
-        inputs.append(flow if len(edges) == 1 else flow.map_each(_on_branch(edges.index((node.name, index)))))
+        flow, number = outputs[parent.name], _branch(topology, node, index)
+        inputs.append(flow if number is None else flow.map_each(_on_branch(number)))
     return inputs
+
+
+def _branch(topology: Topology, node: Node, index: int = 0) -> int | None:
+    """The number of an input among all that its parent feeds; None if that feeds no other."""
+    parent = node.parents[index]
+    edges = [(child.name, i) for child in topology for i, p in enumerate(child.parents) if p is parent]
+    return None if len(edges) == 1 else edges.index((node.name, index))
 
 
 def _on_branch(number: int) -> Callable[[DataFrame], DataFrame]:
@@ -247,7 +253,7 @@ def _suppress(topology: Topology, node: Suppress, made: Operators, record_retent
         return operator
     holds_nothing_else = rule.final and rule.max_records is None and rule.max_bytes is None
     if holds_nothing_else and not is_looked_up and isinstance(parent, WindowStoreOperator):
-        return FinalResultsOperator(node, parent)
+        return FinalResultsOperator(node, parent, _branch(topology, node))
     return operator
 
 

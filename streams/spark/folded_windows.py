@@ -6,7 +6,7 @@ Sessions merge and sliding windows copy each other, so each record's effect depe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from streams.driver.aggregators import Aggregator
-from streams.driver.window_state import Slot, WindowState
+from streams.driver.window_state import Slot, WindowResult, WindowState
 from streams.nodes import Aggregation, WindowedAggregate
 from streams.reasons import BEFORE_WINDOWS, LATE
 from streams.rows import Row
@@ -23,6 +23,7 @@ from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import COUNT, OUT, STATE, WHAT, PlainRow, Told, fold_groups, told_counts, told_rows
 from streams.spark.of_keys import of_keys, without_keys
 from streams.spark.window_store import END_US, START_US, Survey, WindowStoreOperator
+from suppress.scoped_buffers import stays
 from suppress.window_rules import Window
 from suppress.windows import SlidingWindows, Windows
 from versioned import spark_functions as F
@@ -77,7 +78,7 @@ class WindowFold:
         aggregator = Aggregator(self.codec.aggregation)
         windows = WindowState(self.windows, aggregator, self.unit_us, _KEEP_ALL_US)
         key, accepted, expired = Row(group[KEY]), 0, 0
-        # Each window goes by the stream time of the record that changed it last, whichever came for its key since.
+        # Each window goes by the stream time of one of its own records, whichever came for its key since.
         scopes: dict[Window, int] = {}
         for state in states:
             window = Window(state[START_US], state[END_US])
@@ -98,7 +99,7 @@ class WindowFold:
                 yield ("out", {**own, US: event[US], _REFUSED: reason})
                 yield ("count", (reason, 1))
             for place, result in enumerate(outcome.results):
-                scopes[result.window] = event[SCOPE]
+                scopes[result.window] = self._scope(result, scopes, event)
                 before, after = (
                     None if slot is None else aggregator.result(slot.state) for slot in (result.before, result.after)
                 )
@@ -110,6 +111,12 @@ class WindowFold:
             yield ("state", {KEY: group[KEY], **ends, **own, **self.codec.parts(slot.state)})
         yield ("count", ("accepted", accepted))
         yield ("count", ("expired", expired))
+
+    def _scope(self, result: WindowResult, scopes: Mapping[Window, int], event: PlainRow) -> int:
+        """Where a window is from now on: with the record, or where it was."""
+        window, before, scope = result.window, result.before, int(event[SCOPE])
+        is_held = before is not None and stays(self.windows, (before.ts_us, scopes[window]), (event[US], scope))
+        return scopes[window] if is_held else scope
 
 
 class FoldedWindowsOperator(WindowStoreOperator):

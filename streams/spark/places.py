@@ -8,6 +8,8 @@
   that are equal in every column are counted from one in each batch; all others have number one, and so the same place
   however the input is cut.
 
+The sequence of a record that has none is its time, in microseconds.
+
 A running maximum needs an order. A large batch of one scope is put in order in pieces, side by side: each piece is a
 part of the span of what orders the records, and what the pieces before it came to is added once the batch was surveyed.
 The places are the same as of one piece.
@@ -118,14 +120,16 @@ def placed(
         number: The number of the batch.
     """
     kind, position = F.lit(ordering.kind), F.lit(ordering.position)
+    # Rules that go record by record compare places, so that nothing in them may be null.
+    told = F.coalesce(SEQUENCE, US, F.lit(0))
     if ordering.order == "sequence":
-        place = F.array(F.col(SEQUENCE), kind, position, F.col(TIE), F.col(_ROW))
+        place = F.array(told, kind, position, F.col(TIE), F.col(_ROW))
     else:
         pieces = {row[PIECE]: row for row in surveyed}
         newest = _before_each(pieces, lambda row: _NEVER if row["newest"] is None else row["newest"], max, _NEVER)
         rows = _before_each(pieces, lambda row: int(row["rows"]), int.__add__, 0)
         reached = F.greatest(_REACHED, lookup_times(maxima), newest)
-        sequence = [F.coalesce(SEQUENCE, US, F.lit(0))] if ordering.has_sequence else []
+        sequence = [told] if ordering.has_sequence else []
         place = F.array(reached, kind, position, *sequence, F.lit(number), F.col(_ROW) + rows)
     return records.withColumn(PLACE, place.cast("array<bigint>")).drop(SEQUENCE, TIE, PIECE, _REACHED, _ROW)
 

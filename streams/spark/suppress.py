@@ -68,11 +68,17 @@ _CLOSED: Final = "closed_by_wall_clock"
 
 
 class FinalResultsOperator(Operator[Suppress]):
-    """Lets each window out once, in the batch in which it becomes final."""
+    """Lets each window out once, in the batch in which it becomes final.
 
-    def __init__(self, node: Suppress, windows: WindowStoreOperator) -> None:
+    Args:
+        node: The suppression.
+        windows: What makes the windows.
+        branch: Its number among those that take their changes; None if it is the only one.
+    """
+
+    def __init__(self, node: Suppress, windows: WindowStoreOperator, branch: int | None = None) -> None:
         super().__init__(node)
-        self._windows = windows
+        self._windows, self._branch = windows, branch
         self._finals: DataFrame | None = None
         self._input: Flow | None = None
         self._batch: Batch | None = None
@@ -125,7 +131,7 @@ class FinalResultsOperator(Operator[Suppress]):
     def _final_rows(self) -> DataFrame:
         assert self._batch is not None
         if self._finals is None:
-            self._finals = self._batch.cut(self._windows.finals())
+            self._finals = self._batch.cut(self._windows.finals(self._branch))
         return self._finals
 
 

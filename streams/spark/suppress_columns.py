@@ -151,7 +151,7 @@ class SuppressColumns:
 
 
 def _drained(held: pa.Table, scope: int, position: int) -> dict[str, Any]:
-    places = pa.array([[-FIRST_PLACE, position, ordinal] for ordinal in range(len(held))], pa.list_(pa.int64()))
+    places = pa.array([[-FIRST_PLACE, position, scope, ordinal] for ordinal in range(len(held))], pa.list_(pa.int64()))
     return _leaving(held, held[PRIOR], scope, places)
 
 

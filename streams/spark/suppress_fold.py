@@ -31,7 +31,8 @@ STREAM_TIME: Final = "stream time of "
 SAMPLES: Final = "samples"
 #: Of an event, where a change of a window does not tell it: the instant of the record behind it, and stream time then.
 RECORD_US, STREAM_US = "_record_us", "_stream_us"
-#: The place of what leaves at the start of the batch, before any record; its negative is that of what is drained.
+#: Begins the place of what leaves at the start of the batch, before any record; its negative that of what is drained.
+#: Behind it come the position of the node and the scope: where scopes are one later on, each comes as a whole.
 FIRST_PLACE: Final = -(2**62)
 
 
@@ -73,7 +74,7 @@ class SuppressFold:
         try:
             for event in events:
                 if not is_ticked and event[PLACE] > tick:
-                    yield from self._ticked(buffers, tick, told)
+                    yield from self._ticked(buffers, told)
                     is_ticked = True
                 emissions = self._put(buffers, _scope(group, event), event, told)
                 yield from self._emitted(emissions, _scope(group, event), event[PLACE], told)
@@ -82,10 +83,10 @@ class SuppressFold:
             yield ("count", (f"{FULL}{full}", 1))
             return
         if not is_ticked:
-            yield from self._ticked(buffers, tick, told)
+            yield from self._ticked(buffers, told)
         if self.drains:
             for scope, buffer in buffers:
-                yield from self._emitted(buffer.drain(), scope, [-FIRST_PLACE, self.position], told)
+                yield from self._emitted(buffer.drain(), scope, [-FIRST_PLACE, self.position, scope], told)
             told.observe(buffers)
         for scope, buffer in buffers:
             yield from (("state", self._stored(row, scope)) for row in buffer.rows())
@@ -105,10 +106,10 @@ class SuppressFold:
         told.suppressed += holder.get(update.key) is not None
         return buffers.put(scope, update, holder, arrived_us=_or_own(event, STREAM_US), now_us=self.clock_us)
 
-    def _ticked(self, buffers: ScopedBuffers, place: list[int], told: _Counts) -> Iterator[Told]:
+    def _ticked(self, buffers: ScopedBuffers, told: _Counts) -> Iterator[Told]:
         for scope, buffer in buffers:
             due = buffer.tick(self.clock_us)
-            yield from self._emitted(due, scope, place, told)
+            yield from self._emitted(due, scope, [FIRST_PLACE, self.position, scope], told)
             if due:
                 told.observe(buffers)
 

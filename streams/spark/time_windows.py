@@ -100,7 +100,10 @@ class TimeWindowsOperator(WindowStoreOperator):
         # Ends lie a size behind multiples of the advance.
         since_last = F.pmod(F.col(US) - F.lit(windows.size_us + wait_us), F.lit(windows.advance_us))
         last = (F.col(US) - since_last).alias(CLOSE_US)
-        return self.records().groupBy(SCOPE, last).agg(F.min(PLACE).alias(PLACE))
+        # Its first window has its first change.
+        first = self._rows().groupBy(SCOPE, last).agg(F.min(F.struct(PLACE, START_US)).alias("_first"))
+        change = F.concat(f"_first.{PLACE}", F.array(f"_first.{START_US}"))
+        return first.select(SCOPE, CLOSE_US, change.alias(PLACE))
 
     def _take(self, records: DataFrame, flow: Flow) -> None:
         self._records = records

@@ -155,13 +155,17 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         """Stream time per scope before the batch."""
         return dict(self.batch.times_of(self.node.name))
 
-    def finals(self) -> DataFrame:
-        """The windows that become final in this batch, as a flow; placed at the record that closes them."""
+    def finals(self, branch: int | None = None) -> DataFrame:
+        """The windows that become final in this batch, as a flow; each placed at the change that closes it.
+
+        Args:
+            branch: Where changes go, if they go to several; None if not.
+        """
         times = self.stream_times
         # The newest of all scopes says so of the windows alone, before anything is added up in them.
         may_be = F.col(CLOSE_US) <= F.lit(max(times.values(), default=_NEVER))
         due = self.not_final_yet(self.next_state()).where(may_be & (F.col(CLOSE_US) <= lookup_times(times)))
-        return self._as_flow(self._placed_at_close(self.batch.cut(due)))
+        return self._as_flow(self._placed_at_close(self.batch.cut(due), branch))
 
     def not_final_yet(self, state: DataFrame) -> DataFrame:
         """Those windows that were not final before this batch, with ``_close_us``: the stream time that ends each."""
@@ -207,8 +211,9 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         return self._records
 
     def closing(self) -> DataFrame:
-        """What closes windows: ``_close_us`` (all that close until then), ``_scope`` and ``_place`` of a record."""
-        return self.records().select(SCOPE, F.col(US).alias(CLOSE_US), PLACE)
+        """What closes windows: ``_close_us`` (all that close until then), ``_scope``, ``_place`` of a first change."""
+        change = F.concat(PLACE, F.array(F.lit(0).cast("long")))
+        return self.records().select(SCOPE, F.col(US).alias(CLOSE_US), change.alias(PLACE))
 
     def windowed_key(self, frame: DataFrame) -> Column:
         """The key with its window behind it."""
@@ -298,8 +303,8 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         old = F.lit(None).cast(final.schema[VALUE].dataType)
         return final.select(KEY, VALUE, old.alias(OLD), F.lit(True).alias(LATEST), US, SCOPE, PLACE)
 
-    def _placed_at_close(self, due: DataFrame) -> DataFrame:
-        """Give each final window the place of the first record that closed it, then its end and its rank there."""
+    def _placed_at_close(self, due: DataFrame, branch: int | None) -> DataFrame:
+        """Give each final window the place of the change that closed it, on its branch, then its end and rank there."""
         # One record may close a million windows; where they end at few instants, only these are put in one order.
         instants = due.select(SCOPE, CLOSE_US).distinct().withColumn("_asks", F.lit(1))
         both = instants.unionByName(self.closing().withColumn("_asks", F.lit(0)), allowMissingColumns=True)
@@ -307,7 +312,8 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         closed = both.withColumn(PLACE, F.min(PLACE).over(later)).where(F.col("_asks") == 1).drop("_asks")
         ranked = Window.partitionBy(SCOPE, CLOSE_US).orderBy(KEY, START_US)
         rank = F.row_number().over(ranked).cast("long")
-        return due.join(closed, [SCOPE, CLOSE_US]).withColumn(PLACE, F.concat(PLACE, F.array(F.col(CLOSE_US), rank)))
+        behind = [*([] if branch is None else [F.lit(branch).cast("long")]), F.col(CLOSE_US), rank]
+        return due.join(closed, [SCOPE, CLOSE_US]).withColumn(PLACE, F.concat(PLACE, F.array(*behind)))
 
     def _make_ready(self, batch: Batch) -> None:
         (target,) = self.tables(batch.root)

@@ -229,6 +229,24 @@ def test_what_a_buffer_has_spilled_comes_back_row_by_row(take: Callable[[Suppres
     assert _peak_of(take, 3_000) < 2 * _peak_of(take, 300)
 
 
+def _grown_beside_one_that_waits(keys: int) -> int:
+    """How much memory a buffer takes when so many keys have come and gone while one waits."""
+    rule = BufferRule("spill", wait_us=2, when_full="spill", max_records=50, retention_us=10**9)
+    tracemalloc.start()
+    try:
+        buffer = SuppressBuffer(rule)
+        buffer.put(update("held", "v", 10**9), now_us=0, stream_us=0)
+        assert sum(len(buffer.put(update(f"k{number}", "v", number), now_us=0)) for number in range(keys)) == keys - 2
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.rule("R34", "R48", "R116")
+def test_rows_that_come_and_go_beside_one_that_waits_leave_nothing_in_memory() -> None:
+    assert _grown_beside_one_that_waits(20_000) < 2 * _grown_beside_one_that_waits(2_000)
+
+
 @pytest.mark.rule("R84")
 def test_a_thousand_and_one_keys_make_the_oldest_leave_early() -> None:
     buffer = SuppressBuffer(BufferRule("rate", wait_us=30_000_000, when_full="emit_early", max_records=1_000))

@@ -96,6 +96,16 @@ def test_the_retention_of_the_application_spares_final_results_unless_asked(
     assert buffer_rule("n", suppressed, TimeWindows.of("1 hour"), default_retention_us=7).retention_us == retention_us
 
 
+@pytest.mark.rule("R54", "R117")
+@pytest.mark.parametrize(("own", "default_us"), [("0 s", None), ("0 s", 7), (None, 0), (None, -5)])
+def test_a_retention_that_would_close_a_window_with_its_first_record_is_refused(
+    own: str | None, default_us: int | None
+) -> None:
+    idle = Suppressed.until_window_closes(BufferConfig.unbounded(), close_idle=True, retention=own)
+    with pytest.raises(ConfigurationError, match=r"n: a retention of (0|-5) microseconds would close each window"):
+        buffer_rule("n", idle, TimeWindows.of("1 hour"), default_retention_us=default_us)
+
+
 def test_a_plan_that_waits_for_nothing_known_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"Suppressed\.until_"):
         buffer_rule("n", Suppressed())

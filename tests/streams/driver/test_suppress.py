@@ -267,6 +267,16 @@ def test_what_leaves_by_a_tick_or_a_drain_goes_on_in_its_own_partition(leave: st
     assert running.read_output("out") == []
 
 
+@pytest.mark.rule("R59", "R118")
+@pytest.mark.parametrize("leave", ["tick", "drain"])
+def test_what_leaves_several_partitions_by_a_tick_or_a_drain_comes_partition_by_partition(leave: str) -> None:
+    running = limited(Suppressed.until_wall_clock_time_limit("10 seconds", BufferConfig.unbounded()))
+    for key, partition in (("d", 1), ("a", 1), ("b", 0), ("c", 0)):
+        running.pipe_input("in", key, "v", 1, partition=partition)
+    running.advance_wall_clock("11 seconds") if leave == "tick" else running.drain("limit")
+    assert [key for key, *_ in shown(running.read_output("out"))] == ["b", "c", "a", "d"]
+
+
 def test_what_a_tick_lets_go_comes_to_the_next_suppression_before_that_one_ticks() -> None:
     builder = StreamsBuilder()
     table = builder.table("in", Materialized(name="in"))

@@ -113,6 +113,18 @@ def test_by_sequence_a_record_has_the_same_place_in_whatever_batch_it_comes(
     assert first == later
 
 
+@pytest.mark.parametrize("order", ["arrival", "sequence"])
+def test_a_record_without_a_sequence_goes_by_its_time(
+    order: places.Order, spark: SparkSession, stream: StreamSource
+) -> None:
+    rows = [("a", "later", 7, 0, 9), ("a", "without", 5, 0, None), ("a", "first", 3, 0, 4)]
+    raw = spark.createDataFrame(rows, raw_rows(spark).schema)
+    records, _ = taken_in(raw, rule_of(stream, order, "part", "seq"), {})
+    told = records.sort(PLACE).collect()
+    assert [row["_value"]["v"] for row in told] == ["first", "without", "later"]
+    assert all(None not in row[PLACE] for row in told)
+
+
 @pytest.mark.parametrize(
     ("partition_by", "order", "count"),
     [("part", "arrival", 10**6), (None, "sequence", 10**6), (None, "arrival", 99_999)],

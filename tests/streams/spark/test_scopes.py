@@ -106,7 +106,14 @@ def _sessions() -> Topology:
     sessions.count(name="sessions").suppress(final, name="final").to_changelog("out")
     tumbling = builder.stream("c", name="others", **_SOURCE).group_by_key().windowed_by(TimeWindows.of(_ms(100)))
     tumbling.count(name="tumbling").suppress(final, name="closed").to_changelog("tumbling_out")
+    # By a function of the user, which is called in a task of its own.
+    folded = tumbling.aggregate(lambda: {"n": 0}, _one_more, schema="n LONG", name="folded")
+    folded.suppress(final, name="folded_closed").to_changelog("folded_out")
     return builder.build()
+
+
+def _one_more(key: Any, value: Any, total: Any) -> Any:
+    return {"n": total.n + 1}
 
 
 #: Sessions of "a", then tumbling windows of "c", by the batches in which they come.
@@ -148,10 +155,11 @@ def test_a_window_stays_with_its_partition_when_another_one_brings_its_key(
 
 
 @pytest.mark.rule("R4")
+@pytest.mark.parametrize("sink", ["tumbling_out", "folded_out"])
 def test_a_tumbling_window_closes_once_and_by_the_partition_of_its_newest_record(
-    meeting: tuple[dict[str, Told], dict[str, Told]],
+    meeting: tuple[dict[str, Told], dict[str, Told]], sink: str
 ) -> None:
-    got, wanted = (told["tumbling_out"] for told in meeting)
+    got, wanted = (told[sink] for told in meeting)
     assert got == wanted
     # Of "t" two records are the newest: of these it is the greatest partition.
     assert [(key[0], value) for key, value, _ in got] == [("k", (2,)), ("t", (2,)), ("w", (2,)), ("z", (1,))]

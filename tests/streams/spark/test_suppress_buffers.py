@@ -387,6 +387,20 @@ def test_a_suppression_comes_in_without_a_reset_and_leaves_only_when_it_is_empty
 
 
 @pytest.mark.slow
+@pytest.mark.rule("R59")
+def test_a_drain_lets_a_key_go_once_though_the_input_that_is_left_makes_several_batches(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    topology = _limited(Suppressed.until_time_limit("1 hour", _UNBOUNDED))
+    for number, value in enumerate("xyz"):
+        write_records(spark, tmp_path, topology, [Input("in", "a", value, number)], number)
+    app = application(spark, tmp_path, topology, files_per_batch=1)
+    app.drain("calm")
+    assert _ledger_batches(spark, app) == 4
+    assert sink_rows(spark, app, topology) == {"out": [(("a",), ("z",), 2_000)]}
+
+
+@pytest.mark.slow
 def test_joins_see_of_final_results_those_that_are_final(spark: SparkSession, tmp_path: Path) -> None:
     builder = StreamsBuilder()
     windows = TimeWindows.of(timedelta(milliseconds=10))

@@ -61,6 +61,23 @@ def test_what_the_tick_of_an_earlier_node_let_go_comes_before_a_nodes_own_tick(
     assert [row[VALUE]["n"] for kind, row in told if kind == "out"] == values
 
 
+def _left(scope: int, rule: BufferRule, clock_us: int, drains: bool) -> list[PlainRow]:
+    """What a tick or a drain lets go of two keys that a scope holds."""
+    events = [{KEY: {"k": f"{scope}{name}"}, VALUE: {"n": 1}, OLD: None, US: 3, PLACE: [3, name]} for name in (0, 1)]
+    told = SuppressFold(rule, "record", None, 0, {})({SCOPE: scope}, iter([]), iter(events))
+    held = iter([row for kind, row in told if kind == "state"])
+    told = SuppressFold(rule, "record", None, clock_us, {}, drains)({SCOPE: scope}, held, iter([]))
+    return [row for kind, row in told if kind == "out"]
+
+
+@pytest.mark.rule("R59", "R118")
+@pytest.mark.parametrize(("clock_us", "drains"), [(5, False), (4, True)], ids=["a tick", "a drain"])
+def test_where_scopes_are_one_later_on_what_leaves_each_comes_as_a_whole(clock_us: int, drains: bool) -> None:
+    rows = [*_left(1, _RULE, clock_us, drains), *_left(0, _RULE, clock_us, drains)]
+    rows.sort(key=lambda row: (row[PLACE], row[SCOPE]))
+    assert [row[KEY]["k"] for row in rows] == ["00", "01", "10", "11"]
+
+
 _WINDOWS: Final = TimeWindows.of("10 us")
 #: A key, the start of its window, what it is now, and the instant: windows and instants need not go together.
 _Change = tuple[str, int, int | None, int]

@@ -1,0 +1,77 @@
+"""Where final results stand among the other changes of the record that closes their windows, as in the test driver."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from both_engines import Input, Told, on_driver, on_spark, sink_rows
+from pyspark.sql import SparkSession
+
+from streams.functions import coalesce
+from streams.ktable import KTable
+from streams.nodes import Materialized, Topology
+from streams.topology import StreamsBuilder
+from suppress.buffer_config import BufferConfig
+from suppress.suppressed import Suppressed
+from suppress.windows import SessionWindows, TimeWindows, Windows
+
+_SOURCE: Final = {"key": "k", "value": "v", "deleted": "dead"}
+_GRACE: Final = timedelta(milliseconds=5)
+_WINDOWS: Final[dict[str, Windows]] = {
+    "tumbling": TimeWindows.of(timedelta(milliseconds=10)),
+    "graceful": TimeWindows.of_size_and_grace(timedelta(milliseconds=10), _GRACE),
+    "hopping": TimeWindows.of_size_and_grace(timedelta(milliseconds=10), _GRACE).advance_by(timedelta(milliseconds=5)),
+    "session": SessionWindows.of_inactivity_gap_and_grace(timedelta(milliseconds=4), _GRACE),
+}
+#: Which of the two takes a change of the windows first.
+_FIRST: Final = ("final", "change")
+_INPUT: Final = [Input("in", k, "x", ms) for k, ms in [("a", 1), ("a", 3), ("b", 4), ("a", 16), ("a", 29), ("b", 41)]]
+
+
+def _last_final(counts: KTable, name: str) -> KTable:
+    """The count of each key's window that was final last."""
+    final = counts.suppress(Suppressed.until_window_closes(BufferConfig.unbounded()), name=f"{name}_final")
+    by_key = final.to_stream(name=f"{name}_stream").select_key(lambda key, value: {"k": key.k}, name=f"{name}_keyed")
+    return by_key.to_table(Materialized.key_value(f"{name}_last"), name=f"{name}_table")
+
+
+def _pair(left: Any, right: Any) -> Any:
+    return {"now": left.count, "last": coalesce(right.count, -1)}
+
+
+def _topology() -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", name="in", **_SOURCE)
+    for kind, windows in _WINDOWS.items():
+        for first in _FIRST:
+            name = f"{kind}_{first}"
+            counts = stream.group_by_key().windowed_by(windows).count(name=name)
+            if first == "final":
+                last = _last_final(counts, name)
+            changes = counts.to_stream(name=f"{name}_changes")
+            keyed = changes.select_key(lambda key, value: {"k": key.k}, name=f"{name}_now")
+            if first == "change":
+                last = _last_final(counts, name)
+            keyed.left_join(last, _pair, name=f"{name}_both").to_changelog(f"{name}_out")
+    return builder.build()
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Told], dict[str, Told]]:
+    """What Spark and the driver tell of each change of a window, beside the last final result of its key."""
+    folder: Path = tmp_path_factory.mktemp("places")
+    app = on_spark(spark, folder, _topology(), _INPUT, [4, len(_INPUT)])
+    return sink_rows(spark, app, _topology()), on_driver(_topology(), _INPUT)
+
+
+@pytest.mark.rule("R3", "R51")
+@pytest.mark.parametrize("first", _FIRST)
+@pytest.mark.parametrize("kind", _WINDOWS)
+def test_a_change_meets_the_final_results_of_its_record_only_if_they_are_told_first(
+    told: tuple[dict[str, Told], dict[str, Told]], kind: str, first: str
+) -> None:
+    got, wanted = (each[f"{kind}_{first}_out"] for each in told)
+    assert got == wanted

@@ -367,7 +367,7 @@ class StreamingApplication:
         try:
             came = arrived(input_rows)
             batch = self._batch(frame.sparkSession, batch_id, came)
-            if not batch.details[FINGERPRINTS] and not self._has_work(batch):
+            if not batch.details[FINGERPRINTS] and not batch.is_due:
                 self._keep_checkpoint()
                 return 0
             counted = {topic: said.count for topic, said in came.items() if topic in self._sources}
@@ -417,14 +417,6 @@ class StreamingApplication:
         if self._state.checkpoint is None and self._found.ledger.checkpoint is None and not self._is_kept:
             self._ledger.keep_checkpoint(self._state.epoch, self._query_id())
             self._is_kept = True
-
-    def _has_work(self, batch: Batch) -> bool:
-        """Whether a batch without input, a mere tick of the clock, has anything to do.
-
-        One that landed in part has its ledger row to write, though what let rows out then may be due no more.
-        """
-        is_due = any(alarm_us <= batch.clock_us for alarm_us in batch.alarms.values())
-        return is_due or bool(batch.drains) or batch.is_replay
 
     def _process(self, batch: Batch, rows: DataFrame, arrived: Mapping[str, int], started: float) -> None:
         assert self._state is not None

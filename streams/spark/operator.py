@@ -81,6 +81,15 @@ class Batch:
         """What stored rows carry as ``_batch_id``: the batch id; in later epochs, whose ids start anew, above it."""
         return ((self.epoch - 1) << EPOCH_BITS) + self.batch_id
 
+    @property
+    def is_due(self) -> bool:
+        """Whether a batch without input, a mere tick of the clock, has anything to do.
+
+        One that landed in part has its ledger row to write, though what let rows out then may be due no more.
+        """
+        is_any_due = any(alarm_us <= self.clock_us for alarm_us in self.alarms.values())
+        return is_any_due or bool(self.drains) or self.is_replay
+
     def amount(self, flow: Flow) -> Amount:
         """How many records a flow has; ``unknown`` in small batches too: their tables are moved in no time."""
         if self.is_small or flow.most is None:

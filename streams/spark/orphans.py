@@ -9,17 +9,19 @@ from pyspark.sql import SparkSession
 
 from streams.spark.engine import Operators
 from streams.spark.ledger import LedgerState
-from streams.spark.suppress import SuppressOperator
+from streams.spark.suppress import FinalResultsOperator, SuppressOperator
 from versioned.commit import is_missing
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
 
+#: The clock of final results.
+_FINAL: Final = "window_end"
 #: What rows wait for, by the clock of the rule that put them there.
 _WAITS: Final = {
     "record": "a limit by the time of records",
     "window_start": "a limit from the start of windows",
-    "window_end": "final results",
+    _FINAL: "final results",
     "wall": "a limit by the wall clock",
 }
 
@@ -64,6 +66,13 @@ def refuse_orphans(
     for name in sorted(set(state.buffers) - set(holding_tables(operators))):
         target = root.child(name)
         held = 0 if is_missing(spark, target) else read_table(spark, target).count()
+        if held and state.buffer_clocks.get(name) == _FINAL and isinstance(operators.get(name), FinalResultsOperator):
+            # Drained, they would be told twice: now, and when the store lets them go.
+            raise ConfigurationError(
+                f'{held} windows wait in the table "{name}". Without a bound, final results come from the store of '
+                "their windows, which has these too. Delete the table: each becomes final once, from its store. If the "
+                "suppression had a retention, put it back instead until the table is empty."
+            )
         if held:
             raise ConfigurationError(
                 f'{held} rows wait in the table "{name}", and nothing in the plan lets them go any more. Put the '

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -237,6 +238,20 @@ def test_what_a_limit_holds_does_not_become_final_results_nor_the_reverse(
     if before is _LIMIT:
         former.drain("held")
         application(spark, tmp_path, _held(after)).run()
+
+
+@pytest.mark.rule("R51", "R59")
+def test_final_results_that_lose_their_bound_are_each_told_once_by_their_windows_store(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    former = on_spark(spark, tmp_path, _held(_FINAL), [Input("a", "k", "1", 10)], [1])
+    write_records(spark, tmp_path, _held(_FINAL_UNBOUNDED), [Input("a", "l", "2", 4_000_000)], 1)
+    with pytest.raises(ConfigurationError, match=r"1 windows wait in the table .held.*Delete the table: each becomes"):
+        application(spark, tmp_path, _held(_FINAL_UNBOUNDED)).run()
+    shutil.rmtree(str(former.table("held").path))
+    unbound = application(spark, tmp_path, _held(_FINAL_UNBOUNDED))
+    unbound.run()
+    assert [value for _, value, _ in sink_rows(spark, unbound, unbound.topology)["out"]] == [(1,)]
 
 
 _BY_RECORDS: Final = Suppressed.until_time_limit("1 hour", BufferConfig.unbounded())

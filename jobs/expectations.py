@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import DataFrame
 
+from jobs.strict import in_utc
 from streams.spark.invariants import Invariant
 from streams.spark.row_rules import SATISFY
 from streams.spark.sql_conditions import sql_condition
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _BANNED: Final = ("expect_query_results_to_match_comparison", "expectation")
 _SOURCE: Final = "versioned"
 _SITE: Final = "validation"
+_BOUNDS: Final = frozenset({"min_value", "max_value"})
 #: What has no text of its own; all else is shown as text.
 _PLAIN: Final = (Number, date)
 
@@ -217,9 +219,13 @@ def _expectation(rule: Invariant, number: str) -> Any:
         raise ConfigurationError(f"{kind}: there is no such expectation{hint}")
     meta = {**arguments.pop("meta", {}), "rule": number}
     try:
-        return getattr(gxe, there[kind])(**{"description": rule.said or None, **arguments, "meta": meta})
+        made = getattr(gxe, there[kind])(**{"description": rule.said or None, **arguments, "meta": meta})
     except ValueError as error:
         raise ConfigurationError(f"{kind}: {_flat(error)}") from None
+    for bound in _BOUNDS & set(arguments):
+        # A text that it took for an instant would be one of the machine's time zone.
+        setattr(made, bound, in_utc(getattr(made, bound)))
+    return made
 
 
 def _snake(name: str) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
-from jobs.strict import Number, Strict, at, validated
+from jobs.strict import Number, Strict, at, in_utc, validated
 from streams.spark.invariants import Invariant
 from streams.spark.row_rules import SATISFY, check_row_rule
 from streams.spark.sql_conditions import check_condition
@@ -47,7 +47,9 @@ class QualitySettings(Strict):
         """The rules by name."""
         pairs = [pair for entry in self.expectations for pair in entry.items()]
         return tuple(
-            Invariant(str(said.get("name") or rule_name(kind, said)), str(said.get("description", "")), kind, said)
+            Invariant(
+                str(said.get("name") or rule_name(kind, said)), str(said.get("description", "")), kind, _as_meant(said)
+            )
             for kind, said in pairs
         )
 
@@ -78,6 +80,22 @@ class QualitySettings(Strict):
                 "Leave it out."
             )
         return self
+
+
+def _as_meant(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments, of which whoever judges makes the same.
+
+    A null in a set would keep Spark from saying that any value is not in it: such a rule found nothing, ever. Nulls of
+    rows break no such rule anyway. And an instant without an offset would be one of the machine's own time zone.
+
+    >>> from datetime import datetime
+    >>> _as_meant({"value_set": ["a", None], "min_value": datetime(2026, 1, 1)})
+    {'value_set': ['a'], 'min_value': datetime.datetime(2026, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)}
+    """
+    meant = {name: in_utc(value) for name, value in arguments.items()}
+    if isinstance(meant.get("value_set"), list):
+        meant["value_set"] = [in_utc(value) for value in meant["value_set"] if value is not None]
+    return meant
 
 
 def rule_name(expectation: str, arguments: dict[str, Any]) -> str:

@@ -128,6 +128,11 @@ def _to_instant(value: Any) -> Any:
     # YAML makes a date or a datetime of what looks like one; without a zone it is UTC, as everywhere in the library.
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime.combine(value, time())
+    return in_utc(value)
+
+
+def in_utc(value: Any) -> Any:
+    """An instant without an offset as one of UTC; anything else as it is."""
     return value.replace(tzinfo=timezone.utc) if isinstance(value, datetime) and value.tzinfo is None else value
 
 

@@ -151,7 +151,7 @@ class ChangelogSinkOperator(_SinkOperator):
             self.kafka.check_keys(self.node.name, self._keys)
         if self._is_net:
             self._judged = frame if LATEST in frame.columns else None
-            frame = newest_of_keys(_latest_only(frame))
+            frame = _net(_latest_only(frame))
         columns = self._columns(frame)
         told = {REASON: "reason", OP: "op", OLD: "old", CAUSE: "cause"}
         if OP not in frame.columns:
@@ -197,6 +197,12 @@ class TableSinkOperator(_SinkOperator):
 def _latest_only(frame: DataFrame) -> DataFrame:
     """Without the changes of a versioned table that are out of order: its latest values are what they were."""
     return frame.where(F.col(LATEST)) if LATEST in frame.columns else frame
+
+
+def _net(frame: DataFrame) -> DataFrame:
+    """The last change of each key; records without a key are no changes of one another, and all go on."""
+    lost = has_null_key(frame)
+    return newest_of_keys(frame.where(~lost)).unionByName(frame.where(lost))
 
 
 def send_to_kafka(operators: Mapping[str, Operator[Any]], kafka: Mapping[str, KafkaSink]) -> None:

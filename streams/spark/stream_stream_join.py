@@ -14,6 +14,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from streams.driver.join_buffer import Held, JoinBuffer, Marks, Side
+from streams.driver.keys import whole_key
 from streams.driver.stream_stream_join import PADDED_SIDES
 from streams.nodes import StreamStreamJoin
 from streams.reasons import NULL_KEY, NULL_VALUE
@@ -77,7 +78,9 @@ class JoinFold:
             elif side in self.padded_sides:
                 buffer.await_match(record)
         for held in buffer.records():
-            yield ("state", _stored(held, scope))
+            # A right key that the left type does not hold is null here, and meets nobody in later batches either.
+            if whole_key(held.key) is not None:
+                yield ("state", _stored(held, scope))
         yield ("count", ("late", late))
         yield from _marks(buffer.marks(), scope)
 

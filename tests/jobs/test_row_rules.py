@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from jobs.expectations import judge_batch
+from jobs.quality_settings import QualitySettings
+from jobs.strict import validated
 from streams.spark.guards import counts
 from streams.spark.invariants import Invariant
 from streams.spark.row_rules import ROW_RULES, SATISFY, TABLE_RULES, UNIQUE, UNIQUE_COLUMN, check_row_rule
@@ -53,6 +58,52 @@ def test_a_condition_counts_what_great_expectations_counts(spark: SparkSession) 
         (verdicts[r.name].broken, r.arguments) for r in rules
     ]
     assert any(counted.values())
+
+
+def _broken(rows: DataFrame, *expectations: dict[str, Any]) -> list[tuple[int, int | None]]:
+    """How many rows break each rule of some settings: by the condition, and as Great Expectations counts them."""
+    rules = validated(QualitySettings, {"expectations": list(expectations), "policy": "reject"}).rules
+    verdicts = {found.rule: found.broken for found in judge_batch("rows", rows, rules)}
+    counted = {row["rule"]: row["n"] for row in counts(rows, rules, "x").collect()}
+    return [(counted[f"x.{rule.name}"], verdicts[rule.name]) for rule in rules]
+
+
+@pytest.mark.parametrize(
+    ("expectation", "wanted"),
+    [("expect_column_values_to_be_in_set", 4), ("expect_column_values_to_not_be_in_set", 2)],
+)
+def test_a_null_in_a_set_keeps_no_other_value_from_being_judged(
+    spark: SparkSession, expectation: str, wanted: int
+) -> None:
+    rows = spark.createDataFrame(_ROWS, "a INT, b INT, s STRING")
+    assert _broken(rows, {expectation: {"column": "s", "value_set": ["aa", None]}}) == [(wanted, wanted)]
+
+
+@pytest.fixture
+def far_from_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine whose own time zone is hours ahead of the session's, which is UTC."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_from_utc")
+@pytest.mark.parametrize(
+    ("expectation", "said"),
+    [
+        ("expect_column_values_to_be_between", {"min_value": datetime(2026, 1, 1, 12)}),
+        ("expect_column_values_to_be_between", {"min_value": "2026-01-01T12:00:00"}),
+        ("expect_column_values_to_be_in_set", {"value_set": [datetime(2026, 1, 1, 12), datetime(2026, 1, 1, 18)]}),
+    ],
+    ids=["bound", "text", "set"],
+)
+def test_an_instant_without_an_offset_is_one_of_utc(
+    spark: SparkSession, expectation: str, said: dict[str, Any]
+) -> None:
+    rows = spark.sql("SELECT timestamp_seconds(1767225600 + 3600 * hour) AS at FROM VALUES (6), (12), (18) AS t(hour)")
+    assert _broken(rows, {expectation: {"column": "at", **said}}) == [(1, 1)]
 
 
 def test_every_rule_of_rows_is_among_the_cases() -> None:

@@ -1,7 +1,8 @@
-"""The net changelog of a versioned table follows its latest values: what is out of order changes none of them."""
+"""The net changelog: one change per key and batch, of a versioned table the latest values alone."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -40,3 +41,14 @@ def test_the_last_value_that_a_net_changelog_tells_of_a_key_is_its_latest(
     told = sink_rows(spark, app, app.topology)["net"]
     assert told == [(("a",), ("new",), 100_000), (("b",), ("other",), 120_000)]
     assert told == on_driver(app.topology, _RECORDS)["net"]
+
+
+@pytest.mark.slow
+def test_a_net_changelog_tells_every_record_that_has_no_key(spark: SparkSession, tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    builder.stream("s", key="k", value="v", name="records").to_changelog("net", emit="net")
+    records = [Input("s", None, "one", 1), Input("s", "a", "first", 2), Input("s", None, "two", 3)]
+    records.append(Input("s", "a", "last", 4))
+    app = on_spark(spark, tmp_path, builder.build(), records, [4])
+    told = [(key, value) for key, value, _ in sink_rows(spark, app, app.topology)["net"]]
+    assert told == [(None, ("one",)), (None, ("two",)), (("a",), ("last",))]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import date, datetime, timedelta
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
@@ -26,6 +26,7 @@ from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_after_validator_function
 
 from jobs.yaml_file import in_words, told_of_key
+from streams.time_texts import as_instant
 from versioned.durations import duration
 from versioned.errors import ConfigurationError
 
@@ -126,14 +127,12 @@ def _to_instant(value: Any) -> Any:
     if isinstance(value, str):
         value = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
     # YAML makes a date or a datetime of what looks like one; without a zone it is UTC, as everywhere in the library.
-    if isinstance(value, date) and not isinstance(value, datetime):
-        value = datetime.combine(value, time())
-    return in_utc(value)
+    return as_instant(value) if isinstance(value, date) else value
 
 
 def in_utc(value: Any) -> Any:
     """An instant without an offset as one of UTC; anything else as it is."""
-    return value.replace(tzinfo=timezone.utc) if isinstance(value, datetime) and value.tzinfo is None else value
+    return as_instant(value) if isinstance(value, datetime) else value
 
 
 def _to_flag(value: Any) -> Any:

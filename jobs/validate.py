@@ -30,8 +30,8 @@ from streams.spark.window_upkeep import stream_times_told
 from versioned import spark_functions as F
 from versioned.commit import history, is_missing
 from versioned.identifiers import TableRef
-from versioned.put import newest_times
 from versioned.reading import read_table
+from versioned.stream_times import newest_times
 from versioned.table import VersionedTable
 from versioned.written import look
 

@@ -25,7 +25,7 @@ from versioned.errors import CommitError, ConfigurationError, FencedError, NotAV
 from versioned.identifiers import TableRef, quote
 from versioned.log_files import commit_infos
 from versioned.merge_sql import SqlMerge
-from versioned.replay import check_origin
+from versioned.replay import check_origin, without_origin
 from versioned.session_settings import SessionLock, SharedSetting, session_settings
 
 if TYPE_CHECKING:
@@ -280,6 +280,12 @@ def newest_commits(session: SparkSession, target: TableRef, number: int) -> Sequ
 def newest_own(session: SparkSession, target: TableRef, step: Step | None) -> Landed | None:
     """The commit that this very step left in the table's history, or None; without a step that of any write."""
     return _newest_of(session, target, None if step is None else _identity(step))
+
+
+def told_so_far(session: SparkSession, target: TableRef) -> dict[str, Any]:
+    """What the newest commit of this library told, but not of which batch it was: the next one goes on telling it."""
+    newest = newest_own(session, target, None)
+    return {} if newest is None else without_origin(newest.details)
 
 
 def _newest_of(session: SparkSession, target: TableRef, identity: Mapping[str, Any] | None) -> Landed | None:

@@ -27,6 +27,7 @@ from versioned.once import Once
 from versioned.reading import read_table
 from versioned.schema import INTERVAL, check_schema
 from versioned.spec import CURRENT, DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
+from versioned.stream_times import newest_times, said_times
 from versioned.written import newest
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ class PutBatch:
             OvertakenError: somebody else has put newer versions since the batch was judged.
         """
         write = partial(commit, in_one_task=in_one_task)
-        said = {**_said_times(self.stream_times), **(details or {})}
+        said = {**said_times(self.stream_times), **(details or {})}
         tell = partial(self._write_known, write, step("known"), said)
         by_hand = step("known") is None
         if not by_hand:
@@ -238,7 +239,7 @@ class PutBatch:
         with _never_overtaken(self._target):
             if splice is not None and not is_done:
                 # A purge that comes in between must not go by the stream time of a batch that is not in the table yet.
-                before = {**said, **_said_times(self._observed)}
+                before = {**said, **said_times(self._observed)}
                 self.version_before = write(self._target, splice, step("splice"), before).version - 1
             landed = write(self._target, main, step("main"), {**said, **about})
         if by_hand and known is not None:
@@ -465,19 +466,6 @@ def _never_overtaken(target: TableRef) -> Iterator[None]:
             "current rows are as they were; put the batch again. One application, or one job at a time, should write "
             "to a table."
         ) from error
-
-
-def newest_times(before: StreamTimes, moved: StreamTimes) -> dict[int, int]:
-    """Stream time per scope after records whose newest instants are ``moved``.
-
-    >>> newest_times({0: 5, 1: 7}, {0: 9, 1: 6})
-    {0: 9, 1: 7}
-    """
-    return {**before, **{scope: max(us, before.get(scope, us)) for scope, us in moved.items()}}
-
-
-def _said_times(times: StreamTimes) -> dict[str, Any]:
-    return {"streamTimes": {str(scope): us for scope, us in times.items()}}
 
 
 def versions_table(session: Any, target: TableRef, spec: VersionedTableSpec, version: int | None = None) -> DataFrame:

@@ -18,6 +18,15 @@ CHECKPOINT: Final = "checkpoint"
 FINGERPRINTS: Final = "fingerprints"
 
 
+def without_origin(details: Mapping[str, Any]) -> dict[str, Any]:
+    """What a commit tells but for where a batch came from: what one that is no batch's goes on telling.
+
+    >>> without_origin({"checkpoint": "q", "fingerprints": {}, "streamTimes": {"0": 7}})
+    {'streamTimes': {'0': 7}}
+    """
+    return {name: said for name, said in details.items() if name not in (CHECKPOINT, FINGERPRINTS)}
+
+
 def check_origin(where: str, landed: Mapping[str, Any], now: Mapping[str, Any], *, is_over: bool = False) -> None:
     """Refuse a batch that is not the one that landed under its id. What either side does not say is not compared.
 

@@ -34,7 +34,6 @@ from versioned.commit import (
     with_retry,
 )
 from versioned.identifiers import TableRef, quote, text_literal
-from versioned.put import newest_times
 from versioned.reading import read_table
 from versioned.spec import VersionedTableSpec
 
@@ -144,6 +143,15 @@ def as_of(commits: Commits) -> AsOf:
     {'streamTimesAsOf': 7}
     """
     return {_AS_OF: commits[0]["version"]} if commits else {}
+
+
+def newest_times(before: Mapping[int, int], moved: Mapping[int, int]) -> Times:
+    """Stream time per scope after records whose newest instants are ``moved``.
+
+    >>> newest_times({0: 5, 1: 7}, {0: 9, 1: 6})
+    {0: 9, 1: 7}
+    """
+    return {**before, **{scope: max(us, before.get(scope, us)) for scope, us in moved.items()}}
 
 
 def said_times(times: Mapping[int, int]) -> dict[str, dict[str, int]]:

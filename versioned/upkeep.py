@@ -12,13 +12,12 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 from versioned import spark_functions as F
-from versioned.commit import Landed, Merge, commit, history, is_conflict, newest_own, properties_of, same_keys, saying
+from versioned.commit import Landed, Merge, commit, history, is_conflict, properties_of, same_keys, saying, told_so_far
 from versioned.durations import Duration, duration
 from versioned.errors import CommitError, ConfigurationError, RetentionError
 from versioned.identifiers import TableRef, quote
 from versioned.lookup_frames import HORIZON, key_horizons
 from versioned.reading import read_table
-from versioned.replay import CHECKPOINT, FINGERPRINTS
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 from versioned.stream_times import give_up
 
@@ -123,15 +122,8 @@ def optimize_appended(spark: SparkSession, target: TableRef, least_files: int) -
     files = spark.sql(f"DESCRIBE DETAIL {target.sql}").select("numFiles").collect()[0][0]
     if files < least_files or not all(map(_grows, history(spark, target, _LOOKED_AT))):
         return False
-    _optimize(spark, target, _told(spark, target), "")
+    _optimize(spark, target, told_so_far(spark, target), "")
     return True
-
-
-def _told(spark: SparkSession, target: TableRef) -> Mapping[str, object]:
-    """What the newest commit of the library told, but not of which batch it was: the next one goes on telling it."""
-    newest = newest_own(spark, target, None)
-    told = {} if newest is None else newest.details
-    return {name: said for name, said in told.items() if name not in (CHECKPOINT, FINGERPRINTS)}
 
 
 def _grows(commit: Row) -> bool:
@@ -191,7 +183,7 @@ def vacuum(
             f"time travel still need them. Keep them longer, or shorten {_FILE_RETENTION} (not below 7 days)."
         )
     hours = -(-kept // timedelta(hours=1))
-    with saying(spark, _told(spark, target) if details is None else details):
+    with saying(spark, told_so_far(spark, target) if details is None else details):
         spark.sql(f"VACUUM {target.sql} RETAIN {hours} HOURS")
 
 

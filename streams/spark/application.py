@@ -72,11 +72,11 @@ from versioned.drawing import Picture
 from versioned.durations import Duration, duration_us
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, check_columns
-from versioned.put import newest_times
 from versioned.reading import read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS, check_origin
 from versioned.side_by_side import side_by_side
 from versioned.statistics import hidden_names, hide
+from versioned.stream_times import newest_times
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -43,7 +43,7 @@ from streams.spark.operator import Batch, Operator
 from streams.spark.suppress import FinalResultsOperator
 from versioned import spark_functions as F
 from versioned.choices import check_choice
-from versioned.put import newest_times
+from versioned.stream_times import newest_times
 
 _LOG: Final = logging.getLogger(__name__)
 #: What they accept flows on, record by record.

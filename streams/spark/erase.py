@@ -27,12 +27,11 @@ from streams.spark.erase_record import as_field, in_record, kinds_of
 from streams.spark.recovery import Survey, refuse_running
 from streams.spark.rejects import RECORD
 from versioned import spark_functions as F
-from versioned.commit import Landed, Merge, commit, history, is_missing, newest_own, properties_of, same_keys, saying
+from versioned.commit import Landed, Merge, commit, history, is_missing, properties_of, same_keys, saying, told_so_far
 from versioned.durations import duration
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.reading import read_table
-from versioned.replay import CHECKPOINT, FINGERPRINTS
 from versioned.spec import DELETED, SPEC_PROPERTY, SYSTEM_FROM, VersionedTableSpec, known_target
 from versioned.statistics import always_hidden
 from versioned.touched import DELETION_VECTORS
@@ -408,10 +407,7 @@ def _any(column: Column, called: str, kind: DataType, name: str, value: Column) 
 
 
 def _said(spark: SparkSession, target: TableRef) -> Mapping[str, Any]:
-    """What the newest commit of the library told, so that the newest one goes on telling it."""
-    newest = newest_own(spark, target, None)
-    told = {} if newest is None else newest.details
-    return {**{name: said for name, said in told.items() if name not in (CHECKPOINT, FINGERPRINTS)}, "erased": True}
+    return {**told_so_far(spark, target), "erased": True}
 
 
 def _log_retention(properties: Mapping[str, str]) -> timedelta:

@@ -9,7 +9,7 @@ from streams.recovery_rules import BatchOf
 from streams.spark.flow import NodeReport, times_after
 from streams.spark.ledger import LedgerState, Times
 from streams.spark.recovery import REPORT, Survey, writer_of
-from versioned.put import newest_times
+from versioned.stream_times import newest_times
 from versioned.written import Written
 
 

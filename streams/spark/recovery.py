@@ -34,7 +34,7 @@ from versioned.commit import Append, Step, commit
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
-from versioned.replay import CHECKPOINT, FINGERPRINTS
+from versioned.replay import CHECKPOINT, without_origin
 from versioned.side_by_side import side_by_side
 from versioned.written import TableState, Written, are_newest, look, newest, steps_of
 
@@ -413,7 +413,7 @@ def fence(
         every_step: False for one commit only, where older epochs are shut out already.
     """
     # The newest commit of a table always tells what the ones before it told; but not whose batch it was.
-    details = {name: said for name, said in told.items() if name not in (CHECKPOINT, FINGERPRINTS)}
+    details = without_origin(told)
     nothing = read_table(spark, target).where(F.lit(False))
     steps = list(planned)
     if every_step or not planned:

@@ -61,8 +61,8 @@ from versioned.commit import ReplaceWhere
 from versioned.durations import LAST_INSTANT_US, capped_us
 from versioned.errors import BufferFullError
 from versioned.identifiers import TableRef, quote
-from versioned.put import newest_times
 from versioned.reading import read_table
+from versioned.stream_times import newest_times
 
 _CLOSED: Final = "closed_by_wall_clock"
 

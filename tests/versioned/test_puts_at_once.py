@@ -46,6 +46,26 @@ def _overtaking(table: VersionedTable, *batches: DataFrame) -> Callable[[str], N
     return reached
 
 
+def _behind_the_splice(overtake: Callable[[str], None]) -> Callable[[str], None]:
+    """The same, but not before the first write of the put under way."""
+    writes: list[str] = []
+
+    def reached(point: str) -> None:
+        if point.startswith("before:"):
+            writes.append(point)
+        if len(writes) > 1:
+            overtake(point)
+
+    return reached
+
+
+@pytest.fixture
+def with_a_splice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Late records take a commit of their own."""
+    for limit in ("ROWS_PER_SPLICE", "ROWS_FOR_ANY_SPLICE"):
+        monkeypatch.setattr(versioned.put, limit, 0)
+
+
 def _starts(table: VersionedTable) -> list[int]:
     return sorted(row[0] for row in table.rows().select(F.unix_seconds("validFrom")).collect())
 
@@ -120,23 +140,16 @@ def test_what_is_too_late_behind_another_put_is_refused_and_never_was_known(
     assert _starts(table) == [row[0] for row in known] == [30]
 
 
+@pytest.mark.usefixtures("with_a_splice")
 def test_a_put_that_is_overtaken_behind_its_splice_is_not_late_by_its_own_records(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    for limit in ("ROWS_PER_SPLICE", "ROWS_FOR_ANY_SPLICE"):
-        monkeypatch.setattr(versioned.put, limit, 0)
     table = VersionedTable.create(spark, f"{tmp_path}/t", "k STRING", keys="k", history_retention="100 seconds")
     table.put(_at(spark, 110, 150, 200))
     of_another_key = _at(spark, 130).withColumn("k", F.lit("b"))
     batch = of_another_key.unionByName(_at(spark, 140, 1_000)).withColumn("s", F.unix_seconds("ts"))
-    overtake, points = _overtaking(table, of_another_key.withColumn("ts", F.timestamp_seconds(F.lit(190)))), list[str]()
-
-    def behind_the_splice(point: str) -> None:
-        points.append(point)
-        if len([seen for seen in points if seen.startswith("before:")]) > 1:
-            overtake(point)
-
-    with faults.armed(behind_the_splice):
+    overtake = _overtaking(table, of_another_key.withColumn("ts", F.timestamp_seconds(F.lit(190))))
+    with faults.armed(_behind_the_splice(overtake)):
         said = table.put(batch, sequence="s")
     assert (said.counts.accepted, said.counts.refused) == (3, 0)
     assert _starts(table) == [110, 130, 140, 150, 190, 200, 1_000]
@@ -144,22 +157,14 @@ def test_a_put_that_is_overtaken_behind_its_splice_is_not_late_by_its_own_record
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("with_a_splice")
 def test_what_a_delete_tells_of_a_late_record_is_what_was_valid_before_it_however_often_it_is_tried(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    for limit in ("ROWS_PER_SPLICE", "ROWS_FOR_ANY_SPLICE"):
-        monkeypatch.setattr(versioned.put, limit, 0)
     table = VersionedTable.create(spark, f"{tmp_path}/t", "k STRING, v INT", keys="k", history_retention="1 day")
     table.put(_at(spark, 10, 20).withColumn("v", F.unix_seconds("ts").cast("int")))
     overtake = _overtaking(table, _at(spark, 50).withColumn("v", F.lit(50)))
-    writes: list[str] = []
-
-    def behind_the_splice(point: str) -> None:
-        writes.append(point)
-        if len([seen for seen in writes if seen.startswith("before:")]) > 1:
-            overtake(point)
-
-    with faults.armed(behind_the_splice):
+    with faults.armed(_behind_the_splice(overtake)):
         told = table.delete(_at(spark, 15, 40))
     replaced = {(row["at"], row["v"]) for row in told.select(F.unix_seconds("ts").alias("at"), "v").collect()}
     assert replaced == {(15, 10), (40, 20)}

@@ -227,6 +227,11 @@ def remember(target: TableRef, version: int) -> None:
     _SEEN[target] = version
 
 
+def recall(target: TableRef, version: int) -> None:
+    """Where another process saw a table last; what this one saw itself is newer."""
+    _SEEN.setdefault(target, version)
+
+
 def _next_own(session: SparkSession, target: TableRef, identity: Mapping[str, Any]) -> Landed | None:
     """The write's newest commit among the next behind what was seen last; the history takes thrice as long.
 

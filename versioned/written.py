@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from versioned.commit import back_in_time, detail_of, every_commit, own_details, remember, restored_version
+from versioned.commit import back_in_time, detail_of, every_commit, own_details, recent, remember, restored_version
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.log_files import versions_there
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
 _LIMITS: Final = (5, 100, 100_000)
+#: A batch writes a table once or twice.
+_LATELY: Final = 2
 #: What a put by hand says: which application owned the table when it came; null = none.
 OWNER: Final = "owner"
 
@@ -76,12 +78,20 @@ def of_detail(detail: Row | None) -> TableState:
 
 def newest(session: SparkSession, target: TableRef, application: str | None = None) -> TableState:
     """As :func:`look`, for a table that is there, without its properties, size and features."""
-    for rows in back_in_time(session, target, _LIMITS):
+    for rows in chain(_lately(session, target), back_in_time(session, target, _LIMITS)):
         state = state_of(rows, application)
         if state.written is not None:
             break
     remember(target, state.version)
     return state
+
+
+def _lately(session: SparkSession, target: TableRef) -> Iterator[Sequence[Row | Mapping[str, Any]]]:
+    """The newest commits where the log's files tell them, which takes a third of the time of the history."""
+    told = recent(session, target, _LATELY)
+    # One that says nothing of itself is none of those told, and may be the newest.
+    if told is not None and are_newest(session, {target: told[0]["version"]}):
+        yield told
 
 
 def are_newest(session: SparkSession, versions: Mapping[TableRef, int]) -> bool:

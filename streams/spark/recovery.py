@@ -30,7 +30,7 @@ from streams.spark.ledger import Ledger, LedgerState, kept_checkpoint, kept_topi
 from streams.spark.operator import Operator, StepOf
 from streams.spark.sinks import ChangelogSinkOperator
 from versioned import spark_functions as F
-from versioned.commit import Append, Step, commit
+from versioned.commit import Append, Step, commit, recall
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
@@ -193,6 +193,8 @@ def survey(
 
     def looked(target: TableRef) -> None:
         application = ledger.application if target == ledger.target else None
+        if target.short_name in state.tables:
+            recall(target, state.tables[target.short_name])
         found[target] = look(spark, target, application)
 
     side_by_side([partial(looked, target) for target in (ledger.target, *tables)], spark)

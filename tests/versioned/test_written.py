@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from versioned import written
-from versioned.commit import Step, every_commit, history
+from versioned.commit import Append, Step, commit, every_commit, history, recall
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.table import VersionedTable
-from versioned.written import Written, are_newest, state_of, written_by
+from versioned.written import Written, are_newest, newest, state_of, written_by
 
 
 def _commit(version: int, operation: str | None = "WRITE", txn: str | None = None, batch: int = 0) -> dict[str, Any]:
@@ -196,3 +196,48 @@ def test_names_of_nodes_and_steps_have_none(node: str, step: str) -> None:
 )
 def test_foreign_commits_are_no_batches_even_if_they_use_a_word_of_ours(said: str) -> None:
     assert written_by({"version": 1, "operation": "WRITE", "userMetadata": said}) is None
+
+
+def _batches(spark: SparkSession, target: TableRef, number: int) -> None:
+    spark.range(0).write.format("delta").save(str(target))
+    for batch_id in range(number):
+        commit(target, lambda: Append(spark.range(1)), Step("app", "node", "main", 1, batch_id))
+
+
+@pytest.fixture
+def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a new process, which has seen no table."""
+    monkeypatch.setattr("versioned.commit._SEEN", {})
+
+
+@pytest.mark.usefixtures("no_memory")
+def test_the_newest_batch_of_a_table_seen_before_is_told_without_its_history(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = TableRef.parse(str(tmp_path / "t"))
+    _batches(spark, target, 2)
+    monkeypatch.setattr("versioned.commit.history", None)
+    recall(target, 1)
+    assert (newest(spark, target).version, newest(spark, target).written) == (2, Written(1, 1))
+
+
+@pytest.mark.usefixtures("no_memory")
+@pytest.mark.parametrize(
+    ("known", "behind"),
+    [
+        pytest.param(2, "", id="the file behind the known version is empty"),
+        pytest.param(0, '{"commitInfo":{"operation":"OPTIMIZE"}}', id="the batch lies far behind"),
+        pytest.param(9, "", id="the table was made anew and has fewer versions"),
+    ],
+)
+def test_what_the_log_may_not_tell_the_history_does(
+    spark: SparkSession, tmp_path: Path, known: int, behind: str
+) -> None:
+    target = TableRef.parse(str(tmp_path / "t"))
+    _batches(spark, target, 2)
+    numbers = range(3, 9) if behind else (3,)
+    for number in numbers:
+        (tmp_path / "t" / "_delta_log" / f"{number:020}.json").write_text(behind)
+    recall(target, known)
+    found = newest(spark, target)
+    assert (found.version, found.written, found.blank) == (numbers[-1], Written(1, 1), not behind)

@@ -47,6 +47,7 @@ def test_a_table_that_was_restored_while_a_query_waited_for_its_first_batch_is_r
     assert commits(out) == seen[0]
 
 
+@pytest.mark.slow
 def test_a_takeover_that_died_when_it_had_shut_the_ledger_alone_is_told_as_one(
     spark: SparkSession, ran: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

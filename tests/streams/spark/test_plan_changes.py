@@ -167,6 +167,7 @@ def _counted(name: str) -> Topology:
     return builder.build()
 
 
+@pytest.mark.slow
 def test_an_unfinished_batch_is_finished_though_a_node_that_put_records_aside_is_renamed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -240,6 +241,7 @@ def test_what_a_limit_holds_does_not_become_final_results_nor_the_reverse(
         application(spark, tmp_path, _held(after)).run()
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R51", "R59")
 def test_final_results_that_lose_their_bound_are_each_told_once_by_their_windows_store(
     spark: SparkSession, tmp_path: Path

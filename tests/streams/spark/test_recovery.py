@@ -538,6 +538,7 @@ def test_broken_rows_are_refused_at_every_start_until_a_run_takes_them_as_they_a
     assert _epochs(spark, copied) == {(1, 0), (1, 1)}
 
 
+@pytest.mark.slow
 def test_a_clock_that_was_far_ahead_once_lets_nothing_in_from_the_future_later(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,6 +94,7 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[
     return sink_rows(spark, app, _topology())
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R174")
 @pytest.mark.parametrize("name", _AGGREGATES)
 def test_a_refused_result_leaves_the_aggregate_as_it_is(told: dict[str, Told], name: str) -> None:

@@ -241,12 +241,13 @@ def _held(topics: str) -> list[str]:
     return [f"{topic}_{kind}" for topic in topics for kind in _HELD[topic][1]]
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R4", "R81", "R82", "R117")
 @pytest.mark.parametrize(
     ("fixture", "held"),
     [
         *(("beside", held) for held in _held(_QUICK)),
-        *(pytest.param("buffered", held, marks=pytest.mark.slow) for held in _held(_SLOW)),
+        *(("buffered", held) for held in _held(_SLOW)),
     ],
 )
 def test_a_window_whose_records_come_from_two_partitions_leaves_a_buffer_once(
@@ -257,6 +258,7 @@ def test_a_window_whose_records_come_from_two_partitions_leaves_a_buffer_once(
     assert len(_final_keys(got)) == len(got) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held", _held(_QUICK))
 def test_a_key_that_comes_from_two_partitions_closes_no_window_of_another_key_too_early(
     beside: tuple[dict[str, Told], dict[str, Told]], held: str
@@ -265,6 +267,7 @@ def test_a_key_that_comes_from_two_partitions_closes_no_window_of_another_key_to
     assert counts == [(2,)] * 4
 
 
+@pytest.mark.slow
 def test_of_records_at_the_same_place_a_window_counts_that_of_the_greatest_scope_last(
     beside: tuple[dict[str, Told], dict[str, Told]],
 ) -> None:

@@ -173,6 +173,7 @@ def test_expired_lookups_are_padded_dropped_or_put_aside(
     assert dict(aside) == ({2: 1} if on_expired == "side_table" else {})
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R3")
 def test_by_arrival_records_of_two_topics_come_in_the_order_of_the_newest_time_of_their_topic_so_far(
     spark: SparkSession, tmp_path: Path

@@ -291,6 +291,7 @@ def test_a_running_query_emits_within_the_limit_a_trigger_and_a_batch(spark: Spa
     assert 4 <= waited <= 4 + first["seconds"] + second["seconds"] + 3
 
 
+@pytest.mark.slow
 def test_a_tick_that_died_behind_its_last_table_gets_its_ledger_row_though_what_is_left_is_not_due_yet(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,31 @@ def test_corrections_are_the_drivers_and_the_main_output_is_untouched(spark: Spa
     assert _without_places(sink_rows(spark, app, topology)) == wanted
 
 
+def _expiring() -> Topology:
+    builder = StreamsBuilder()
+    table = builder.table("c", Materialized.versioned("100 milliseconds", name="history"), name="table", **_SOURCE)
+    stream = builder.stream("a", name="stream", **_SOURCE)
+    for on_expired in ("null", "drop"):
+        options = Joined().with_corrections("1 hour").with_on_expired(on_expired)
+        joined = stream.left_join(table, _pair, joined=options, name=f"{on_expired}_join")
+        joined.corrections(name=f"{on_expired}_corrections").to_changelog(f"{on_expired}_corrected")
+    return builder.build()
+
+
+@pytest.mark.slow
+@pytest.mark.rule("R154")
+def test_a_key_of_two_partitions_corrects_no_record_that_was_left_out_as_expired_for_one_of_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    topology = _expiring()
+    asks = [Input("c", "x", "a", 1_000), Input("c", "x", "b", 2_000), Input("a", "x", "s", 1_500)]
+    records = [*asks, Input("c", "x", "c", 1_400, 1), Input("c", "x", None, 1_450, 1)]
+    app = on_spark(spark, tmp_path, topology, records, [3, 5])
+    wanted = _without_places(on_driver(topology, records))
+    assert _without_places(sink_rows(spark, app, topology)) == wanted
+    assert [len(wanted[f"{on_expired}_corrected"]) for on_expired in ("null", "drop")] == [2, 0]
+
+
 def _graceful() -> Topology:
     builder = StreamsBuilder()
     table = builder.table("c", Materialized.versioned("1 hour"), name="table", **_SOURCE)

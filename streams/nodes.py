@@ -370,14 +370,6 @@ def drops_expired(node: Node) -> bool:
     return node.joined.on_expired == "side_table" and node.joined.grace is None
 
 
-def forgets_expired(node: StreamTableJoin) -> bool:
-    """Whether a record whose look-up is older than the table's history has no answer that could be corrected.
-
-    It was left out, or put aside, as the plan asks; a correction would be the first to tell of it.
-    """
-    return node.joined.on_expired != "null"
-
-
 @dataclass(frozen=True)
 class Topology:
     """A checked plan: nodes in dependency order. Made by ``StreamsBuilder.build()``."""

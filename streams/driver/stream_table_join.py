@@ -11,7 +11,7 @@ from streams.driver.hold_buffer import HoldBuffer
 from streams.driver.keys import whole_key
 from streams.driver.processor import Change, Context, Found, Processor
 from streams.expressions import evaluate
-from streams.nodes import OnExpired, StreamTableJoin, drops_expired, forgets_expired
+from streams.nodes import OnExpired, StreamTableJoin, drops_expired
 from streams.reasons import EXPIRED, NO_MATCH, NULL_KEY, NULL_VALUE, TOMBSTONE, TOO_LATE
 from streams.rows import Row
 from suppress.sizes import logical_size
@@ -137,7 +137,7 @@ class StreamTableJoinProcessor(Processor):
         if found.reason == EXPIRED:
             self._expired(key, value, ts_us)
         result = self.result_of(key, value, ts_us, found)
-        if self._corrects and not (found.reason == EXPIRED and forgets_expired(self.node)):
+        if self._corrects and not (found.reason == EXPIRED and self._joined.forgets_expired):
             place = (self.context.partition, self.context.offset)
             self.answers.append(Answer(place, key, value, ts_us, None if result is None else result.new))
         if result is not None:

@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 
 from streams.driver.stream_table_join import EXPIRED_ADVICE, LOOK_UPS
-from streams.nodes import StreamTableJoin, forgets_expired
+from streams.nodes import StreamTableJoin
 from streams.reasons import EXPIRED, NO_MATCH, NULL_KEY, NULL_VALUE, TOO_LATE
 from streams.spark.columns import to_column
 from streams.spark.flow import (
@@ -94,7 +94,7 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
         """The batch's answers to records with a key: ``_key _left _us _scope _place _found``."""
         if self._looked_up is not None and not self._is_empty:
             found = self._looked_up.where(~has_null_key(self._looked_up))
-            if forgets_expired(self.node):
+            if self.node.joined.forgets_expired:
                 found = found.where(F.coalesce(F.col(REASON) != EXPIRED, F.lit(True)))
         else:
             assert self._stream is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import date, datetime
 from functools import reduce
 from typing import Any, Final
@@ -18,6 +19,7 @@ from streams.time_texts import asks_for_now, is_time_alone
 from versioned import spark_functions as F
 from versioned.durations import instant_us
 from versioned.errors import ConfigurationError
+from versioned.session_settings import session_settings
 
 _ANSI: Final = "spark.sql.ansi.enabled"
 
@@ -29,6 +31,14 @@ def in_ansi_mode(session: SparkSession) -> None:
     record in silence.
     """
     session.conf.set(_ANSI, "true")
+
+
+def as_in_batches(session: SparkSession) -> AbstractContextManager[None]:
+    """As :func:`in_ansi_mode` for expressions that are put together within, which is when Spark decides what they mean.
+
+    Over Spark Connect that is when they run: there the session's own mode holds.
+    """
+    return session_settings(session, {_ANSI: "true"})
 
 
 def to_column(
@@ -120,14 +130,16 @@ def _on_plain_rows(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _merged(rows: Sequence[Expr], bindings: Mapping[str, Column], fields: Mapping[str, Sequence[str]]) -> Column:
     parts: dict[str, Column] = {}
+    taken: set[str] = set()
     for row in rows:
         op, args = operation(row)
         if op != "ref" or args[0] not in fields:
             raise ConfigurationError(f"merge takes whole rows, such as the joiner's left and right; got {row!r}.")
         for name in fields[args[0]]:
-            if name in parts:
+            if name.lower() in taken:
                 raise ConfigurationError(f'Both rows have a field "{name}". Write a joiner that names the fields.')
             parts[name] = bindings[args[0]].getField(name)
+            taken.add(name.lower())
     return F.struct(*(part.alias(name) for name, part in parts.items()))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import date, datetime
+from datetime import date, datetime, timezone
 from functools import reduce
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from streams.expressions import Expr, operation
 from streams.rows import Row
 from streams.spark.flow import KEY, VALUE, null_inside
-from streams.time_texts import asks_for_now, is_time_alone
+from streams.time_texts import as_instant, asks_for_now, is_time_alone
 from versioned import spark_functions as F
 from versioned.durations import instant_us
 from versioned.errors import ConfigurationError
@@ -73,8 +73,10 @@ def to_column(
         value = column(args[1])
         return F.when(value.isNotNull(), F.struct(value.alias(args[0])))
     if op == "python":
-        asked = F.lit(True) if given is None else F.coalesce(given, F.lit(False))
-        return F.udf(_on_plain_rows(args[0]), args[1], useArrow=True)(asked, *map(column, args[2:]))
+        taken = [column(arg) for arg in args[2:]]
+        kinds = F.concat(*map(_has_instants, taken)) if taken else F.lit("")
+        asked = kinds if given is None else F.when(given, kinds)
+        return F.udf(_on_plain_rows(args[0], args[1]), args[1], useArrow=True)(asked, *taken)
     if op == "merge":
         return _merged(args, bindings, fields or {})
     columns = [column(arg) if isinstance(arg, Expr) else arg for arg in args]
@@ -116,16 +118,49 @@ def _constant(value: Any) -> Column:
     return F.lit(value).cast("bigint") if is_integer else F.lit(value)
 
 
-def _on_plain_rows(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The user's function with the rows that the driver would give it, of rows for which it is asked."""
+def _has_instants(value: Column) -> Column:
+    """Whether the instants in a value are of TIMESTAMP, as ``1`` or ``0``; only its type tells, which Spark knows."""
+    kind = F.typeof(value)
+    return F.when(kind.contains("timestamp") & ~kind.contains("timestamp_ntz"), "1").otherwise("0")
 
-    def called(asked: bool, *args: Any) -> Any:
-        if not asked:
+
+def _on_plain_rows(function: Callable[..., Any], returns: str) -> Callable[..., Any]:
+    """The user's function with the values that the driver would give it, of rows for which it is asked."""
+    gives_instants = "timestamp" in returns.lower() and "timestamp_ntz" not in returns.lower()
+
+    def called(kinds: str | None, *args: Any) -> Any:
+        if kinds is None:
             return None
-        result = function(*(Row(arg.asDict()) if isinstance(arg, SparkRow) else arg for arg in args))
-        return dict(result) if isinstance(result, Mapping) else result
+        given = (_as_in_driver(arg, kind == "1") for arg, kind in zip(args, kinds, strict=True))
+        return _as_on_spark(function(*given), gives_instants)
 
     return called
+
+
+def _as_in_driver(value: Any, has_instants: bool) -> Any:
+    """A value with rows instead of Spark's, however deep, and instants in UTC.
+
+    Spark has told them in the time zone of its worker, and does not say so. What mixes them with TIMESTAMP_NTZ is left.
+    """
+    kind = type(value)
+    if kind is datetime:
+        return value.astimezone(timezone.utc) if has_instants else value
+    if isinstance(value, SparkRow):
+        return Row({name: _as_in_driver(part, has_instants) for name, part in value.asDict().items()})
+    if kind is list:
+        return [_as_in_driver(part, has_instants) for part in value]
+    if kind is dict:
+        return {name: _as_in_driver(part, has_instants) for name, part in value.items()}
+    return value
+
+
+def _as_on_spark(value: Any, has_instants: bool) -> Any:
+    """What the user's function returned, as Spark takes it: an instant without a zone is in UTC, as in the driver."""
+    if isinstance(value, Mapping):
+        return {name: _as_on_spark(part, has_instants) for name, part in value.items()}
+    if type(value) is list:
+        return [_as_on_spark(part, has_instants) for part in value]
+    return as_instant(value) if has_instants and isinstance(value, datetime) else value
 
 
 def _merged(rows: Sequence[Expr], bindings: Mapping[str, Column], fields: Mapping[str, Sequence[str]]) -> Column:

@@ -15,7 +15,7 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from streams.functions import coalesce, concat
+from streams.functions import coalesce, concat, python_function
 from streams.nodes import CorrectionFeed, Joined, Materialized, Topology
 from streams.spark import SparkSource, StreamingApplication
 from streams.spark.correction_feed import CorrectionFeedOperator
@@ -93,6 +93,10 @@ def _expiring() -> Topology:
         options = Joined().with_corrections("1 hour").with_on_expired(on_expired)
         joined = stream.left_join(table, _pair, joined=options, name=f"{on_expired}_join")
         joined.corrections(name=f"{on_expired}_corrections").to_changelog(f"{on_expired}_corrected")
+    both = python_function(lambda left, right: f"{left.v}/{right.v}", "string")
+    options = Joined().with_corrections("1 hour")
+    joined = stream.join(table, lambda left, right: {"j": both(left, right)}, joined=options, name="inner_join")
+    joined.corrections(name="inner_corrections").to_changelog("inner_corrected")
     return builder.build()
 
 
@@ -107,7 +111,8 @@ def test_a_key_of_two_partitions_corrects_no_record_that_was_left_out_as_expired
     app = on_spark(spark, tmp_path, topology, records, [3, 5])
     wanted = _without_places(on_driver(topology, records))
     assert _without_places(sink_rows(spark, app, topology)) == wanted
-    assert [len(wanted[f"{on_expired}_corrected"]) for on_expired in ("null", "drop")] == [2, 0]
+    # The inner join's function of the user hears of no pair that is none.
+    assert [len(wanted[f"{name}_corrected"]) for name in ("null", "drop", "inner")] == [2, 0, 2]
 
 
 def _graceful() -> Topology:

@@ -10,7 +10,7 @@ from streams.nodes import Node, TableAggregate, TableFilter, TableMapValues
 from streams.plan_checks import materialized_of
 from streams.spark.aggregate_types import USER_CODE, operand
 from streams.spark.application import StreamingApplication
-from streams.spark.columns import as_in_batches, to_column, with_key
+from streams.spark.columns import as_in_batches, holds, to_column, with_key
 from streams.spark.flow import KEY, VALUE
 from streams.spark.store import table_name
 from versioned import spark_functions as F
@@ -64,7 +64,7 @@ def _members(application: StreamingApplication, node: Node, at: datetime) -> Dat
         rows = _members(application, node.parents[0], at)
         bindings = {"key": F.col(KEY), "value": F.col(VALUE)}
         if isinstance(node, TableFilter):
-            return rows if node.predicate is None else rows.where(to_column(node.predicate, bindings))
+            return rows if node.predicate is None else rows.where(holds(to_column(node.predicate, bindings)))
         mapped = rows if node.mapper is None else rows.withColumn(VALUE, to_column(node.mapper, bindings))
         # What a mapper makes null is deleted for those behind it.
         return mapped.where(F.col(VALUE).isNotNull())

@@ -100,6 +100,15 @@ def _without_clock(args: Sequence[Expr], columns: Sequence[Column], made: Column
     return F.when(reduce(Column.__or__, kinds), F.raise_error(F.lit(told))).otherwise(made)
 
 
+def holds(condition: Column) -> Column:
+    """Whether a condition is true; false where it is null.
+
+    Spark makes one condition of several filters, and asks the next part of a row for which the one before is null. It
+    may be an error there, as of a text that is no number, though the row was left out by then.
+    """
+    return F.when(condition, True).eqNullSafe(True)
+
+
 def to_column_if(
     given: Column, expr: Expr, bindings: Mapping[str, Column], fields: Mapping[str, Sequence[str]] | None = None
 ) -> Column:

@@ -97,6 +97,19 @@ def test_a_record_that_was_left_out_as_expired_has_no_answer_to_correct(
     assert len(driver.read_output("corrections")) == wanted
 
 
+def test_an_answer_that_has_another_nan_now_is_the_same() -> None:
+    builder = StreamsBuilder()
+    prices = builder.table("prices", Materialized.versioned("1 hour"), key="k", value="v")
+    sales = builder.stream("sales", key="k", value="v")
+    options = Joined().with_corrections("1 day")
+    priced = sales.join(prices, lambda left, right: {"j": right.v}, joined=options)
+    priced.corrections().to_changelog("corrections")
+    driver = TopologyTestDriver(builder.build())
+    for topic, value, ts in [("prices", float("nan"), 0), ("sales", 1.0, 9), ("prices", float("nan"), 5)]:
+        driver.pipe_input(topic, "k", value, ts)
+    assert driver.read_output("corrections") == []
+
+
 def _corrected_places(joined: Joined, reorder: str | None = None) -> list[tuple[int, int, str]]:
     """Which record each correction names, and which one it is about: a change comes late for three of four sales."""
     builder = StreamsBuilder()

@@ -223,9 +223,16 @@ def _expectation(rule: Invariant, number: str) -> Any:
     except ValueError as error:
         raise ConfigurationError(f"{kind}: {_flat(error)}") from None
     for bound in _BOUNDS & set(arguments):
-        # A text that it took for an instant would be one of the machine's time zone.
-        setattr(made, bound, in_utc(getattr(made, bound)))
+        setattr(made, bound, _bound(arguments[bound], getattr(made, bound)))
     return made
+
+
+def _bound(said: Any, taken: Any) -> Any:
+    """A bound as it is meant: of whole numbers beyond 2^53 it would take another one.
+
+    A text that it took for an instant would be one of the machine's time zone.
+    """
+    return said if type(said) is int else in_utc(taken)
 
 
 def _snake(name: str) -> str:

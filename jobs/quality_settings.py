@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
@@ -17,6 +18,7 @@ from streams.spark.invariants import Invariant
 from streams.spark.row_rules import SATISFY, check_row_rule
 from streams.spark.sql_conditions import check_condition
 
+_BOUNDS: Final = ("min_value", "max_value")
 _NAME: Final = re.compile(r"[A-Za-z]\w{0,127}", re.ASCII)
 Expected = Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=1)]
 
@@ -86,16 +88,27 @@ def _as_meant(arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments, of which whoever judges makes the same.
 
     A null in a set would keep Spark from saying that any value is not in it: such a rule found nothing, ever. Nulls of
-    rows break no such rule anyway. And an instant without an offset would be one of the machine's own time zone.
+    rows break no such rule anyway. And an instant without an offset would be one of the machine's own time zone. A
+    bound in quotes is the number that it says: Spark would read it as the column's type, and "1.5" is no whole number.
 
     >>> from datetime import datetime
     >>> _as_meant({"value_set": ["a", None], "min_value": datetime(2026, 1, 1)})
     {'value_set': ['a'], 'min_value': datetime.datetime(2026, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)}
+    >>> _as_meant({"min_value": "7", "max_value": "1.5"})
+    {'min_value': 7, 'max_value': 1.5}
     """
     meant = {name: in_utc(value) for name, value in arguments.items()}
+    meant |= {name: _number(meant[name]) for name in _BOUNDS if isinstance(meant.get(name), str)}
     if isinstance(meant.get("value_set"), list):
         meant["value_set"] = [in_utc(value) for value in meant["value_set"] if value is not None]
     return meant
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
 
 
 def rule_name(expectation: str, arguments: dict[str, Any]) -> str:

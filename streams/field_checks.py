@@ -7,6 +7,7 @@ and fields of the same names in the same order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from streams.expressions import Expr, operation
 from streams.fields import Fields, expr_fields, value_fields
@@ -26,18 +27,24 @@ from streams.nodes import (
 )
 from versioned.errors import TopologyError
 from versioned.given import near
+from versioned.identifiers import named_twice
 
 #: What a function sees: the fields of each of its rows, as far as the plan tells.
 _Rows = Mapping[str, Fields]
 
 
 def check_fields(node: Node) -> None:
-    """Refuse a field that none of the rows has which a node's functions see.
+    """Refuse a field that none of the rows has which a node's functions see, and two that Spark takes for one.
 
     Raises:
         TopologyError: with the field, what was probably meant, and the fields that there are.
     """
     for expr, rows in _read(node):
+        twice = next(filter(None, map(named_twice, _rows_made(expr))), None)
+        if twice:
+            raise TopologyError(
+                "fields", node.name, f"{twice} are one field to Spark, whatever their case. Rename one."
+            )
         for row, name in _fields_of(expr):
             fields = rows.get(row)
             if fields is not None and name not in fields:
@@ -132,15 +139,26 @@ def _read(node: Node) -> Iterator[tuple[Expr | None, _Rows]]:
 
 def _fields_of(expr: Expr | None) -> Iterator[tuple[str, str]]:
     """Each field of a row that an expression reads: the row's name and the field's."""
+    for op, args in _operations(expr):
+        if op == "field" and isinstance(args[0], Expr):
+            of, (row, *_) = operation(args[0])
+            if of == "ref":
+                yield row, args[1]
+
+
+def _rows_made(expr: Expr | None) -> Iterator[tuple[str, ...]]:
+    """The fields of each row that an expression makes."""
+    return (args[0] for op, args in _operations(expr) if op == "struct")
+
+
+def _operations(expr: Expr | None) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Every operation of an expression, once."""
     waiting = [] if expr is None else [expr]
     seen: set[int] = set()
     while waiting:
         op, args = operation(waiting.pop())
+        yield op, args
         parts = [arg for arg in args if isinstance(arg, Expr)]
-        if op == "field" and parts:
-            of, (row, *_) = operation(parts[0])
-            if of == "ref":
-                yield row, args[1]
         waiting += [part for part in parts if id(part) not in seen]
         seen.update(map(id, parts))
 

@@ -222,6 +222,14 @@ class Joined:
         """Kafka's retention of the join buffer (R16); it has no effect here: a record leaves when it is joined."""
         return replace(self, retention=duration(retention))
 
+    @property
+    def forgets_expired(self) -> bool:
+        """Whether a record whose look-up is older than the table's history has no answer that could be corrected.
+
+        It was left out, or put aside, as asked; a correction would be the first to tell of it.
+        """
+        return self.on_expired != "null"
+
     def with_on_expired(self, on_expired: OnExpired) -> Joined:
         """``null``: the record with nulls; ``drop``: nothing; ``side_table``: to the rejects table (R139-R143)."""
         return replace(self, on_expired=on_expired)

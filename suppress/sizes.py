@@ -3,7 +3,8 @@
 The size is logical, so that both engines agree and a plan's limits mean the same everywhere: a bool is 1 byte, a
 number 8 (whatever its SQL width), a decimal 16, an instant or duration 8, a date 4, text its UTF-8 length, binary
 its length, null 0; a struct, array or map is the sum of its values. Names of fields do not count, and nor do the keys
-of a map: in the test driver, which knows no types, both are keys of a mapping.
+of a map: in the test driver, which knows no types, both are keys of a mapping. A value without columns is 0 bytes: the
+mark that stands for it on Spark does not count.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from decimal import Decimal
 from typing import Any, Final, Literal, Protocol
 
 from versioned.errors import ConfigurationError, RecordError
+from versioned.spec import PRESENT
 
 _INSTANT_BYTES: Final = 8
 
@@ -104,7 +106,7 @@ def sizer(size_of: SizeOf) -> SizeFunction:
 def _nested_size(value: Any) -> int:
     if isinstance(value, Mapping):
         # A field's name is part of the schema, not of the row.
-        return sum(logical_size(part) for part in value.values())
+        return sum(logical_size(part) for name, part in value.items() if name != PRESENT)
     if isinstance(value, Iterable):
         return sum(logical_size(part[1] if _is_entry(part) else part) for part in value)
     raise RecordError(f"A {type(value).__name__} has no size. Give a function of your own as size_of.")

@@ -39,7 +39,10 @@ def shape_records(
     Raises:
         SchemaError: a column is missing, is there twice, or has another type.
     """
-    check_there(records, (*spec.keys, *spec.values, timestamp, *filter(None, (deleted, partition, sequence))))
+    read = (*spec.keys, *spec.values, timestamp, *filter(None, (deleted, partition, sequence)))
+    check_there(records, read)
+    # Others may be called like those added here, even twice.
+    records = records.select(*map(quote, dict.fromkeys(read)))
     types = {name: columns[name].dataType for name in (*spec.keys, *spec.values)}
     check_types(records, types, timestamp)
     check_roles(records, deleted, partition, sequence)

@@ -30,6 +30,8 @@ TimeScope = Literal["partition", "store", "key"]
 SPEC_PROPERTY: Final = "versioned.spec"
 CURRENT: Final = "_current"
 DELETED: Final = "deleted"
+#: The one field of a value without columns, which is there or deleted; no table has it.
+PRESENT: Final = "_present"
 #: Columns of the table of puts that a table with system history has: since when a put is known, and by which batch.
 SYSTEM_FROM: Final = "systemFrom"
 KNOWN_BATCH: Final = "_batch_id"

@@ -12,8 +12,9 @@ until ``purge`` has removed them. From the horizon on both say the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -21,6 +22,9 @@ from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 from versioned.system_history import known_sql
+
+#: No column of the user's begins so.
+_SAID: Final = "_said"
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ class SqlNames:
         ending: str,
         arguments: tuple[str, ...],
         query: Callable[[Mapping[str, str]], str],
+        columns: Iterable[str],
     ) -> str:
         """Create (or replace) a table function of timestamps; gives its name.
 
@@ -74,14 +79,19 @@ class SqlNames:
             ending: Of its name.
             arguments: Their names.
             query: Gives the query from how each argument is written in it.
+            columns: Of the rows that are asked.
         """
         parts = self.parts(ending)
         # Qualified by the function's name, an argument is never taken for a column of the same name.
         written = {name: f"{quote(parts[-1])}.{name}" for name in arguments}
+        body = query(written)
+        if parts[-1].lower() in map(str.lower, columns):
+            # But for a field of a column that is called like the function: there are no columns where it is read here.
+            read = ", ".join(f"{said} AS {name}" for name, said in written.items())
+            told = query({name: f"{_SAID}.{name}" for name in arguments})
+            body = f"SELECT found.* FROM (SELECT {read}) AS {_SAID}, LATERAL ({told}) AS found"  # noqa: S608
         taken = ", ".join(f"{name} TIMESTAMP_LTZ" for name in arguments)
-        spark.sql(
-            f"CREATE OR REPLACE {self._word}FUNCTION {_sql(parts)}({taken}) RETURNS TABLE RETURN {query(written)}"
-        )
+        spark.sql(f"CREATE OR REPLACE {self._word}FUNCTION {_sql(parts)}({taken}) RETURNS TABLE RETURN {body}")
         return ".".join(parts)
 
     @property
@@ -123,12 +133,17 @@ def register_versions(
 ) -> list[str]:
     """As :func:`register_sql`, under names that are known already."""
     stored, columns = source(target, version), _columns(spec)
+    names_there = _names(spec)
     start, end, is_there = quote(spec.valid_from), quote(spec.valid_to), f"NOT {quote(DELETED)}"
     made = [
         names.view(spark, "current", select(columns, stored, f"{is_there} AND {quote(CURRENT)}")),
         names.view(spark, "history", select(f"{columns}, {quote(DELETED)}", stored)),
         names.function(
-            spark, "as_of", ("ts",), lambda said: select(columns, stored, f"{is_there} AND {_holds(spec, said['ts'])}")
+            spark,
+            "as_of",
+            ("ts",),
+            lambda said: select(columns, stored, f"{is_there} AND {_holds(spec, said['ts'])}"),
+            names_there,
         ),
         names.function(
             spark,
@@ -141,6 +156,7 @@ def register_versions(
                 f"{is_there} AND ({said['until_ts']} IS NULL OR {start} <= {said['until_ts']}) "
                 f"AND ({said['from_ts']} IS NULL OR {end} IS NULL OR {end} > {said['from_ts']})",
             ),
+            names_there,
         ),
     ]
     if spec.system_history and version is None:
@@ -149,6 +165,7 @@ def register_versions(
             "known_as_of",
             ("ts", "known_at"),
             lambda said: known_sql(target, spec, said["ts"], said["known_at"]),
+            names_there,
         )
         made.append(known)
     return made
@@ -170,7 +187,11 @@ def _sql(parts: tuple[str, ...]) -> str:
 
 
 def _columns(spec: VersionedTableSpec) -> str:
-    return ", ".join(map(quote, (*spec.keys, spec.valid_from, spec.valid_to, *spec.values)))
+    return ", ".join(map(quote, _names(spec)))
+
+
+def _names(spec: VersionedTableSpec) -> tuple[str, ...]:
+    return (*spec.keys, spec.valid_from, spec.valid_to, *spec.values)
 
 
 def _holds(spec: VersionedTableSpec, at: str) -> str:

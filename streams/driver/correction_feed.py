@@ -10,7 +10,7 @@ from streams.driver.stream_table_join import Answer, StreamTableJoinProcessor
 from streams.driver.stream_times import StreamTimes
 from streams.nodes import CorrectionFeed, StreamTableJoin
 from streams.reasons import EXPIRED
-from streams.rows import Row
+from streams.rows import Row, one_nan
 from streams.stream_time_scopes import follows_partitions
 from versioned.durations import duration_us
 
@@ -60,7 +60,7 @@ class CorrectionFeedProcessor(Processor):
             return
         result = join.result_of(answer.key, answer.value, answer.ts_us, found)
         new = None if result is None else result.new
-        if new == answer.result:
+        if one_nan(new) == one_nan(answer.result):
             return
         answer.revision += 1
         scope, seq = answer.place

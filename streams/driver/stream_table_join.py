@@ -137,7 +137,7 @@ class StreamTableJoinProcessor(Processor):
         if found.reason == EXPIRED:
             self._expired(key, value, ts_us)
         result = self.result_of(key, value, ts_us, found)
-        if self._corrects:
+        if self._corrects and not (found.reason == EXPIRED and self._joined.forgets_expired):
             place = (self.context.partition, self.context.offset)
             self.answers.append(Answer(place, key, value, ts_us, None if result is None else result.new))
         if result is not None:

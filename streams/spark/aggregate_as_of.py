@@ -10,7 +10,7 @@ from streams.nodes import Node, TableAggregate, TableFilter, TableMapValues
 from streams.plan_checks import materialized_of
 from streams.spark.aggregate_types import USER_CODE, operand
 from streams.spark.application import StreamingApplication
-from streams.spark.columns import to_column, with_key
+from streams.spark.columns import as_in_batches, holds, to_column, with_key
 from streams.spark.flow import KEY, VALUE
 from streams.spark.store import table_name
 from versioned import spark_functions as F
@@ -38,7 +38,12 @@ def aggregate_as_of(application: StreamingApplication, aggregate: str, at: datet
     node = application.topology.node(aggregate)
     if not isinstance(node, TableAggregate) or node.aggregation.kind in USER_CODE:
         raise TopologyError("as-of", aggregate, "only built-in aggregates of tables can be asked as of an instant.")
-    members = _members(application, node.parents[0], at)
+    with as_in_batches(application.spark):
+        return _aggregated(node, _members(application, node.parents[0], at))
+
+
+def _aggregated(node: TableAggregate, members: DataFrame) -> DataFrame:
+    """The result of each group of ``_key`` and ``_value``."""
     if node.group_key is not None:
         members = with_key(members, "_group", node.group_key, F.col(VALUE))
     else:
@@ -59,7 +64,7 @@ def _members(application: StreamingApplication, node: Node, at: datetime) -> Dat
         rows = _members(application, node.parents[0], at)
         bindings = {"key": F.col(KEY), "value": F.col(VALUE)}
         if isinstance(node, TableFilter):
-            return rows if node.predicate is None else rows.where(to_column(node.predicate, bindings))
+            return rows if node.predicate is None else rows.where(holds(to_column(node.predicate, bindings)))
         mapped = rows if node.mapper is None else rows.withColumn(VALUE, to_column(node.mapper, bindings))
         # What a mapper makes null is deleted for those behind it.
         return mapped.where(F.col(VALUE).isNotNull())

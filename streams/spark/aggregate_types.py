@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import ArrayType, DataType, DoubleType, LongType, StructField, StructType
 
 from streams.nodes import Aggregation
-from streams.spark.columns import to_column
+from streams.spark.columns import to_column_if
 from streams.spark.flow import KEY, VALUE
 from versioned import spark_functions as F
 from versioned.errors import TopologyError
@@ -22,10 +22,13 @@ HORIZON_US, ASIDE = "_horizon_us", "_is_aside"
 
 
 def operand(aggregation: Aggregation, value: Column) -> Column:
-    """What is aggregated of a row: the expression's value, or true for each row where there is none."""
+    """What is aggregated of a row: the expression's value, or true for each row where there is none.
+
+    Of a row that is not there it is null, and the user's functions hear nothing.
+    """
     if aggregation.value is None:
         return F.when(value.isNotNull(), True) if aggregation.kind == "count" else value
-    return to_column(aggregation.value, {"key": F.col(KEY), "value": value})
+    return to_column_if(value.isNotNull(), aggregation.value, {"key": F.col(KEY), "value": value})
 
 
 def result_type(node: str, aggregation: Aggregation, rows: DataFrame) -> StructType:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime
+from contextlib import AbstractContextManager
+from datetime import date, datetime, timezone
 from functools import reduce
 from typing import Any, Final
 
@@ -14,10 +15,11 @@ from pyspark.sql.types import StructType
 from streams.expressions import Expr, operation
 from streams.rows import Row
 from streams.spark.flow import KEY, VALUE, null_inside
-from streams.time_texts import asks_for_now, is_time_alone
+from streams.time_texts import as_instant, asks_for_now, is_time_alone
 from versioned import spark_functions as F
 from versioned.durations import instant_us
 from versioned.errors import ConfigurationError
+from versioned.session_settings import session_settings
 
 _ANSI: Final = "spark.sql.ansi.enabled"
 
@@ -29,6 +31,14 @@ def in_ansi_mode(session: SparkSession) -> None:
     record in silence.
     """
     session.conf.set(_ANSI, "true")
+
+
+def as_in_batches(session: SparkSession) -> AbstractContextManager[None]:
+    """As :func:`in_ansi_mode` for expressions that are put together within, which is when Spark decides what they mean.
+
+    Over Spark Connect that is when they run: there the session's own mode holds.
+    """
+    return session_settings(session, {_ANSI: "true"})
 
 
 def to_column(
@@ -63,8 +73,10 @@ def to_column(
         value = column(args[1])
         return F.when(value.isNotNull(), F.struct(value.alias(args[0])))
     if op == "python":
-        asked = F.lit(True) if given is None else F.coalesce(given, F.lit(False))
-        return F.udf(_on_plain_rows(args[0]), args[1], useArrow=True)(asked, *map(column, args[2:]))
+        taken = [column(arg) for arg in args[2:]]
+        kinds = F.concat(*map(_has_instants, taken)) if taken else F.lit("")
+        asked = kinds if given is None else F.when(given, kinds)
+        return F.udf(_on_plain_rows(args[0], args[1]), args[1], useArrow=True)(asked, *taken)
     if op == "merge":
         return _merged(args, bindings, fields or {})
     columns = [column(arg) if isinstance(arg, Expr) else arg for arg in args]
@@ -88,6 +100,15 @@ def _without_clock(args: Sequence[Expr], columns: Sequence[Column], made: Column
     return F.when(reduce(Column.__or__, kinds), F.raise_error(F.lit(told))).otherwise(made)
 
 
+def holds(condition: Column) -> Column:
+    """Whether a condition is true; false where it is null.
+
+    Spark makes one condition of several filters, and asks the next part of a row for which the one before is null. It
+    may be an error there, as of a text that is no number, though the row was left out by then.
+    """
+    return F.when(condition, True).eqNullSafe(True)
+
+
 def to_column_if(
     given: Column, expr: Expr, bindings: Mapping[str, Column], fields: Mapping[str, Sequence[str]] | None = None
 ) -> Column:
@@ -106,28 +127,63 @@ def _constant(value: Any) -> Column:
     return F.lit(value).cast("bigint") if is_integer else F.lit(value)
 
 
-def _on_plain_rows(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The user's function with the rows that the driver would give it, of rows for which it is asked."""
+def _has_instants(value: Column) -> Column:
+    """Whether the instants in a value are of TIMESTAMP, as ``1`` or ``0``; only its type tells, which Spark knows."""
+    kind = F.typeof(value)
+    return F.when(kind.contains("timestamp") & ~kind.contains("timestamp_ntz"), "1").otherwise("0")
 
-    def called(asked: bool, *args: Any) -> Any:
-        if not asked:
+
+def _on_plain_rows(function: Callable[..., Any], returns: str) -> Callable[..., Any]:
+    """The user's function with the values that the driver would give it, of rows for which it is asked."""
+    gives_instants = "timestamp" in returns.lower() and "timestamp_ntz" not in returns.lower()
+
+    def called(kinds: str | None, *args: Any) -> Any:
+        if kinds is None:
             return None
-        result = function(*(Row(arg.asDict()) if isinstance(arg, SparkRow) else arg for arg in args))
-        return dict(result) if isinstance(result, Mapping) else result
+        given = (_as_in_driver(arg, kind == "1") for arg, kind in zip(args, kinds, strict=True))
+        return _as_on_spark(function(*given), gives_instants)
 
     return called
 
 
+def _as_in_driver(value: Any, has_instants: bool) -> Any:
+    """A value with rows instead of Spark's, however deep, and instants in UTC.
+
+    Spark has told them in the time zone of its worker, and does not say so. What mixes them with TIMESTAMP_NTZ is left.
+    """
+    kind = type(value)
+    if kind is datetime:
+        return value.astimezone(timezone.utc) if has_instants else value
+    if isinstance(value, SparkRow):
+        return Row({name: _as_in_driver(part, has_instants) for name, part in value.asDict().items()})
+    if kind is list:
+        return [_as_in_driver(part, has_instants) for part in value]
+    if kind is dict:
+        return {name: _as_in_driver(part, has_instants) for name, part in value.items()}
+    return value
+
+
+def _as_on_spark(value: Any, has_instants: bool) -> Any:
+    """What the user's function returned, as Spark takes it: an instant without a zone is in UTC, as in the driver."""
+    if isinstance(value, Mapping):
+        return {name: _as_on_spark(part, has_instants) for name, part in value.items()}
+    if type(value) is list:
+        return [_as_on_spark(part, has_instants) for part in value]
+    return as_instant(value) if has_instants and isinstance(value, datetime) else value
+
+
 def _merged(rows: Sequence[Expr], bindings: Mapping[str, Column], fields: Mapping[str, Sequence[str]]) -> Column:
     parts: dict[str, Column] = {}
+    taken: set[str] = set()
     for row in rows:
         op, args = operation(row)
         if op != "ref" or args[0] not in fields:
             raise ConfigurationError(f"merge takes whole rows, such as the joiner's left and right; got {row!r}.")
         for name in fields[args[0]]:
-            if name in parts:
+            if name.lower() in taken:
                 raise ConfigurationError(f'Both rows have a field "{name}". Write a joiner that names the fields.')
             parts[name] = bindings[args[0]].getField(name)
+            taken.add(name.lower())
     return F.struct(*(part.alias(name) for name, part in parts.items()))
 
 

@@ -26,7 +26,7 @@ from pyspark.sql.types import DataType, StructType
 
 from versioned import spark_functions as F
 from versioned.once import Once
-from versioned.put_frames import PRESENT
+from versioned.spec import PRESENT
 
 KEY, VALUE, OLD, LATEST = "_key", "_value", "_old", "_is_latest"
 US, SCOPE, PLACE, REASON = "_us", "_scope", "_place", "_reason"

@@ -22,7 +22,7 @@ from streams.spark.aggregate_types import USER_CODE, is_scalar, result_type
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.kernel import COUNT, OUT, STATE, WHAT, PlainRow, Told, fold_groups, told_counts, told_rows
 from streams.spark.of_keys import of_keys, without_keys
-from streams.spark.window_store import END_US, START_US, Survey, WindowStoreOperator
+from streams.spark.window_store import CLOSE_US, END_US, START_US, Survey, WindowStoreOperator
 from suppress.scoped_buffers import stays
 from suppress.window_rules import Window
 from suppress.windows import SlidingWindows, Windows
@@ -31,6 +31,8 @@ from versioned.once import Once
 
 _STREAM_US = "_stream_us"
 _REFUSED = "_refused"
+#: Stream time as a suppression hears of it by a change: a session that a record ends as it was tells an older one.
+_REACHED_US = "_reached_us"
 _IDLE = "_idle"
 #: A fold keeps its windows for one batch only; what is stored is stored by stream time.
 _KEEP_ALL_US = 2**62
@@ -66,7 +68,8 @@ class WindowFold:
     """The windows of one key.
 
     Events have ``_value _us _stream_us _scope _place``; states the window, ``_us``, ``_scope`` and the parts. It tells
-    changes, the reasons of records that no window took, the windows as they are then, and counts.
+    changes with the stream time that a suppression hears of by each, the reasons of records that no window took, the
+    windows as they are then, and counts.
     """
 
     windows: Windows
@@ -96,7 +99,7 @@ class WindowFold:
             if not outcome.results:
                 reason = LATE if outcome.is_late else BEFORE_WINDOWS
                 own = {KEY: group[KEY], SCOPE: event[SCOPE], PLACE: event[PLACE]}
-                yield ("out", {**own, US: event[US], _REFUSED: reason})
+                yield ("out", {**own, US: event[US], _REACHED_US: event[US], _REFUSED: reason})
                 yield ("count", (reason, 1))
             for place, result in enumerate(outcome.results):
                 scopes[result.window] = self._scope(result, scopes, event)
@@ -104,7 +107,9 @@ class WindowFold:
                     None if slot is None else aggregator.result(slot.state) for slot in (result.before, result.after)
                 )
                 ends = {START_US: result.window.start_us, END_US: result.window.end_us}
-                yield ("out", {**_at(group, event, place), **ends, VALUE: after, OLD: before, US: result.ts_us})
+                told = {VALUE: after, OLD: before, US: result.ts_us}
+                reached = {_REACHED_US: min(result.ts_us, event[_STREAM_US])}
+                yield ("out", {**_at(group, event, place), **ends, **told, **reached})
         for _, window, slot in windows.items():
             ends = {START_US: window.start_us, END_US: window.end_us}
             own = {US: slot.ts_us, SCOPE: scopes[window]}
@@ -143,6 +148,12 @@ class FoldedWindowsOperator(WindowStoreOperator):
         keyed = out.withColumns({KEY: self.windowed_key(out), LATEST: F.lit(True)})
         return keyed.select(*map(F.col, CHANGE))
 
+    def closing(self) -> DataFrame:
+        # A record that no window took has no change, but its time is told nowhere else.
+        change = F.when(F.col(_REFUSED).isNull(), PLACE).otherwise(F.concat(PLACE, F.array(F.lit(0).cast("long"))))
+        told = told_rows(self._folded, "out", OUT)
+        return told.select(SCOPE, F.col(_REACHED_US).alias(CLOSE_US), change.alias(PLACE))
+
     def next_state(self) -> DataFrame:
         touched = told_rows(self._folded, "state", STATE)
         untouched = without_keys(self.stored(), self.records(), few=self._few)
@@ -177,6 +188,7 @@ class FoldedWindowsOperator(WindowStoreOperator):
             US,
             SCOPE,
             PLACE,
+            F.lit(None).cast("long").alias(_REACHED_US),
             F.lit(None).cast("string").alias(_REFUSED),
         ).schema
         touched = of_keys(stored, records, few=self._few)

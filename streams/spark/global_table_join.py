@@ -50,7 +50,7 @@ class StreamGlobalTableJoinOperator(Operator[StreamGlobalTableJoin]):
 
     def _asked(self, frame: DataFrame) -> DataFrame:
         assert self.node.key_mapper is not None
-        keyed = with_key(frame, "_mapped", self.node.key_mapper)
+        keyed = with_key(frame, "_mapped", self.node.key_mapper, F.col(VALUE))
         return keyed.withColumnsRenamed({KEY: _OWN_KEY, "_mapped": KEY})
 
     def _joined(self, found: DataFrame) -> DataFrame:

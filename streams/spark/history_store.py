@@ -47,10 +47,10 @@ from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.once import Once
 from versioned.put import PutBatch
-from versioned.put_frames import PRESENT, PUT_RESULT, floor_to_resolution
+from versioned.put_frames import PUT_RESULT, floor_to_resolution
 from versioned.reading import in_full, read_table
 from versioned.schema import columns_of
-from versioned.spec import CURRENT, VersionedTableSpec, known_target
+from versioned.spec import CURRENT, PRESENT, VersionedTableSpec, known_target
 from versioned.sql_types import sql_properties, sql_type
 from versioned.system_history import make_versioned
 from versioned.table import VersionedTable

@@ -60,7 +60,10 @@ class IntakeRule:
     def places(self) -> Ordering:
         """What the places of its records have in common."""
         kind = 1 if isinstance(self.node, StreamSource) else 0
-        return Ordering(self.order, kind, self.position, self.source.order_column is not None)
+        source = self.source
+        return Ordering(
+            self.order, kind, self.position, source.order_column is not None, source.scope_column is not None
+        )
 
     @property
     def reads(self) -> dict[str, str | None]:

@@ -222,7 +222,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         Of a versioned store's, also what it adds to a group that has no aggregate yet.
         """
         aggregation = self.node.aggregation
-        plus, minus = (F.when(F.col(p).isNotNull(), operand(aggregation, F.col(p))) for p in (_PLUS, _MINUS))
+        plus, minus = (operand(aggregation, F.col(name)) for name in (_PLUS, _MINUS))
         added = {NUMBER: plus.isNotNull().cast("long")}
         changed = {NUMBER: added[NUMBER] - minus.isNotNull().cast("long")}
         if aggregation.kind in ("sum", "avg"):

@@ -1,9 +1,11 @@
 """The place of each record among all records of its scope, an array of longs that sorts as DESIGN section 3 says.
 
 * ``order="arrival"``: (running maximum of ts in its source and scope, tables before streams, declared position,
-  sequence, number of the batch, row number in the source and scope); without a sequence it is left out. The running
-  maxima are carried across batches. Row numbers are not, and a sequence may tell several records the same number: it
-  is the batch's number that keeps a record of a later batch from having the same place.
+  sequence, number of the batch, row number in the source and scope, scope); without a sequence or partitions these
+  are left out. The running maxima are carried across batches. Row numbers are not, and a sequence may tell several
+  records the same number: it is the batch's number that keeps a record of a later batch from having the same place. The
+  scope keeps records of two partitions apart, which may have an offset and a time in common: what comes of the one,
+  down all branches of the plan, comes before what comes of the other.
 * ``order="sequence"``: (the given sequence, tables before streams, declared position, stable hash, row number). Rows
   that are equal in every column are counted from one in each batch; all others have number one, and so the same place
   however the input is cut.
@@ -62,12 +64,14 @@ class Ordering:
         kind: 0 = a table, 1 = a stream.
         position: The node's, in the plan.
         has_sequence: Whether the source has a sequence.
+        has_scopes: Whether it has partitions.
     """
 
     order: Order
     kind: int
     position: int
     has_sequence: bool
+    has_scopes: bool = False
 
 
 def pieces_of(records: DataFrame, ordering: Ordering, count: int) -> Pieces | None:
@@ -129,8 +133,8 @@ def placed(
         newest = _before_each(pieces, lambda row: _NEVER if row["newest"] is None else row["newest"], max, _NEVER)
         rows = _before_each(pieces, lambda row: int(row["rows"]), int.__add__, 0)
         reached = F.greatest(_REACHED, lookup_times(maxima), newest)
-        sequence = [told] if ordering.has_sequence else []
-        place = F.array(reached, kind, position, *sequence, F.lit(number), F.col(_ROW) + rows)
+        sequence, scope = [told] if ordering.has_sequence else [], [F.col(SCOPE)] if ordering.has_scopes else []
+        place = F.array(reached, kind, position, *sequence, F.lit(number), F.col(_ROW) + rows, *scope)
     return records.withColumn(PLACE, place.cast("array<bigint>")).drop(SEQUENCE, TIE, PIECE, _REACHED, _ROW)
 
 

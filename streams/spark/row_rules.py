@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from pyspark.sql import Column, Window
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BooleanType, StringType, StructType
 
 from streams.spark.sql_conditions import sql_condition
 from versioned import spark_functions as F
@@ -28,6 +28,7 @@ UNIQUE: Final = "expect_compound_columns_to_be_unique"
 #: The same of one column, which Great Expectations tells apart.
 UNIQUE_COLUMN: Final = "expect_column_values_to_be_unique"
 TABLE_RULES: Final = (UNIQUE, UNIQUE_COLUMN)
+_BETWEEN: Final = "expect_column_values_to_be_between"
 #: Arguments that are conditions in Spark SQL.
 _CONDITIONS: Final = ("condition", "row_condition")
 
@@ -41,8 +42,11 @@ def broken(expectation: str, arguments: Arguments, columns: StructType) -> Colum
         columns: The columns that the rows have.
 
     Raises:
-        ConfigurationError: it is no expectation about rows, or has an argument that means nothing row by row.
+        ConfigurationError: it is no expectation about rows, has an argument that means nothing row by row, or bounds
+            for a column of texts or booleans.
     """
+    if expectation == _BETWEEN:
+        _check_compared(arguments, columns)
     asked = {name: arguments[name] for name in _CONDITIONS if arguments.get(name) is not None}
     conditions = {name: sql_condition(text, columns) for name, text in asked.items()}
     if expectation in TABLE_RULES:
@@ -60,9 +64,24 @@ def check_row_rule(expectation: str, arguments: Arguments) -> None:
     """Refuse what cannot be judged row by row.
 
     Raises:
-        ConfigurationError: as :func:`broken`.
+        ConfigurationError: it is no expectation about rows, or has an argument that means nothing row by row.
     """
     _rule(expectation, arguments)
+
+
+def _check_compared(arguments: Arguments, columns: StructType) -> None:
+    """Refuse bounds of what Great Expectations has none for: a text that is no number would end the batch.
+
+    Raises:
+        ConfigurationError: with how such a rule is said.
+    """
+    name = arguments["column"]
+    kind = next((field.dataType for field in columns if field.name.lower() == name.lower()), None)
+    if isinstance(kind, (StringType, BooleanType)):
+        raise ConfigurationError(
+            f'{_BETWEEN}: column "{name}" is {kind.simpleString()}, and bounds are for numbers and times. Say it with '
+            f"{SATISFY}, in Spark SQL: try_cast({name} AS BIGINT) >= 10, or {name} >= 'a' for texts."
+        )
 
 
 def _rule(expectation: str, arguments: Arguments) -> Callable[[Arguments], Column]:
@@ -113,7 +132,7 @@ ROW_RULES: Final[Mapping[str, Callable[[Arguments], Column]]] = {
     SATISFY: lambda said: ~said["condition"],
     "expect_column_values_to_not_be_null": lambda said: _column(said).isNull(),
     "expect_column_values_to_be_null": lambda said: _column(said).isNotNull(),
-    "expect_column_values_to_be_between": lambda said: ~_is_between(_column(said), said),
+    _BETWEEN: lambda said: ~_is_between(_column(said), said),
     "expect_column_values_to_be_in_set": lambda said: ~_column(said).isin(list(said["value_set"])),
     "expect_column_values_to_not_be_in_set": lambda said: _column(said).isin(list(said["value_set"])),
     "expect_column_values_to_match_regex": lambda said: ~_column(said).rlike(said["regex"]),
@@ -128,7 +147,7 @@ _KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     SATISFY: ("condition",),
     "expect_column_values_to_not_be_null": ("column",),
     "expect_column_values_to_be_null": ("column",),
-    "expect_column_values_to_be_between": _BOUNDS,
+    _BETWEEN: _BOUNDS,
     "expect_column_values_to_be_in_set": ("column", "value_set"),
     "expect_column_values_to_not_be_in_set": ("column", "value_set"),
     "expect_column_values_to_match_regex": ("column", "regex"),

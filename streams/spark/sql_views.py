@@ -127,6 +127,7 @@ def _windows(spark: SparkSession, names: SqlNames, stored: str, table: StoredTab
                 stored,
                 f"windowStart >= {said['from_ts']} AND windowStart < {said['until_ts']}",
             ),
+            table.columns,
         ),
     ]
 
@@ -136,7 +137,9 @@ def _waiting(spark: SparkSession, names: SqlNames, stored: str, table: StoredTab
     shown = _list(*table.keys, "value", "ts", "deadline", *more)
     return [
         names.view(spark, "held", select(shown, stored)),
-        names.function(spark, "due", ("ts",), lambda said: select(shown, stored, f"deadline <= {said['ts']}")),
+        names.function(
+            spark, "due", ("ts",), lambda said: select(shown, stored, f"deadline <= {said['ts']}"), table.columns
+        ),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from streams.nodes import SelectKey, StreamFilter, StreamMapValues, ToStream
-from streams.spark.columns import to_column, with_key
+from streams.spark.columns import holds, to_column, with_key
 from streams.spark.flow import KEY, LATEST, OLD, VALUE, Flow
 from streams.spark.operator import Batch, Operator
 from versioned import spark_functions as F
@@ -19,7 +19,7 @@ class StreamFilterOperator(Operator[StreamFilter]):
 
     def _kept(self, frame: DataFrame) -> DataFrame:
         assert self.node.predicate is not None
-        return frame.where(to_column(self.node.predicate, {"key": F.col(KEY), "value": F.col(VALUE)}))
+        return frame.where(holds(to_column(self.node.predicate, {"key": F.col(KEY), "value": F.col(VALUE)})))
 
 
 class StreamMapValuesOperator(Operator[StreamMapValues]):

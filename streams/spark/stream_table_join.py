@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from streams.driver.stream_table_join import EXPIRED_ADVICE, LOOK_UPS
 from streams.nodes import StreamTableJoin
 from streams.reasons import EXPIRED, NO_MATCH, NULL_KEY, NULL_VALUE, TOO_LATE
-from streams.spark.columns import to_column
+from streams.spark.columns import to_column, to_column_if
 from streams.spark.flow import (
     FOUND,
     KEY,
@@ -94,6 +94,8 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
         """The batch's answers to records with a key: ``_key _left _us _scope _place _found``."""
         if self._looked_up is not None and not self._is_empty:
             found = self._looked_up.where(~has_null_key(self._looked_up))
+            if self.node.joined.forgets_expired:
+                found = found.where(F.coalesce(F.col(REASON) != EXPIRED, F.lit(True)))
         else:
             assert self._stream is not None
             found = self._stream.limit(0).withColumn(FOUND, F.lit(None).cast(self._table.value_type))
@@ -101,8 +103,8 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
 
     def answer(self, frame: DataFrame, right: Column) -> Column:
         """The row that the join makes of ``_left`` and a table's value; null where it makes none."""
-        joined = self._pair(frame, F.col("_left"), "_left", right)
-        return F.when(right.isNotNull(), joined) if self.node.kind == "inner" else joined
+        is_asked = right.isNotNull() if self.node.kind == "inner" else None
+        return self._pair(frame, F.col("_left"), "_left", right, is_asked)
 
     def tally(self) -> DataFrame | None:
         if self._looked_up is None or self._is_empty:
@@ -184,11 +186,17 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
         value = self._pair(frame, F.col(VALUE), VALUE, right)
         return frame.select(KEY, value.alias(VALUE), US, SCOPE, PLACE, REASON)
 
-    def _pair(self, frame: DataFrame, left: Column, left_name: str, right: Column) -> Column:
+    def _pair(
+        self, frame: DataFrame, left: Column, left_name: str, right: Column, given: Column | None = None
+    ) -> Column:
+        """The joined row; if a condition is given, null where it does not hold."""
         assert self.node.joiner is not None
         bindings = {"left": left, "right": right, "key": F.col(KEY)}
         names = {"left": struct_fields(frame, left_name), "right": self._table.value_type.names}
-        return to_column(self.node.joiner, bindings, names | {"key": struct_fields(frame, KEY)})
+        fields = names | {"key": struct_fields(frame, KEY)}
+        if given is None:
+            return to_column(self.node.joiner, bindings, fields)
+        return to_column_if(given, self.node.joiner, bindings, fields)
 
     def _reject_invalid(self, batch: Batch, frame: DataFrame) -> None:
         reason = F.when(F.col(VALUE).isNull(), NULL_VALUE)

@@ -31,6 +31,7 @@ from streams.spark.suppress_fold import (
 from suppress.buffer_rules import BufferRule
 from suppress.column_buffer import Columns, Folded, Observed, fits_columns, fold_columns
 from suppress.sizes import SizeOf
+from versioned.spec import PRESENT
 from versioned.sql_types import is_collated
 
 _ORDERED: Final = (
@@ -241,7 +242,8 @@ def _struct_size(rows: Any) -> Any:
     column = _whole(rows)
     size = np.zeros(len(column), dtype=np.int64)
     for field in column.type:
-        size += _size(pc.struct_field(column, field.name))
+        if field.name != PRESENT:
+            size += _size(pc.struct_field(column, field.name))
     return size
 
 

@@ -100,8 +100,8 @@ class TimeWindowsOperator(WindowStoreOperator):
         # Ends lie a size behind multiples of the advance.
         since_last = F.pmod(F.col(US) - F.lit(windows.size_us + wait_us), F.lit(windows.advance_us))
         last = (F.col(US) - since_last).alias(CLOSE_US)
-        # Its first window has its first change.
-        first = self._rows().groupBy(SCOPE, last).agg(F.min(F.struct(PLACE, START_US)).alias("_first"))
+        # The first window that takes it has its first change.
+        first = self._rows().groupBy(SCOPE, last).agg(F.min(F.struct(PLACE, "_late", START_US)).alias("_first"))
         change = F.concat(f"_first.{PLACE}", F.array(f"_first.{START_US}"))
         return first.select(SCOPE, CLOSE_US, change.alias(PLACE))
 

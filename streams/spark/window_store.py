@@ -211,7 +211,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         return self._records
 
     def closing(self) -> DataFrame:
-        """What closes windows: ``_close_us`` (all that close until then), ``_scope``, ``_place`` of a first change."""
+        """What closes windows: ``_close_us`` (all that close until then), ``_scope``, ``_place`` of the change."""
         change = F.concat(PLACE, F.array(F.lit(0).cast("long")))
         return self.records().select(SCOPE, F.col(US).alias(CLOSE_US), change.alias(PLACE))
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from jobs.expectations import judge_batch
 from jobs.quality_settings import QualitySettings
 from jobs.strict import validated
 from streams.spark.guards import counts
 from streams.spark.invariants import Invariant
-from streams.spark.row_rules import ROW_RULES, SATISFY, TABLE_RULES, UNIQUE, UNIQUE_COLUMN, check_row_rule
+from streams.spark.row_rules import ROW_RULES, SATISFY, TABLE_RULES, UNIQUE, UNIQUE_COLUMN, broken, check_row_rule
 from versioned.errors import ConfigurationError
 
 _ROWS = [(1, 1, "aa"), (2, 1, "ab"), (2, 3, "b"), (None, 3, None), (4, None, "aa"), (None, None, "äb"), (5, 5, "")]
@@ -104,6 +105,22 @@ def test_an_instant_without_an_offset_is_one_of_utc(
 ) -> None:
     rows = spark.sql("SELECT timestamp_seconds(1767225600 + 3600 * hour) AS at FROM VALUES (6), (12), (18) AS t(hour)")
     assert _broken(rows, {expectation: {"column": "at", **said}}) == [(1, 1)]
+
+
+def test_a_bound_is_the_number_that_it_says_however_large_and_in_quotes_too(spark: SparkSession) -> None:
+    rows = spark.range(2**53, 2**53 + 3)
+    bounds = [2**53 + 1, str(2**53 + 1), 0.5, "0.5", "1e3"]
+    between = "expect_column_values_to_be_between"
+    rules = [{between: {"column": "id", "min_value": bound, "name": f"r{at}"}} for at, bound in enumerate(bounds)]
+    assert _broken(rows, *rules) == [(1, 1), (1, 1), (0, 0), (0, 0), (0, 0)]
+
+
+@pytest.mark.parametrize(("kind", "bound"), [("string", 10), ("string", "2026-01-01"), ("boolean", 1)])
+def test_a_column_of_texts_or_booleans_has_no_bounds(kind: str, bound: Any) -> None:
+    # Great Expectations cannot judge it either.
+    arguments = {"column": "S", "min_value": bound}
+    with pytest.raises(ConfigurationError, match=f'column "S" is {kind}, and bounds are for numbers and times'):
+        broken("expect_column_values_to_be_between", arguments, StructType().add("s", kind))
 
 
 def test_every_rule_of_rows_is_among_the_cases() -> None:

@@ -293,6 +293,30 @@ def test_both_engines_give_the_same_for_every_expression_and_row(
     assert wrong == []
 
 
+def test_a_function_of_the_user_gets_rows_and_instants_as_in_the_test_driver(spark: SparkSession) -> None:
+    # Spark itself gives rows of its own, and instants without a zone, in that of its worker.
+    row = Row(
+        at=_HALF_PAST, local=datetime(2026, 1, 1, 9), nested=Row(at=_HALF_PAST, inner=Row(k=1)), parts=[Row(k=2)],
+        named={"a": Row(at=_NINE)}, day=date(2026, 1, 1), raw=b"a",
+    )  # fmt: skip
+    schema = (
+        "at timestamp, local timestamp_ntz, nested struct<at: timestamp, inner: struct<k: bigint>>, "
+        "parts array<struct<k: bigint>>, named map<string, struct<at: timestamp>>, day date, raw binary"
+    )
+    shown = python_function(lambda *args: repr([args[0], args[1].inner["k"], *args]), "string")
+    returns = "at timestamp, parts array<struct<k: int>>"
+    same = python_function(lambda at: {"at": at.replace(tzinfo=None), "parts": [{"k": 1}]}, returns)
+    exprs = [
+        trace(lambda v: shown(v.at, v.nested, v.parts, v.named, v.local, v.day, v.raw), "value"),
+        trace(lambda v: cast(same(v.at)["at"], "double"), "value"),
+        trace(lambda v: python_function(lambda: 7, "bigint")(), "value"),
+    ]
+    plain = (row["at"], row["local"], (_HALF_PAST, (1,)), [(2,)], {"a": (_NINE,)}, row["day"], row["raw"])
+    packed = spark.createDataFrame([plain], schema).select(F.struct(*row).alias("value"))
+    told = packed.select(*(to_column(expr, {"value": F.col("value")}) for expr in exprs)).collect()[0]
+    assert list(told) == [evaluate(expr, {"value": row}) for expr in exprs]
+
+
 def test_twenty_calls_one_around_another_are_planned_on_spark(spark: SparkSession) -> None:
     # With each operand in the plan twice, or three times, this would never end.
     text = "|".join("abcdefghijklmnopqrstuvwxyz")

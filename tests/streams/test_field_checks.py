@@ -25,6 +25,7 @@ class _Sources:
         self.stream = self.builder.stream("s", key="k", value=("amount", "city"))
         self.table = self.builder.table("t", Materialized.versioned("1 day"), key="k", value=("price", "place"))
         self.cities = self.builder.table("cities", Materialized.key_value(), key="city", value="name")
+        self.cased = self.builder.table("cased", Materialized.versioned("1 day"), key="k", value="Price")
         self.globally = self.builder.global_table("g", key="city", value="country")
         self.unknown = self.builder.stream("u", key="k")
         self.pairs = self.builder.stream("p", key=("a", "b"), value="v")
@@ -33,6 +34,21 @@ class _Sources:
 
 
 Make = Callable[[_Sources], object]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.stream.map_values(lambda v: {"id": v.amount, "ID": v.city}),
+        lambda x: x.stream.map_values(lambda v: {"a": {"Id": v.amount, "iD": v.city}}),
+        lambda x: x.stream.select_key(lambda v: when(v.amount > 1, {"k": 1, "K": 2}).otherwise(None)),
+        lambda x: x.table.join(x.cased),
+        lambda x: x.table.group_by(lambda v: {"p": v.price, "P": v.place}).count(),
+    ],
+)
+def test_fields_that_differ_only_by_case_are_refused_as_spark_takes_them_for_one(make: Make) -> None:
+    with pytest.raises(TopologyError, match=r"are one field to Spark, whatever their case. Rename one"):
+        make(_Sources())
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from suppress.buffer_rules import BufferedRow
 from suppress.order import canonical_order
 from suppress.sizes import logical_size, sizer
 from versioned.errors import ConfigurationError, RecordError
+from versioned.spec import PRESENT
 
 ROW = BufferedRow((7,), b"", {"name": "Zoë", "ok": True}, None, None, 5, 5, 5, 0)
 
@@ -57,6 +58,11 @@ def test_a_map_counts_on_spark_what_it_counts_in_the_test_driver(kind: pa.DataTy
     (of_arrow,) = pa.array([_pairs(value)], kind).to_pylist()
     assert of_arrow != value or not value
     assert logical_size(of_arrow) == logical_size(value)
+
+
+@pytest.mark.rule("R86")
+def test_a_value_without_columns_counts_nothing_as_in_the_test_driver() -> None:
+    assert logical_size({PRESENT: True}) == logical_size({}) == 0
 
 
 def _pairs(value: Any) -> Any:

@@ -110,6 +110,14 @@ def test_an_instant_at_the_ends_of_64_bits_is_rejected_whatever_the_resolution(
     assert told["c"] == (1_999 // resolution.value * resolution.value, None)
 
 
+def test_columns_that_no_put_reads_may_be_called_like_its_own_even_twice(spark: SparkSession) -> None:
+    extra = "1 AS `_us`, 2 AS `_US`, true AS _dead, 'x' AS other, 'y' AS OTHER"
+    records = spark.sql(f"SELECT 'a' AS k, 'v' AS v, timestamp_seconds(5) AS ts, {extra}")
+    spec = VersionedTableSpec.of(keys="k", values="v", history_retention="1 day")
+    told = shape_records(records, StructType.fromDDL("k STRING, v STRING"), spec, "ts").collect()
+    assert [(row["_us"], row["_value"]["v"], row["_reason"]) for row in told] == [(5_000_000, "v", None)]
+
+
 def test_a_put_from_the_future_is_rejected_where_it_is_told_how_far_clocks_may_go(
     spark: SparkSession, tmp_path: Path
 ) -> None:

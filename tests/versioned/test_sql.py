@@ -98,6 +98,21 @@ def test_a_column_named_as_an_argument_does_not_shadow_it(spark: SparkSession, t
     assert _asked(spark, "SELECT k FROM shadow_between(timestamp_seconds(10), timestamp_seconds(20))") == []
 
 
+def test_a_column_named_as_a_function_does_not_shadow_its_arguments(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "named")
+    schema = "k STRING, Named_as_of STRUCT<ts: TIMESTAMP>, named_between DATE, v STRING"
+    made = VersionedTable.create(spark, path, schema, keys="k", history_retention="1 day", system_history=True)
+    row = "SELECT 'a' AS k, struct(timestamp_seconds(99) AS ts) AS Named_as_of, DATE '2026-01-01' AS named_between"
+    made.put(spark.sql(f"{row}, 'x' AS v, timestamp_seconds(50) AS ts"))
+    made.register_sql("named")
+    told = [_asked(spark, f"SELECT k, v FROM named_as_of(timestamp_seconds({at}))") for at in (10, 60)]
+    assert told == [[], [("a", "x")]]
+    told = [_asked(spark, f"SELECT v FROM named_between(timestamp_seconds({at}), NULL)") for at in (10, 60)]
+    assert told == [[("x",)], [("x",)]]
+    query = "SELECT r.v FROM VALUES (timestamp_seconds(60)) e(at), LATERAL (SELECT v FROM named_as_of(e.at)) r"
+    assert _asked(spark, query) == [("x",)]
+
+
 def test_in_the_catalog_the_names_outlive_the_session(spark: SparkSession) -> None:
     made = VersionedTable.create(spark, "default.kept", "k STRING, v STRING", keys="k", history_retention="1 day")
     made.put(_records(spark, ("a", "x", 10)))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streams.functions import concat
-from streams.nodes import Joined, Materialized, Topology
+from streams.nodes import Joined, Materialized, OnExpired, Topology
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
 from versioned.errors import TopologyError
@@ -75,6 +75,39 @@ def test_an_answer_is_remembered_until_the_changes_of_its_own_partition_have_pas
         key = "k" if partition == 1 and second == 4 else "other"
         driver.pipe_input("prices", key, "a", second * 1_000_000, partition=partition)
     assert len(driver.read_output("corrections")) == wanted
+
+
+@pytest.mark.parametrize(
+    ("kind", "on_expired", "wanted"),
+    [("left_join", "null", 1), ("join", "null", 1), ("left_join", "drop", 0), ("join", "side_table", 0)],
+)
+def test_a_record_that_was_left_out_as_expired_has_no_answer_to_correct(
+    kind: str, on_expired: OnExpired, wanted: int
+) -> None:
+    builder = StreamsBuilder()
+    prices = builder.table("prices", Materialized.versioned("1 second", name="history"), key="k", value="v")
+    options = Joined().with_corrections("1 hour").with_on_expired(on_expired)
+    sales = builder.stream("sales", key="k", value="v")
+    priced = getattr(sales, kind)(prices, lambda left, right: {"j": concat(left.v, right.v)}, joined=options)
+    priced.corrections().to_changelog("corrections")
+    driver = TopologyTestDriver(builder.build())
+    # The sale is older than the history of its own partition, and the change comes from another, which lags behind.
+    for topic, second, partition in [("prices", 1, 0), ("prices", 9, 0), ("sales", 5, 0), ("prices", 4, 1)]:
+        driver.pipe_input(topic, "k", "v", second * 1_000_000, partition=partition)
+    assert len(driver.read_output("corrections")) == wanted
+
+
+def test_an_answer_that_has_another_nan_now_is_the_same() -> None:
+    builder = StreamsBuilder()
+    prices = builder.table("prices", Materialized.versioned("1 hour"), key="k", value="v")
+    sales = builder.stream("sales", key="k", value="v")
+    options = Joined().with_corrections("1 day")
+    priced = sales.join(prices, lambda left, right: {"j": right.v}, joined=options)
+    priced.corrections().to_changelog("corrections")
+    driver = TopologyTestDriver(builder.build())
+    for topic, value, ts in [("prices", float("nan"), 0), ("sales", 1.0, 9), ("prices", float("nan"), 5)]:
+        driver.pipe_input(topic, "k", value, ts)
+    assert driver.read_output("corrections") == []
 
 
 def _corrected_places(joined: Joined, reorder: str | None = None) -> list[tuple[int, int, str]]:

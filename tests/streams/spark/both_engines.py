@@ -98,11 +98,13 @@ def application(
     files_per_batch: int | None = None,
     by_arrival: bool = False,
     root: str | None = None,
+    in_partitions: bool | None = None,
     **options: Any,
 ) -> StreamingApplication:
     """The application over the files of ``folder``, one folder per topic; its tables lie there too, if no root is told.
 
-    By arrival, each topic has one scope: then only the records of one topic come in the order in which they stand.
+    By arrival, each topic has one scope unless told otherwise: then only the records of one topic come in the order in
+    which they stand.
     """
     schema = _SCHEMA.format(value_type)
     at_once = {} if files_per_batch is None else {"maxFilesPerTrigger": str(files_per_batch)}
@@ -111,7 +113,7 @@ def application(
             "parquet",
             {"path": str(folder / topic), **at_once},
             schema,
-            partition_by=None if by_arrival else "part",
+            partition_by="part" if (not by_arrival if in_partitions is None else in_partitions) else None,
             sequence_by="seq",
         )
         for topic in _topics(topology)

@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 
 import pytest
 from both_engines import Input, on_spark
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from streams.functions import length, substring, when
@@ -13,6 +14,7 @@ from streams.nodes import Materialized, Topology
 from streams.spark import StreamingApplication, aggregate_as_of
 from streams.topology import StreamsBuilder
 from versioned.errors import TopologyError
+from versioned.session_settings import session_settings
 
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
 _RECORDS = [
@@ -23,6 +25,8 @@ _RECORDS = [
     Input("in", "y", None, 7_000),
     Input("in", "x", "a4444", 3_000),
 ]
+#: Of the records only the late one has a text so long that the product is beyond 64 bits.
+_FACTOR = 2**60 * 17 // 10
 
 
 def _topology() -> Topology:
@@ -37,6 +41,7 @@ def _topology() -> Topology:
     emptied.map_values(lambda value: {"g": "all"}).group_by(lambda value: value.g).count(name="long").to_changelog(
         "longs"
     )
+    groups.max(lambda value: length(value.v) * _FACTOR, name="largest").to_changelog("largest_out")
     groups.reduce(lambda total, part: part, lambda total, part: total, name="last").to_changelog("last_out")
     return builder.build()
 
@@ -66,6 +71,17 @@ def test_late_records_count_where_they_belong(
 ) -> None:
     rows = aggregate_as_of(app, aggregate, datetime.fromtimestamp(second, timezone.utc)).collect()
     assert {row[0]: row[1] for row in rows} == wanted
+
+
+@pytest.mark.rule("R163")
+def test_a_value_beyond_64_bits_is_an_error_in_a_session_without_ansi_mode_too(
+    spark: SparkSession, app: StreamingApplication
+) -> None:
+    with session_settings(spark, {"spark.sql.ansi.enabled": "false"}):
+        asked = [aggregate_as_of(app, "largest", datetime.fromtimestamp(second, timezone.utc)) for second in (2, 4)]
+        assert [tuple(row) for row in asked[0].collect()] == [("a", 3 * _FACTOR)]
+        with pytest.raises(PySparkException, match="ARITHMETIC_OVERFLOW"):
+            asked[1].collect()
 
 
 @pytest.mark.parametrize("node", ["last", "table"])

@@ -15,7 +15,7 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from streams.functions import coalesce, concat
+from streams.functions import coalesce, concat, python_function
 from streams.nodes import CorrectionFeed, Joined, Materialized, Topology
 from streams.spark import SparkSource, StreamingApplication
 from streams.spark.correction_feed import CorrectionFeedOperator
@@ -83,6 +83,36 @@ def test_corrections_are_the_drivers_and_the_main_output_is_untouched(spark: Spa
     wanted = _without_places(on_driver(topology, records))
     assert all(rows[-1][0] == ("z",) for sink, rows in wanted.items() if sink.endswith("_corrected"))
     assert _without_places(sink_rows(spark, app, topology)) == wanted
+
+
+def _expiring() -> Topology:
+    builder = StreamsBuilder()
+    table = builder.table("c", Materialized.versioned("100 milliseconds", name="history"), name="table", **_SOURCE)
+    stream = builder.stream("a", name="stream", **_SOURCE)
+    for on_expired in ("null", "drop"):
+        options = Joined().with_corrections("1 hour").with_on_expired(on_expired)
+        joined = stream.left_join(table, _pair, joined=options, name=f"{on_expired}_join")
+        joined.corrections(name=f"{on_expired}_corrections").to_changelog(f"{on_expired}_corrected")
+    both = python_function(lambda left, right: f"{left.v}/{right.v}", "string")
+    options = Joined().with_corrections("1 hour")
+    joined = stream.join(table, lambda left, right: {"j": both(left, right)}, joined=options, name="inner_join")
+    joined.corrections(name="inner_corrections").to_changelog("inner_corrected")
+    return builder.build()
+
+
+@pytest.mark.slow
+@pytest.mark.rule("R154")
+def test_a_key_of_two_partitions_corrects_no_record_that_was_left_out_as_expired_for_one_of_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    topology = _expiring()
+    asks = [Input("c", "x", "a", 1_000), Input("c", "x", "b", 2_000), Input("a", "x", "s", 1_500)]
+    records = [*asks, Input("c", "x", "c", 1_400, 1), Input("c", "x", None, 1_450, 1)]
+    app = on_spark(spark, tmp_path, topology, records, [3, 5])
+    wanted = _without_places(on_driver(topology, records))
+    assert _without_places(sink_rows(spark, app, topology)) == wanted
+    # The inner join's function of the user hears of no pair that is none.
+    assert [len(wanted[f"{name}_corrected"]) for name in ("null", "drop", "inner")] == [2, 0, 2]
 
 
 def _graceful() -> Topology:

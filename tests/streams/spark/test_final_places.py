@@ -28,20 +28,29 @@ _WINDOWS: Final[dict[str, Windows]] = {
 }
 #: Two that close in unlike ways, and two that close as one of those does.
 _KINDS: Final = [("tumbling", "session"), pytest.param(("graceful", "hopping"), marks=pytest.mark.slow)]
+#: The key under which changes and final results of all keys meet.
+_ALL: Final = {"k": "all"}
 #: Which of the two takes a change of the windows first.
 _FIRST: Final = ("final", "change")
-_INPUT: Final = [Input("in", k, "x", ms) for k, ms in [("a", 1), ("a", 3), ("b", 4), ("a", 16), ("a", 29), ("b", 41)]]
+_TIMES: Final = (("a", 1), ("a", 3), ("b", 4), ("a", 16), ("a", 29), ("b", 41), ("c", 48), ("c", 51))
+#: The last one closes the session of another key, and first ends its own as it was.
+_INPUT: Final = [Input("in", k, "x", ms) for k, ms in _TIMES]
 
 
 def _last_final(counts: KTable, name: str) -> KTable:
-    """The count of each key's window that was final last."""
+    """Whose window was final last."""
     final = counts.suppress(Suppressed.until_window_closes(BufferConfig.unbounded()), name=f"{name}_final")
-    by_key = final.to_stream(name=f"{name}_stream").select_key(lambda key, value: {"k": key.k}, name=f"{name}_keyed")
+    whose = final.to_stream(name=f"{name}_stream").map_values(lambda key, value: {"whose": key.k}, name=f"{name}_whose")
+    by_key = whose.select_key(lambda key, value: _ALL, name=f"{name}_keyed")
     return by_key.to_table(Materialized.key_value(f"{name}_last"), name=f"{name}_table")
 
 
+def _now(value: Any) -> Any:
+    return {"now": coalesce(value.count, 0)}
+
+
 def _pair(left: Any, right: Any) -> Any:
-    return {"now": left.count, "last": coalesce(right.count, -1)}
+    return {"now": left.now, "last": coalesce(right.whose, "nobody")}
 
 
 def _topology(kinds: Sequence[str]) -> Topology:
@@ -53,8 +62,9 @@ def _topology(kinds: Sequence[str]) -> Topology:
             counts = stream.group_by_key().windowed_by(_WINDOWS[kind]).count(name=name)
             if first == "final":
                 last = _last_final(counts, name)
-            changes = counts.to_stream(name=f"{name}_changes")
-            keyed = changes.select_key(lambda key, value: {"k": key.k}, name=f"{name}_now")
+            # A window that is merged into another one ends, which is a change too.
+            changes = counts.to_stream(name=f"{name}_changes").map_values(_now, name=f"{name}_counts")
+            keyed = changes.select_key(lambda key, value: _ALL, name=f"{name}_now")
             if first == "change":
                 last = _last_final(counts, name)
             keyed.left_join(last, _pair, name=f"{name}_both").to_changelog(f"{name}_out")

@@ -39,3 +39,12 @@ def test_a_window_is_in_the_scope_in_which_its_final_result_waits(
         told = fold({KEY: {"k": "a"}}, iter([{**state, "_idle": False} for state in states]), iter(batch))
         states = [row for kind, row in told if kind == "state"]
     assert [(state[SCOPE], state["n"]) for state in states] == [(scope, 2)]
+
+
+@pytest.mark.rule("R51")
+def test_a_session_that_a_record_ends_as_it_was_tells_an_older_stream_time_than_what_it_becomes() -> None:
+    fold = WindowFold(SessionWindows.of("100 us"), _COUNT, 1, ["n"])
+    told = fold({KEY: {"k": "a"}}, iter(()), iter([_event(7, 0), _event(50, 0)]))
+    assert [(row[PLACE], row["_reached_us"]) for kind, row in told if kind == "out"] == [
+        ([7, 0], 7), ([50, 0], 7), ([50, 1], 50),
+    ]  # fmt: skip

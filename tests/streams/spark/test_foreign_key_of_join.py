@@ -66,3 +66,29 @@ def test_a_record_that_comes_by_the_right_side_first_dates_its_left_row_too(
     told = sink_rows(spark, on_spark(spark, tmp_path, _both_sides(), records, [2]), _both_sides())
     assert told == on_driver(_both_sides(), records)
     assert (("b",), ("bqbzbz",), 5_000) in told["out"]
+
+
+def _itself() -> Topology:
+    builder = StreamsBuilder()
+    table = builder.table("c", Materialized.key_value("store"), name="table", **_SOURCE)
+    table.left_join(table, _pair, foreign_key=lambda value: value.v, name="itself").to_changelog("out")
+    return builder.build()
+
+
+@pytest.mark.slow
+@pytest.mark.rule("R3", "R155")
+def test_by_arrival_a_table_meets_itself_as_on_the_driver_where_partitions_have_offset_and_time_in_common(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    # Of two partitions, whose records have offsets and times in common: rows that point to each other or to themselves.
+    pairs = [(("a", "b"), ("b", "z")), (("d", "z"), ("e", "d")), (("f", "f"), ("g", "f"))]
+    records = [
+        Input("c", key, value, 10 * at, partition, sequence=at)
+        for at, pair in enumerate(pairs)
+        for partition, (key, value) in enumerate(pair)
+    ]
+    app = on_spark(spark, tmp_path, _itself(), records, [len(records)], by_arrival=True, in_partitions=True)
+    told, wanted = sink_rows(spark, app, _itself())["out"], on_driver(_itself(), records)["out"]
+    # Of each key in order: all partitions are one scope behind a foreign key, in an order of its own.
+    assert sorted(told, key=lambda row: row[0]) == sorted(wanted, key=lambda row: row[0])
+    assert (("a",), ("bz",), 0) in told

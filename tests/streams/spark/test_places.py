@@ -104,6 +104,19 @@ def test_no_two_records_of_a_batch_have_one_place_where_sequences_repeat_and_row
     assert records.select(SCOPE, PLACE).distinct().count() == 2 * raw.count()
 
 
+@pytest.mark.parametrize("sequence_by", ["seq", None], ids=["by sequence", "by time"])
+def test_records_of_two_partitions_have_places_of_their_own_in_the_order_of_partitions(
+    sequence_by: str | None, spark: SparkSession, stream: StreamSource
+) -> None:
+    rows = [("b", "y", 5_000_000, 1, 1), ("a", "x", 5_000_000, 0, 1), ("c", "x", 5_000_000, 0, 2)]
+    raw = spark.createDataFrame(rows, raw_rows(spark).schema)
+    records, _ = taken_in(raw, rule_of(stream, "arrival", "part", sequence_by), {})
+    # Without the scope: it is in the place.
+    told = [(row[PLACE], row["_key"]["k"]) for row in records.sort(PLACE).collect()]
+    assert len({tuple(place) for place, _ in told}) == len(rows)
+    assert [key for _, key in told][:2] == ["a", "b"]
+
+
 @pytest.mark.rule("R3")
 def test_by_sequence_a_record_has_the_same_place_in_whatever_batch_it_comes(
     raw: DataFrame, stream: StreamSource

@@ -98,6 +98,8 @@ def _by_the_clock(kinds: Sequence[str]) -> Topology:
     # The first to close a window closes it for all that suppress the table.
     slow = Suppressed.until_window_closes(_UNBOUNDED, close_idle=True, retention="1 hour")
     counts[kinds[0]].suppress(slow, name="slow_final").to_changelog("slow_out")
+    plain = Suppressed.until_window_closes(_UNBOUNDED)
+    counts[kinds[0]].suppress(plain, name="plain_final").to_changelog("plain_out")
     return builder.build()
 
 
@@ -243,6 +245,15 @@ def test_the_first_suppression_that_closes_a_window_closes_it_for_the_others(clo
     closed = [key for _, key, value, _ in clocked.told[f"{first}_out"] if value == (1, "wall_clock")]
     slow = {key: value for _, key, value, _ in clocked.told["slow_out"]}
     assert [slow[key] for key in closed] == [(1, "stream_time")] * len(closed)
+
+
+@pytest.mark.rule("R117")
+def test_a_suppression_by_stream_time_alone_tells_each_window_once_where_another_one_goes_by_the_clock(
+    clocked: _Clocked,
+) -> None:
+    others = [(ms, key, value[:1], us) for ms, key, value, us in clocked.told["slow_out"]]
+    assert clocked.told["plain_out"] == others
+    assert len({key for _, key, *_ in others}) == len(others) > 1
 
 
 @pytest.mark.rule("R13")

@@ -15,6 +15,8 @@ from streams.spark.flow import KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.suppress_columns import SuppressColumns
 from streams.spark.suppress_fold import ARRIVED_US, BUFFER_US, FIRST_US, PRIOR, SIZE, SuppressFold
 from suppress.buffer_rules import BufferRule
+from suppress.sizes import logical_size
+from versioned.spec import PRESENT
 
 _CLOCK_US = 1_700_000_000_000_000
 _INT, _TEXT, _BYTES = pa.int64(), pa.string(), pa.binary()
@@ -114,6 +116,12 @@ def test_on_columns_the_same_rows_leave_stay_and_are_counted(
         for event in events:
             scope, us = event["_group"][SCOPE], event[kernel.EVENT][US]
             times[scope] = max(us, times.get(scope, us))
+
+
+@pytest.mark.rule("R86")
+def test_a_value_without_columns_counts_nothing_on_columns_either() -> None:
+    values = pa.array([{PRESENT: True}, None])
+    assert suppress_columns._struct_size(values).tolist() == [logical_size(value) for value in values.to_pylist()]
 
 
 def _waiting(number: int) -> list[dict[str, Any]]:

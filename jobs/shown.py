@@ -35,14 +35,20 @@ _PAIR: Final = re.compile(
 )
 #: ``Bearer ...`` in a header.
 _HEADER: Final = re.compile(r"(\b(?:Bearer|Basic)\s+)\S+", re.I)
+#: Names of a plan's arguments are a user's own: ``key`` is mostly a column there.
+_SECRET_ARGUMENT: Final = re.compile(
+    rf"{_WORDS}|connection.?string|user.?info|jaas|authorization|(?:^|[_.-])pass$", re.I
+)
 #: What ends a line in YAML beside the usual characters.
 _SEPARATOR: Final = re.compile("[\x85\u2028\u2029]")
 #: Settings whose text may hold a secret. In others, such as a plan, nothing is replaced: it means what it says.
 _MAY_HOLD: Final = frozenset({"options", "path", "root", "checkpoint", "servers", "prometheus", "docs", "job"})
+_ARGUMENTS: Final = "plan_settings"
 
 
 def shown(settings: Any) -> Any:
-    """Plain values for YAML or JSON; what is not set is left out; secrets of options, paths and addresses are hidden.
+    """Plain values for YAML or JSON; what is not set is left out. Secrets of options, paths, addresses and arguments of
+    a plan are hidden.
 
     >>> from jobs.settings import SourceSettings
     >>> kafka = SourceSettings(format="kafka", options={"kafka.sasl.password": "tiger", "subscribe": "clicks"})
@@ -60,7 +66,7 @@ def shown(settings: Any) -> Any:
             for field, info in fields
             if (value := getattr(settings, field)) is not None or info.default is not None
         }
-        return {field: _hidden(value) if field in _MAY_HOLD else shown(value) for field, value in said.items()}
+        return {field: _shown_field(field, value) for field, value in said.items()}
     if isinstance(settings, dict):
         return {str(key): shown(value) for key, value in settings.items()}
     if isinstance(settings, (list, tuple)):
@@ -70,16 +76,22 @@ def shown(settings: Any) -> Any:
     return settings.isoformat() if isinstance(settings, datetime) else settings
 
 
-def _hidden(said: Any) -> Any:
-    """Plain values without secrets.
+def _shown_field(field: str, value: Any) -> Any:
+    if field == _ARGUMENTS:
+        return _hidden(shown(value), _SECRET_ARGUMENT)
+    return _hidden(value) if field in _MAY_HOLD else shown(value)
+
+
+def _hidden(said: Any, secret: re.Pattern[str] = _SECRET) -> Any:
+    """Plain values without secrets, told by their names or, in a text, by their form.
 
     >>> _hidden({"api.key": "tiger", "conf": '{"user": {"name": "scott", "password": "tiger"}}'})
     {'api.key': '***', 'conf': '{"user": {"name": "scott", "password": "***"}}'}
     """
     if isinstance(said, dict):
-        return {key: HIDDEN if _SECRET.search(key) else _hidden(value) for key, value in said.items()}
+        return {key: HIDDEN if secret.search(key) else _hidden(value, secret) for key, value in said.items()}
     if isinstance(said, list):
-        return [_hidden(value) for value in said]
+        return [_hidden(value, secret) for value in said]
     return _without_secrets(said) if isinstance(said, str) else said
 
 

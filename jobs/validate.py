@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +25,7 @@ from jobs.settings import JobSettings, SourceSettings, load_of
 from jobs.source_quality import all_rows, wrong_of
 from jobs.validate_settings import ValidateSettings
 from streams.spark.invariants import Facts, invariants_of, with_facts
+from streams.spark.recovery import writer_of
 from streams.spark.stored_kinds import StoredTable, stored_table
 from streams.spark.window_upkeep import stream_times_told
 from versioned import spark_functions as F
@@ -33,7 +34,7 @@ from versioned.identifiers import TableRef
 from versioned.reading import read_table
 from versioned.stream_times import newest_times
 from versioned.table import VersionedTable
-from versioned.written import look
+from versioned.written import Written, look
 
 _LEDGER: Final = "ledger"
 
@@ -165,7 +166,7 @@ def judged_table(spark: SparkSession, judge: Judge, target: TableRef, times: Map
     rules = invariants_of(table)
     if not rules:
         return Judged(name, table.kind, version, 0, 0)
-    facts = _facts(spark, target, table, times, {} if state.written is None else state.written.details)
+    facts = facts_of(spark, target, table, times, state.written)
     return _judged(judge, name, table.kind, version, with_facts(rows, table, facts), rules, True, started)
 
 
@@ -189,22 +190,42 @@ def ledger_facts(spark: SparkSession, target: TableRef) -> dict[str, Facts]:
     return facts
 
 
-def _facts(
-    spark: SparkSession, target: TableRef, table: StoredTable, times: Mapping[str, Facts], told: Mapping[str, Any]
+def facts_of(
+    spark: SparkSession, target: TableRef, table: StoredTable, times: Mapping[str, Facts], written: Written | None
 ) -> Facts:
-    """What a table's rows are compared with: as the ledger says, and of windows their own newest commit (``told``)."""
+    """What a table's rows are compared with.
+
+    Args:
+        spark: The session.
+        target: The table.
+        table: What it is.
+        times: Stream times and clock by node, as the ledger tells them.
+        written: The newest write of a batch to it: it names the node whose rows they are, whatever the table is called,
+            and of windows tells their stream times.
+    """
     if table.kind == "versions":
         return Facts(VersionedTable.open(spark, target).stream_times())
-    stem = table.name.removesuffix("_waiting")
-    candidates = (table.node, f"{stem}:reorder" if table.kind == "waiting" else None, stem)
-    # A table is called like its node, but for the letters that a table's name does not have.
-    named = {_as_table(node): facts for node, facts in times.items()}
-    facts = next((named[_as_table(node)] for node in candidates if node and _as_table(node) in named), Facts())
+    facts = next((times[node] for node in _nodes_of(table, written) if node in times), None)
+    if facts is None:
+        # Of a log that was cleaned: a table is called like its node, but for the letters that its name does not have.
+        stem = table.name.removesuffix("_waiting")
+        named = {_as_table(node): said for node, said in times.items()}
+        names = [f"{stem}:reorder", stem] if table.kind == "waiting" else [stem]
+        facts = next((named[_as_table(name)] for name in names if _as_table(name) in named), Facts())
     if table.kind == "windows" and table.node is not None:
         # They must not be newer than stream time: a batch that is here but not in the ledger has moved it on.
-        own = stream_times_told(told, table.node)
+        own = stream_times_told({} if written is None else written.details, table.node)
         return replace(facts, stream_times=newest_times(facts.stream_times, own))
     return facts
+
+
+def _nodes_of(table: StoredTable, written: Written | None) -> Iterator[str]:
+    """Whose rows a table has, as it tells itself."""
+    writer = None if written is None else writer_of(written)
+    if table.node is not None:
+        yield table.node
+    if writer is not None:
+        yield writer[0]
 
 
 def _as_table(node: str) -> str:

@@ -12,7 +12,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from versioned.errors import CheckpointMismatchError, ConfigurationError, FencedError, VersionedError
+from versioned.errors import (
+    CheckpointMismatchError,
+    ConfigurationError,
+    FencedError,
+    ReplayMismatchError,
+    VersionedError,
+)
 
 _GIVE_UP: Final = (
     "start with --new-epoch: it reads the sources from their starting offsets, so name those that are not applied yet"
@@ -27,7 +33,8 @@ BatchOf = tuple[int, int]
 class LedgerFacts:
     """What the ledger says: its newest batch (-1 = none in this epoch), and the id of the checkpoint that counts them.
 
-    ``newest_commit`` is the newest batch that its history tells of, which may be more than its rows do.
+    ``newest_commit`` is the newest batch that its history tells of, which may be more than its rows do; ``forgets`` is
+    whether Delta forgets which batches it has.
     """
 
     application: str
@@ -36,6 +43,7 @@ class LedgerFacts:
     checkpoint: str | None = None
     newest_commit: BatchOf | None = None
     blank: bool = False
+    forgets: bool = False
 
     @property
     def batch(self) -> BatchOf:
@@ -45,13 +53,17 @@ class LedgerFacts:
 
 @dataclass(frozen=True)
 class CheckpointFacts:
-    """What a checkpoint folder holds: the query's id (None = no checkpoint), its newest offsets and commit."""
+    """What a checkpoint folder holds: the query's id (None = no checkpoint), its newest offsets and commit.
+
+    ``lost`` are files that the batch which has begun and not ended is to read, and that are gone.
+    """
 
     place: str
     query: str | None = None
     offset: int = -1
     commit: int = -1
     damage: str | None = None
+    lost: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,6 +71,8 @@ class TableFacts:
     """What a table's newest commits say; ``recorded`` is its version after the ledger's newest batch.
 
     ``writer`` is the node whose rows it has, ``node`` that of the plan that keeps its rows there; None = not known.
+    ``left`` is the batch that wrote it last, if a former epoch left it there: it is not in the ledger, and the table
+    was not there when the epoch began.
     """
 
     name: str
@@ -72,6 +86,7 @@ class TableFacts:
     recorded: int | None = None
     writer: str | None = None
     node: str | None = None
+    left: BatchOf | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +113,10 @@ _ERRORS: Final[dict[str, type[VersionedError]]] = {
     "other-driver": FencedError,
     "table-forgets": ConfigurationError,
     "table-of-node": ConfigurationError,
+    "input-gone": ReplayMismatchError,
 }
+#: So many files are named.
+_FEW: Final = 3
 
 
 #: What a new epoch does not mend: it would be begun over it, and every table shut to those who could go on.
@@ -124,22 +142,30 @@ def findings(ledger: LedgerFacts, checkpoint: CheckpointFacts, tables: Iterable[
     """
     known = list(tables)
     found = [*_of_ledger(ledger), *(each for table in known for each in of_table(ledger, table))]
-    newest = max([ledger.batch, *(t.batch for t in known if t.batch and _is_ours(ledger, t))])
-    return [*found, *of_checkpoint(ledger, checkpoint, newest[1] if newest[0] == ledger.epoch else ledger.batch_id)]
+    own = [ledger.batch, *(t.batch for t in known if t.batch and _is_ours(ledger, t))]
+    newest = max(own)
+    of_epoch = [batch for epoch, batch in own if epoch == ledger.epoch]
+    last = newest[1] if newest[0] == ledger.epoch else ledger.batch_id
+    return [*found, *of_checkpoint(ledger, checkpoint, last, of_epoch), *_of_input(ledger, checkpoint)]
 
 
-def of_checkpoint(ledger: LedgerFacts, checkpoint: CheckpointFacts, newest: int) -> list[Finding]:
+def of_checkpoint(
+    ledger: LedgerFacts, checkpoint: CheckpointFacts, newest: int, written: Iterable[int] = ()
+) -> list[Finding]:
     """The first thing that is wrong with a checkpoint.
 
     Args:
         ledger: What the ledger says.
         checkpoint: The folder.
         newest: The newest batch of this epoch that a table or the ledger has.
+        written: The newest batches of this epoch of all tables.
     """
-    return list(_checkpoint_rules(ledger, checkpoint, newest))[:1]
+    return list(_checkpoint_rules(ledger, checkpoint, newest, written))[:1]
 
 
-def _checkpoint_rules(ledger: LedgerFacts, checkpoint: CheckpointFacts, newest: int) -> Iterator[Finding]:
+def _checkpoint_rules(
+    ledger: LedgerFacts, checkpoint: CheckpointFacts, newest: int, written: Iterable[int]
+) -> Iterator[Finding]:
     name, place, back = ledger.application, checkpoint.place, f"restore the checkpoint {checkpoint.place}, {_RESET}"
 
     def found(rule: str, words: str, remedy: str = back) -> Finding:
@@ -165,18 +191,33 @@ def _checkpoint_rules(ledger: LedgerFacts, checkpoint: CheckpointFacts, newest: 
         done = "written: it is an older copy, or was cut off." if newest >= checkpoint.commit else "finished in it."
         remedy = f"{back}; or, to run the rest again, versioned rollback --batch {checkpoint.offset}"
         yield found("checkpoint-behind", f"The checkpoint {place} {said} {done}", remedy)
-    if ledger.batch_id < newest <= max(checkpoint.commit, checkpoint.offset - 1):
+    # One batch may be unfinished, the checkpoint's newest: what is in the tables of any before it was in the ledger.
+    ended = max(checkpoint.commit, checkpoint.offset - 1)
+    missing = max((batch for batch in {newest, *written} if ledger.batch_id < batch <= ended), default=None)
+    if missing is not None:
         said = (
-            f"ends at batch {ledger.batch_id}, but batch {newest} is in the tables and the checkpoint has finished it."
+            f"ends at batch {ledger.batch_id}, but batch {missing} is in the tables and the checkpoint has finished it."
         )
-        remedy = f"restore the ledger to the version that has batch {newest}, {_RESET}"
+        remedy = f"restore the ledger to the version that has batch {missing}, {_RESET}"
         yield Finding("ledger-behind", "ledger", f'The ledger of "{name}" {said}', remedy)
+
+
+def _of_input(ledger: LedgerFacts, checkpoint: CheckpointFacts) -> Iterator[Finding]:
+    """Files that Spark would leave out without a word; of a batch that the ledger has nothing is read any more."""
+    if checkpoint.lost and checkpoint.offset > ledger.batch_id:
+        batch = checkpoint.offset
+        files = ", ".join(checkpoint.lost[:_FEW])
+        said = f"Batch {batch} has begun, and {len(checkpoint.lost)} files of its input are gone since: {files}."
+        without = f"versioned rollback --batch {batch - 1}" if batch > 0 else _GIVE_UP
+        yield Finding("input-gone", checkpoint.place, said, f"put them back; or, to go on without them, {without}")
 
 
 def _of_ledger(ledger: LedgerFacts) -> Iterator[Finding]:
     name, (epoch, batch) = ledger.application, ledger.batch
     if ledger.blank:
         yield _blank("ledger")
+    if ledger.forgets:
+        yield _forgets("ledger")
     if ledger.newest_commit is not None and ledger.newest_commit > ledger.batch:
         theirs = f"batch {ledger.newest_commit[1]} of epoch {ledger.newest_commit[0]}"
         said = (
@@ -201,16 +242,13 @@ def of_table(ledger: LedgerFacts, table: TableFacts) -> Iterator[Finding]:
     if table.blank:
         yield _blank(table.name)
     if table.forgets:
-        said = (
-            "has delta.setTransactionRetentionDuration set: Delta would forget which batches it has, and repeat them."
-        )
-        yield found("table-forgets", said, "unset that property")
+        yield _forgets(table.name)
     if table.owner is not None and not _is_ours(ledger, table):
         said = f'was written by the application "{table.owner}", not by "{ledger.application}".'
         remedy = "give the application its former name, or another root"
         yield found("table-of-other", said, remedy)
         return
-    yield from _of_node(table)
+    yield from _of_writer(table)
     if table.recorded is not None and table.version < table.recorded:
         said = f"is at version {table.version}, but was at {table.recorded}: an older copy took its place."
         yield found("table-replaced", said, copy)
@@ -224,8 +262,10 @@ def of_table(ledger: LedgerFacts, table: TableFacts) -> Iterator[Finding]:
         yield found("newer-epoch", said, "stop this driver: a newer one has taken over. Or restore the ledger")
 
 
-def _of_node(table: TableFacts) -> Iterator[Finding]:
-    """A table that a node of another name has written: it would go on without that node's stream time."""
+def _of_writer(table: TableFacts) -> Iterator[Finding]:
+    """Rows of a batch that never ended; or of a node of another name, without whose stream time it would go on."""
+    if table.left is not None:
+        yield of_older_driver(table.name, table.left)
     if None in (table.writer, table.node) or table.writer == table.node:
         return
     said = (
@@ -237,8 +277,31 @@ def _of_node(table: TableFacts) -> Iterator[Finding]:
     yield Finding("table-of-node", table.name, said, f"{remedy}, or {other}")
 
 
+def of_older_driver(name: str, batch: BatchOf) -> Finding:
+    """A table with rows of a batch that never ended, and begins again in a later epoch: they would be there twice.
+
+    Args:
+        name: The table.
+        batch: The batch.
+    """
+    said = (
+        f"The table {name} has rows of batch {batch[1]} of epoch {batch[0]}, which never ended: a driver that was shut "
+        "out made it when the next epoch had begun, or the plan was without it then."
+    )
+    remedy = "delete the table, which is made anew; or start with --new-epoch, which takes it as it is"
+    return Finding("table-of-older-driver", name, said, remedy)
+
+
 def _is_ours(ledger: LedgerFacts, table: TableFacts) -> bool:
     return table.owner == ledger.application
+
+
+def _forgets(name: str) -> Finding:
+    said = (
+        f"The table {name} has delta.setTransactionRetentionDuration set: Delta would forget which batches it has, and "
+        "repeat them."
+    )
+    return Finding("table-forgets", name, said, "unset that property")
 
 
 def _blank(name: str) -> Finding:

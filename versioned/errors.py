@@ -74,7 +74,7 @@ class CheckpointMismatchError(VersionedError):
 
 
 class ReplayMismatchError(VersionedError):
-    """A batch that landed in part came again with other input. Operator action: put its input back as it was."""
+    """A batch came again with other input, or reads a file that is gone. Operator action: put it back as it was."""
 
 
 class RetentionError(VersionedError):

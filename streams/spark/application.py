@@ -32,6 +32,7 @@ from streams.spark.explain import explain, kafka_topics
 from streams.spark.few_tasks import in_few_tasks
 from streams.spark.flow import Flow, NodeReport, times_after
 from streams.spark.giving_back import giving_back
+from streams.spark.gone_files import naming_gone_files
 from streams.spark.guards import BatchGuard, GuardPolicy
 from streams.spark.input_checks import checked_rules
 from streams.spark.intake import OFFSET, IntakeRule, bounds_of, maxima_before, offsets_of, shape, survey_of
@@ -279,7 +280,8 @@ class StreamingApplication:
         add_sources(self._spark, self._epoch_checkpoint(), len(topics) + 1)
         self._ledger.keep_topics(topics, self._found.topics)
         writer = united.writeStream.queryName(self.name).option("checkpointLocation", self._epoch_checkpoint())
-        return writer.foreachBatch(giving_back(self._run_batch)).trigger(**told).start()
+        run = naming_gone_files(self.name, self._run_batch)
+        return writer.foreachBatch(giving_back(run)).trigger(**told).start()
 
     def survey(self) -> Survey:
         """The ledger, the checkpoint and the tables as they are found now; nothing is changed."""

@@ -144,18 +144,25 @@ def _is_kept(name: str, batch_id: int) -> bool:
     return name == "metadata" or (number.isdigit() and int(number) <= batch_id)
 
 
-def _cut_sources(folder: Path, batch_id: int) -> dict[int, dict[str, str]]:
-    """The logs of the file sources up to a batch, by the source's position."""
+def log_offsets(folder: Path, batch_id: int) -> dict[int, int]:
+    """How far each file source of a checkpoint had come with a batch, by the source's position.
+
+    Raises:
+        CheckpointMismatchError: the checkpoint has no offsets of the batch.
+    """
     offsets = folder / "offsets" / str(batch_id)
     if not offsets.is_file():
         raise _without_offsets(str(folder), batch_id)
-    cut = {}
-    for number, line in enumerate(offsets.read_text(encoding="utf-8").splitlines()[_HEADER_LINES:]):
-        log = folder / "sources" / str(number)
-        last = _log_offset(line)
-        if last is not None and log.is_dir():
-            cut[number] = cut_log({file.name: file.read_text(encoding="utf-8") for file in _logged(log)}, last)
-    return cut
+    lines = offsets.read_text(encoding="utf-8").splitlines()[_HEADER_LINES:]
+    told = {number: _log_offset(line) for number, line in enumerate(lines)}
+    return {number: last for number, last in told.items() if last is not None}
+
+
+def _cut_sources(folder: Path, batch_id: int) -> dict[int, dict[str, str]]:
+    """The logs of the file sources up to a batch, by the source's position."""
+    ends = log_offsets(folder, batch_id)
+    logs = {number: folder / "sources" / str(number) for number in ends}
+    return {number: cut_log(read_log(log), ends[number]) for number, log in logs.items() if log.is_dir()}
 
 
 def _without_offsets(checkpoint: str, batch_id: int) -> CheckpointMismatchError:
@@ -165,8 +172,10 @@ def _without_offsets(checkpoint: str, batch_id: int) -> CheckpointMismatchError:
     )
 
 
-def _logged(log: Path) -> list[Path]:
-    return [file for file in log.glob("*") if file.name.removesuffix(_COMPACT).isdigit()]
+def read_log(log: Path) -> dict[str, str]:
+    """The files of the log of a file source, by name."""
+    files = (file for file in log.glob("*") if file.name.removesuffix(_COMPACT).isdigit())
+    return {file.name: file.read_text(encoding="utf-8") for file in files}
 
 
 def _log_offset(line: str) -> int | None:

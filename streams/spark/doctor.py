@@ -6,10 +6,13 @@ also while another driver runs the application. What a start refuses of the plan
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from typing import Any, Final
 
+from streams.describe import span
 from streams.recovery_rules import BatchOf, Finding
 from streams.spark.application import StreamingApplication
 from streams.spark.ledger import Ledger
@@ -21,6 +24,8 @@ from versioned.reading import read_table
 
 #: How often it looks where a driver that runs is always ahead.
 _LOOKS: Final = 3
+#: Clocks of two machines may be some seconds apart.
+_FAR_AHEAD_US: Final = 3_600_000_000
 
 
 @dataclass(frozen=True)
@@ -63,9 +68,10 @@ def examine(application: StreamingApplication) -> Diagnosis:
     ledger = Ledger(application.spark, application.table("ledger"), application.name)
     found, told = settled(application.survey, ledger.newest_row)
     told += _doubled(application)
+    told += _lost_ledger(found) if told else []
     # What is damaged is better not read for more.
     told += _refused(application, found) if not told else []
-    told += _notes(found) if not told else []
+    told += [*_notes(found), *_clock_ahead(found, time.time_ns() // 1_000)] if not told else []
     at = found.checkpoint.place, found.ledger.epoch, found.ledger.batch_id
     return Diagnosis(application.name, str(application.root), *at, tuple(told))
 
@@ -99,6 +105,17 @@ def _refused(application: StreamingApplication, found: Survey) -> Iterable[Findi
         yield Finding("plan-refused", "plan", str(error), "change the plan and its sources as said, or take the former")
 
 
+def _lost_ledger(found: Survey) -> Iterable[Finding]:
+    """What nothing but the ledger knew; that it is gone stands behind what else is found then."""
+    if found.has_lost_ledger:
+        said = (
+            f'The ledger of "{found.ledger.application}" is gone, though its tables have batches. A new epoch goes on '
+            "with the stream times that the tables tell; the totals of metrics, the batch clock and what is known of "
+            "sequences that come once begin anew."
+        )
+        yield Finding("ledger-lost", "ledger", said, "put the ledger back; else start with --new-epoch", False)
+
+
 def _notes(found: Survey) -> Iterable[Finding]:
     ledger = found.ledger
     ahead = sorted(t.name for t in found.facts() if t.batch is not None and t.batch > ledger.batch)
@@ -108,6 +125,19 @@ def _notes(found: Survey) -> Iterable[Finding]:
     elif ledger.batch_id < 0:
         said = f'"{ledger.application}" has written no batch in epoch {ledger.epoch} yet.'
         yield Finding("no-batch", "ledger", said, "start the application", False)
+
+
+def _clock_ahead(found: Survey, now_us: int) -> Iterable[Finding]:
+    """The batch clock never goes back: where it was far ahead once, what waits by it waits until then."""
+    ahead_us = found.state.clock_us - now_us
+    if ahead_us > _FAR_AHEAD_US:
+        ahead = span(timedelta(minutes=ahead_us // 60_000_000))
+        said = (
+            f'The batch clock of "{found.ledger.application}" is {ahead} ahead, as a machine\'s was in some batch. '
+            "What came since and waits by the wall clock leaves only then."
+        )
+        remedy = "let it leave at once by versioned suppress drain; or versioned rollback to the batch before"
+        yield Finding("clock-ahead", "ledger", said, remedy, False)
 
 
 def _doubled(application: StreamingApplication) -> Iterable[Finding]:

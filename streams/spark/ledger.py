@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -70,6 +70,20 @@ class LedgerState:
     fingerprints: Mapping[str, str] | None = None
     #: The version of each table after the newest batch.
     tables: Mapping[str, int] = field(default_factory=dict)
+    #: Where an epoch begins anew: epoch and batch of the newest row that it was begun with. A driver that was not shut
+    #: out yet may have ended more until the row of the epoch was there.
+    behind: tuple[int, int] | None = None
+
+    def begun_anew(self, epoch: int, tables: Mapping[str, int], behind: tuple[int, int]) -> LedgerState:
+        """The state with which an epoch begins that goes on from this one with a checkpoint of its own.
+
+        Args:
+            epoch: The epoch.
+            tables: The version of each table that is there.
+            behind: The newest row that was found.
+        """
+        own = replace(self, topics=(), checkpoint=None, fingerprints=None)
+        return replace(own, epoch=epoch, batch_id=-1, tables=tables, behind=behind)
 
     def to_json(self) -> str:
         """The state as text, for the ledger's column ``state``."""
@@ -77,6 +91,7 @@ class LedgerState:
         said |= {"alarms": self.alarms, "buffers": self.buffers, "clock_us": self.clock_us}
         said |= {"totals": self.totals, "buffer_clocks": self.buffer_clocks}
         said |= {"checkpoint": self.checkpoint, "fingerprints": self.fingerprints, "tables": self.tables}
+        said |= {} if self.behind is None else {"behind": self.behind}
         return json.dumps(said, sort_keys=True)
 
     @classmethod
@@ -88,6 +103,7 @@ class LedgerState:
         rest |= {"totals": said.get("totals", {}), "tables": said.get("tables", {})}
         rest |= {"buffer_clocks": said.get("buffer_clocks", {})}
         rest |= {"checkpoint": said.get("checkpoint"), "fingerprints": said.get("fingerprints")}
+        rest |= {"behind": tuple(said["behind"]) if "behind" in said else None}
         return cls(
             epoch, batch_id, times, maxima, tuple(said["topics"]), buffers=tuple(said.get("buffers", ())), **rest
         )
@@ -126,7 +142,10 @@ class Ledger:
         self._spark.sql(f"ALTER TABLE {self.target.sql} SET TBLPROPERTIES ({key} = {value})")
 
     def last(self) -> LedgerState:
-        """The state after the newest batch; the initial state if there was none."""
+        """The state after the newest batch; the initial state if there was none.
+
+        An epoch that died right behind its first row goes on from all that had ended by then, as it would have itself.
+        """
         newest = (
             self._own_rows()
             .orderBy(F.desc("epoch"), F.desc("batch_id"))
@@ -136,7 +155,11 @@ class Ledger:
         )
         if not newest:
             return LedgerState()
-        return LedgerState.from_json(newest[0]["epoch"], newest[0]["batch_id"], newest[0]["state"])
+        state = LedgerState.from_json(newest[0]["epoch"], newest[0]["batch_id"], newest[0]["state"])
+        missed = None if state.behind is None else self.ended_since(state.behind, state.epoch)
+        if missed is None or state.behind is None:
+            return state
+        return missed.begun_anew(state.epoch, state.tables, state.behind)
 
     def last_if_any(self) -> LedgerState:
         """As :meth:`last`; the initial state also where there is no ledger."""

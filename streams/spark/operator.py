@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from streams.nodes import Node
+from streams.recovery_rules import of_older_driver
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport, in_one_scope
 from streams.spark.of_keys import MOST_SENT, Amount
 from streams.spark.stored_shape import check_beside, check_rows
@@ -28,6 +29,7 @@ from versioned.making import is_unmade, make_table
 from versioned.reading import read_table
 from versioned.schema import create_plain
 from versioned.sql_types import JSON_INSTANTS
+from versioned.written import newest
 
 N = TypeVar("N", bound=Node)
 #: What has a stream time of its own, and its stream time before the batch, where that is not the scope.
@@ -151,8 +153,19 @@ class Batch:
             check_rows(node, target.short_name, there, empty.schema, by_name=by_name)
 
     def is_missing(self, target: TableRef) -> bool:
-        """Whether there is no such table yet; of one that is known to be there nothing is asked."""
-        return target not in self.there and is_unmade(self.session, target)
+        """Whether there is no such table yet; of one that is known to be there nothing is asked.
+
+        Raises:
+            CheckpointMismatchError: a driver that was shut out has made it since this one started, and written to it.
+        """
+        if target in self.there:
+            return False
+        if is_unmade(self.session, target):
+            return True
+        said = newest(self.session, target).written
+        if said is not None and said.application == self.application and said.epoch < self.epoch:
+            raise of_older_driver(target.short_name, (said.epoch, said.batch_id)).error()
+        return False
 
     def times_of(self, node: str) -> Mapping[int, int]:
         """Stream time per scope of a node before the batch, microseconds."""

@@ -24,9 +24,11 @@ from streams.recovery_rules import (
     turn,
 )
 from streams.spark.checkpoint import read_checkpoint
+from streams.spark.checkpoint_copy import check_free
 from streams.spark.engine import Operators
 from streams.spark.interpreted import Measured, measured
 from streams.spark.ledger import Ledger, LedgerState, kept_checkpoint, kept_topics
+from streams.spark.lost_input import lost_input
 from streams.spark.operator import Operator, StepOf
 from streams.spark.sinks import ChangelogSinkOperator
 from versioned import spark_functions as F
@@ -65,6 +67,8 @@ class Survey:
     steps: Sequence[StepOf] = ()
     #: The ledger's newest write.
     newest_of_ledger: Written | None = None
+    #: Of tables that were not there when the epoch began: the batch of a former epoch, not in the ledger, in them.
+    left: Mapping[TableRef, BatchOf] = field(default_factory=dict)
 
     def findings(self) -> list[Finding]:
         """Everything that does not fit together; a takeover that died explains all else that is found then."""
@@ -72,13 +76,19 @@ class Survey:
 
     def facts(self) -> list[TableFacts]:
         """What the rules need to know of each table."""
-        recorded, nodes = self.state.tables, self.nodes
-        return [_facts(table, state, recorded, nodes.get(table)) for table, state in self.tables.items()]
+        recorded = self.state.tables
+        return [
+            replace(_facts(table, state, recorded, self.nodes.get(table)), left=self.left.get(table))
+            for table, state in self.tables.items()
+        ]
 
     def landed(self, epoch: int, batch_id: int) -> Mapping[str, Any] | None:
-        """What a commit of this batch says of it, if one is in a table."""
-        written = self._written_in(epoch, batch_id)
-        return next((said.details for _, said in written if REPORT in said.details), None)
+        """What a commit of this batch says of it, if one is in a table; of several runs that died, the last one's.
+
+        Where the plan grew in between, that one tells of nodes of which the others do not.
+        """
+        told = [said.details for _, said in self._written_in(epoch, batch_id) if REPORT in said.details]
+        return max(told, key=lambda details: len(details[REPORT]), default=None)
 
     def versions(self, epoch: int, batch_id: int) -> dict[str, int]:
         """What a batch that landed in part has written already: the version by table."""
@@ -201,11 +211,30 @@ def survey(
     own = found[ledger.target]
     newest_commit = None if own.written is None else (own.written.epoch, own.written.batch_id)
     query = state.checkpoint or kept_checkpoint(own.properties, ledger.application, state.epoch)
-    facts = LedgerFacts(ledger.application, state.epoch, state.batch_id, query, newest_commit, own.blank)
+    forgets = _FORGETS in own.properties
+    facts = LedgerFacts(ledger.application, state.epoch, state.batch_id, query, newest_commit, own.blank, forgets)
     topics = kept_topics(own.properties, ledger.application)
     read = read_checkpoint(spark, checkpoint_of(checkpoint, state.epoch), len(topics or state.topics) + 1)
+    read = replace(read, lost=lost_input(read))
     seen = {target: found[target] for target in tables}
-    return Survey(facts, read, seen, topics, state, nodes, steps, own.written)
+    left = _left_by_former(ledger, state, seen)
+    return Survey(facts, read, seen, topics, state, nodes, steps, own.written, left)
+
+
+def _left_by_former(ledger: Ledger, state: LedgerState, seen: Mapping[TableRef, TableState]) -> dict[TableRef, BatchOf]:
+    """Tables whose rows a former epoch wrote that are not known to this one, in a batch that the ledger does not have.
+
+    An epoch knows the tables that were there when it began. A driver that was shut out then may have made one since.
+    """
+    found: dict[TableRef, BatchOf] = {}
+    for target, table in seen.items():
+        said = table.written
+        if said is not None and said.application == ledger.application and target.short_name not in state.tables:
+            writer = writer_of(said)
+            if writer is not None and writer[1][0] < state.epoch:
+                found[target] = writer[1]
+    ended = set(ledger.row_ids()) if found else set()
+    return {target: batch for target, batch in found.items() if batch not in ended}
 
 
 def written_before_crash(
@@ -324,8 +353,8 @@ def begin_epoch(
         look: Finds it anew.
 
     Raises:
-        CheckpointMismatchError: the new epoch's checkpoint folder has batches of its own already, or the tables are
-            another application's, or are shut by a takeover that died.
+        CheckpointMismatchError: the new epoch's checkpoint folder is there already, or the tables are another
+            application's, or are shut by a takeover that died.
         ConfigurationError: a table was written by a node that the plan calls otherwise, or forgets its batches.
     """
     for wrong in left_by_epoch(found.findings()):
@@ -333,13 +362,15 @@ def begin_epoch(
         if not (found.has_lost_ledger and wrong.rule == "unfinished-takeover"):
             raise wrong.error()
     epoch = found.newest_epoch() + 1
+    # Offsets that lie there are of tables that are gone: Spark would go on from them.
+    check_free(checkpoint_of(checkpoint, epoch))
     read = read_checkpoint(spark, checkpoint_of(checkpoint, epoch))
     for wrong in of_checkpoint(LedgerFacts(ledger.application, epoch), read, -1):
         raise wrong.error()
     _tell_unfinished(found)
     # A table that is gone before the epoch has written to it is missed like any other.
     versions = {target.short_name: seen.version for target, seen in found.tables.items() if seen.exists}
-    begun = replace(state, epoch=epoch, batch_id=-1, topics=(), checkpoint=None, tables=versions, fingerprints=None)
+    begun = state.begun_anew(epoch, versions, found.ledger.batch)
     ledger.append_epoch(spark, begun)
     shut_out_older(spark, begun, found)
     missed = ledger.ended_since(found.ledger.batch, epoch)
@@ -430,7 +461,17 @@ def _tell_unfinished(found: Survey) -> None:
     if found.has_lost_ledger:
         _LOG.warning("The ledger is gone; stream times go on as the newest commits of %s tell.", ahead)
     elif ahead:
-        _LOG.warning("A batch of the epoch before landed in part, in %s; a new epoch applies its input again.", ahead)
+        epoch, batch_id = max(table.batch for table in found.facts() if table.batch is not None)
+        _LOG.warning(
+            "Batch %d of epoch %d landed in part, in %s. A new epoch does not finish it: only if the sources begin "
+            "before its input, the rest of it is written, and sent to Kafka.",
+            batch_id,
+            epoch,
+            ahead,
+        )
+    if found.left:
+        names = sorted(target.short_name for target in found.left)
+        _LOG.warning("Rows of batches that never ended are in %s; a new epoch takes these tables as they are.", names)
 
 
 def _facts(target: TableRef, state: TableState, recorded: Mapping[str, int], node: str | None = None) -> TableFacts:

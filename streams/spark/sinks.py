@@ -132,12 +132,13 @@ class ChangelogSinkOperator(_SinkOperator):
         self._keys: list[str] = []
 
     def write(self, batch: Batch) -> None:
-        rows = self._rows
-        if rows is None or not self._count:
-            return
-        (target,) = self.tables(batch.root)
-        batch.commit(target, lambda: Append(rows), self.node.name, "main")
-        if self.kafka is not None:
+        rows, (target,) = self._rows, self.tables(batch.root)
+        # What landed before a crash is to be sent, whatever a plan that was changed since makes of the batch.
+        has_landed = target.short_name in batch.landed
+        if rows is not None and self._count:
+            batch.commit(target, lambda: Append(rows), self.node.name, "main")
+            has_landed = True
+        if self.kafka is not None and has_landed:
             sink = f"{batch.application}/{self.node.name}"
             self.kafka.publish(batch.session, target, batch.number, sink, self._keys, of_table=self._is_of_table())
 

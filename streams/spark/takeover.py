@@ -37,6 +37,8 @@ from versioned.restore import check_version, restore
 from versioned.side_by_side import side_by_side
 from versioned.written import written_by
 
+#: What is wrong with a table that going back to a batch does not mend.
+_NOT_TAKEN_BACK: Final = ("table-of-other", "table-gone", "empty-commit", "table-of-older-driver")
 _UNSAID: Final[Mapping[str, Any]] = {}
 
 
@@ -123,9 +125,9 @@ def _planned(application: StreamingApplication, batch_id: int | None) -> _Plan:
     if is_missing(spark, ledger.target):
         raise ConfigurationError(f'"{application.name}" has no ledger in {application.root}: it has never run.')
     found = application.survey()
-    gone = [wrong for wrong in found.findings() if wrong.rule in ("table-of-other", "table-gone", "empty-commit")]
-    for wrong in gone:
-        raise wrong.error()
+    for wrong in found.findings():
+        if wrong.rule in _NOT_TAKEN_BACK:
+            raise wrong.error()
     told = ledger.row_ids()
     row = row_of(told, batch_id)
     place = found.checkpoint.place

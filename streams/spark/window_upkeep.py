@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from streams.fields import WINDOW_FIELDS
 from streams.spark.flow import SCOPE, lookup_times
 from versioned import spark_functions as F
-from versioned.commit import Landed, Merge, commit, newest_own, properties_of, same_keys
+from versioned.commit import Landed, Merge, commit, properties_of, same_keys, told_so_far
 from versioned.durations import capped_us
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote, text_literal
@@ -96,8 +96,9 @@ def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:
     properties = properties_of(spark, target)
     if properties.get(KIND) != WINDOW_STORE or _RETENTION not in properties:
         return None
-    newest = newest_own(spark, target, None)
-    if newest is None or not (times := stream_times_told(newest.details, properties[_NODE])):
+    told = told_so_far(spark, target)
+    times = stream_times_told(told, properties[_NODE])
+    if not times:
         return None
 
     def expired() -> DataFrame:
@@ -108,7 +109,7 @@ def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:
     if expired().isEmpty():
         return None
     gone = f"NOT t.{quote(OPEN)} AND {same_keys((SCOPE, END))}"
-    return commit(target, lambda: Merge(expired(), gone, lambda merge: merge.whenMatchedDelete()), None, newest.details)
+    return commit(target, lambda: Merge(expired(), gone, lambda merge: merge.whenMatchedDelete()), None, told)
 
 
 def stream_times_told(details: Mapping[str, Any], node: str) -> dict[int, int]:

@@ -295,6 +295,29 @@ def test_secrets_are_not_shown(option: str, value: str, seen: bool, tmp_path: Pa
         assert ("tiger" in printed) is seen
 
 
+@pytest.mark.parametrize(
+    ("argument", "value", "seen"),
+    [
+        ("db_password", "tiger", False),
+        ("api_key", "tiger", False),
+        ("sasl_jaas_config", "tiger", False),
+        ("url", "jdbc:postgresql://scott:tiger@db/x", False),
+        ("options", "user=scott;password=tiger", False),
+        ("key", "tiger", True),
+        ("topic", "tiger", True),
+    ],
+)
+def test_secrets_among_a_plan_s_arguments_are_not_shown(argument: str, value: str, seen: bool, tmp_path: Path) -> None:
+    said = yaml.safe_load((_CONF / "quickstart.yaml").read_text(encoding="utf-8"))
+    said["plan_settings"] = {**said["plan_settings"], argument: value}
+    file = tmp_path / "secret.yaml"
+    file.write_text(yaml.safe_dump(said), encoding="utf-8")
+    for form in ([], ["--json"]):
+        printed = _run("conf", "show", "-c", str(file), *form).stdout
+        assert argument in printed
+        assert ("tiger" in printed) is seen
+
+
 def test_nothing_of_a_plan_is_taken_for_a_secret(tmp_path: Path) -> None:
     value = "struct(token=value.token, x=value.x, url='http://a:b@c')"
     file = _counts(tmp_path, "plan/m", {"op": "map_values", "from": "s", "value": value})

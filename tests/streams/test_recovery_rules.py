@@ -21,6 +21,7 @@ _NEW = LedgerFacts("app")
         pytest.param(_LEDGER, _DONE, [_TABLE], id="all batches done"),
         pytest.param(_LEDGER, replace(_DONE, commit=4), [_TABLE], id="died before the checkpoint's commit"),
         pytest.param(_LEDGER, replace(_DONE, offset=6), [_TABLE], id="died before the first write"),
+        pytest.param(_LEDGER, replace(_DONE, commit=4, lost=("a",)), [_TABLE], id="input gone of a batch that is done"),
         pytest.param(_LEDGER, replace(_DONE, offset=6), [replace(_TABLE, batch=(1, 6))], id="died among the writes"),
         pytest.param(_LEDGER, replace(_DONE, offset=9, commit=9), [_TABLE], id="ticks with nothing to do since"),
         pytest.param(_LEDGER, _DONE, [replace(_TABLE, version=12)], id="maintenance since"),
@@ -57,6 +58,12 @@ _WRONG = [
     ("checkpoint-behind", _LEDGER, replace(_DONE, offset=5, commit=8), [_TABLE]),
     ("checkpoint-damaged", _LEDGER, replace(_DONE, damage="cut off"), [_TABLE]),
     ("ledger-behind", _LEDGER, replace(_DONE, offset=8, commit=8), [replace(_TABLE, batch=(1, 8))]),
+    (
+        "ledger-behind",
+        replace(_LEDGER, batch_id=3, newest_commit=(1, 3)),
+        replace(_DONE, commit=4),
+        [_TABLE, replace(_TABLE, name="u", batch=(1, 4))],
+    ),
     ("ledger-restored", replace(_LEDGER, newest_commit=(1, 6)), replace(_DONE, offset=6), [_TABLE]),
     ("table-restored", _LEDGER, _DONE, [replace(_TABLE, restored=True)]),
     ("table-gone", _LEDGER, _DONE, [replace(_TABLE, exists=False)]),
@@ -64,7 +71,15 @@ _WRONG = [
     ("table-of-other", _LEDGER, _DONE, [replace(_TABLE, owner="other")]),
     ("table-of-node", _LEDGER, _DONE, [replace(_TABLE, writer="first", node="second")]),
     ("table-forgets", _LEDGER, _DONE, [replace(_TABLE, forgets=True)]),
+    ("table-forgets", replace(_LEDGER, forgets=True), _DONE, [_TABLE]),
+    (
+        "table-of-older-driver",
+        LedgerFacts("app", 2, 5, "q", (2, 5)),
+        _DONE,
+        [replace(_TABLE, batch=(1, 7), recorded=None, left=(1, 7))],
+    ),
     ("newer-epoch", _LEDGER, _DONE, [replace(_TABLE, batch=(2, 0))]),
+    ("input-gone", _LEDGER, replace(_DONE, offset=6, lost=("file:///in/6.json",)), [_TABLE]),
     ("empty-commit", _LEDGER, _DONE, [replace(_TABLE, blank=True)]),
     ("empty-commit", replace(_LEDGER, blank=True), _DONE, [_TABLE]),
 ]
@@ -80,11 +95,11 @@ def test_damage_is_named_with_what_to_do(
     assert found.rule == rule
     told = str(found.error())
     assert "Nothing was written" in told
-    assert any(word in told for word in ("--new-epoch", "estore", "unset", "remove", "root", "call"))
+    assert any(word in told for word in ("--new-epoch", "estore", "unset", "remove", "root", "call", "put them back"))
 
 
 def test_every_rule_has_a_case() -> None:
-    assert len({rule for rule, *_ in _WRONG}) == 14
+    assert len({rule for rule, *_ in _WRONG}) == 16
 
 
 @pytest.mark.parametrize(

@@ -79,3 +79,19 @@ def test_where_an_epoch_begins_the_ledger_tells_how_far_the_nodes_are(spark: Spa
         assert [tuple(row) for row in seen] == [("prices", 0, us)]
         facts = ledger_facts(spark, target)["prices"]
         assert (facts.stream_times, facts.clock_us) == ({0: us}, us)
+
+
+def test_an_epoch_that_was_begun_with_an_older_row_goes_on_behind_the_newest_before_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    ledger = Ledger(spark, TableRef.parse(f"{tmp_path}/ledger"), "app")
+    ledger.create()
+    found, ended = (LedgerState(1, n, {"prices": {0: n}}, topics=("prices",), checkpoint="q") for n in (3, 4))
+    for state in (found, ended, found.begun_anew(2, {"prices": 7}, (1, 3))):
+        ledger.append_epoch(spark, state)
+    assert ledger.last() == ended.begun_anew(2, {"prices": 7}, (1, 3))
+
+
+def test_a_state_is_the_same_from_the_ledger() -> None:
+    for state in (LedgerState(2, 4, clock_us=7), LedgerState(1, 4).begun_anew(2, {"prices": 7}, (1, 4))):
+        assert LedgerState.from_json(state.epoch, state.batch_id, state.to_json()) == state

@@ -1,0 +1,64 @@
+"""Files of a source that are gone before the batch that is to read them has ended.
+
+Spark lists the files of a batch, keeps their names in the checkpoint, and leaves those out, without a word, that are no
+longer there when the batch is begun again. Of a batch that has landed in part its fingerprints tell; of one that died
+before its first write nothing else does. Only files on this machine are looked for.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from streams.recovery_rules import CheckpointFacts
+from streams.spark.checkpoint import local_folder
+from streams.spark.checkpoint_copy import log_offsets, read_log
+from versioned.errors import CheckpointMismatchError
+
+
+def lost_input(checkpoint: CheckpointFacts) -> tuple[str, ...]:
+    """The files of the batch that has begun and not ended, which are gone.
+
+    Args:
+        checkpoint: What was read of it; its newest offsets are whole.
+    """
+    folder = local_folder(checkpoint.place)
+    if folder is None or checkpoint.damage is not None or checkpoint.offset <= checkpoint.commit:
+        return ()
+    # A query that runs meanwhile takes its oldest files away; of what is not there nothing can be told.
+    with suppress(FileNotFoundError, CheckpointMismatchError):
+        return tuple(sorted(_gone(folder, checkpoint.offset)))
+    return ()
+
+
+def _gone(folder: Path, batch_id: int) -> list[str]:
+    begins = log_offsets(folder, batch_id - 1) if batch_id > 0 else {}
+    gone = []
+    for number, last in log_offsets(folder, batch_id).items():
+        log, first = folder / "sources" / str(number), begins.get(number, -1)
+        if first < last and log.is_dir():
+            gone += [path for path, at in _entries(log) if first < at <= last and _is_gone(path)]
+    return gone
+
+
+def _entries(log: Path) -> set[tuple[str, int]]:
+    """The files that the log of a file source names, and with which of its offsets."""
+    named = set()
+    for text in read_log(log).values():
+        for line in text.splitlines()[1:]:
+            # A line that is cut off is for Spark to tell.
+            with suppress(ValueError, KeyError, TypeError):
+                said = json.loads(line)
+                named.add((str(said["path"]), int(said["batchId"])))
+    return named
+
+
+def _is_gone(path: str) -> bool:
+    """
+    >>> _is_gone("file:///no/such%20folder/0.json"), _is_gone("s3a://bucket/0.json")
+    (True, False)
+    """
+    told = urlsplit(path)
+    return told.scheme == "file" and not Path(unquote(told.path)).exists()

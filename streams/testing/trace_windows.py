@@ -117,11 +117,20 @@ class KafkaSize:
         self._sliding_start_bytes: dict[Any, int] = {}
 
     def __call__(self, row: BufferedRow) -> int:
-        prior_bytes = self._bytes_at_start(row) if row.prior is None else value_bytes(row.prior)
+        prior_bytes = self._bytes_at_start(row) if row.prior is None else self._prior_bytes(row)
         old_bytes = 0 if row.old == row.prior or self._is_without_old(row) else value_bytes(row.old)
         topic_length = self._others.get(self.step.topic, self._topic_length)
         context = _FIXED_BYTES + topic_length + self._key_bytes(row.key)
         return context + prior_bytes + old_bytes + value_bytes(row.value)
+
+    def _prior_bytes(self, row: BufferedRow) -> int:
+        # Only a session of one instant is updated in place. What it was is told first when it goes up in another one:
+        # to a buffer that does not hold it yet.
+        key: Any = row.key
+        if isinstance(self._windows, SessionWindows) and key[WINDOW_START] == key[WINDOW_END]:
+            came_in_place = row.value is not None or row.old != row.prior
+            return 0 if came_in_place else value_bytes(row.prior)
+        return value_bytes(row.prior)
 
     def _is_without_old(self, row: BufferedRow) -> bool:
         # Kafka never sends the old value of a session that it updates in place, and where one record makes the same

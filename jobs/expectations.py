@@ -27,11 +27,12 @@ from pyspark.sql import DataFrame
 
 from jobs.strict import in_utc
 from streams.spark.invariants import Invariant
-from streams.spark.row_rules import SATISFY
+from streams.spark.row_rules import BETWEEN, BETWEEN_ARGUMENTS, SATISFY, broken
 from streams.spark.sql_conditions import sql_condition
 from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
 from versioned.given import near
+from versioned.identifiers import quote
 
 if TYPE_CHECKING:
     from great_expectations.core.expectation_validation_result import ExpectationSuiteValidationResult
@@ -182,10 +183,21 @@ def _with_conditions(rows: DataFrame, rules: Sequence[Invariant]) -> DataFrame:
     for rule in rules:
         if rule.expectation == SATISFY:
             columns[_holds(rule)] = sql_condition(rule.arguments["condition"], rows.schema)
+        if _is_wide(rule):
+            bounds = {name: said for name, said in rule.arguments.items() if name in BETWEEN_ARGUMENTS}
+            # Of a null nobody asks where it lies.
+            there = F.col(quote(rule.arguments["column"])).isNotNull()
+            columns[_holds(rule)] = F.when(there, ~broken(rule.expectation, bounds, rows.schema))
         if "row_condition" in rule.arguments:
             about = sql_condition(rule.arguments["row_condition"], rows.schema)
             columns[_about(rule)] = F.coalesce(about, F.lit(False))
     return rows.withColumns(columns) if columns else rows
+
+
+def _is_wide(rule: Invariant) -> bool:
+    """Whether a bound is a whole number that Great Expectations, which makes doubles of them, would not keep."""
+    bounds = (rule.arguments.get(name) for name in _BOUNDS)
+    return rule.expectation == BETWEEN and any(type(bound) is int and abs(bound) > 2**53 for bound in bounds)
 
 
 def _holds(rule: Invariant) -> str:
@@ -211,6 +223,10 @@ def _expectation(rule: Invariant, number: str) -> Any:
         kind = "expect_column_values_to_be_in_set"
         del arguments["condition"]
         arguments |= {"column": _holds(rule), "value_set": [True]}
+    if _is_wide(rule):
+        kind = "expect_column_values_to_be_in_set"
+        arguments = {name: said for name, said in arguments.items() if name not in BETWEEN_ARGUMENTS}
+        arguments |= {"column": _holds(rule), "value_set": [True]}
     if "row_condition" in arguments:
         arguments["row_condition"] = Column(_about(rule)) == True  # noqa: E712 - builds a condition
     there = {_snake(name): name for name in dir(gxe) if name.startswith("Expect")}
@@ -223,16 +239,9 @@ def _expectation(rule: Invariant, number: str) -> Any:
     except ValueError as error:
         raise ConfigurationError(f"{kind}: {_flat(error)}") from None
     for bound in _BOUNDS & set(arguments):
-        setattr(made, bound, _bound(arguments[bound], getattr(made, bound)))
+        # A text that it took for an instant would be one of the machine's time zone.
+        setattr(made, bound, in_utc(getattr(made, bound)))
     return made
-
-
-def _bound(said: Any, taken: Any) -> Any:
-    """A bound as it is meant: of whole numbers beyond 2^53 it would take another one.
-
-    A text that it took for an instant would be one of the machine's time zone.
-    """
-    return said if type(said) is int else in_utc(taken)
 
 
 def _snake(name: str) -> str:

@@ -150,7 +150,9 @@ class FoldedWindowsOperator(WindowStoreOperator):
 
     def closing(self) -> DataFrame:
         # A record that no window took has no change, but its time is told nowhere else.
-        change = F.when(F.col(_REFUSED).isNull(), PLACE).otherwise(F.concat(PLACE, F.array(F.lit(0).cast("long"))))
+        change = F.when(F.col(_REFUSED).isNull(), F.col(PLACE)).otherwise(
+            F.concat(PLACE, F.array(F.lit(0).cast("long")))
+        )
         told = told_rows(self._folded, "out", OUT)
         return told.select(SCOPE, F.col(_REACHED_US).alias(CLOSE_US), change.alias(PLACE))
 

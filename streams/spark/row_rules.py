@@ -28,7 +28,8 @@ UNIQUE: Final = "expect_compound_columns_to_be_unique"
 #: The same of one column, which Great Expectations tells apart.
 UNIQUE_COLUMN: Final = "expect_column_values_to_be_unique"
 TABLE_RULES: Final = (UNIQUE, UNIQUE_COLUMN)
-_BETWEEN: Final = "expect_column_values_to_be_between"
+#: Where the values of a column lie, and its arguments.
+BETWEEN: Final = "expect_column_values_to_be_between"
 #: Arguments that are conditions in Spark SQL.
 _CONDITIONS: Final = ("condition", "row_condition")
 
@@ -45,7 +46,7 @@ def broken(expectation: str, arguments: Arguments, columns: StructType) -> Colum
         ConfigurationError: it is no expectation about rows, has an argument that means nothing row by row, or bounds
             for a column of texts or booleans.
     """
-    if expectation == _BETWEEN:
+    if expectation == BETWEEN:
         _check_compared(arguments, columns)
     asked = {name: arguments[name] for name in _CONDITIONS if arguments.get(name) is not None}
     conditions = {name: sql_condition(text, columns) for name, text in asked.items()}
@@ -79,7 +80,7 @@ def _check_compared(arguments: Arguments, columns: StructType) -> None:
     kind = next((field.dataType for field in columns if field.name.lower() == name.lower()), None)
     if isinstance(kind, (StringType, BooleanType)):
         raise ConfigurationError(
-            f'{_BETWEEN}: column "{name}" is {kind.simpleString()}, and bounds are for numbers and times. Say it with '
+            f'{BETWEEN}: column "{name}" is {kind.simpleString()}, and bounds are for numbers and times. Say it with '
             f"{SATISFY}, in Spark SQL: try_cast({name} AS BIGINT) >= 10, or {name} >= 'a' for texts."
         )
 
@@ -132,7 +133,7 @@ ROW_RULES: Final[Mapping[str, Callable[[Arguments], Column]]] = {
     SATISFY: lambda said: ~said["condition"],
     "expect_column_values_to_not_be_null": lambda said: _column(said).isNull(),
     "expect_column_values_to_be_null": lambda said: _column(said).isNotNull(),
-    _BETWEEN: lambda said: ~_is_between(_column(said), said),
+    BETWEEN: lambda said: ~_is_between(_column(said), said),
     "expect_column_values_to_be_in_set": lambda said: ~_column(said).isin(list(said["value_set"])),
     "expect_column_values_to_not_be_in_set": lambda said: _column(said).isin(list(said["value_set"])),
     "expect_column_values_to_match_regex": lambda said: ~_column(said).rlike(said["regex"]),
@@ -141,18 +142,18 @@ ROW_RULES: Final[Mapping[str, Callable[[Arguments], Column]]] = {
     "expect_column_pair_values_a_to_be_greater_than_b": lambda said: ~_is_greater(said),
     "expect_column_pair_values_to_be_equal": lambda said: ~_is_equal(said),
 }
-_BOUNDS: Final = ("column", "min_value", "max_value", "strict_min", "strict_max")
+BETWEEN_ARGUMENTS: Final = ("column", "min_value", "max_value", "strict_min", "strict_max")
 _PAIR: Final = ("column_A", "column_B", "ignore_row_if")
 _KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     SATISFY: ("condition",),
     "expect_column_values_to_not_be_null": ("column",),
     "expect_column_values_to_be_null": ("column",),
-    _BETWEEN: _BOUNDS,
+    BETWEEN: BETWEEN_ARGUMENTS,
     "expect_column_values_to_be_in_set": ("column", "value_set"),
     "expect_column_values_to_not_be_in_set": ("column", "value_set"),
     "expect_column_values_to_match_regex": ("column", "regex"),
     "expect_column_values_to_not_match_regex": ("column", "regex"),
-    "expect_column_value_lengths_to_be_between": _BOUNDS,
+    "expect_column_value_lengths_to_be_between": BETWEEN_ARGUMENTS,
     "expect_column_pair_values_a_to_be_greater_than_b": (*_PAIR, "or_equal"),
     "expect_column_pair_values_to_be_equal": _PAIR,
 }

@@ -131,23 +131,14 @@ def _substring(value: Any, start: int, length: int) -> str | bytes:
     return whole[start - 1 : start - 1 + length]
 
 
-def _substring_before(text: Any, delimiter: Any) -> str | None:
-    whole, sought = _findable(text, delimiter)
-    at = whole.find(sought)
-    return None if at < 0 else to_string(whole[:at])
+def _substring_before(text: str, delimiter: str) -> str | None:
+    at = text.find(delimiter)
+    return None if at < 0 else text[:at]
 
 
-def _substring_after(text: Any, delimiter: Any) -> str:
-    whole, sought = _findable(text, delimiter)
-    at = whole.find(sought)
-    return "" if at < 0 else to_string(whole[at + len(sought) :])
-
-
-def _findable(*values: Any) -> Any:
-    """Texts, or all as bytes where one is a binary: other bytes that are no text are not the same."""
-    if not any(isinstance(value, (bytes, bytearray)) for value in values):
-        return tuple(map(to_string, values))
-    return tuple(bytes(v) if _are_binary((v,)) else to_string(v).encode("utf-8", "surrogatepass") for v in values)
+def _substring_after(text: str, delimiter: str) -> str:
+    at = text.find(delimiter)
+    return "" if at < 0 else text[at + len(delimiter) :]
 
 
 def _cast(value: Any, kind: str) -> Any:
@@ -179,8 +170,8 @@ OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "lower": _of_texts(str.lower),
     "length": _null_in_null_out(_length),
     "substring": _null_in_null_out(_substring),
-    "substring_before": _null_in_null_out(_substring_before),
-    "substring_after": _null_in_null_out(_substring_after),
+    "substring_before": _of_texts(_substring_before),
+    "substring_after": _of_texts(_substring_after),
     "starts_with": _null_in_null_out(_starts_with),
     "cast": _cast,
     "least": _extreme(min),

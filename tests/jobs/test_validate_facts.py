@@ -48,3 +48,11 @@ def test_rows_are_compared_with_the_stream_time_of_the_node_that_wrote_them(
 ) -> None:
     found = facts_of(_NO_SESSION, TableRef.parse(f"/data/{table}"), StoredTable(table, kind, ()), _TIMES, written)
     assert found == (Facts() if node is None else _TIMES[node])
+
+
+def test_windows_of_a_batch_that_is_not_in_the_ledger_are_compared_with_the_stream_time_of_their_own_commit() -> None:
+    table = StoredTable("hourly", "windows", (), (), "hourly")
+    told = _written("hourly", report={"hourly": {"times": {"0": 9, "1": 5}}})
+    times = {"hourly": Facts({0: 7, 1: 6}, 3)}
+    facts = facts_of(_NO_SESSION, TableRef.parse("/data/hourly"), table, times, told)
+    assert facts == Facts({0: 9, 1: 6}, 3)

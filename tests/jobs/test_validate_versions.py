@@ -16,10 +16,8 @@ from typer.testing import CliRunner
 from jobs import validate as validate_job
 from jobs.cli import app
 from jobs.exit_codes import BAD_DATA, FAILED
-from jobs.validate import _facts, validate
+from jobs.validate import validate
 from jobs.validate_settings import ValidateSettings
-from streams.spark.invariants import Facts
-from streams.spark.stored_kinds import StoredTable
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.table import VersionedTable
@@ -76,19 +74,6 @@ def test_a_table_of_a_catalog_is_judged_as_one_below_a_root_is(spark: SparkSessi
     spark.sql(f"UPDATE {name} SET deleted = true")
     code, told = _validated(work, root=None, tables=[name])
     assert (code, told[name]["kind"], told[name]["broken"]) == (BAD_DATA, "versions", {"value_of_deleted": 1})
-
-
-def test_rows_are_compared_with_the_stream_time_of_a_node_whose_name_a_table_cannot_have() -> None:
-    target, facts = TableRef.parse("/tables/calm-down"), Facts({0: 7})
-    table = StoredTable(target.short_name, "buffer", ())
-    assert _facts(_NOWHERE, target, table, {"calm-down": facts}, {}) == facts
-
-
-def test_windows_of_a_batch_that_is_not_in_the_ledger_are_compared_with_the_stream_time_of_their_own_commit() -> None:
-    table = StoredTable("hourly", "windows", (), (), "hourly")
-    told = {"report": {"hourly": {"times": {"0": 9, "1": 5}}}}
-    facts = _facts(_NOWHERE, TableRef.parse("/tables/hourly"), table, {"hourly": Facts({0: 7, 1: 6}, 3)}, told)
-    assert facts == Facts({0: 9, 1: 6}, 3)
 
 
 def test_the_ledger_beside_many_tables_is_read_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

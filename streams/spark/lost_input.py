@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from streams.recovery_rules import CheckpointFacts
-from streams.spark.checkpoint import local_folder
+from streams.spark.checkpoint import local_folder, local_path
 from streams.spark.checkpoint_copy import log_offsets, read_log
 from versioned.errors import CheckpointMismatchError
 
@@ -60,5 +60,7 @@ def _is_gone(path: str) -> bool:
     >>> _is_gone("file:///no/such%20folder/0.json"), _is_gone("s3a://bucket/0.json")
     (True, False)
     """
-    told = urlsplit(path)
-    return told.scheme == "file" and not Path(unquote(told.path)).exists()
+    if not path.startswith("file:"):
+        return False
+    # Spark writes an address, in which a space is "%20"; were it a plain path, "%20" would be in the name.
+    return not any(place is not None and place.exists() for place in (local_path(unquote(path)), local_path(path)))

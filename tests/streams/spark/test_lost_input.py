@@ -64,3 +64,18 @@ def test_of_offsets_that_are_gone_nothing_is_told(checkpoint: Path, tmp_path: Pa
     (tmp_path / "in put" / "2.json").unlink()
     (checkpoint / "offsets" / "1").unlink()
     assert _lost(checkpoint) == []
+
+
+@pytest.mark.parametrize("name", ["100%20.json", "a#b?c.json", "plain.json"])
+@pytest.mark.parametrize("as_address", [True, False], ids=["an address", "a path"])
+def test_a_file_is_there_however_its_name_is_written(
+    name: str, as_address: bool, checkpoint: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "in put" / name
+    file.touch()
+    written = file.as_uri() if as_address else f"file://{file}"
+    entry = json.dumps({"path": written, "timestamp": 1, "batchId": 2})
+    (checkpoint / "sources" / "1" / "2").write_text(f"v1\n{entry}", encoding="utf-8")
+    assert _lost(checkpoint) == []
+    file.unlink()
+    assert len(_lost(checkpoint)) == 1

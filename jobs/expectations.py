@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame
 
 from jobs.strict import in_utc
 from streams.spark.invariants import Invariant
-from streams.spark.row_rules import BETWEEN, BETWEEN_ARGUMENTS, SATISFY, broken
+from streams.spark.row_rules import BETWEEN, BETWEEN_ARGUMENTS, BOUNDS, SATISFY, broken
 from streams.spark.sql_conditions import sql_condition
 from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 _BANNED: Final = ("expect_query_results_to_match_comparison", "expectation")
 _SOURCE: Final = "versioned"
 _SITE: Final = "validation"
-_BOUNDS: Final = frozenset({"min_value", "max_value"})
 #: What has no text of its own; all else is shown as text.
 _PLAIN: Final = (Number, date)
 
@@ -194,9 +193,16 @@ def _with_conditions(rows: DataFrame, rules: Sequence[Invariant]) -> DataFrame:
     return rows.withColumns(columns) if columns else rows
 
 
+def _judged_here(rule: Invariant) -> tuple[str, ...]:
+    """The arguments by which Spark has judged each row: of these Great Expectations gets the answer alone."""
+    if rule.expectation == SATISFY:
+        return ("condition",)
+    return BETWEEN_ARGUMENTS if _is_wide(rule) else ()
+
+
 def _is_wide(rule: Invariant) -> bool:
     """Whether a bound is a whole number that Great Expectations, which makes doubles of them, would not keep."""
-    bounds = (rule.arguments.get(name) for name in _BOUNDS)
+    bounds = (rule.arguments.get(name) for name in BOUNDS)
     return rule.expectation == BETWEEN and any(type(bound) is int and abs(bound) > 2**53 for bound in bounds)
 
 
@@ -219,13 +225,10 @@ def _expectation(rule: Invariant, number: str) -> Any:
 
     arguments = {name: said for name, said in rule.arguments.items() if name != "name"}
     kind = rule.expectation
-    if kind == SATISFY:
+    judged = _judged_here(rule)
+    if judged:
         kind = "expect_column_values_to_be_in_set"
-        del arguments["condition"]
-        arguments |= {"column": _holds(rule), "value_set": [True]}
-    if _is_wide(rule):
-        kind = "expect_column_values_to_be_in_set"
-        arguments = {name: said for name, said in arguments.items() if name not in BETWEEN_ARGUMENTS}
+        arguments = {name: said for name, said in arguments.items() if name not in judged}
         arguments |= {"column": _holds(rule), "value_set": [True]}
     if "row_condition" in arguments:
         arguments["row_condition"] = Column(_about(rule)) == True  # noqa: E712 - builds a condition
@@ -238,7 +241,7 @@ def _expectation(rule: Invariant, number: str) -> Any:
         made = getattr(gxe, there[kind])(**{"description": rule.said or None, **arguments, "meta": meta})
     except ValueError as error:
         raise ConfigurationError(f"{kind}: {_flat(error)}") from None
-    for bound in _BOUNDS & set(arguments):
+    for bound in set(BOUNDS) & set(arguments):
         # A text that it took for an instant would be one of the machine's time zone.
         setattr(made, bound, in_utc(getattr(made, bound)))
     return made

@@ -15,10 +15,9 @@ from pydantic import Field, model_validator
 
 from jobs.strict import Number, Strict, at, in_utc, validated
 from streams.spark.invariants import Invariant
-from streams.spark.row_rules import SATISFY, check_row_rule
+from streams.spark.row_rules import BOUNDS, SATISFY, check_row_rule
 from streams.spark.sql_conditions import check_condition
 
-_BOUNDS: Final = ("min_value", "max_value")
 _NAME: Final = re.compile(r"[A-Za-z]\w{0,127}", re.ASCII)
 Expected = Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=1)]
 
@@ -98,7 +97,7 @@ def _as_meant(arguments: dict[str, Any]) -> dict[str, Any]:
     {'min_value': 7, 'max_value': 1.5}
     """
     meant = {name: in_utc(value) for name, value in arguments.items()}
-    meant |= {name: _number(meant[name]) for name in _BOUNDS if isinstance(meant.get(name), str)}
+    meant |= {name: _number(meant[name]) for name in BOUNDS if isinstance(meant.get(name), str)}
     if isinstance(meant.get("value_set"), list):
         meant["value_set"] = [in_utc(value) for value in meant["value_set"] if value is not None]
     return meant

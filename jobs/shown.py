@@ -22,9 +22,8 @@ Path = tuple[str, ...]
 _WORDS: Final = (
     "password|passwd|pwd|passphrase|passcode|secret|token|credential|signature|(?:access|account|api|private).?key"
 )
-_SECRET: Final = re.compile(
-    rf"{_WORDS}|connection.?string|user.?info|jaas|authorization|\b(?:sas|sig)\b|(?:key|pass|json)$", re.I
-)
+_NAMES: Final = rf"{_WORDS}|connection.?string|user.?info|jaas|authorization"
+_SECRET: Final = re.compile(rf"{_NAMES}|\b(?:sas|sig)\b|(?:key|pass|json)$", re.I)
 #: ``user:password@`` in an address.
 _LOGIN: Final = re.compile(r"(?<=://)[^/\s:@]*:[^/\s]+(?=@)")
 #: ``password=...`` in an address or a connection string, or ``"password": ...`` in what is JSON in part.
@@ -36,9 +35,7 @@ _PAIR: Final = re.compile(
 #: ``Bearer ...`` in a header.
 _HEADER: Final = re.compile(r"(\b(?:Bearer|Basic)\s+)\S+", re.I)
 #: Names of a plan's arguments are a user's own: ``key`` is mostly a column there.
-_SECRET_ARGUMENT: Final = re.compile(
-    rf"{_WORDS}|connection.?string|user.?info|jaas|authorization|(?:^|[_.-])pass$", re.I
-)
+_SECRET_ARGUMENT: Final = re.compile(rf"{_NAMES}|(?:^|[_.-])pass$", re.I)
 #: What ends a line in YAML beside the usual characters.
 _SEPARATOR: Final = re.compile("[\x85\u2028\u2029]")
 #: Settings whose text may hold a secret. In others, such as a plan, nothing is replaced: it means what it says.

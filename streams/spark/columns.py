@@ -174,17 +174,15 @@ def _as_on_spark(value: Any, has_instants: bool) -> Any:
 
 def _merged(rows: Sequence[Expr], bindings: Mapping[str, Column], fields: Mapping[str, Sequence[str]]) -> Column:
     parts: dict[str, Column] = {}
-    taken: set[str] = set()
     for row in rows:
         op, args = operation(row)
         if op != "ref" or args[0] not in fields:
             raise ConfigurationError(f"merge takes whole rows, such as the joiner's left and right; got {row!r}.")
         for name in fields[args[0]]:
-            if name.lower() in taken:
+            if name.lower() in parts:
                 raise ConfigurationError(f'Both rows have a field "{name}". Write a joiner that names the fields.')
-            parts[name] = bindings[args[0]].getField(name)
-            taken.add(name.lower())
-    return F.struct(*(part.alias(name) for name, part in parts.items()))
+            parts[name.lower()] = bindings[args[0]].getField(name).alias(name)
+    return F.struct(*parts.values())
 
 
 def _case(*args: Column) -> Column:

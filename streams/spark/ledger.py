@@ -82,8 +82,9 @@ class LedgerState:
             tables: The version of each table that is there.
             behind: The newest row that was found.
         """
-        own = replace(self, topics=(), checkpoint=None, fingerprints=None)
-        return replace(own, epoch=epoch, batch_id=-1, tables=tables, behind=behind)
+        return replace(
+            self, epoch=epoch, batch_id=-1, tables=tables, behind=behind, topics=(), checkpoint=None, fingerprints=None
+        )
 
     def to_json(self) -> str:
         """The state as text, for the ledger's column ``state``."""
@@ -156,10 +157,10 @@ class Ledger:
         if not newest:
             return LedgerState()
         state = LedgerState.from_json(newest[0]["epoch"], newest[0]["batch_id"], newest[0]["state"])
-        missed = None if state.behind is None else self.ended_since(state.behind, state.epoch)
-        if missed is None or state.behind is None:
+        if state.behind is None:
             return state
-        return missed.begun_anew(state.epoch, state.tables, state.behind)
+        missed = self.ended_since(state.behind, state.epoch)
+        return state if missed is None else missed.begun_anew(state.epoch, state.tables, state.behind)
 
     def last_if_any(self) -> LedgerState:
         """As :meth:`last`; the initial state also where there is no ledger."""

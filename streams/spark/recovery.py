@@ -78,7 +78,7 @@ class Survey:
         """What the rules need to know of each table."""
         recorded = self.state.tables
         return [
-            replace(_facts(table, state, recorded, self.nodes.get(table)), left=self.left.get(table))
+            _facts(table, state, recorded, self.nodes.get(table), self.left.get(table))
             for table, state in self.tables.items()
         ]
 
@@ -474,7 +474,13 @@ def _tell_unfinished(found: Survey) -> None:
         _LOG.warning("Rows of batches that never ended are in %s; a new epoch takes these tables as they are.", names)
 
 
-def _facts(target: TableRef, state: TableState, recorded: Mapping[str, int], node: str | None = None) -> TableFacts:
+def _facts(
+    target: TableRef,
+    state: TableState,
+    recorded: Mapping[str, int],
+    node: str | None = None,
+    left: BatchOf | None = None,
+) -> TableFacts:
     name, said = target.short_name, state.written
     writer = None if said is None else writer_of(said)
     return TableFacts(
@@ -489,4 +495,5 @@ def _facts(target: TableRef, state: TableState, recorded: Mapping[str, int], nod
         recorded.get(name),
         None if writer is None else writer[0],
         node,
+        left,
     )

@@ -28,8 +28,9 @@ UNIQUE: Final = "expect_compound_columns_to_be_unique"
 #: The same of one column, which Great Expectations tells apart.
 UNIQUE_COLUMN: Final = "expect_column_values_to_be_unique"
 TABLE_RULES: Final = (UNIQUE, UNIQUE_COLUMN)
-#: Where the values of a column lie, and its arguments.
+#: Where the values of a column lie, and the arguments that say so.
 BETWEEN: Final = "expect_column_values_to_be_between"
+BOUNDS: Final = ("min_value", "max_value")
 #: Arguments that are conditions in Spark SQL.
 _CONDITIONS: Final = ("condition", "row_condition")
 
@@ -142,7 +143,7 @@ ROW_RULES: Final[Mapping[str, Callable[[Arguments], Column]]] = {
     "expect_column_pair_values_a_to_be_greater_than_b": lambda said: ~_is_greater(said),
     "expect_column_pair_values_to_be_equal": lambda said: ~_is_equal(said),
 }
-BETWEEN_ARGUMENTS: Final = ("column", "min_value", "max_value", "strict_min", "strict_max")
+BETWEEN_ARGUMENTS: Final = ("column", *BOUNDS, "strict_min", "strict_max")
 _PAIR: Final = ("column_A", "column_B", "ignore_row_if")
 _KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     SATISFY: ("condition",),

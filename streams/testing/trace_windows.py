@@ -127,10 +127,9 @@ class KafkaSize:
         # Only a session of one instant is updated in place. What it was is told first when it goes up in another one:
         # to a buffer that does not hold it yet.
         key: Any = row.key
-        if isinstance(self._windows, SessionWindows) and key[WINDOW_START] == key[WINDOW_END]:
-            came_in_place = row.value is not None or row.old != row.prior
-            return 0 if came_in_place else value_bytes(row.prior)
-        return value_bytes(row.prior)
+        is_instant = isinstance(self._windows, SessionWindows) and key[WINDOW_START] == key[WINDOW_END]
+        came_in_place = is_instant and (row.value is not None or row.old != row.prior)
+        return 0 if came_in_place else value_bytes(row.prior)
 
     def _is_without_old(self, row: BufferedRow) -> bool:
         # Kafka never sends the old value of a session that it updates in place, and where one record makes the same

@@ -244,6 +244,13 @@ def test_behind_every_shown_value_stands_where_it_comes_from() -> None:
     assert [line for line in without if not line.endswith(":") and not line.strip().startswith("- ")] == []
 
 
+def _shown(settings: dict[str, Any], work: Path) -> list[str]:
+    """What ``conf show`` prints of settings, in each of its forms."""
+    file = work / "secret.yaml"
+    file.write_text(yaml.safe_dump(settings), encoding="utf-8")
+    return [_run("conf", "show", "-c", str(file), *form).stdout for form in ((), ("--json",))]
+
+
 @pytest.mark.parametrize(
     ("option", "value", "seen"),
     [
@@ -287,10 +294,7 @@ def test_behind_every_shown_value_stands_where_it_comes_from() -> None:
 def test_secrets_are_not_shown(option: str, value: str, seen: bool, tmp_path: Path) -> None:
     said = yaml.safe_load(Path(_ALERTS).read_text(encoding="utf-8"))
     said["sources"]["events"]["options"] = {option: value}
-    file = tmp_path / "secret.yaml"
-    file.write_text(yaml.safe_dump(said), encoding="utf-8")
-    for form in ([], ["--json"]):
-        printed = _run("conf", "show", "-c", str(file), *form).stdout
+    for printed in _shown(said, tmp_path):
         assert option in printed
         assert ("tiger" in printed) is seen
 
@@ -310,10 +314,7 @@ def test_secrets_are_not_shown(option: str, value: str, seen: bool, tmp_path: Pa
 def test_secrets_among_a_plan_s_arguments_are_not_shown(argument: str, value: str, seen: bool, tmp_path: Path) -> None:
     said = yaml.safe_load((_CONF / "quickstart.yaml").read_text(encoding="utf-8"))
     said["plan_settings"] = {**said["plan_settings"], argument: value}
-    file = tmp_path / "secret.yaml"
-    file.write_text(yaml.safe_dump(said), encoding="utf-8")
-    for form in ([], ["--json"]):
-        printed = _run("conf", "show", "-c", str(file), *form).stdout
+    for printed in _shown(said, tmp_path):
         assert argument in printed
         assert ("tiger" in printed) is seen
 

@@ -1,4 +1,4 @@
-"""Settings that a write needs on its session, put there and taken off again, so that no other write meets them."""
+"""Settings that a session needs: for a write, then taken off again so that no other write meets them; or for good."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: Whether what lies above a union may rely on the partitions of its parts (Spark 4.1 and later). In plans that use an
+#: exchange twice it relied on some that were not there, and told a key twice (decision 0017).
+UNIONS: Final = "spark.sql.unionOutputPartitioning"
 #: What begins so is set for a moment only, to see which sessions see it.
 _PROBE: Final = "spark.versioned.probe"
 
@@ -39,6 +42,15 @@ def put_back(session: SparkSession, name: str, former: str | None) -> None:
         session.conf.unset(name)
     else:
         session.conf.set(name, former)
+
+
+def with_sound_unions(session: SparkSession) -> None:
+    """Let nothing in this session, from now on, rely on the partitions of a union's parts (:data:`UNIONS`).
+
+    It stays set: what is read from a table runs when the user asks for it.
+    """
+    if session.conf.get(UNIONS, None) != "false":
+        session.conf.set(UNIONS, "false")
 
 
 @dataclass(eq=False)

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from versioned.durations import Resolution
 from versioned.put import has_at_most
+from versioned.session_settings import UNIONS
 from versioned.table import VersionedTable
 
 
@@ -32,3 +33,15 @@ def test_of_records_of_one_millisecond_the_last_by_their_own_times_stays(spark: 
     records = spark.range(20).crossJoin(spark.sql("SELECT * FROM VALUES ('first', 1100), ('last', 1900) AS t(v, us)"))
     table.put(records.selectExpr("id AS k", "v", "timestamp_micros(us) AS ts"))
     assert [row["v"] for row in table.current().collect()] == ["last"] * 20
+
+
+def test_unions_are_sound_in_the_session_of_a_table_and_in_that_of_the_records_of_a_put(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    of_table, of_records = spark.newSession(), spark.newSession()
+    for session in (of_table, of_records):
+        session.conf.set(UNIONS, "true")
+    table = VersionedTable.create(of_table, str(tmp_path), "k STRING, v INT", keys="k", history_retention="1 day")
+    assert of_table.conf.get(UNIONS) == "false"
+    table.put(of_records.sql("SELECT 'a' AS k, 1 AS v, timestamp_micros(1) AS ts"))
+    assert of_records.conf.get(UNIONS) == "false"

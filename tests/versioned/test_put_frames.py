@@ -18,6 +18,7 @@ from versioned.put_frames import (
     replaced_names,
     stream_time_before,
 )
+from versioned.session_settings import UNIONS, with_sound_unions
 from versioned.spec import VersionedTableSpec
 
 
@@ -53,11 +54,16 @@ def test_of_one_key_at_one_place_the_record_of_the_higher_partition_stays(
     assert [row["_value"]["v"] for row in next_versions(nothing, batch, _SPEC).collect()] == ["1"]
 
 
+@pytest.mark.parametrize("adaptive", ["false", "true"])
 @pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("partitions", [(0, 1), (1, 0)])
 def test_out_of_order_records_at_one_place_follow_each_other_by_partition(
-    partitions: tuple[int, int], many: bool, spark: SparkSession
+    partitions: tuple[int, int], many: bool, adaptive: str, spark: SparkSession
 ) -> None:
+    spark = spark.newSession()
+    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+    spark.conf.set(UNIONS, "true")
+    with_sound_unions(spark)
     stored = spark.createDataFrame([("a", 9, ("s",))], "k STRING, _us LONG, _value STRUCT<v: STRING>")
     known = stored.withColumn("_to_us", F.lit(None).cast("long"))
     judged = judge(_at_one_place(spark, partitions, 5), stored, _SPEC)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from versioned.session_settings import SessionLock, SharedSetting, are_one, session_settings
+from versioned.session_settings import UNIONS, SessionLock, SharedSetting, are_one, session_settings, with_sound_unions
 
 _NAME, _OURS = "spark.sql.some.setting", "ours"
 
@@ -117,3 +117,10 @@ def test_what_must_be_alone_in_a_session_waits_for_that_session_only_whichever_o
 def test_spark_tells_another_object_of_a_session_from_another_session(spark: SparkSession) -> None:
     same = SparkSession(spark.sparkContext, spark._jsparkSession)
     assert (are_one(spark, same), are_one(spark, spark.newSession())) == (True, False)
+
+
+@pytest.mark.parametrize("said", [{}, {UNIONS: "true"}, {UNIONS: "false"}])
+def test_unions_are_sound_whatever_the_session_says_of_them(said: dict[str, str]) -> None:
+    session: Any = _Session(_Conf(dict(said)))
+    with_sound_unions(session)
+    assert session.conf.said == {UNIONS: "false"}

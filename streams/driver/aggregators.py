@@ -98,11 +98,20 @@ class Aggregator:
 def in_order(value: Any) -> Any:
     """What values are ordered by: as in Spark no number is larger than NaN, which equals itself.
 
+    Rows and lists go by the first part in which they differ, of which a null is the least.
+
     >>> nan = float("nan")
     >>> min(nan, 1.0, key=in_order), max(1.0, nan, 2.0, key=in_order)
     (1.0, nan)
+    >>> min(Row({"n": nan, "v": "b"}), Row({"n": nan, "v": None}), key=in_order)
+    Row(n=nan, v=None)
     """
-    return (value != value, value)
+    if isinstance(value, Row):
+        value = tuple(map(in_order, value.values()))
+    elif isinstance(value, (list, tuple)):
+        value = tuple(map(in_order, value))
+    is_nan = value != value
+    return (value is not None, is_nan, None if is_nan else value)
 
 
 def as_row(value: Any, output: str) -> Row | None:

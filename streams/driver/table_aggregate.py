@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from streams.driver.window_state import Slot
 from streams.expressions import evaluate
 from streams.nodes import Aggregation, TableAggregate
 from streams.reasons import NULL_KEY
-from streams.rows import Row, one_nan, own
+from streams.rows import Row, frozen, own
 from versioned.errors import TopologyError
 
 
@@ -132,16 +132,16 @@ class TableAggregateProcessor(GroupAggregateProcessor):
         yield from self._told(group, before, after, new)
 
 
-def counted(values: Mapping[Any, int]) -> Counter[Any]:
-    """A bag of values, in which each NaN is the same one.
+def counted(values: Iterable[tuple[Any, int]]) -> Counter[Any]:
+    """A bag of values and how often each is in it: each NaN is the same one, and structs are rows.
 
-    >>> counted({float("nan"): 1})[one_nan(float("nan"))]
-    1
+    >>> counted([(float("nan"), 1), ({"n": 1}, 2)])
+    Counter({Row(n=1): 2, nan: 1})
     """
-    return Counter({one_nan(value): number for value, number in values.items()})
+    return Counter({frozen(value): number for value, number in values})
 
 
 def _counted(values: Counter[Any], value: Any, sign: int) -> Counter[Any]:
     changed = Counter(values)
-    changed[one_nan(value)] += sign
+    changed[frozen(value)] += sign
     return +changed

@@ -32,7 +32,7 @@ class StateCodec:
     def state(self, row: PlainRow) -> Any:
         """The aggregate out of its row: the result's fields, and the bag where there is one."""
         if self.aggregation.kind in ("min", "max") and BAG in row:
-            return counted({entry["value"]: entry["n"] for entry in row[BAG] or ()})
+            return counted((entry["value"], entry["n"]) for entry in row[BAG] or ())
         value = row[VALUE]
         if self.aggregation.kind in USER_CODE and not self.is_scalar:
             return None if value is None else Row(value)

@@ -17,7 +17,7 @@ from streams.driver.aggregators import Aggregator
 from streams.driver.window_state import Slot, WindowResult, WindowState
 from streams.nodes import Aggregation, WindowedAggregate
 from streams.reasons import BEFORE_WINDOWS, LATE
-from streams.rows import Row
+from streams.rows import Row, frozen
 from streams.spark.aggregate_types import USER_CODE, is_scalar, result_type
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.kernel import COUNT, OUT, STATE, WHAT, PlainRow, Told, fold_groups, told_counts, told_rows
@@ -52,11 +52,13 @@ class WindowCodec:
             return Row({name: row[name] for name in names})
         if kind == "avg":
             return None if row["_sum"] is None else (row["_sum"], row["_count"])
-        return row[self.aggregation.output]
+        kept = row[self.aggregation.output]
+        # What user code aggregates to it gets back as it was.
+        return kept if kind in USER_CODE else frozen(kept)
 
     def parts(self, state: Any) -> PlainRow:
         """The parts of an aggregate."""
-        if isinstance(state, Row):
+        if self.aggregation.kind in USER_CODE and isinstance(state, Row):
             return dict(state)
         if self.aggregation.kind == "avg":
             return {"_sum": None, "_count": 0} if state is None else {"_sum": float(state[0]), "_count": state[1]}

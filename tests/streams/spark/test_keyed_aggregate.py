@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from crashing import crash_at
 from pyspark.sql import SparkSession
 
 from jobs.exit_codes import reason
-from streams.functions import python_function
+from streams.functions import length, python_function
 from streams.nodes import Materialized, Topology
 from streams.rows import Row
 from streams.topology import StreamsBuilder
@@ -87,6 +88,26 @@ def test_sums_and_means_lose_no_digit_that_those_of_the_driver_keep(
     records = [*changes[:3], *(Input("s", "a", value, ms) for ms, value in enumerate(values)), *changes[3:]]
     app = on_spark(spark, tmp_path, plan, records, [5, len(records)], kind)
     assert sink_rows(spark, app, plan) == on_driver(plan, records)
+
+
+@pytest.mark.slow
+@pytest.mark.rule("R163")
+def test_the_least_and_the_greatest_row_are_those_by_their_fields_in_turn(spark: SparkSession, tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    of_stream = builder.stream("s", key="k", value="v").group_by_key()
+    of_table = builder.table("t", Materialized.key_value("store"), **_SOURCE).group_by(lambda value: "all")
+    sessions = of_stream.windowed_by(SessionWindows.of(timedelta(milliseconds=5)))
+    for name, grouped in (("stream", of_stream), ("table", of_table), ("sessions", sessions)):
+        for kind in ("min", "max"):
+            found = getattr(grouped, kind)(lambda value: {"n": length(value.v), "v": value.v}, name=f"{name}_{kind}")
+            found.to_changelog(f"{name}_{kind}_out")
+    plan, values = builder.build(), ["bb", "c", None, "ba", "c"]
+    changes = [Input("t", key, value, ms) for ms, (key, value) in enumerate(zip("ababa", values, strict=True))]
+    records = [*changes, *(Input("s", "a", value, ms) for ms, value in enumerate(values) if value)]
+    app = on_spark(spark, tmp_path, plan, records, [3, 7, len(records)])
+    told, wanted = sink_rows(spark, app, plan), on_driver(plan, records)
+    # The rows within are of a class of each engine, and look alike.
+    assert {sink: repr(rows) for sink, rows in told.items()} == {sink: repr(rows) for sink, rows in wanted.items()}
 
 
 def _shout(key: Row, value: Row) -> str:

@@ -13,7 +13,7 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from jobs.session import build_session
-from streams.spark.interpreted import NO_CODE
+from streams.spark.interpreted import NO_CODE, PLANNED_ONCE
 from streams.testing.sessions import FORGETFUL
 
 # How long an example takes is the machine's business, which others may use.
@@ -29,7 +29,12 @@ for _folder in ("streams/spark", "jobs"):
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), sys.path[-1])))
 
 #: Hadoop starts a process for each permission that it sets on a local file; that is not to copy the page table.
-_CHEAP_PROCESSES = {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC -Djdk.lang.Process.launchMechanism=VFORK"}
+#: What Java compiles of a thousand plans fills its usual 240 MB; then it would throw code away and compile it anew.
+_JAVA = {
+    "spark.driver.defaultJavaOptions": (
+        "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m -Djdk.lang.Process.launchMechanism=VFORK"
+    )
+}
 #: Files without a checksum beside each: half as many files, and a fifth of the processes.
 _PLAIN_FILES = {
     "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
@@ -46,8 +51,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session; its warehouse lies in pytest's temporary folder."""
     warehouse = str(tmp_path_factory.mktemp("warehouse"))
     own = {"spark.sql.warehouse.dir": warehouse}
-    # Compiling thousands of plans for a few rows each takes longer than running them; the spark-submit tests compile.
-    session = build_session("tests", {**own, **NO_CODE, **_CHEAP_PROCESSES, **_PLAIN_FILES, **FORGETFUL})
+    # To compile thousands of plans for a few rows each, or to make each anew between its stages, takes longer than to
+    # run them; the spark-submit tests do both.
+    session = build_session("tests", {**own, **NO_CODE, **PLANNED_ONCE, **_JAVA, **_PLAIN_FILES, **FORGETFUL})
     session.sparkContext.setLogLevel("ERROR")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     yield session

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -311,14 +312,30 @@ def _calls(file: str, tree: ast.Module, function: ast.FunctionDef) -> list[tuple
     is_method = any(argument.arg == "self" for argument in function.args.args)
     stem = Path(file).stem
 
-    def is_call(node: ast.AST) -> bool:
-        if not isinstance(node, ast.Call):
-            return False
-        before, _, name = _dotted(node.func).rpartition(".")
-        return name == function.name and (bool(before) if is_method else before in ("", stem))
+    def is_call(node: ast.Call) -> bool:
+        before = _dotted(node.func).rpartition(".")[0]
+        return bool(before) if is_method else before in ("", stem)
 
-    there = [*_modules()] if (_ROOT / file).is_file() else [(file, tree)]
-    return [(where, module, node) for where, module in there for node in ast.walk(module) if is_call(node)]  # type: ignore[misc]
+    there = _called()[function.name] if (_ROOT / file).is_file() else _calls_in(file, tree)[function.name]
+    return [call for call in there if is_call(call[2])]
+
+
+@cache
+def _called() -> dict[str, list[tuple[str, ast.Module, ast.Call]]]:
+    """All calls by the last part of what they call."""
+    found: dict[str, list[tuple[str, ast.Module, ast.Call]]] = defaultdict(list)
+    for file, tree in _modules():
+        for name, calls in _calls_in(file, tree).items():
+            found[name] += calls
+    return found
+
+
+def _calls_in(file: str, tree: ast.Module) -> dict[str, list[tuple[str, ast.Module, ast.Call]]]:
+    found: dict[str, list[tuple[str, ast.Module, ast.Call]]] = defaultdict(list)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            found[_dotted(node.func).rpartition(".")[2]].append((file, tree, node))
+    return found
 
 
 @cache

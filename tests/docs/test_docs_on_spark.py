@@ -58,6 +58,7 @@ def tutorial(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> I
         spark.catalog.dropTempView(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", _WITH_SPARK, ids=_IDS)
 def test_every_block_that_needs_spark_does_what_its_page_says(
     spark: SparkSession, tmp_path: Path, tutorial: Path, page: Path
@@ -78,6 +79,7 @@ def test_every_kind_of_block_for_spark_is_on_some_page() -> None:
     assert kinds == {"python", "sql"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tutorial")
 def test_a_wrong_answer_of_sql_is_found(spark: SparkSession, tmp_path: Path) -> None:
     blocks = blocks_of("```sql\nSELECT count(*) AS n FROM rejects\n```\n\n```text\nnothing\n```\n")

@@ -30,6 +30,7 @@ def test_final_results_refuse_an_eager_buffer_at_run_time() -> None:
         Suppressed.until_window_closes(_EAGER)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R51")
 def test_a_type_checker_refuses_an_eager_buffer_for_final_results(tmp_path: Path) -> None:
     api = pytest.importorskip("mypy.api")

@@ -78,6 +78,7 @@ def test_an_empty_table_takes_a_backfill_as_its_first_records(spark: SparkSessio
     assert table.stream_times() == {0: 900_000_000}
 
 
+@pytest.mark.slow
 def test_where_each_key_has_its_stream_time_a_backfill_moves_none(spark: SparkSession, tmp_path: Path) -> None:
     table = VersionedTable.create(
         spark, str(tmp_path / "t"), "k STRING, v STRING", keys="k", history_retention="10 s", time_scope="key"

@@ -138,6 +138,7 @@ def test_no_write_leaves_a_setting_on_the_session(spark: SparkSession, target: T
     assert [spark.conf.get(name, None) for name in _SETTINGS] == before
 
 
+@pytest.mark.slow
 def test_a_merge_beside_a_maintenance_command_tells_its_own_facts(spark: SparkSession, target: TableRef) -> None:
     # As a thread, or a batch, gets it.
     same = SparkSession(spark.sparkContext, spark._jsparkSession)
@@ -168,6 +169,7 @@ def test_a_merge_in_another_session_waits_for_no_maintenance(spark: SparkSession
     assert (own_details(history(spark, target, 1)[0]) or {})["details"] == {"of": "merge"}
 
 
+@pytest.mark.slow
 def test_every_write_stores_instants_as_microseconds(spark: SparkSession, tmp_path: Path) -> None:
     ref = TableRef.parse(str(tmp_path / "instants"))
 
@@ -332,6 +334,7 @@ def test_a_table_is_missing_until_it_is_written(spark: SparkSession, tmp_path: P
     assert not is_missing(spark, target)
 
 
+@pytest.mark.slow
 def test_writes_at_the_same_time_keep_their_own_identities_and_leave_no_settings(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -83,6 +83,7 @@ def test_a_type_that_would_change_what_is_meant_is_refused(
         check_types(spark.createDataFrame([], columns), types, "ts")
 
 
+@pytest.mark.slow
 def test_a_put_beyond_the_calendar_is_rejected_and_counted(spark: SparkSession, tmp_path: Path) -> None:
     table = VersionedTable.create(spark, f"{tmp_path}/t", _TABLE, keys="k", history_retention="999999999 days")
     ends = [-62_135_596_800_000_000, 253_402_300_799_999_999]
@@ -118,6 +119,7 @@ def test_columns_that_no_put_reads_may_be_called_like_its_own_even_twice(spark: 
     assert [(row["_us"], row["_value"]["v"], row["_reason"]) for row in told] == [(5_000_000, "v", None)]
 
 
+@pytest.mark.slow
 def test_a_put_from_the_future_is_rejected_where_it_is_told_how_far_clocks_may_go(
     spark: SparkSession, tmp_path: Path
 ) -> None:

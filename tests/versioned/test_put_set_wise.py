@@ -226,6 +226,7 @@ def test_the_table_is_sound_after_all_puts(told: Told) -> None:
     assert told.is_sound
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R173", "R183")
 def test_a_batch_that_begins_where_the_table_ends_gives_what_the_rule_gives(
     spark: SparkSession, tmp_path: Path

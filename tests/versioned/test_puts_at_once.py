@@ -70,6 +70,7 @@ def _starts(table: VersionedTable) -> list[int]:
     return sorted(row[0] for row in table.rows().select(F.unix_seconds("validFrom")).collect())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["whole", *(pytest.param(way, marks=pytest.mark.slow) for way in ("named", "merged"))])
 @pytest.mark.parametrize("other", [*(pytest.param(at, marks=pytest.mark.slow) for at in (5, 15, 20)), 30])
 def test_a_put_that_another_one_overtakes_takes_its_place_in_time(
@@ -86,6 +87,7 @@ def test_a_put_that_another_one_overtakes_takes_its_place_in_time(
     assert table.stream_times() == {0: max(20, other) * 1_000_000}
 
 
+@pytest.mark.slow
 def test_a_put_that_is_overtaken_too_often_says_so_and_changes_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +102,7 @@ def test_a_put_that_is_overtaken_too_often_says_so_and_changes_nothing(
     assert _starts(table) == [10, 30, 110]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "way", ["whole", *(pytest.param(way, marks=pytest.mark.slow) for way in ("named", "spliced", "merged"))]
 )
@@ -140,6 +143,7 @@ def test_what_is_too_late_behind_another_put_is_refused_and_never_was_known(
     assert _starts(table) == [row[0] for row in known] == [30]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("with_a_splice")
 def test_a_put_that_is_overtaken_behind_its_splice_is_not_late_by_its_own_records(
     spark: SparkSession, tmp_path: Path
@@ -171,6 +175,7 @@ def test_what_a_delete_tells_of_a_late_record_is_what_was_valid_before_it_howeve
     assert _starts(table) == [10, 15, 20, 40, 50]
 
 
+@pytest.mark.slow
 def test_a_put_for_an_application_whose_stream_time_is_behind_looks_at_the_table_once_it_was_wrong(
     spark: SparkSession, tmp_path: Path
 ) -> None:

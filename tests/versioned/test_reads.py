@@ -234,6 +234,7 @@ def test_a_lookup_refuses_a_frame_without_its_columns_or_with_the_tables_own(
         table.lookup(frame, at="at")
 
 
+@pytest.mark.slow
 def test_a_lookup_into_a_table_with_a_column_reason_tells_its_own_beside_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -269,6 +270,7 @@ def test_a_result_tells_of_a_record_beside_a_key_of_the_same_name(spark: SparkSe
     assert [row["v"] for row in gone.collect()] == [1]
 
 
+@pytest.mark.slow
 def test_a_key_may_be_called_as_what_a_put_says_of_its_record(spark: SparkSession, tmp_path: Path) -> None:
     made = VersionedTable.create(
         spark, f"{tmp_path}/t", "put_result STRING", keys="put_result", history_retention="1 day"

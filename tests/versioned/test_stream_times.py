@@ -73,6 +73,7 @@ def _no_history(*_: object) -> list[object]:
     raise AssertionError("the history was asked for")
 
 
+@pytest.mark.slow
 def test_a_table_seen_before_tells_its_stream_times_without_its_history_also_restored(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +101,7 @@ def test_stream_times_are_those_of_the_newest_put_whoever_made_it_and_whatever_l
     assert table.stream_times() == {0: 1_000_000_000}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [pytest.param("VERSION", marks=pytest.mark.slow), "TIMESTAMP"])
 def test_a_restored_table_has_the_stream_time_of_then(spark: SparkSession, tmp_path: Path, by: str) -> None:
     table = VersionedTable.create(spark, str(tmp_path / "t"), "k STRING", keys="k", history_retention="100 seconds")
@@ -155,6 +157,7 @@ def _kept(spark: SparkSession, table: VersionedTable) -> dict[int, int]:
     return kept_times(properties_of(spark, table.target))
 
 
+@pytest.mark.slow
 def test_stream_times_that_another_put_kept_meanwhile_outlive_the_log_too(spark: SparkSession, tmp_path: Path) -> None:
     table = _table(spark, tmp_path)
     table.put(_records(spark, ("a", 10, 1)), partition="p")
@@ -182,6 +185,7 @@ def test_stream_times_are_kept_behind_another_change_of_the_table_and_together_w
     assert (len(tries), _kept(spark, table)) == (2, {1: 10_000_000, 2: 500})
 
 
+@pytest.mark.slow
 def test_a_put_that_has_landed_does_not_fail_where_its_stream_times_cannot_be_kept(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

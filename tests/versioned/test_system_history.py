@@ -183,6 +183,7 @@ def test_a_batch_that_died_between_its_writes_is_known_once(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("write", "point"),
     [
@@ -224,6 +225,7 @@ def _table_with_system_history(spark: SparkSession, target: str) -> None:
     made.put(_records(spark, [("a", "x", 10)]))
 
 
+@pytest.mark.slow
 def test_a_renamed_table_is_opened_once_its_system_history_has_followed(spark: SparkSession) -> None:
     spark.sql("CREATE DATABASE renamed")
     _table_with_system_history(spark, "renamed.rates")
@@ -237,6 +239,7 @@ def test_a_renamed_table_is_opened_once_its_system_history_has_followed(spark: S
     spark.sql("DROP DATABASE renamed CASCADE")
 
 
+@pytest.mark.slow
 def test_a_table_whose_system_history_is_gone_for_good_is_opened_once_it_promises_none(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -250,6 +253,7 @@ def test_a_table_whose_system_history_is_gone_for_good_is_opened_once_it_promise
     assert (_pairs(opened.current()), (tmp_path / "rates_known").exists()) == ([("a", "y")], False)
 
 
+@pytest.mark.slow
 def test_what_is_left_of_a_system_history_without_rows_becomes_that_of_a_table_of_another_shape(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -295,6 +299,7 @@ def test_a_table_with_the_system_history_of_another_one_is_not_opened(spark: Spa
         VersionedTable.open(spark, f"{tmp_path}/t")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", [VersionedTable.put, pytest.param(VersionedTable.backfill, marks=pytest.mark.slow)])
 def test_a_write_through_an_open_handle_is_refused_before_it_lands_where_its_system_history_no_longer_fits(
     spark: SparkSession, tmp_path: Path, write: Callable[[VersionedTable, DataFrame], object]

@@ -185,6 +185,7 @@ def test_a_hash_of_personal_data_is_never_in_the_log(spark: SparkSession, tmp_pa
     assert _removed(hidden, spark) == _KEYS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named_first", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_replay_that_chooses_another_way_writes_nothing(
     spark: SparkSession, full: VersionedTable, named_first: bool
@@ -206,6 +207,7 @@ def test_a_replay_that_chooses_another_way_writes_nothing(
     assert full.verify().is_sound
 
 
+@pytest.mark.slow
 def test_keys_of_every_kind_are_found_by_their_hash(spark: SparkSession, tmp_path: Path) -> None:
     kinds = {"d": "DECIMAL(10,2)", "t": "TIMESTAMP", "u": "TIMESTAMP_NTZ", "x": "DATE", "b": "BINARY", "o": "BOOLEAN"}
     kinds |= {"s": "STRUCT<a: INT, b: STRING>", "l": "ARRAY<INT>"}

@@ -86,6 +86,7 @@ def test_the_ledger_names_the_version_of_each_table_that_a_batch_wrote(
                 assert written.selectExpr("max(_batch_id)").collect()[0][0] == batch_id, (table, version)
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R190")
 def test_the_ledger_calls_a_store_by_the_name_of_its_table_and_not_by_its_node(
     spark: SparkSession, tmp_path: Path
@@ -183,6 +184,7 @@ def test_a_word_that_an_application_does_not_take_is_refused(
         StreamingApplication(spark, "wrong", Topology((weather,)), str(tmp_path / "out"), sources, **options)
 
 
+@pytest.mark.slow
 def test_a_topic_whose_columns_were_refused_can_be_taken_out_again(spark: SparkSession, tmp_path: Path) -> None:
     write_input(spark, tmp_path, batches=1)
     _grown(spark, tmp_path, ("weather",)).run()

@@ -55,11 +55,13 @@ def app(spark: SparkSession, records: list[Input], tmp_path_factory: pytest.Temp
     return on_spark(spark, tmp_path_factory.mktemp("complete"), _topology(), records, [1, 25, _COUNT + 1])
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R150", "R154")
 def test_the_changes_are_the_drivers(spark: SparkSession, app: StreamingApplication, records: list[Input]) -> None:
     assert sink_rows(spark, app, app.topology) == on_driver(app.topology, records)
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R150", "R154")
 @pytest.mark.parametrize("kind", _KINDS)
 def test_each_change_says_what_it_does_what_it_replaces_and_which_record_did_it(
@@ -75,6 +77,7 @@ def test_each_change_says_what_it_does_what_it_replaces_and_which_record_did_it(
     assert {old is None for _, old, _ in wanted} == {True, False}
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R150", "R154")
 @pytest.mark.parametrize("kind", _KINDS)
 def test_the_result_history_is_the_overlap_of_both_histories(

@@ -184,6 +184,7 @@ def test_a_root_without_tables_of_the_application_is_told_and_where_to_look(
         erase(app, spark.createDataFrame([("tea",)], "item STRING"))
 
 
+@pytest.mark.slow
 def test_an_application_that_runs_is_not_erased_from(spark: SparkSession, tmp_path: Path) -> None:
     write_batch(tmp_path / "input", 0)
     app = application(spark, tmp_path / "input", tmp_path / "out")
@@ -298,6 +299,7 @@ def test_a_byte_search_of_the_whole_root_finds_nothing_of_a_subject_after_vacuum
     assert examine(app).findings == ()
 
 
+@pytest.mark.slow
 def test_tables_hide_columns_in_the_one_commit_that_makes_them(spark: SparkSession, tmp_path: Path) -> None:
     _write_everywhere(tmp_path)
     with faults.armed(then("after:told", crash)), pytest.raises(StreamingQueryException):

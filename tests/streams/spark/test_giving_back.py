@@ -27,6 +27,7 @@ def without_pythons_own_looks() -> Iterator[None]:
         gc.enable()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_pythons_own_looks")
 def test_nothing_refers_to_the_rows_of_batches_that_are_over(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

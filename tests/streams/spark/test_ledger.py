@@ -42,6 +42,7 @@ def database(spark: SparkSession) -> Iterator[str]:
     spark.sql("DROP DATABASE shop CASCADE")
 
 
+@pytest.mark.slow
 def test_an_application_starts_and_goes_on_below_a_catalog_name(
     spark: SparkSession, tmp_path: Path, database: str
 ) -> None:

@@ -90,6 +90,7 @@ def _join() -> Topology:
     return builder.build()
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R138")
 def test_a_join_of_many_records_answers_as_the_test_driver_while_its_table_changes(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

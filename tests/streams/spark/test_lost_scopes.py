@@ -34,12 +34,13 @@ def _topology(kind: str) -> Topology:
     return builder.build()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "table", "apart", "together"),
     [
         ("final", "counts", {"keys_cross_partitions": False}, {}),
-        pytest.param("limited", "held", {"keys_cross_partitions": False}, {}, marks=pytest.mark.slow),
-        pytest.param("whole", "counts", {}, {"by_arrival": True}, marks=pytest.mark.slow),
+        ("limited", "held", {"keys_cross_partitions": False}, {}),
+        ("whole", "counts", {}, {"by_arrival": True}),
     ],
 )
 def test_rows_that_wait_for_a_partitions_time_are_not_left_behind_where_partitions_meet(

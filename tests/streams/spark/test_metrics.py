@@ -525,6 +525,7 @@ def at_info(
     return app, said
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R61", "R65", "R66", "R67", "R68", "R77", "R78")
 def test_at_info_a_node_tells_what_it_dropped_and_no_lateness_nor_what_is_made_of_it(
     at_info: tuple[StreamingApplication, list[BatchReport]],

@@ -64,6 +64,7 @@ def test_fields_that_a_python_function_or_an_aggregate_gives_may_be_hidden(spark
     check_personal(["greeting", "heard", "line"], plan, (), StructType().add("orders", _ORDERS))
 
 
+@pytest.mark.slow
 def test_an_application_with_a_misspelt_name_makes_no_table_of_its_plan(spark: SparkSession, tmp_path: Path) -> None:
     write_batch(tmp_path / "input", 0)
     with pytest.raises(ConfigurationError, match='pii_columns: there is no column "itme"; did you mean "item"'):

@@ -25,6 +25,7 @@ def _topology() -> Topology:
     return builder.build()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("has_feed", "operation"),
     [(False, "WRITE"), pytest.param(True, "MERGE", marks=pytest.mark.slow)],
@@ -44,6 +45,7 @@ def test_a_small_table_is_written_anew_unless_its_changes_may_be_followed(
     assert {tuple(row) for row in rows} == {("x", 2), ("y", 1)}
 
 
+@pytest.mark.slow
 def test_a_table_of_keys_alone_is_stored_without_any_value_column(spark: SparkSession, tmp_path: Path) -> None:
     builder = StreamsBuilder()
     table = builder.table("a", key="k", value=[], deleted="dead", name="keys")

@@ -67,6 +67,7 @@ def _suppressed(more: bool) -> Topology:
     return builder.build()
 
 
+@pytest.mark.slow
 def test_a_field_that_waiting_rows_would_lose_is_refused_before_anything_is_written(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -93,6 +94,7 @@ def _of_another_kind(more: bool) -> Topology:
     return builder.build()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plan", "named"),
     [(_of_another_field, r'"store".*: \[.part.\]'), (_of_another_kind, '"totals.*sum')],
@@ -189,6 +191,7 @@ def _final(bound: StrictBufferConfig) -> Topology:
     return builder.build()
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R59")
 def test_final_results_that_were_kept_in_the_window_store_get_no_buffer_of_their_own(
     spark: SparkSession, tmp_path: Path
@@ -279,6 +282,7 @@ def limited(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R25", "R107", "R112")
 @pytest.mark.parametrize(
     ("name", "after", "told"),

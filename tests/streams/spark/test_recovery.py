@@ -238,6 +238,7 @@ def test_a_new_epoch_takes_a_restored_table_as_it_is(spark: SparkSession, source
     assert [found.rule for found in examine(application(spark, source, copied)).findings] == ["no-batch"]
 
 
+@pytest.mark.slow
 def test_a_node_whose_store_has_a_name_cannot_be_renamed_in_silence(
     spark: SparkSession, source: Path, copied: Path
 ) -> None:
@@ -250,6 +251,7 @@ def test_a_node_whose_store_has_a_name_cannot_be_renamed_in_silence(
     assert commits(copied) == before
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R189")
 @pytest.mark.parametrize(
     "fenced", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["once", "after another epoch"]
@@ -318,6 +320,7 @@ def test_what_a_new_epoch_would_not_mend_is_refused_before_it_shuts_anybody_out(
     assert commits(copied) == before
 
 
+@pytest.mark.slow
 def test_a_new_epoch_over_the_same_sources_does_not_note_their_order_again(
     spark: SparkSession, source: Path, copied: Path
 ) -> None:
@@ -356,6 +359,7 @@ def test_who_goes_on_after_an_epoch_began_in_part_shuts_older_drivers_out_of_eve
     assert commits(copied) == before
 
 
+@pytest.mark.slow
 def test_a_system_history_that_is_gone_is_missed(spark: SparkSession, tmp_path: Path) -> None:
     own, out, plan = tmp_path / "input", tmp_path / "out", topology(system_history=True)
     write_batch(own, 0)
@@ -475,6 +479,7 @@ def test_a_zombie_is_fenced_at_the_first_rows_ever_of_a_sink_with_a_dash_in_its_
     assert rows_of(spark, out, "late-alerts") == {"late-alerts": Counter()}
 
 
+@pytest.mark.slow
 def test_of_two_drivers_with_a_checkpoint_each_the_second_is_fenced(
     spark: SparkSession, source: Path, tmp_path: Path
 ) -> None:
@@ -489,6 +494,7 @@ def test_of_two_drivers_with_a_checkpoint_each_the_second_is_fenced(
         application(spark, source, out, checkpoint=str(tmp_path / "second")).run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("point", "notes"),
     [("after:priced_orders/main", ["unfinished-batch"]), ("end:batch", [])],
@@ -524,6 +530,7 @@ def test_a_batch_that_is_done_is_not_refused_where_a_source_has_another_column_b
     assert (_epochs(spark, out), _count(spark, out)) == ({(1, 0), (1, 1)}, 4)
 
 
+@pytest.mark.slow
 def test_broken_rows_are_refused_at_every_start_until_a_run_takes_them_as_they_are(
     spark: SparkSession, source: Path, copied: Path
 ) -> None:
@@ -574,6 +581,7 @@ def test_a_rollback_gives_up_what_landed_of_a_batch_whose_input_is_gone(spark: S
     assert sorted(row[0] for row in amounts) == [1, 1, 7, 7]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_has_only_ticked_is_known(spark: SparkSession, tmp_path: Path) -> None:
     for topic in ("orders", "prices"):
         (tmp_path / "input" / topic).mkdir(parents=True)

@@ -135,6 +135,7 @@ def test_what_cannot_be_done_is_refused_before_any_write(spark: SparkSession, so
     assert commits(copied) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", ["put", "delete"])
 def test_a_table_of_an_application_is_changed_by_hand_only_in_its_name(
     spark: SparkSession, copied: Path, use: str

@@ -76,6 +76,7 @@ def app(spark: SparkSession, records: list[Input], tmp_path_factory: pytest.Temp
     return on_spark(spark, tmp_path_factory.mktemp("scopes"), _topology(), records, [40, _COUNT])
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R7", "R25", "R27")
 def test_partitions_that_meet_give_what_the_driver_gives(
     spark: SparkSession, app: StreamingApplication, records: list[Input]
@@ -145,6 +146,7 @@ def meeting(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tu
     return sink_rows(spark, app, app.topology), on_driver(_sessions(), records)
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R4")
 def test_a_window_stays_with_its_partition_when_another_one_brings_its_key(
     meeting: tuple[dict[str, Told], dict[str, Told]],
@@ -154,6 +156,7 @@ def test_a_window_stays_with_its_partition_when_another_one_brings_its_key(
     assert ("k", 12_000, 12_000) in got
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R4")
 @pytest.mark.parametrize("sink", ["tumbling_out", "folded_out"])
 def test_a_tumbling_window_closes_once_and_by_the_partition_of_its_newest_record(

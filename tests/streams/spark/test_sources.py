@@ -39,6 +39,7 @@ def test_a_delta_table_is_read_as_it_grows(spark: SparkSession, tmp_path: Path) 
     assert [row["v"] for row in told.collect()] == [[0, 10, 20], [30, 40, 50]]
 
 
+@pytest.mark.slow
 def test_a_file_without_rows_ends_no_query(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number, text in enumerate(('{"k": 1, "v": 2, "ts": "2026-01-01T00:00:00Z"}', "", '{"k": 3, "v": 4}')):

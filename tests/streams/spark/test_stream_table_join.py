@@ -150,6 +150,7 @@ def _ledger_sum(spark: SparkSession, app: StreamingApplication, count: str) -> i
     return sum(row["counts"].get(count, 0) for row in ledger.select("counts").collect())
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R143")
 @pytest.mark.parametrize(
     "on_expired", [*(pytest.param(way, marks=pytest.mark.slow) for way in ("null", "drop")), "side_table"]

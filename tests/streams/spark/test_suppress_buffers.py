@@ -361,6 +361,7 @@ def test_a_key_with_a_field_that_is_called_like_a_column_of_the_buffer_is_refuse
         on_spark(spark, tmp_path, builder.build(), [Input("in", "a", "x", 1)], [1])
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R48")
 def test_a_spilling_buffer_holds_ten_times_its_bound_and_tells_what_an_unbounded_one_tells(
     spark: SparkSession, tmp_path: Path

@@ -52,6 +52,7 @@ def test_rejects_are_written_beside_sinks(written: dict[str, tuple[float, float]
     assert written["rejects"][0] < written["sink"][1]
 
 
+@pytest.mark.slow
 def test_a_batch_that_died_between_its_sink_and_its_rejects_puts_them_aside_when_it_is_replayed(
     spark: SparkSession, tmp_path: Path
 ) -> None:

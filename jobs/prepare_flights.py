@@ -11,7 +11,8 @@ from jobs.flights import write_files
 from versioned.errors import ConfigurationError
 
 DONE = "_complete"
-_BATCHES: Final = 20
+#: One a month of the year that the data tell of.
+_BATCHES: Final = 12
 
 
 def prepare(folder: Path, batches: int | None = None, *, until: str | None = None) -> str:

@@ -29,12 +29,7 @@ for _folder in ("streams/spark", "jobs"):
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), sys.path[-1])))
 
 #: Hadoop starts a process for each permission that it sets on a local file; that is not to copy the page table.
-#: What Java compiles of a thousand plans fills its usual 240 MB; then it would throw code away and compile it anew.
-_JAVA = {
-    "spark.driver.defaultJavaOptions": (
-        "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m -Djdk.lang.Process.launchMechanism=VFORK"
-    )
-}
+_CHEAP_PROCESSES = {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC -Djdk.lang.Process.launchMechanism=VFORK"}
 #: Files without a checksum beside each: half as many files, and a fifth of the processes.
 _PLAIN_FILES = {
     "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
@@ -53,7 +48,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     own = {"spark.sql.warehouse.dir": warehouse}
     # To compile thousands of plans for a few rows each, or to make each anew between its stages, takes longer than to
     # run them; the spark-submit tests do both.
-    session = build_session("tests", {**own, **NO_CODE, **PLANNED_ONCE, **_JAVA, **_PLAIN_FILES, **FORGETFUL})
+    ours = {**NO_CODE, **PLANNED_ONCE, **_CHEAP_PROCESSES, **_PLAIN_FILES, **FORGETFUL}
+    session = build_session("tests", {**own, **ours})
     session.sparkContext.setLogLevel("ERROR")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     yield session

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -316,25 +316,22 @@ def _calls(file: str, tree: ast.Module, function: ast.FunctionDef) -> list[tuple
         before = _dotted(node.func).rpartition(".")[0]
         return bool(before) if is_method else before in ("", stem)
 
-    there = _called()[function.name] if (_ROOT / file).is_file() else _calls_in(file, tree)[function.name]
-    return [call for call in there if is_call(call[2])]
+    there = _own_calls() if (_ROOT / file).is_file() else _by_name([(file, tree)])
+    return [call for call in there[function.name] if is_call(call[2])]
 
 
 @cache
-def _called() -> dict[str, list[tuple[str, ast.Module, ast.Call]]]:
+def _own_calls() -> dict[str, list[tuple[str, ast.Module, ast.Call]]]:
+    return _by_name(_modules())
+
+
+def _by_name(modules: Iterable[tuple[str, ast.Module]]) -> dict[str, list[tuple[str, ast.Module, ast.Call]]]:
     """All calls by the last part of what they call."""
     found: dict[str, list[tuple[str, ast.Module, ast.Call]]] = defaultdict(list)
-    for file, tree in _modules():
-        for name, calls in _calls_in(file, tree).items():
-            found[name] += calls
-    return found
-
-
-def _calls_in(file: str, tree: ast.Module) -> dict[str, list[tuple[str, ast.Module, ast.Call]]]:
-    found: dict[str, list[tuple[str, ast.Module, ast.Call]]] = defaultdict(list)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            found[_dotted(node.func).rpartition(".")[2]].append((file, tree, node))
+    for file, tree in modules:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                found[_dotted(node.func).rpartition(".")[2]].append((file, tree, node))
     return found
 
 

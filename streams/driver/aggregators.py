@@ -106,10 +106,8 @@ def in_order(value: Any) -> Any:
     >>> min(Row({"n": nan, "v": "b"}), Row({"n": nan, "v": None}), key=in_order)
     Row(n=nan, v=None)
     """
-    if isinstance(value, Row):
-        value = tuple(map(in_order, value.values()))
-    elif isinstance(value, (list, tuple)):
-        value = tuple(map(in_order, value))
+    if isinstance(value, (Row, list, tuple)):
+        value = tuple(map(in_order, value.values() if isinstance(value, Row) else value))
     is_nan = value != value
     return (value is not None, is_nan, None if is_nan else value)
 

@@ -71,8 +71,8 @@ def _starts(table: VersionedTable) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["whole", *(pytest.param(way, marks=pytest.mark.slow) for way in ("named", "merged"))])
-@pytest.mark.parametrize("other", [*(pytest.param(at, marks=pytest.mark.slow) for at in (5, 15, 20)), 30])
+@pytest.mark.parametrize("way", ["whole", "named", "merged"])
+@pytest.mark.parametrize("other", [5, 15, 20, 30])
 def test_a_put_that_another_one_overtakes_takes_its_place_in_time(
     spark: SparkSession, tmp_path: Path, other: int, way: str
 ) -> None:
@@ -103,9 +103,7 @@ def test_a_put_that_is_overtaken_too_often_says_so_and_changes_nothing(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "way", ["whole", *(pytest.param(way, marks=pytest.mark.slow) for way in ("named", "spliced", "merged"))]
-)
+@pytest.mark.parametrize("way", ["whole", "named", "spliced", "merged"])
 def test_a_late_put_whose_keys_deletion_is_purged_meanwhile_leaves_no_closed_version_alone(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:

@@ -102,7 +102,7 @@ def test_stream_times_are_those_of_the_newest_put_whoever_made_it_and_whatever_l
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("by", [pytest.param("VERSION", marks=pytest.mark.slow), "TIMESTAMP"])
+@pytest.mark.parametrize("by", ["VERSION", "TIMESTAMP"])
 def test_a_restored_table_has_the_stream_time_of_then(spark: SparkSession, tmp_path: Path, by: str) -> None:
     table = VersionedTable.create(spark, str(tmp_path / "t"), "k STRING", keys="k", history_retention="100 seconds")
     table.put(_records(spark, ("a", 10, 0)))

@@ -187,9 +187,9 @@ def test_a_batch_that_died_between_its_writes_is_known_once(
 @pytest.mark.parametrize(
     ("write", "point"),
     [
-        pytest.param(VersionedTable.put, "before:t", marks=pytest.mark.slow),
+        (VersionedTable.put, "before:t"),
         (VersionedTable.put, "before:t_known"),
-        pytest.param(VersionedTable.backfill, "before:t", marks=pytest.mark.slow),
+        (VersionedTable.backfill, "before:t"),
     ],
 )
 def test_of_two_writes_by_hand_of_one_version_the_one_that_landed_last_is_what_is_known(
@@ -300,7 +300,7 @@ def test_a_table_with_the_system_history_of_another_one_is_not_opened(spark: Spa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("write", [VersionedTable.put, pytest.param(VersionedTable.backfill, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("write", [VersionedTable.put, VersionedTable.backfill])
 def test_a_write_through_an_open_handle_is_refused_before_it_lands_where_its_system_history_no_longer_fits(
     spark: SparkSession, tmp_path: Path, write: Callable[[VersionedTable, DataFrame], object]
 ) -> None:

@@ -186,7 +186,7 @@ def test_a_hash_of_personal_data_is_never_in_the_log(spark: SparkSession, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("named_first", [pytest.param(True, marks=pytest.mark.slow), False])
+@pytest.mark.parametrize("named_first", [True, False])
 def test_a_replay_that_chooses_another_way_writes_nothing(
     spark: SparkSession, full: VersionedTable, named_first: bool
 ) -> None:

@@ -20,6 +20,8 @@ from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
 from versioned.spec import TimeScope
 
+pytestmark = pytest.mark.slow
+
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
 _KINDS: tuple[JoinKind, ...] = ("inner", "outer")
 _COUNT = 60
@@ -55,13 +57,11 @@ def app(spark: SparkSession, records: list[Input], tmp_path_factory: pytest.Temp
     return on_spark(spark, tmp_path_factory.mktemp("complete"), _topology(), records, [1, 25, _COUNT + 1])
 
 
-@pytest.mark.slow
 @pytest.mark.rule("R150", "R154")
 def test_the_changes_are_the_drivers(spark: SparkSession, app: StreamingApplication, records: list[Input]) -> None:
     assert sink_rows(spark, app, app.topology) == on_driver(app.topology, records)
 
 
-@pytest.mark.slow
 @pytest.mark.rule("R150", "R154")
 @pytest.mark.parametrize("kind", _KINDS)
 def test_each_change_says_what_it_does_what_it_replaces_and_which_record_did_it(
@@ -77,7 +77,6 @@ def test_each_change_says_what_it_does_what_it_replaces_and_which_record_did_it(
     assert {old is None for _, old, _ in wanted} == {True, False}
 
 
-@pytest.mark.slow
 @pytest.mark.rule("R150", "R154")
 @pytest.mark.parametrize("kind", _KINDS)
 def test_the_result_history_is_the_overlap_of_both_histories(
@@ -123,7 +122,6 @@ def _of_decimals(left: Any, right: Any) -> Any:
     }
 
 
-@pytest.mark.slow
 def test_a_joiner_gives_the_same_types_and_values_whatever_the_history(spark: SparkSession, tmp_path: Path) -> None:
     builder = StreamsBuilder()
     left, right = (

@@ -17,6 +17,8 @@ from streams.spark.rollback import rollback
 from versioned import faults, side_by_side
 from versioned.errors import ConfigurationError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def ran(spark: SparkSession, tmp_path: Path) -> tuple[Path, Path]:
@@ -28,7 +30,6 @@ def ran(spark: SparkSession, tmp_path: Path) -> tuple[Path, Path]:
     return own, out
 
 
-@pytest.mark.slow
 def test_a_table_that_was_restored_while_a_query_waited_for_its_first_batch_is_refused(
     spark: SparkSession, ran: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,7 +49,6 @@ def test_a_table_that_was_restored_while_a_query_waited_for_its_first_batch_is_r
     assert commits(out) == seen[0]
 
 
-@pytest.mark.slow
 def test_a_takeover_that_died_when_it_had_shut_the_ledger_alone_is_told_as_one(
     spark: SparkSession, ran: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,7 +62,6 @@ def test_a_takeover_that_died_when_it_had_shut_the_ledger_alone_is_told_as_one(
     assert [found.rule for found in examine(application(spark, own, out)).findings] == []
 
 
-@pytest.mark.slow
 def test_a_second_start_in_one_session_is_refused_before_it_shuts_the_first_out(
     spark: SparkSession, ran: tuple[Path, Path]
 ) -> None:
@@ -77,7 +76,6 @@ def test_a_second_start_in_one_session_is_refused_before_it_shuts_the_first_out(
         query.stop()
 
 
-@pytest.mark.slow
 def test_a_new_epoch_goes_on_from_a_batch_that_another_driver_ended_until_it_was_shut_out(
     spark: SparkSession, ran: tuple[Path, Path]
 ) -> None:

@@ -18,6 +18,8 @@ from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import SessionWindows, TimeWindows, Windows
 
+pytestmark = pytest.mark.slow
+
 _SOURCE: Final = {"key": "k", "value": "v", "deleted": "dead"}
 _GRACE: Final = timedelta(milliseconds=5)
 _WINDOWS: Final[dict[str, Windows]] = {
@@ -27,7 +29,7 @@ _WINDOWS: Final[dict[str, Windows]] = {
     "session": SessionWindows.of_inactivity_gap_and_grace(timedelta(milliseconds=4), _GRACE),
 }
 #: Two that close in unlike ways, and two that close as one of those does.
-_KINDS: Final = [("tumbling", "session"), pytest.param(("graceful", "hopping"), marks=pytest.mark.slow)]
+_KINDS: Final = [("tumbling", "session"), ("graceful", "hopping")]
 #: The key under which changes and final results of all keys meet.
 _ALL: Final = {"k": "all"}
 #: Which of the two takes a change of the windows first.
@@ -81,7 +83,6 @@ def told(
     return sink_rows(spark, app, topology), on_driver(topology, _INPUT)
 
 
-@pytest.mark.slow
 @pytest.mark.rule("R3", "R51")
 def test_a_change_meets_the_final_results_of_its_record_only_if_they_are_told_first(
     told: tuple[dict[str, Told], dict[str, Told]],

@@ -16,6 +16,8 @@ from suppress.suppressed import Suppressed
 from suppress.windows import TimeWindows
 from versioned.errors import ConfigurationError
 
+pytestmark = pytest.mark.slow
+
 _FIRST = [Input("in", "a", "x", 1, partition=1), Input("in", "b", "y", 1, partition=0)]
 _LATER = [Input("in", key, "z", 100 + part, partition=part) for part, key in enumerate("ba")]
 
@@ -34,7 +36,6 @@ def _topology(kind: str) -> Topology:
     return builder.build()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "table", "apart", "together"),
     [

@@ -13,6 +13,8 @@ from streams.nodes import Topology
 from streams.topology import StreamsBuilder
 from versioned.commit import history
 
+pytestmark = pytest.mark.slow
+
 _SOURCE: Final = {"key": "k", "value": "v", "deleted": "dead"}
 _RECORDS: Final = [Input("a", "x", "1", 10), Input("a", "y", "2", 11)]
 _NEXT: Final = [Input("a", "x", "3", 12)]
@@ -25,10 +27,9 @@ def _topology() -> Topology:
     return builder.build()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("has_feed", "operation"),
-    [(False, "WRITE"), pytest.param(True, "MERGE", marks=pytest.mark.slow)],
+    [(False, "WRITE"), (True, "MERGE")],
     ids=["no feed", "a feed"],
 )
 def test_a_small_table_is_written_anew_unless_its_changes_may_be_followed(
@@ -45,7 +46,6 @@ def test_a_small_table_is_written_anew_unless_its_changes_may_be_followed(
     assert {tuple(row) for row in rows} == {("x", 2), ("y", 1)}
 
 
-@pytest.mark.slow
 def test_a_table_of_keys_alone_is_stored_without_any_value_column(spark: SparkSession, tmp_path: Path) -> None:
     builder = StreamsBuilder()
     table = builder.table("a", key="k", value=[], deleted="dead", name="keys")

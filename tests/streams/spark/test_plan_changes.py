@@ -214,22 +214,14 @@ _FINAL: Final = Suppressed.until_window_closes(BufferConfig.max_records(9).shut_
 _FINAL_UNBOUNDED: Final = Suppressed.until_window_closes(BufferConfig.unbounded())
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R51", "R59")
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [
-        pytest.param(
-            _LIMIT,
-            _FINAL,
-            "1 rows wait in the table .held. as a limit by the time of records had them wait",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            _FINAL, _LIMIT, "1 rows wait in the table .held. as final results had them wait", marks=pytest.mark.slow
-        ),
-        pytest.param(
-            _FINAL_UNBOUNDED, _LIMIT, ".held. has kept its windows in their own store", marks=pytest.mark.slow
-        ),
+        (_LIMIT, _FINAL, "1 rows wait in the table .held. as a limit by the time of records had them wait"),
+        (_FINAL, _LIMIT, "1 rows wait in the table .held. as final results had them wait"),
+        (_FINAL_UNBOUNDED, _LIMIT, ".held. has kept its windows in their own store"),
     ],
     ids=["limit", "final", "unbounded"],
 )

@@ -1,4 +1,4 @@
-"""Lost, foreign and damaged checkpoints and tables, second drivers, zombies, other input under the same batch id."""
+"""Lost, foreign and damaged checkpoints and tables, second drivers, zombies."""
 
 from __future__ import annotations
 
@@ -253,9 +253,7 @@ def test_a_node_whose_store_has_a_name_cannot_be_renamed_in_silence(
 
 @pytest.mark.slow
 @pytest.mark.rule("R189")
-@pytest.mark.parametrize(
-    "fenced", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["once", "after another epoch"]
-)
+@pytest.mark.parametrize("fenced", [False, True], ids=["once", "after another epoch"])
 def test_a_new_epoch_without_a_ledger_goes_on_with_the_times_that_the_tables_tell(
     fenced: bool, spark: SparkSession, source: Path, copied: Path
 ) -> None:
@@ -399,18 +397,6 @@ def test_a_checkpoint_need_not_be_on_local_files(
     assert _epochs(spark, tmp_path / "out") == {(1, 0), (1, 1)}
 
 
-@pytest.mark.slow
-def test_a_node_that_is_added_while_a_batch_is_unfinished_tells_for_itself(spark: SparkSession, tmp_path: Path) -> None:
-    own, out = tmp_path / "input", tmp_path / "out"
-    write_batch(own, 0)
-    with faults.armed(crash_at("after:priced_orders/main")), pytest.raises(StreamingQueryException):
-        application(spark, own, out).run()
-    plan, told = topology(), list[dict[str, int]]()
-    grown = Topology((*plan, ChangelogSink("all_orders", (plan.node("orders"),))))
-    application(spark, own, out, grown, on_batch=lambda report: told.append(dict(report.emitted))).run()
-    assert told == [{"priced_orders": 2, "all_orders": 2}]
-
-
 def test_a_zombie_of_an_older_epoch_writes_nothing_more(spark: SparkSession, source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     seen: list[set[str]] = []
@@ -495,28 +481,6 @@ def test_of_two_drivers_with_a_checkpoint_each_the_second_is_fenced(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("point", "notes"),
-    [("after:priced_orders/main", ["unfinished-batch"]), ("end:batch", [])],
-    ids=["in part", "whole"],
-)
-def test_a_batch_that_landed_is_not_replayed_with_other_input(
-    point: str, notes: list[str], spark: SparkSession, tmp_path: Path
-) -> None:
-    # That the same input goes on is the crash tests' to show.
-    own, out = tmp_path / "input", tmp_path / "out"
-    write_batch(own, 0)
-    with faults.armed(crash_at(point)), pytest.raises(StreamingQueryException):
-        application(spark, own, out).run()
-    before = commits(out)
-    assert [found.rule for found in examine(application(spark, own, out)).findings] == notes
-    write_batch(own, 0, amount=7)
-    with pytest.raises(StreamingQueryException, match=r'"orders" had 2 records .*, now 2 records'):
-        application(spark, own, out).run()
-    assert commits(out) == before
-
-
-@pytest.mark.slow
 def test_a_batch_that_is_done_is_not_refused_where_a_source_has_another_column_by_now(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -562,23 +526,6 @@ def test_a_clock_that_was_far_ahead_once_lets_nothing_in_from_the_future_later(
     assert [row["reason"] for row in rejected] == ["FUTURE_TS"] * 4
     clocks = spark.read.format("delta").load(str(out / "ledger")).selectExpr("unix_micros(clock)").distinct().collect()
     assert [row[0] for row in clocks] == [ahead_us]
-
-
-@pytest.mark.slow
-def test_a_rollback_gives_up_what_landed_of_a_batch_whose_input_is_gone(spark: SparkSession, tmp_path: Path) -> None:
-    own, out = tmp_path / "input", tmp_path / "out"
-    write_batch(own, 0)
-    application(spark, own, out).run()
-    write_batch(own, 1)
-    with faults.armed(crash_at("after:priced_orders/main")), pytest.raises(StreamingQueryException):
-        application(spark, own, out).run()
-    write_batch(own, 1, amount=7)
-    with pytest.raises(StreamingQueryException, match="versioned rollback"):
-        application(spark, own, out).run()
-    rollback(application(spark, own, out), 0)
-    application(spark, own, out).run()
-    amounts = spark.read.format("delta").load(str(out / "priced_orders")).select("amount").collect()
-    assert sorted(row[0] for row in amounts) == [1, 1, 7, 7]
 
 
 @pytest.mark.slow

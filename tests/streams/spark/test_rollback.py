@@ -20,6 +20,8 @@ from versioned import faults
 from versioned.errors import CheckpointMismatchError, ConfigurationError, RetentionError, VersionedError
 from versioned.table import VersionedTable
 
+pytestmark = pytest.mark.slow
+
 _TABLES = ("prices", "priced_orders", "rejects")
 _BATCHES = 4
 _OLD = "item STRING, price DOUBLE, ts TIMESTAMP"
@@ -57,7 +59,6 @@ def _ledger(spark: SparkSession, out: Path) -> list[tuple[int, int]]:
     return sorted((row[0], row[1]) for row in rows)
 
 
-@pytest.mark.slow
 def test_after_a_rollback_the_same_input_gives_the_same_tables(
     spark: SparkSession, source: Path, whole: Path, copied: Path
 ) -> None:
@@ -80,7 +81,6 @@ def test_after_a_rollback_the_same_input_gives_the_same_tables(
     assert ended == VersionedTable.open(spark, str(whole / "prices")).stream_times()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("point", ["shut-out", "restored", "checkpoint", "handed-over"])
 def test_a_rollback_that_died_anywhere_is_done_by_doing_it_again(
     spark: SparkSession, source: Path, whole: Path, copied: Path, point: str
@@ -101,7 +101,6 @@ def test_a_rollback_that_died_anywhere_is_done_by_doing_it_again(
         assert _rows(spark, copied) == _rows(spark, whole)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("point", ["before:prices/main", "end:batch"], ids=["in a batch", "between batches"])
 def test_a_driver_that_still_runs_is_shut_out_and_nothing_of_it_stays(
     spark: SparkSession, source: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
@@ -117,7 +116,6 @@ def test_a_driver_that_still_runs_is_shut_out_and_nothing_of_it_stays(
     assert _rows(spark, out) == _rows(spark, whole)
 
 
-@pytest.mark.slow
 def test_what_cannot_be_done_is_refused_before_any_write(spark: SparkSession, source: Path, copied: Path) -> None:
     before = commits(copied)
     app = application(spark, source, copied)
@@ -135,7 +133,6 @@ def test_what_cannot_be_done_is_refused_before_any_write(spark: SparkSession, so
     assert commits(copied) == before
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("use", ["put", "delete"])
 def test_a_table_of_an_application_is_changed_by_hand_only_in_its_name(
     spark: SparkSession, copied: Path, use: str
@@ -151,7 +148,6 @@ def test_a_table_of_an_application_is_changed_by_hand_only_in_its_name(
     assert table.rows().where("item = 'tea' AND _current AND validFrom = '2030-01-01'").count() == 1
 
 
-@pytest.mark.slow
 def test_a_backfill_puts_old_history_into_a_live_table_which_then_goes_on(
     spark: SparkSession, source: Path, copied: Path
 ) -> None:

@@ -152,9 +152,7 @@ def _ledger_sum(spark: SparkSession, app: StreamingApplication, count: str) -> i
 
 @pytest.mark.slow
 @pytest.mark.rule("R143")
-@pytest.mark.parametrize(
-    "on_expired", [*(pytest.param(way, marks=pytest.mark.slow) for way in ("null", "drop")), "side_table"]
-)
+@pytest.mark.parametrize("on_expired", ["null", "drop", "side_table"])
 def test_expired_lookups_are_padded_dropped_or_put_aside(
     spark: SparkSession, tmp_path: Path, on_expired: OnExpired
 ) -> None:

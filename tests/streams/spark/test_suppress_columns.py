@@ -119,7 +119,6 @@ def test_on_columns_the_same_rows_leave_stay_and_are_counted(
             times[scope] = max(us, times.get(scope, us))
 
 
-@pytest.mark.slow
 @pytest.mark.rule("R86")
 def test_a_value_without_columns_counts_nothing_on_columns_either() -> None:
     values = pa.array([{PRESENT: True}, None])
@@ -136,7 +135,6 @@ def _columns() -> SuppressColumns:
     return SuppressColumns(BufferRule("held", wait_us=10**9), "record", _CLOCK_US, {})
 
 
-@pytest.mark.slow
 def test_all_that_waits_in_a_scope_may_be_more_than_two_gigabytes_of_text() -> None:
     rows = pa.Table.from_pylist(_waiting(3), schema=_ROWS)
     of_texts = {
@@ -149,7 +147,6 @@ def test_all_that_waits_in_a_scope_may_be_more_than_two_gigabytes_of_text() -> N
     assert of_texts == {pa.large_string(), pa.large_binary()}
 
 
-@pytest.mark.slow
 def test_what_is_told_comes_in_batches_that_types_of_32_bits_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = _fed(_columns(), [], _waiting(50))
     monkeypatch.setattr(suppress_columns, "_BYTES_AT_ONCE", 5_000)

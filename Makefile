@@ -47,7 +47,7 @@ ask: setup ## SQL over the quickstart's tables, statement by statement (or from 
 	@$(PY) -m jobs.ask --work $(WORK)
 
 test: setup ## the tests that a change must pass (under 30 minutes on 2 cores)
-	$(PY) -m pytest -q -m "not slow"
+	$(PY) -m pytest -q -m "not slow" --numprocesses 2 --dist loadgroup
 
 test-all: setup broker ## every test
 	$(PY) -m pytest -q

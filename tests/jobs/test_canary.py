@@ -127,6 +127,7 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple
     return folder, [*(run.stdout + run.stderr for run in runs), "\n".join(lines)]
 
 
+@pytest.mark.slow
 def test_no_secret_and_no_value_reaches_output_logs_commits_ledger_metrics_or_checkpoint(
     spark: SparkSession, told: tuple[Path, list[str]]
 ) -> None:

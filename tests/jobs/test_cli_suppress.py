@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 
 from jobs.cli import app
 
+pytestmark = pytest.mark.slow
+
 _PROJECT = Path(__file__).parents[2]
 _BEST_EFFORT = _PROJECT / "conf" / "rate_limit_best_effort.yaml"
 _CONFIG = """
@@ -186,7 +188,6 @@ def test_of_many_keys_the_first_are_drawn_and_the_title_says_of_how_many(story: 
     assert (said["title"], {row["item"] for row in said["rows"]}) == ("history: 1 of 2 keys", {"milk"})
 
 
-@pytest.mark.slow
 def test_by_spark_submit_a_buffer_of_conf_is_drained(tmp_path: Path) -> None:
     (tmp_path / "input" / "prices").mkdir(parents=True)
     (tmp_path / "input" / "prices" / "0.json").write_text(_rows(_PRICES[:3]), encoding="utf-8")

@@ -32,10 +32,10 @@ _HISTORIES: Final = 60
 _BATCHES: Final = 2
 #: What shares a stream time; and how the batches are written, if not all current rows are replaced in one commit.
 _VARIANTS: Final = (
-    "partition", "partition named",
+    "partition",
     *(
         pytest.param(variant, marks=pytest.mark.slow)
-        for variant in ("store spliced", "key spliced", "store merged", "key named")
+        for variant in ("partition named", "store spliced", "key spliced", "store merged", "key named")
     ),
 )  # fmt: skip
 _SCHEMA: Final = "case INT, k STRING, v STRING, us LONG, seq LONG, dead BOOLEAN"

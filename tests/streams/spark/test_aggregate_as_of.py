@@ -16,6 +16,8 @@ from streams.topology import StreamsBuilder
 from versioned.errors import TopologyError
 from versioned.session_settings import session_settings
 
+pytestmark = pytest.mark.slow
+
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
 _RECORDS = [
     Input("in", "x", "a1", 1_000),

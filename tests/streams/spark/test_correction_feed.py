@@ -75,6 +75,7 @@ def _text(part: Any) -> Any:
     return part["j"] if isinstance(part, (SparkRow, dict)) or hasattr(part, "j") else part
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R154")
 def test_corrections_are_the_drivers_and_the_main_output_is_untouched(spark: SparkSession, tmp_path: Path) -> None:
     # The first change of a partition of its own comes last, for an answer that the others have passed long ago.

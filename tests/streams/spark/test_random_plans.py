@@ -23,7 +23,7 @@ _RECORDS = 60
 #: Plans in one application: they share sources, tables and the fixed costs of a batch.
 _PLANS_AT_ONCE = 4
 #: One application: half a minute of `make test`'s thirty.
-_PLANS_IN_CI = 4
+_PLANS_IN_CI = 2
 #: How many more plans `make test-all` runs; 300 by ``RANDOM_PLANS=300 pytest -m slow tests/streams/spark``.
 _MANY = int(os.environ.get("RANDOM_PLANS", "30"))
 #: The seed of the first of them.

@@ -118,8 +118,10 @@ class _Clocked:
 
 @pytest.fixture(
     scope="module",
-    params=[("tumbling",), pytest.param(("hopping", "session", "sliding"), marks=pytest.mark.slow)],
-    ids=["tumbling", "other windows"],
+    params=[
+        pytest.param(("tumbling",), id="tumbling", marks=pytest.mark.slow),
+        pytest.param(("hopping", "session", "sliding"), id="other windows", marks=pytest.mark.slow),
+    ],
 )
 def clocked(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> _Clocked:
     folder, topology, now_ms, written = tmp_path_factory.mktemp("clocked"), _by_the_clock(request.param), 0, 0

@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from streams.conditions import condition_fault
 from streams.field_checks import check_fields, check_joined_keys
@@ -269,11 +269,7 @@ def _check_final_results(node: Suppress, suppressed: UntilWindowCloses) -> None:
         raise TopologyError("R51", node.name, "final results need a strict buffer; add .shut_down_when_full().")
     source = windowed_ancestor(parent)
     if source is None:
-        raise TopologyError(
-            "R51", node.name,
-            f"final results need windows, and the keys of {parent.name} have none. Aggregate with windowed_by(...), or "
-            "use Suppressed.until_time_limit.",
-        )  # fmt: skip
+        _refuse_final_results(node, parent)
     held_before = _suppression_between(parent, source)
     if held_before is not None:
         raise TopologyError(
@@ -282,6 +278,32 @@ def _check_final_results(node: Suppress, suppressed: UntilWindowCloses) -> None:
             "window would have several final results. Put the final results right behind the aggregate.",
         )  # fmt: skip
     _check_that_windows_close(node, source)
+
+
+def _refuse_final_results(node: Suppress, parent: Node) -> NoReturn:
+    sides = _joined_windows(parent)
+    if sides:
+        raise TopologyError(
+            "R51", node.name,
+            f"final results stand right behind their windows, and {parent.name} has those of {' and '.join(sides)} "
+            "joined. Make each of them final before the join, or use Suppressed.until_time_limit.",
+        )  # fmt: skip
+    raise TopologyError(
+        "R51", node.name,
+        f"final results need windows, and the keys of {parent.name} have none. Aggregate with windowed_by(...), or "
+        "use Suppressed.until_time_limit.",
+    )  # fmt: skip
+
+
+def _joined_windows(node: Node) -> list[str]:
+    """The windowed aggregates whose keys meet in a join; none for a table that is no such join, nor a view of one."""
+    if isinstance(node, (*_VIEWS, Suppress)):
+        return _joined_windows(node.parents[0])
+    if not isinstance(node, TableTableJoin):
+        return []
+    sources = [windowed_ancestor(side) for side in node.parents]
+    names = [name for side in node.parents for name in _joined_windows(side)]
+    return list(dict.fromkeys([*(source.name for source in sources if source is not None), *names]))
 
 
 def _check_that_windows_close(node: Suppress, source: WindowedAggregate) -> None:

@@ -307,6 +307,14 @@ def test_a_plan_that_can_never_work_is_refused_with_its_rule_and_node(
     assert (caught.value.rule, caught.value.node) == (rule, node)
 
 
+@pytest.mark.rule("R51")
+def test_final_results_of_joined_windows_are_refused_with_the_names_of_the_sides() -> None:
+    stream = StreamsBuilder().stream("s").group_by_key().windowed_by(_HOURS)
+    left, right = (stream.count(output=side, name=side) for side in ("left", "right"))
+    with pytest.raises(TopologyError, match="those of left and right joined"):
+        left.join(right).filter(_same).suppress(_FINAL)
+
+
 @pytest.mark.rule("R14", "R20", "R21")
 @pytest.mark.parametrize(
     "make",

@@ -70,21 +70,21 @@ def on_spark(
 
 
 def in_one_query(
-    spark: SparkSession, folder: Path, topology: Topology, records: Sequence[Input], ends: Sequence[int]
+    spark: SparkSession, folder: Path, topology: Topology, records: Sequence[Input], ends: Sequence[int], **options: Any
 ) -> StreamingApplication:
     """As :func:`on_spark`, with all batches in one query: each reads one file of each topic."""
     for first, end in zip([0, *ends], ends, strict=False):
         write_records(spark, folder, topology, records[first:end], first)
-    app = application(spark, folder, topology, files_per_batch=1)
+    app = application(spark, folder, topology, files_per_batch=1, **options)
     app.run()
     return app
 
 
 def in_two_queries(
-    spark: SparkSession, folder: Path, topology: Topology, records: Sequence[Input], ends: Sequence[int]
+    spark: SparkSession, folder: Path, topology: Topology, records: Sequence[Input], ends: Sequence[int], **options: Any
 ) -> StreamingApplication:
     """As :func:`in_one_query`, with a restart before the last batch."""
-    app = in_one_query(spark, folder, topology, records, ends[:-1])
+    app = in_one_query(spark, folder, topology, records, ends[:-1], **options)
     write_records(spark, folder, topology, records[ends[-2] : ends[-1]], ends[-2])
     app.run()
     return app

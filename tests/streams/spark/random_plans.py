@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -12,7 +13,7 @@ from both_engines import Input
 from streams.functions import coalesce, concat, length, starts_with, substring, upper
 from streams.kstream import KStream
 from streams.ktable import KTable
-from streams.nodes import Joined, Materialized, Topology
+from streams.nodes import SOURCES, Joined, Materialized, StreamSource, Topology
 from streams.topology import StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
@@ -27,23 +28,49 @@ _Parent = TypeVar("_Parent", KStream, KTable)
 _Grow = Callable[[], "KStream | KTable | None"]
 
 
-def random_records(seed: int, count: int, *, by_key: bool = False) -> list[Input]:
-    """Records of both topics, in one partition or in two by their keys: some late, some very late, some tombstones."""
+def random_records(seed: int, count: int, *, by_key: bool = False, topics: Sequence[str] = _TOPICS) -> list[Input]:
+    """Records of the topics, in one partition or in two by their keys: some late, some very late, some tombstones."""
     chance = random.Random(seed)
     records = []
     for number in range(count):
         late = chance.choice((0, 0, 0, 15, 40, 300))
         value = None if chance.random() < 0.15 else chance.choice("abc") + chance.choice(("", "q", "zz"))
-        topic, key = chance.choice(_TOPICS), chance.choice("abcxyz")
+        topic, key = chance.choice(topics), chance.choice("abcxyz")
         # Keys are told to partitions alike in all topics, as in Kafka.
         records.append(Input(topic, key, value, max(0, number * 10 - late), int(by_key and key in "xyz")))
     return records
 
 
-def random_topology(seeds: list[int]) -> Topology:
-    """Several random plans side by side, with operators of their own over the same sources."""
+def in_order_of_arrival(topology: Topology, records: Sequence[Input], ends: Sequence[int]) -> list[Input]:
+    """The records of each batch as ``order="arrival"`` takes them; their numbers so far are their sequence.
+
+    Args:
+        topology: Of which each source has a topic of its own.
+        records: In the order in which they come.
+        ends: Of the batches.
+    """
+    sources = {node.topic: (node, place) for place, node in enumerate(topology) if isinstance(node, SOURCES)}
+    newest: dict[tuple[str, int], int] = {}
+    ordered: list[Input] = []
+    for first, end in zip([0, *ends], ends, strict=False):
+        placed = []
+        for number, record in enumerate(records[first:end], first):
+            scope = (record.topic, record.partition)
+            newest[scope] = max(record.ms, newest.get(scope, record.ms))
+            node, position = sources[record.topic]
+            place = (newest[scope], isinstance(node, StreamSource), position, number)
+            placed.append((place, replace(record, sequence=number)))
+        ordered += [record for _, record in sorted(placed)]
+    return ordered
+
+
+def random_topology(seeds: list[int], *, apart: bool = False) -> Topology:
+    """Several random plans side by side, with operators of their own over the same sources.
+
+    With ``apart`` each source has a topic of its own.
+    """
     builder = StreamsBuilder()
-    sources = _Sources(builder)
+    sources = _Sources(builder, apart)
     for seed in seeds:
         _Plan(sources, seed).grow()
     return builder.build()
@@ -52,14 +79,15 @@ def random_topology(seeds: list[int]) -> Topology:
 class _Sources:
     """Streams and tables of both topics, each made when first asked for: a table costs Spark a second a batch."""
 
-    def __init__(self, builder: StreamsBuilder) -> None:
+    def __init__(self, builder: StreamsBuilder, apart: bool) -> None:
         self._builder = builder
+        self._apart = apart
         self._streams: dict[str, KStream] = {}
         self._tables: dict[tuple[str, str], KTable] = {}
 
     def stream(self, topic: str) -> KStream:
         if topic not in self._streams:
-            self._streams[topic] = self._builder.stream(topic, name=f"{topic}_stream", **_SOURCE)
+            self._streams[topic] = self._builder.stream(self._topic(topic, "stream"), name=f"{topic}_stream", **_SOURCE)
         return self._streams[topic]
 
     def table(self, topic: str, kind: str) -> KTable:
@@ -67,9 +95,14 @@ class _Sources:
         stored = Materialized.versioned(_RETENTION, name=name) if "history" in kind else Materialized.key_value(name)
         reorder = timedelta(milliseconds=40) if "ordered" in kind else None
         if (topic, kind) not in self._tables:
-            made = self._builder.table(topic, stored, name=f"{name}_table", reorder=reorder, **_SOURCE)
+            made = self._builder.table(
+                self._topic(topic, kind), stored, name=f"{name}_table", reorder=reorder, **_SOURCE
+            )
             self._tables[topic, kind] = made
         return self._tables[topic, kind]
+
+    def _topic(self, topic: str, kind: str) -> str:
+        return f"{topic}_{kind}_topic" if self._apart else topic
 
 
 class _Plan:

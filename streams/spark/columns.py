@@ -81,8 +81,9 @@ def to_column(
         return _merged(args, bindings, fields or {})
     columns = [column(arg) if isinstance(arg, Expr) else arg for arg in args]
     if op in _NAMING_TWICE:
-        # Of a binary Spark would count the characters before the delimiter, and cut off as many bytes.
-        columns = [F.concat(text, F.lit("")) for text in columns]
+        # Of a binary Spark would count the characters before the delimiter, and cut off as many bytes. Where its bytes
+        # are no text, it would miss a delimiter behind a character that is cut off.
+        columns = [F.make_valid_utf8(F.concat(text, F.lit(""))) for text in columns]
         is_plain = all(operation(arg)[0] in ("lit", "ref", "field") for arg in args)
         return _NAMING_TWICE[op](*columns) if is_plain else _named(_NAMING_TWICE[op], *columns)
     made = _COLUMNS[op](*columns)

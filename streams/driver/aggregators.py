@@ -44,7 +44,7 @@ class Aggregator:
         """The state with one record more (Kafka: ``Aggregator``, ``Reducer``)."""
         kind = self._spec.kind
         if kind == "aggregate" and self._spec.adder is not None:
-            return plain(self._spec.adder(key, own(value), own(state)))
+            return plain(self._spec.adder(own(key), own(value), own(state)))
         if kind == "reduce" and self._spec.adder is not None:
             return value if state is None else plain(self._spec.adder(own(state), own(value)))
         return self._add_built_in(state, key, value)
@@ -53,7 +53,7 @@ class Aggregator:
         """The state of two sessions together (Kafka: ``Merger``)."""
         kind = self._spec.kind
         if kind == "aggregate" and self._spec.merger is not None:
-            return plain(self._spec.merger(key, own(left), own(right)))
+            return plain(self._spec.merger(own(key), own(left), own(right)))
         if left is None or right is None:
             return right if left is None else left
         if kind == "reduce" and self._spec.adder is not None:

@@ -57,7 +57,7 @@ class TableAggregator:
             if state is None and sign > 0:
                 # The subtractor left nothing: the adder begins anew, as Kafka's does.
                 state = self.initial()
-            return state if function is None else plain(function(key, own(value), own(state)))
+            return state if function is None else plain(function(own(key), own(value), own(state)))
         # Without an expression every value counts, whatever is in it.
         operand = 1 if self._spec.value is None else evaluate(self._spec.value, {"key": key, "value": value})
         if operand is None:

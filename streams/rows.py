@@ -112,6 +112,17 @@ def frozen(value: Any) -> Any:
     return one_nan(value)
 
 
+def thawed(value: Any) -> Any:
+    """What was frozen, with its arrays as lists again.
+
+    >>> thawed(frozen([1, {"a": [2]}]))
+    [1, Row(a=[2])]
+    """
+    if isinstance(value, tuple):
+        return list(map(thawed, value))
+    return Row({name: thawed(part) for name, part in value.items()}) if isinstance(value, Row) else value
+
+
 def one_nan(value: Any) -> Any:
     """A key, or a part of one, in which each NaN is the same one, so that keys are equal as on Spark.
 

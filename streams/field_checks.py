@@ -34,10 +34,10 @@ from versioned.errors import TopologyError
 from versioned.given import near
 from versioned.identifiers import is_column, named_twice
 
-#: What keeps no records; views of tables may be stored.
-_PASSING: Final = (StreamFilter, StreamMapValues, SelectKey, ToStream, TableFilter, TableMapValues)
+#: What keeps no records, or, as changelogs do, only adds them; views of tables may be stored.
+_PASSING: Final = (StreamFilter, StreamMapValues, SelectKey, ToStream, TableFilter, TableMapValues, ChangelogSink)
 #: What has the fields of its values as columns of a table.
-_STORING: Final = (*AGGREGATES, ToTable, ChangelogSink, TableSink)
+_STORING: Final = (*AGGREGATES, ToTable, TableSink)
 
 #: What a function sees: the fields of each of its rows, as far as the plan tells.
 _Rows = Mapping[str, Fields]
@@ -79,7 +79,7 @@ def no_field(row: str, name: str, rows: _Rows) -> str:
 def check_names(node: Node) -> None:
     """Refuse fields of keys and values that no column can be called, where they become columns of a table.
 
-    In a stream that is only filtered and mapped they may have any names.
+    In a stream that is only filtered and mapped, and in its changelog, they may have any names.
 
     Raises:
         TopologyError: with the fields.

@@ -24,7 +24,7 @@ def _topology() -> Topology:
     builder = StreamsBuilder()
     weather = builder.table("weather", Materialized.versioned("7 days", grace="2 days"), key="origin", value=("temp",))
     warm = weather.filter(lambda value: value.temp > 20, name="warm")
-    flights = builder.stream("flights", key="origin", value=("tail", "delay"))
+    flights = builder.stream("flights", key="origin", value=("tail", "delay<&>"))
     flights.left_join(warm, joined=Joined.with_grace_period("1 day", name="joined")).to_changelog("out", emit="net")
     flights.join(builder.stream("bags", value=("bag",)), windows=JoinWindows.of("5 min"), name="bags-join")
     hourly = flights.group_by("tail").windowed_by(TimeWindows.of("1 hour").grace("10 minutes")).count(name="hourly")
@@ -32,7 +32,7 @@ def _topology() -> Topology:
     hourly.suppress(Suppressed.until_window_closes(bounded), name="final").to_latest("finals")
     limited = BufferConfig.max_records(1_000)
     hourly.suppress(Suppressed.until_wall_clock_time_limit("30 s", limited), name="calm")
-    flights.map_values(lambda value: {"delay<&>": value.delay}, name="delays")
+    flights.map_values(lambda value: value["delay<&>"], name="delays")
     return builder.build()
 
 

@@ -58,10 +58,10 @@ def test_a_field_that_the_sink_needs_for_itself_is_refused_with_its_name(spark: 
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.json").write_text('{"k": 1, "v": 2, "ts": "2026-01-01T00:00:00Z"}', encoding="utf-8")
     builder = StreamsBuilder()
-    builder.stream("in", key="k", value="v").map_values(lambda value: {"TS": value.v}).to_changelog("out")
+    builder.stream("in", key="k", value="v").map_values(lambda value: {"_SEQ": value.v}).to_changelog("out")
     source = SparkSource("json", {"path": str(tmp_path / "in")}, "k LONG, v LONG, ts TIMESTAMP")
     app = StreamingApplication(spark, "twice", builder.build(), str(tmp_path / "out"), {"in": source})
-    with pytest.raises(StreamingQueryException, match=r"\['TS', 'ts'\] would stand twice"):
+    with pytest.raises(StreamingQueryException, match=r"\['_SEQ', '_seq'\] would stand twice"):
         app.run()
 
 

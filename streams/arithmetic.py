@@ -15,11 +15,8 @@ from streams.time_texts import as_instant
 from versioned.errors import RecordError
 
 _NUMBERS: Final = (int, float, Decimal)
-#: What sums take, and means (durations have none).
-_ADDENDS: Final = {
-    "sum": frozenset(("bigint", "double", "decimal", "interval", "text")),
-    "avg": frozenset(("bigint", "double", "decimal", "text")),
-}
+#: What sums and means take. Of durations no table of Spark keeps any.
+_ADDENDS: Final = frozenset(("bigint", "double", "decimal", "text"))
 _DIGITS: Final = 38
 _DECIMALS: Final = Context(prec=_DIGITS, rounding=ROUND_HALF_UP)
 _EXACT: Final = Context(prec=2 * _DIGITS)
@@ -70,8 +67,6 @@ def summed(left: Any, right: Any, sign: int = 1) -> Any:
     Decimal('100000000000000000000000000.01')
     """
     symbol = "+" if sign > 0 else "-"
-    if isinstance(right, timedelta) and left == 0:
-        left = timedelta()
     try:
         with localcontext(_EXACT):
             result = _FUNCTIONS[symbol](*alike(left, right))
@@ -81,7 +76,7 @@ def summed(left: Any, right: Any, sign: int = 1) -> Any:
 
 
 def addend(aggregate: Literal["sum", "avg"], value: Any) -> Any:
-    """What a value is in a sum or a mean: a number as it is, in a sum a duration too, a text the double that it says.
+    """What a value is in a sum or a mean: a number as it is, a text the double that it says.
 
     Raises:
         RecordError: it is something else, or a text that is no number.
@@ -91,9 +86,19 @@ def addend(aggregate: Literal["sum", "avg"], value: Any) -> Any:
     """
     kind = kind_of(value)
     number = to_double(value) if kind == "text" else value
-    if kind not in _ADDENDS[aggregate] or number is None:
+    if kind == "interval":
+        raise RecordError(f"{value}: {no_durations(aggregate)}")
+    if kind not in _ADDENDS or number is None:
         raise RecordError(f"{value!r} ({kind}): {aggregate} takes numbers; cast it, or leave it out with a filter.")
     return number
+
+
+def no_durations(aggregate: str) -> str:
+    """Why durations are not aggregated, and what to do."""
+    return (
+        f"{aggregate} takes no durations, which no table keeps. Take seconds, such as "
+        'cast(value.until, "double") - cast(value.at, "double").'
+    )
 
 
 def _fitting(result: Any, symbol: str, left: Any, right: Any) -> Any:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from streams.evaluation import CHOICES, OPERATIONS, as_plain, constant
-from streams.rows import Row, own
+from streams.rows import Row, own, own_part
 from streams.untraced import Unfinished, Untraced
 from versioned.errors import ConfigurationError
 from versioned.given import told
@@ -266,7 +266,8 @@ def evaluate(expr: Expr, bindings: Mapping[str, Any]) -> Any:
         return Row(zip(args[0], (evaluate(arg, bindings) for arg in args[1:]), strict=True))  # type: ignore[arg-type]
     if op == "python":
         # On Spark a function gets what was read from a column, and may change it.
-        return as_plain(args[0](*(own(evaluate(arg, bindings)) for arg in args[2:])))
+        given = ((own if is_whole(arg) else own_part)(evaluate(arg, bindings)) for arg in args[2:])
+        return as_plain(args[0](*given))
     return OPERATIONS[op](*(evaluate(arg, bindings) if isinstance(arg, Expr) else arg for arg in args))
 
 
@@ -276,6 +277,11 @@ def _asked(choice: Expr, arg: Expr, bindings: Mapping[str, Any]) -> Callable[[],
     # Spark calls Python on every row before it chooses, so the user's functions must bear what they get here as well.
     value = evaluate(arg, bindings)
     return lambda: value
+
+
+def is_whole(expr: Expr) -> bool:
+    """Whether an expression is a whole row, such as ``value``, and no part of one."""
+    return expr._op == "ref"
 
 
 def calls_python(expr: Expr) -> bool:

@@ -7,7 +7,7 @@ and fields of the same names in the same order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from streams.expressions import Expr, operation
 from streams.fields import Fields, expr_fields, value_fields
@@ -15,6 +15,8 @@ from streams.key_fields import key_fields, mapped_key_fields
 from streams.nodes import (
     AGGREGATES,
     JOINS,
+    SOURCES,
+    ChangelogSink,
     ForeignKeyJoin,
     Node,
     SelectKey,
@@ -24,10 +26,18 @@ from streams.nodes import (
     TableAggregate,
     TableFilter,
     TableMapValues,
+    TableSink,
+    ToStream,
+    ToTable,
 )
 from versioned.errors import TopologyError
 from versioned.given import near
-from versioned.identifiers import named_twice
+from versioned.identifiers import is_column, named_twice
+
+#: What keeps no records, or, as changelogs do, only adds them; views of tables may be stored.
+_PASSING: Final = (StreamFilter, StreamMapValues, SelectKey, ToStream, TableFilter, TableMapValues, ChangelogSink)
+#: What has the fields of its values as columns of a table.
+_STORING: Final = (*AGGREGATES, ToTable, TableSink)
 
 #: What a function sees: the fields of each of its rows, as far as the plan tells.
 _Rows = Mapping[str, Fields]
@@ -64,6 +74,24 @@ def no_field(row: str, name: str, rows: _Rows) -> str:
         return f'{row} has no field "{name}", which is in the key: lambda key, {sides}: key.{name}'
     fields = rows.get(row) or ()
     return f'{row} has no field "{name}"{near(name, fields)} It has: {", ".join(fields) or "none"}'
+
+
+def check_names(node: Node) -> None:
+    """Refuse fields of keys and values that no column can be called, where they become columns of a table.
+
+    In a stream that is only filtered and mapped, and in its changelog, they may have any names.
+
+    Raises:
+        TopologyError: with the fields.
+    """
+    for what, fields in _in_tables(node):
+        wrong = [name for name in fields or () if not is_column(name)]
+        if wrong:
+            raise TopologyError(
+                "column-names", node.name,
+                f"its {what} would have {wrong} as columns. Rename: a column has letters, digits and _, at most 128, "
+                "and begins with a letter, since columns of the library's own begin with _.",
+            )  # fmt: skip
 
 
 def check_joined_keys(node: Node) -> None:
@@ -111,6 +139,22 @@ def _looked_up(node: Node) -> Fields:
     if isinstance(node, ForeignKeyJoin):
         return mapped_key_fields(node.foreign_key, left)
     return mapped_key_fields(node.key_mapper, left) if isinstance(node, StreamGlobalTableJoin) else key_fields(left)
+
+
+def _in_tables(node: Node) -> Iterator[tuple[str, Fields]]:
+    """The fields that become columns: of the keys by which a node finds or stores something, of values it stores."""
+    stored = getattr(node, "materialized", None) is not None
+    # The columns of a source are there already: whether they do is told at its start.
+    if isinstance(node, SOURCES) or (isinstance(node, _PASSING) and not stored):
+        return
+    yield "key", key_fields(node)
+    if isinstance(node, JOINS):
+        yield "key to look up", _looked_up(node)
+        yield f"key of {node.parents[1].name}", key_fields(node.parents[1])
+    if stored or isinstance(node, _STORING):
+        yield "value", value_fields(node)
+    if isinstance(node, AGGREGATES):
+        yield "result", (node.aggregation.output,)
 
 
 def _read(node: Node) -> Iterator[tuple[Expr | None, _Rows]]:

@@ -66,7 +66,7 @@ class _Grouped:
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable:
-        """Sum of the values that are not null; arguments as :meth:`count`."""
+        """Sum of the values that are not null, which are numbers, no durations; arguments as :meth:`count`."""
         return self._built_in("sum", value, output, materialized, name)
 
     def avg(
@@ -88,7 +88,10 @@ class _Grouped:
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable:
-        """Smallest of the values that are not null; arguments as :meth:`count`."""
+        """Smallest of the values that are not null; arguments as :meth:`count`.
+
+        Arrays and structs go by the first part in which they differ, of which a null is the least. Maps have no order.
+        """
         return self._built_in("min", value, output, materialized, name)
 
     def max(
@@ -99,7 +102,7 @@ class _Grouped:
         materialized: Materialized | None = None,
         name: str | None = None,
     ) -> KTable:
-        """Largest of the values that are not null; arguments as :meth:`count`."""
+        """Largest of the values that are not null, in the order of :meth:`min`; arguments as :meth:`count`."""
         return self._built_in("max", value, output, materialized, name)
 
     def _built_in(

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from streams.casts import to_bigint, to_boolean, to_date, to_double, to_instant
+from streams.rows import frozen
 from streams.time_texts import as_instant
 from versioned.errors import RecordError
 
@@ -106,4 +107,7 @@ def same(left: Any, right: Any) -> bool:
     left, right = alike(left, right)
     if isinstance(left, float) and math.isnan(left):
         return math.isnan(right)
+    if kind_of(left) == "row":
+        # A struct is a row, or a dictionary where a test or a function of the user has made it so.
+        left, right = frozen(left), frozen(right)
     return bool(left == right)

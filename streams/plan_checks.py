@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any, Final, NoReturn
 
 from streams.conditions import condition_fault
-from streams.field_checks import check_fields, check_joined_keys
+from streams.field_checks import check_fields, check_joined_keys, check_names
 from streams.fields import WINDOW_FIELDS
 from streams.key_fields import group_fields
 from streams.nodes import (
@@ -117,6 +117,7 @@ def check_node(node: Node) -> None:
     _check_name(node.name)
     check_joined_keys(node)
     check_fields(node)
+    check_names(node)
     check_functions(node)
     for kind, check in _CHECKS:
         if isinstance(node, kind):

@@ -1,4 +1,4 @@
-"""``Row``: a key or value in the test driver, with named fields, like a struct on Spark."""
+"""``Row``: a key or value in the test driver, with named fields, like a struct on Spark; ``Inner``: what is in it."""
 
 from __future__ import annotations
 
@@ -52,6 +52,8 @@ class Row(Mapping[str, Any]):
         return len(self._fields)
 
     def __eq__(self, other: object) -> bool:
+        if isinstance(other, Inner):
+            return other == self
         return isinstance(other, Row) and self._fields == other._fields
 
     def __hash__(self) -> int:
@@ -68,6 +70,35 @@ class Row(Mapping[str, Any]):
         return "Row(" + ", ".join(f"{name}={value!r}" for name, value in self._fields.items()) + ")"
 
 
+class Inner(dict[Any, Any]):
+    """A struct or a map within a row, as functions of the user get it: a dictionary, fields are read by attribute too.
+
+    A dictionary that a test gives or a function returns may be either, so both are handed on as one thing. A field that
+    is named like a method of dictionaries (``values``, ``update``, ``copy``) is read by name only.
+
+    >>> inner = Inner(x=1)
+    >>> inner.x, inner["x"], inner == {"x": 1}, inner == Row(x=1)
+    (1, 1, True, True)
+    """
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f'no field "{name}"; there are {list(self)}') from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f'a field is changed by its name: ["{name}"] = ...')
+
+    def __eq__(self, other: object) -> bool:
+        return dict.__eq__(self, other._fields if isinstance(other, Row) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
 def frozen(value: Any) -> Any:
     """A value that can be hashed: arrays as tuples and structs as rows, however deep; each NaN is the same one.
 
@@ -79,6 +110,17 @@ def frozen(value: Any) -> Any:
     if isinstance(value, Mapping):
         return Row({name: frozen(part) for name, part in value.items()})
     return one_nan(value)
+
+
+def thawed(value: Any) -> Any:
+    """What was frozen, with its arrays as lists again.
+
+    >>> thawed(frozen([1, {"a": [2]}]))
+    [1, Row(a=[2])]
+    """
+    if isinstance(value, tuple):
+        return list(map(thawed, value))
+    return Row({name: thawed(part) for name, part in value.items()}) if isinstance(value, Row) else value
 
 
 def one_nan(value: Any) -> Any:
@@ -98,24 +140,34 @@ def one_nan(value: Any) -> Any:
 def own(value: Any) -> Any:
     """A value that its receiver may change in place: user code does, and others still hold what it was given.
 
-    What nobody can change is given as it is. A list that is there twice becomes two, as it does in a stored row.
+    A row stays one, and what is within it is as :func:`own_part` gives it. What nobody can change is given as it is. A
+    list that is there twice becomes two, as it does in a stored row.
 
-    >>> row = Row(seen=[1])
-    >>> own(row).seen.append(2)
-    >>> row
-    Row(seen=[1])
+    >>> row = Row(seen=[1], place=Row(x=1))
+    >>> given = own(row)
+    >>> given.seen.append(2)
+    >>> row, given
+    (Row(seen=[1], place=Row(x=1)), Row(seen=[1, 2], place={'x': 1}))
     """
+    if type(value) is Row:
+        fields = value._fields
+        if _are_constants(fields.values()):
+            return value
+        return Row({name: own_part(part) for name, part in fields.items()})
+    return own_part(value)
+
+
+def own_part(value: Any) -> Any:
+    """As :func:`own`, of what is no whole row: structs and maps in it become :class:`Inner`, however deep."""
     kind = type(value)
     if kind in _CONSTANTS:
         return value
-    if kind is Row:
-        return value if _are_constants(value._fields.values()) else Row(own(value._fields))
-    if kind is dict:
-        return dict(value) if _are_constants(value.values()) else {name: own(part) for name, part in value.items()}
+    if kind is Row or isinstance(value, dict):
+        return Inner({name: own_part(part) for name, part in value.items()})
     if kind is tuple:
-        return value if _are_constants(value) else tuple(map(own, value))
+        return value if _are_constants(value) else tuple(map(own_part, value))
     if kind is list:
-        return list(value) if _are_constants(value) else list(map(own, value))
+        return list(value) if _are_constants(value) else list(map(own_part, value))
     return value.copy() if kind in (set, bytearray) else deepcopy(value)
 
 

@@ -9,6 +9,8 @@ from typing import Any, Final, TypeVar
 
 from streams.expressions import Expr, calls_python, operation
 from streams.nodes import AGGREGATES, Aggregation, Node
+from streams.rows import own
+from suppress.sizes import SizeFunction, SizeOf, sizer
 from versioned.errors import RecordError, TopologyError, VersionedError
 
 N = TypeVar("N", bound=Node)
@@ -73,6 +75,15 @@ def failing_by_name(node: N) -> N:
     """
     changed = {name: _told_by(node.name, value) for name, value in _calling(node)}
     return replace(node, **changed) if changed else node
+
+
+def size_function(size_of: SizeOf) -> SizeFunction:
+    """What measures a row of a suppression's buffer; the user's own function gets the parts of the row as others do."""
+    measure = sizer(size_of)
+    if not callable(size_of):
+        return measure
+    parts = ("key", "value", "old", "prior")
+    return lambda row: measure(replace(row, **{name: own(getattr(row, name)) for name in parts}))
 
 
 def _calling(node: Node) -> Iterator[tuple[str, Any]]:

@@ -62,7 +62,7 @@ def check_columns(names: Iterable[str], *, reserved: Iterable[str] = ()) -> None
     taken: dict[str, str] = {}
     barred = {name.lower() for name in (*RESERVED, *reserved)}
     for name in names:
-        if not _COLUMN.fullmatch(name):
+        if not is_column(name):
             raise ConfigurationError(
                 f'Column name "{name}" is not allowed: use letters, digits and _, at most 128, beginning with a letter.'
             )
@@ -73,6 +73,15 @@ def check_columns(names: Iterable[str], *, reserved: Iterable[str] = ()) -> None
                 raise ConfigurationError(f'Column "{name}" is named twice. Rename one.')
             raise ConfigurationError(f'Columns "{taken[name.lower()]}" and "{name}" differ only by case. Rename one.')
         taken[name.lower()] = name
+
+
+def is_column(name: str) -> bool:
+    """Whether a column of a table may be called so.
+
+    >>> is_column("temp"), is_column("_us"), is_column("a.b")
+    (True, False, False)
+    """
+    return _COLUMN.fullmatch(name) is not None
 
 
 def named_twice(names: Iterable[str]) -> list[str]:

@@ -11,12 +11,14 @@ several windows. So user code gets copies of its own (:func:`streams.rows.own`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
-from streams.arithmetic import addend, summed
+from streams.arithmetic import addend, no_durations, summed
 from streams.expressions import evaluate
 from streams.nodes import Aggregation
 from streams.rows import Row, own
+from versioned.errors import RecordError
 
 
 class Aggregator:
@@ -44,7 +46,7 @@ class Aggregator:
         """The state with one record more (Kafka: ``Aggregator``, ``Reducer``)."""
         kind = self._spec.kind
         if kind == "aggregate" and self._spec.adder is not None:
-            return plain(self._spec.adder(key, own(value), own(state)))
+            return plain(self._spec.adder(own(key), own(value), own(state)))
         if kind == "reduce" and self._spec.adder is not None:
             return value if state is None else plain(self._spec.adder(own(state), own(value)))
         return self._add_built_in(state, key, value)
@@ -53,7 +55,7 @@ class Aggregator:
         """The state of two sessions together (Kafka: ``Merger``)."""
         kind = self._spec.kind
         if kind == "aggregate" and self._spec.merger is not None:
-            return plain(self._spec.merger(key, own(left), own(right)))
+            return plain(self._spec.merger(own(key), own(left), own(right)))
         if left is None or right is None:
             return right if left is None else left
         if kind == "reduce" and self._spec.adder is not None:
@@ -80,6 +82,8 @@ class Aggregator:
         part = operand
         if self._spec.kind == "sum":
             part = addend("sum", operand)
+        elif self._spec.kind in ("min", "max"):
+            check_order(self._spec.kind, operand)
         elif self._spec.kind == "avg":
             number = addend("avg", operand)
             # A mean is a double, also of decimals.
@@ -106,10 +110,30 @@ def in_order(value: Any) -> Any:
     >>> min(Row({"n": nan, "v": "b"}), Row({"n": nan, "v": None}), key=in_order)
     Row(n=nan, v=None)
     """
-    if isinstance(value, (Row, list, tuple)):
-        value = tuple(map(in_order, value.values() if isinstance(value, Row) else value))
+    if isinstance(value, (Mapping, list, tuple)):
+        value = tuple(map(in_order, value.values() if isinstance(value, Mapping) else value))
     is_nan = value != value
     return (value is not None, is_nan, None if is_nan else value)
+
+
+def check_order(aggregate: str, value: Any) -> None:
+    """Refuse what Spark cannot look for the least or greatest of: a map, or what has one in it, and durations.
+
+    Raises:
+        RecordError: it is one.
+
+    >>> check_order("max", Row(stops=[1, 2], place=Row(x=1)))
+    """
+    if type(value) is dict:
+        raise RecordError(
+            f"{value!r}: {aggregate} takes no maps, which have no order. Take one of its values, such as "
+            'value.tags["size"]. Where it is a struct, give a Row.'
+        )
+    if isinstance(value, timedelta):
+        raise RecordError(f"{value}: {no_durations(aggregate)}")
+    if isinstance(value, (Row, list, tuple)):
+        for part in value.values() if isinstance(value, Row) else value:
+            check_order(aggregate, part)
 
 
 def as_row(value: Any, output: str) -> Row | None:

@@ -12,9 +12,10 @@ from streams.nodes import Suppress
 from streams.plan_checks import windowed_ancestor
 from streams.reasons import NULL_KEY
 from streams.rows import Row, one_nan
+from streams.user_functions import size_function
 from suppress.buffer_rules import Cause, Emission, SuppressBuffer, Update
 from suppress.scoped_buffers import ScopedBuffers
-from suppress.sizes import SizeFunction, sizer
+from suppress.sizes import SizeFunction
 from suppress.suppress_rules import buffer_rule, tie_order, warn_of_idle
 from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from suppress.window_rules import Window, lateness_us
@@ -141,4 +142,4 @@ class SuppressProcessor(Processor):
 
 def _size_function(suppressed: Suppressed) -> SizeFunction:
     configured = (UntilWindowCloses, UntilTimeLimit, UntilWallClockTimeLimit)
-    return sizer(suppressed.size_of) if isinstance(suppressed, configured) else sizer("record")
+    return size_function(suppressed.size_of if isinstance(suppressed, configured) else "record")

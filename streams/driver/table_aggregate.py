@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streams.arithmetic import addend, summed
-from streams.driver.aggregators import as_row, in_order, plain
+from streams.driver.aggregators import as_row, check_order, in_order, plain
 from streams.driver.group_aggregate import GroupAggregateProcessor
 from streams.driver.keys import as_key, whole_key
 from streams.driver.processor import Change, Context
@@ -16,7 +16,7 @@ from streams.driver.window_state import Slot
 from streams.expressions import evaluate
 from streams.nodes import Aggregation, TableAggregate
 from streams.reasons import NULL_KEY
-from streams.rows import Row, frozen, own
+from streams.rows import Row, frozen, own, thawed
 from versioned.errors import TopologyError
 
 
@@ -57,7 +57,7 @@ class TableAggregator:
             if state is None and sign > 0:
                 # The subtractor left nothing: the adder begins anew, as Kafka's does.
                 state = self.initial()
-            return state if function is None else plain(function(key, own(value), own(state)))
+            return state if function is None else plain(function(own(key), own(value), own(state)))
         # Without an expression every value counts, whatever is in it.
         operand = 1 if self._spec.value is None else evaluate(self._spec.value, {"key": key, "value": value})
         if operand is None:
@@ -66,6 +66,7 @@ class TableAggregator:
             return state + sign
         if kind == "sum" or kind == "avg":
             return (summed(state[0], addend(kind, operand), sign), state[1] + sign)
+        check_order(kind, operand)
         return _counted(state, operand, sign)
 
     def result(self, state: Any) -> Row | None:
@@ -77,7 +78,7 @@ class TableAggregator:
             total, count = state
             value = None if count == 0 else total if kind == "sum" else float(total) / count
         elif kind in ("min", "max"):
-            value = (min if kind == "min" else max)(state, key=in_order, default=None)
+            value = thawed((min if kind == "min" else max)(state, key=in_order, default=None))
         else:
             value = state
         return Row({self._spec.output: value})

@@ -5,13 +5,23 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import ArrayType, DataType, DoubleType, LongType, StructField, StructType
+from pyspark.sql.types import (
+    AnsiIntervalType,
+    ArrayType,
+    DataType,
+    DoubleType,
+    LongType,
+    StructField,
+    StructType,
+)
 
+from streams.arithmetic import no_durations
 from streams.nodes import Aggregation
 from streams.spark.columns import to_column_if
 from streams.spark.flow import KEY, VALUE
 from versioned import spark_functions as F
 from versioned.errors import TopologyError
+from versioned.sql_types import has_order
 
 #: Names of what is kept beside the result: the sum and the number of values, or each value with its number.
 SUM, NUMBER, BAG = "_sum", "_number", "_bag"
@@ -40,17 +50,42 @@ def result_type(node: str, aggregation: Aggregation, rows: DataFrame) -> StructT
         rows: Has ``_key`` and ``_value``: what is aggregated.
 
     Raises:
-        TopologyError: user code over rows without a schema of its result.
+        TopologyError: user code over rows without a schema of its result; or as :func:`checked_operand`.
     """
     if aggregation.kind in USER_CODE:
         return _user_type(node, aggregation, rows)
     if aggregation.kind == "count":
         return StructType([StructField(aggregation.output, LongType())])
+    kind = checked_operand(node, aggregation, rows)
     if aggregation.kind == "avg":
-        return StructType([StructField(aggregation.output, DoubleType())])
-    merge = {"sum": F.sum, "min": F.min, "max": F.max}[aggregation.kind]
-    kind = rows.agg(merge(operand(aggregation, F.col(VALUE))).alias("result")).schema["result"].dataType
+        kind = DoubleType()
+    elif aggregation.kind == "sum":
+        kind = rows.agg(F.sum(operand(aggregation, F.col(VALUE))).alias("result")).schema["result"].dataType
     return StructType([StructField(aggregation.output, kind)])
+
+
+def checked_operand(node: str, aggregation: Aggregation, rows: DataFrame) -> DataType:
+    """The type of what is aggregated by ``sum``, ``avg``, ``min`` or ``max``.
+
+    Args:
+        node: The operator, for errors.
+        aggregation: What is computed.
+        rows: Has ``_key`` and ``_value``: what is aggregated.
+
+    Raises:
+        TopologyError: its values have no order, where the least or greatest is looked for; or they are durations, which
+            no table keeps.
+    """
+    kind = rows.select(operand(aggregation, F.col(VALUE)).alias("operand")).schema["operand"].dataType
+    if aggregation.kind in ("min", "max") and not has_order(kind):
+        raise TopologyError(
+            "order", node,
+            f"{aggregation.kind} is given {kind.simpleString()}, and maps, variants and intervals have no order. Take "
+            'a field or one of the values, such as value.tags["size"].',
+        )  # fmt: skip
+    if isinstance(kind, AnsiIntervalType):
+        raise TopologyError("durations", node, no_durations(aggregation.kind))
+    return kind
 
 
 def is_scalar(aggregation: Aggregation, rows: DataFrame) -> bool:

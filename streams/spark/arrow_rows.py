@@ -1,20 +1,23 @@
 """Rows out of Arrow as the rules and user code take them, and back.
 
-A map is a mapping as in the test driver, no list of pairs; a NaN in a key is always the same object, so that keys which
-are equal on Spark are equal in Python too; an instant is in UTC. A type that has none of these costs nothing.
+A map is a dictionary as in the test driver, no list of pairs, and a struct within a key, a value or a part of an
+aggregate is a row; a NaN in a key is always the same object, so that keys which are equal on Spark are equal in Python
+too; an instant is in UTC. A type that has none of these costs nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
-from streams.rows import frozen, one_nan
+from streams.rows import Row, frozen, one_nan
 
 #: Makes another value of one that is not null, or changes it in place.
 _Change = Callable[[Any], Any]
+#: So many structs are within each other before the user's begin: the columns of a batch, and their fields.
+_OUTER: Final = 2
 
 
 def rows_of(batch: pa.RecordBatch, *keys: str) -> Iterator[dict[str, Any]]:
@@ -35,8 +38,8 @@ def plain(value: Any) -> Any:
     return type(value)(map(plain, value)) if type(value) in (list, tuple) else value
 
 
-def _of_fields(fields: Any, keys: tuple[str, ...]) -> _Change | None:
-    changes = [(field.name, _of_key(field.type) if field.name in keys else _of(field.type, keys)) for field in fields]
+def _of_fields(fields: Any, keys: tuple[str, ...], outer: int = _OUTER) -> _Change | None:
+    changes = [(field.name, _of_named(field, keys, outer)) for field in fields]
     needed = [(name, change) for name, change in changes if change is not None]
 
     def change_fields(row: dict[str, Any]) -> dict[str, Any]:
@@ -48,10 +51,20 @@ def _of_fields(fields: Any, keys: tuple[str, ...]) -> _Change | None:
     return change_fields if needed else None
 
 
-def _of(kind: pa.DataType, keys: tuple[str, ...]) -> _Change | None:
+def _of_named(field: pa.Field, keys: tuple[str, ...], outer: int) -> _Change | None:
+    change = _of(field.type, keys, outer)
+    if field.name not in keys or not _has_float(field.type):
+        return change
+    return one_nan if change is None else lambda value: one_nan(change(value))
+
+
+def _of(kind: pa.DataType, keys: tuple[str, ...], outer: int = 0) -> _Change | None:
     """What is to be done with values of a type; None if nothing is."""
     if pa.types.is_struct(kind):
-        return _of_fields(kind, keys)
+        change = _of_fields(kind, keys, max(outer - 1, 0))
+        if outer > 0:
+            return change
+        return Row if change is None else lambda row: Row(change(row))
     if pa.types.is_map(kind):
         return _of_map(kind, _of(kind.item_type, keys))
     inner = _of(kind.value_type, keys) if pa.types.is_list(kind) else None
@@ -62,10 +75,6 @@ def _of_map(kind: pa.DataType, inner: _Change | None) -> _Change:
     change = inner or (lambda part: part)
     name_of = frozen if pa.types.is_nested(kind.key_type) or pa.types.is_floating(kind.key_type) else lambda name: name
     return lambda pairs: {name_of(name): part if part is None else change(part) for name, part in pairs}
-
-
-def _of_key(kind: pa.DataType) -> _Change | None:
-    return one_nan if _has_float(kind) else None
 
 
 def _has_float(kind: pa.DataType) -> bool:

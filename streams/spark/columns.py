@@ -12,8 +12,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from pyspark.sql.types import StructType
 
-from streams.expressions import Expr, operation
-from streams.rows import Row
+from streams.expressions import Expr, is_whole, operation
+from streams.rows import Inner, Row
 from streams.spark.flow import KEY, VALUE, null_inside
 from streams.time_texts import as_instant, asks_for_now, is_time_alone
 from versioned import spark_functions as F
@@ -76,13 +76,15 @@ def to_column(
         taken = [column(arg) for arg in args[2:]]
         kinds = F.concat(*map(_has_instants, taken)) if taken else F.lit("")
         asked = kinds if given is None else F.when(given, kinds)
-        return F.udf(_on_plain_rows(args[0], args[1]), args[1], useArrow=True)(asked, *taken)
+        wholes = tuple(map(is_whole, args[2:]))
+        return F.udf(_on_plain_rows(args[0], args[1], wholes), args[1], useArrow=True)(asked, *taken)
     if op == "merge":
         return _merged(args, bindings, fields or {})
     columns = [column(arg) if isinstance(arg, Expr) else arg for arg in args]
     if op in _NAMING_TWICE:
-        # Of a binary Spark would count the characters before the delimiter, and cut off as many bytes.
-        columns = [F.concat(text, F.lit("")) for text in columns]
+        # Of a binary Spark would count the characters before the delimiter, and cut off as many bytes. Where its bytes
+        # are no text, it would miss a delimiter behind a character that is cut off.
+        columns = [F.make_valid_utf8(F.concat(text, F.lit(""))) for text in columns]
         is_plain = all(operation(arg)[0] in ("lit", "ref", "field") for arg in args)
         return _NAMING_TWICE[op](*columns) if is_plain else _named(_NAMING_TWICE[op], *columns)
     made = _COLUMNS[op](*columns)
@@ -133,33 +135,33 @@ def _has_instants(value: Column) -> Column:
     return F.when(kind.contains("timestamp") & ~kind.contains("timestamp_ntz"), "1").otherwise("0")
 
 
-def _on_plain_rows(function: Callable[..., Any], returns: str) -> Callable[..., Any]:
+def _on_plain_rows(function: Callable[..., Any], returns: str, wholes: Sequence[bool]) -> Callable[..., Any]:
     """The user's function with the values that the driver would give it, of rows for which it is asked."""
     gives_instants = "timestamp" in returns.lower() and "timestamp_ntz" not in returns.lower()
 
     def called(kinds: str | None, *args: Any) -> Any:
         if kinds is None:
             return None
-        given = (_as_in_driver(arg, kind == "1") for arg, kind in zip(args, kinds, strict=True))
+        given = (_as_in_driver(*arg) for arg in zip(args, (kind == "1" for kind in kinds), wholes, strict=True))
         return _as_on_spark(function(*given), gives_instants)
 
     return called
 
 
-def _as_in_driver(value: Any, has_instants: bool) -> Any:
-    """A value with rows instead of Spark's, however deep, and instants in UTC.
+def _as_in_driver(value: Any, has_instants: bool, is_whole_row: bool = False) -> Any:
+    """A value as :func:`streams.rows.own` gives it, however deep, and instants in UTC.
 
     Spark has told them in the time zone of its worker, and does not say so. What mixes them with TIMESTAMP_NTZ is left.
     """
     kind = type(value)
     if kind is datetime:
         return value.astimezone(timezone.utc) if has_instants else value
-    if isinstance(value, SparkRow):
-        return Row({name: _as_in_driver(part, has_instants) for name, part in value.asDict().items()})
     if kind is list:
         return [_as_in_driver(part, has_instants) for part in value]
-    if kind is dict:
-        return {name: _as_in_driver(part, has_instants) for name, part in value.items()}
+    if kind is dict or isinstance(value, SparkRow):
+        fields = value if kind is dict else value.asDict()
+        parts = {name: _as_in_driver(part, has_instants) for name, part in fields.items()}
+        return Row(parts) if is_whole_row else Inner(parts)
     return value
 
 

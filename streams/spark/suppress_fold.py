@@ -10,10 +10,11 @@ from streams.fields import CLOSED_BY, WINDOW_FIELDS
 from streams.rows import Row
 from streams.spark.flow import KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import PlainRow, Told
+from streams.user_functions import size_function
 from suppress.buffer_rules import BufferedRow, BufferRule, Cause, Emission, SuppressBuffer, Update
 from suppress.column_buffer import Observed
 from suppress.scoped_buffers import ScopedBuffers
-from suppress.sizes import SizeOf, sizer
+from suppress.sizes import SizeOf
 from suppress.suppress_rules import tie_order
 from suppress.window_rules import Window
 from suppress.windows import Windows
@@ -98,7 +99,7 @@ class SuppressFold:
 
     def _buffer(self, scope: int) -> SuppressBuffer:
         before = self.stream_times.get(scope)
-        return SuppressBuffer.restore(self.rule, (), before, sizer(self.size_of), self.clock_us)
+        return SuppressBuffer.restore(self.rule, (), before, size_function(self.size_of), self.clock_us)
 
     def _put(self, buffers: ScopedBuffers, scope: int, event: PlainRow, told: _Counts) -> list[Emission]:
         update = self._update(event)

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql.types import StructType
 
 from streams.nodes import StreamSource, WindowedAggregate
+from streams.spark.aggregate_types import checked_operand
 from streams.spark.columns import to_column
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.window_store import CLOSE_US, END_US, START_US, Survey, WindowStoreOperator
@@ -38,6 +39,8 @@ class TimeWindowsOperator(WindowStoreOperator):
     def parts(self) -> StructType:
         # Asked for several times a batch, and the same in each.
         if self._kinds is None:
+            if self.node.aggregation.kind != "count":
+                checked_operand(self.node.name, self.node.aggregation, self.records())
             typed = self.records().select(*(part.of_record.alias(part.name) for part in self._parts()))
             merged = typed.agg(*(part.merge(F.col(part.name)).alias(part.name) for part in self._parts()))
             self._kinds = merged.schema

@@ -232,6 +232,10 @@ _TYPED_FUNCTIONS: dict[str, Function] = {
 
 
 _BINARY_ROWS = [Row(a=b"ab\xff|c", z=b"c", s="x"), Row(a=b"\xfe", z=b"\xff", s=""), Row(a=b"", z=None, s=None)]
+#: Bytes that are no text, above all characters that are cut off by the delimiter.
+_NO_TEXTS = (
+    b"\xe2|c", b"\xf0\x9f|x", b"\xe2\x82|\xac", b"\xc0\xaf|a", b"\xed\xa0\x80|z", b"\xf8\x88|q", b"a\xc3|\xa9|",
+)  # fmt: skip
 
 _BINARY_SCHEMA = "a binary, z binary, s string"
 
@@ -291,6 +295,18 @@ def test_both_engines_give_the_same_for_every_expression_and_row(
         if (got := _from_spark(told[number][name])) != (wanted := _as_tuple(evaluate(expr, {"value": row})))
     ]
     assert wrong == []
+
+
+@pytest.mark.parametrize("part", [substring_before, substring_after])
+def test_parts_of_binaries_that_are_no_texts_are_the_same_on_both_engines(
+    spark: SparkSession, part: Callable[..., Expr]
+) -> None:
+    exprs = [trace(lambda v: part(v.a, "|"), "value"), trace(lambda v: part(concat(v.a, ""), "\ufffd"), "value")]
+    packed = spark.createDataFrame([(text,) for text in _NO_TEXTS], "a binary").select(F.struct("a").alias("value"))
+    told = packed.select(*(to_column(expr, {"value": F.col("value")}) for expr in exprs)).collect()
+    assert [tuple(row) for row in told] == [
+        tuple(evaluate(expr, {"value": Row(a=text)}) for expr in exprs) for text in _NO_TEXTS
+    ]
 
 
 def test_a_function_of_the_user_gets_rows_and_instants_as_in_the_test_driver(spark: SparkSession) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -89,6 +90,63 @@ def test_fields_that_differ_only_by_case_are_refused_as_spark_takes_them_for_one
 def test_a_field_that_is_not_there_is_refused_with_those_that_are(make: Make, told: str) -> None:
     with pytest.raises(TopologyError, match=told):
         make(_Sources())
+
+
+@pytest.mark.parametrize("name", ["_us", "a.b", "a`b", "1st", "größe"])
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda x, name: x.stream.select_key(lambda v: {name: v.city}).to_latest("o"), "key"),
+        (lambda x, name: x.stream.group_by(lambda v: {name: v.city}).count(), "key"),
+        (lambda x, name: _hourly(x.stream.group_by(lambda v: {name: v.city})).count(), "key"),
+        (lambda x, name: x.table.group_by(lambda v: {name: v.place}).count(), "key"),
+        (lambda x, name: x.stream.select_key(lambda v: {name: v.city}).join(x.table), "key"),
+        (
+            lambda x, name: x.pairs.join(
+                x.stream.select_key(lambda v: {"a": 1, name: 2}), windows=JoinWindows.of("1 s")
+            ),
+            "key of select-key-1",
+        ),
+        (lambda x, name: x.stream.join(x.globally, key=lambda v: {name: v.city}), "key to look up"),
+        (lambda x, name: x.table.join(x.cities, foreign_key=lambda v: {name: v.place}), "key to look up"),
+        (lambda x, name: x.stream.map_values(lambda v: {name: v.city}).to_table(), "value"),
+        (lambda x, name: x.table.map_values(lambda v: {name: v.place}).to_latest("o"), "value"),
+        (lambda x, name: _stored(x.table, lambda v: {name: v.place}), "value"),
+        (lambda x, name: x.stream.map_values(lambda v: {name: 1}).group_by_key().reduce(max), "value"),
+        (lambda x, name: x.stream.group_by_key().count(output=name), "value"),
+        (lambda x, name: x.stream.group_by_key().aggregate(int, lambda k, v, a: a, output=name), "result"),
+    ],
+)
+def test_fields_that_no_column_can_be_called_are_refused_where_they_become_columns(
+    make: Callable[[_Sources, str], object], what: str, name: str
+) -> None:
+    with pytest.raises(
+        TopologyError, match=rf"its {what} would have \['{re.escape(name)}'\] as columns. Rename: a column"
+    ):
+        make(_Sources(), name)
+
+
+def _hourly(grouped: Any) -> Any:
+    return grouped.windowed_by(TimeWindows.of("1 h"))
+
+
+def _stored(table: KTable, mapper: Callable[[Any], Any]) -> object:
+    return table.map_values(mapper, materialized=Materialized.key_value("stored"))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.stream.select_key(lambda v: {"a.b": v.city}).map_values(lambda v: {"_b": v.city}).to_changelog("o"),
+        lambda x: (
+            x.stream.select_key(lambda v: {"a.b": v.city}).select_key(lambda key, v: {"b": key["a.b"]}).to_table()
+        ),
+        lambda x: x.stream.map_values(lambda v: {"b": {"_b": v.city, "a.b": 1}}).to_changelog("o"),
+        lambda x: x.table.map_values(lambda v: {"_p": v.price}).group_by(lambda v: {"p": v["_p"]}).count(),
+    ],
+)
+def test_fields_that_become_no_columns_may_have_any_names(make: Make) -> None:
+    make(_Sources())
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streams.rows import Row, own
+from streams.rows import Inner, Row, own
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,7 @@ def test_what_nobody_can_change_needs_no_copy(value: Any) -> None:
         (([1],), lambda own: own[0].append(2)),
         (Row(a=[1]), lambda own: own.a.append(2)),
         (Row(a=Row(b={"c": 1})), lambda own: own.a.b.clear()),
+        (Row(a=[Row(b=1)]), lambda own: own.a[0].update(b=2)),
         (deque([1]), lambda own: own.append(2)),
         ([deque([1])], lambda own: own[0].append(2)),
     ],
@@ -75,3 +76,27 @@ def test_an_own_value_is_equal_and_changes_alone(value: Any, change: Callable[[A
     assert copy == value
     change(copy)
     assert (repr(value), copy == value) == (before, False)
+
+
+@pytest.mark.parametrize("given", [Row(x=1, y=Row(z=[2])), {"x": 1, "y": {"z": [2]}}, Inner(x=1, y=Row(z=[2]))])
+def test_a_struct_and_a_dictionary_within_a_row_are_handed_to_functions_as_one_thing(given: Any) -> None:
+    handed = own(Row(a=given, b=[given], c={"d": given}))
+    for inner in (handed.a, handed.b[0], handed.c.d):
+        assert (inner, inner) == ({"x": 1, "y": {"z": [2]}}, Row(x=1, y=Row(z=[2])))
+        assert (inner.y.z, inner["y"]["z"], type(inner), type(inner.y)) == ([2], [2], Inner, Inner)
+
+
+def test_a_field_that_what_is_within_a_row_lacks_is_an_error_that_lists_the_fields() -> None:
+    with pytest.raises(AttributeError, match=r'no field "z"; there are \[\'x\'\]'):
+        _ = Inner(x=1).z
+
+
+def test_a_field_within_a_row_is_not_set_by_attribute_which_its_dictionary_would_not_hold() -> None:
+    with pytest.raises(AttributeError, match=r'by its name: \["x"\] = ...'):
+        Inner(x=1).x = 2
+
+
+def test_what_is_within_a_row_survives_pickling() -> None:
+    inner = Inner(x=1, y=Inner(z=2))
+    assert pickle.loads(pickle.dumps(inner)) == inner
+    assert type(pickle.loads(pickle.dumps(inner)).y) is Inner

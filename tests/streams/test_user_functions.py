@@ -10,10 +10,12 @@ import pytest
 
 from streams.expressions import Expr, evaluate
 from streams.functions import python_function
-from streams.rows import Row
+from streams.rows import Inner, Row
 from streams.testing import TopologyTestDriver
 from streams.topology import KGroupedStream, KGroupedTable, KStream, Materialized, StreamsBuilder
 from streams.user_functions import failing_by_name
+from suppress.buffer_config import BufferConfig
+from suppress.suppressed import Suppressed
 from versioned.errors import ConfigurationError, RecordError, TopologyError
 
 
@@ -200,3 +202,19 @@ def test_the_schema_of_an_aggregate_is_checked_as_well() -> None:
 )  # fmt: skip
 def test_types_that_there_are_are_taken(returns: str) -> None:
     assert _stream().transform_values(lambda value: value.v, returns).node.name
+
+
+@pytest.mark.parametrize("struct", [Row, dict])
+def test_a_size_function_gets_what_is_within_a_row_as_other_functions_do(struct: Callable[..., Any]) -> None:
+    seen: list[Any] = []
+
+    def weight(row: Any) -> int:
+        seen.append((row.key.place.x, row.value.parts[0].n, type(row.value.parts[0])))
+        return 1
+
+    builder = StreamsBuilder()
+    table = builder.table("t", Materialized.key_value(), key="place", value="parts")
+    wait = Suppressed.until_wall_clock_time_limit("1 hour", BufferConfig.max_bytes(9), size_of=weight)
+    table.suppress(wait).to_changelog("out")
+    TopologyTestDriver(builder.build()).pipe_input("t", {"place": struct(x=1)}, {"parts": [struct(n=2)]}, 0)
+    assert seen == [(1, 2, Inner)]

@@ -53,6 +53,27 @@ def test_a_null_struct_of_fields_that_are_never_null_goes_in(zone: str) -> None:
     assert [row[OUT] for told in _runner(_echo, schema)([batch]) for row in told.to_pylist()] == [{"n": 1}]
 
 
+def _kinds(group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
+    list(states)
+    for event in events:
+        value, key = event["_value"], group[KEY]
+        inner = (key["s"], value["s"], value["s"]["t"], value["a"][0], value["m"]["k"])
+        yield "out", {"kinds": [type(part).__name__ for part in (*inner, value["m"])]}
+
+
+def test_a_fold_gets_structs_within_keys_and_values_as_rows_and_maps_as_dictionaries() -> None:
+    flat = pa.struct([("x", pa.float64())])
+    nested = pa.struct([("x", pa.int64()), ("t", flat)])
+    value = pa.struct([("s", nested), ("a", pa.list_(flat)), ("m", pa.map_(pa.string(), flat))])
+    group = pa.array([{KEY: {"s": {"x": 0.5}}}], pa.struct([(KEY, pa.struct([("s", flat)]))]))
+    row = {"s": {"x": 1, "t": {"x": 2.0}}, "a": [{"x": 3.0}], "m": [("k", {"x": 4.0})]}
+    events = pa.array([{"_value": row}], pa.struct([("_value", value)]))
+    batch = pa.RecordBatch.from_arrays([group, events, pa.nulls(1)], names=["_group", EVENT, STATE])
+    schema = pa.schema([(TOLD, pa.string()), (OUT, pa.struct([("kinds", pa.list_(pa.string()))]))])
+    (told,) = [row[OUT] for batch in _runner(_kinds, schema)([batch]) for row in batch.to_pylist()]
+    assert told == {"kinds": ["Row"] * 5 + ["dict"]}
+
+
 def _number(group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
     list(states)
     yield "out", {"n": len({Row(event[KEY]) for event in events})}

@@ -382,6 +382,8 @@ class VersionedTable:
     ) -> DataFrame:
         """The versions of some keys (or of all), in order of validFrom; bounds as in :meth:`between`.
 
+        A deletion is none: the version before it ends there. :meth:`rows` has it, and so has ``<name>_history`` in SQL.
+
         Raises:
             SchemaError: ``keys`` lacks a key column, or has one that cannot be compared exactly with the table's.
         """

@@ -92,7 +92,8 @@ class StreamingApplication:
         topology: The plan.
         root: A folder, or a catalog name; every table lies below it under its node's name.
         sources: Topic -> where its records come from.
-        order: How several sources are merged: ``"arrival"`` or, with one sequence over all, ``"sequence"``.
+        order: How several sources are merged: ``"arrival"`` or, with one sequence over all, ``"sequence"``. Then no
+            source may run ahead of the others: what a batch brings comes after all that came before it.
         max_future_skew: A record further ahead of the batch clock is rejected (``FUTURE_TS``).
         suppressed_record_retention: ``suppressed.record.retention.ms``: the longest that a suppression of a time limit,
             or final results with ``close_idle``, hold a record by the wall clock (KIP-539); off by default.

@@ -75,7 +75,7 @@ from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, check_columns
 from versioned.reading import read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS, check_origin
-from versioned.session_settings import with_sound_unions
+from versioned.session_settings import with_sound_reads
 from versioned.side_by_side import side_by_side
 from versioned.statistics import hidden_names, hide
 from versioned.stream_times import newest_times
@@ -367,7 +367,7 @@ class StreamingApplication:
             self._spark = frame.sparkSession
             self._ledger = Ledger(self._spark, self._root.child("ledger"), self.name)
         in_ansi_mode(frame.sparkSession)
-        with_sound_unions(frame.sparkSession)
+        with_sound_reads(frame.sparkSession)
         input_rows = in_few_tasks(frame, more=1).persist()
         try:
             came = arrived(input_rows)

@@ -18,6 +18,7 @@ from versioned.commit import Step, history, own_details
 from versioned.durations import instant
 from versioned.errors import RetentionError
 from versioned.put import PutBatch
+from versioned.restore import check_version, restore
 from versioned.spec import VersionedTableSpec
 from versioned.table import VersionedTable
 from versioned.upkeep import expired_rows
@@ -291,3 +292,19 @@ def test_vacuum_keeps_files_as_long_as_it_is_told(
     before = set(Path(str(old.target.path)).rglob("*.parquet"))
     old.vacuum(retain)
     assert (set(Path(str(old.target.path)).rglob("*.parquet")) == before) == kept
+
+
+def test_a_put_tells_its_outcomes_however_long_ago_the_one_before_it_was(
+    spark: SparkSession, old: VersionedTable
+) -> None:
+    told = old.put(_records(spark, ("k", "w", 3)), deleted="dead").outcomes
+    assert [(row["k"], row["is_latest"]) for row in told.collect()] == [("k", True)]
+
+
+def test_a_table_goes_back_to_a_version_as_long_as_its_files_are_there(
+    spark: SparkSession, old: VersionedTable
+) -> None:
+    session = spark.newSession()
+    check_version(session, old.target, 1)
+    restore(session, old.target, 1)
+    assert _seen(old.rows()) == [("k", "v", 1, None)]

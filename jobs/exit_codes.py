@@ -30,8 +30,10 @@ _CODES: Final[tuple[tuple[type[VersionedError], int], ...]] = (
 _TITLES: Final = {FAILED: "Failed", WRONG_SETTINGS: "Wrong settings", BAD_DATA: "Problem in the data"}
 #: Behind this a text of Spark's goes on with the stack of the JVM.
 _STACK: Final = "\n\nJVM stacktrace:"
-#: Spark passes on what failed in a batch as text only.
-_TOLD: Final = re.compile(r"^(?:versioned\.errors\.)(\w+): (.+?)(?:\n\s*\n|\n\tat |\Z)", re.MULTILINE | re.DOTALL)
+#: Spark passes on what failed in a batch as text only, with its own state and the query's offsets behind it.
+_TOLD: Final = re.compile(
+    r"^(?:versioned\.errors\.)(\w+): (.+?)(?:\n\s*\n|\n\tat |\s+SQLSTATE: |\n=== |\Z)", re.MULTILINE | re.DOTALL
+)
 
 
 def exit_code(error: BaseException) -> int:

@@ -28,6 +28,12 @@ def plan_of(settings: JobSettings) -> Topology:
         ConfigurationError: a step or an option is wrong; there is no such function, it does not take these settings,
             or it fails; or topics and sources do not belong to each other. The message names the path.
         TopologyError: a plan that can never work; the message names the step.
+
+    >>> from jobs.settings import parse
+    >>> plan = {"clicks": {"op": "stream", "key": "user"}, "all": {"op": "to_changelog", "from": "clicks"}}
+    >>> said = {"application": "a", "root": "tables", "sources": {"clicks": {"format": "rate"}}, "plan": plan}
+    >>> [node.name for node in plan_of(parse(said))]
+    ['clicks', 'all']
     """
     for topic, source in settings.sources.items():
         if source.transform is not None:

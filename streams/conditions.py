@@ -14,6 +14,8 @@ _NEVER: Final = frozenset({
     "add", "sub", "mul", "div", "mod", "concat", "upper", "lower", "length", "substring", "substring_before",
     "substring_after", "struct", "row", "merge",
 })  # fmt: skip
+#: Null whatever the other side is, where one is null.
+_COMPARISONS: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
 
 def condition_fault(expr: Expr) -> str | None:
@@ -27,7 +29,10 @@ def condition_fault(expr: Expr) -> str | None:
     fault = expr if _is_null(expr) else _never_true(expr)
     if fault is None:
         return None
-    return f"{fault!r} is neither true nor false, and nothing would pass. Compare it with something: value.delay > 15."
+    instead = "Compare it with something: value.delay > 15."
+    if operation(fault)[0] in _COMPARISONS:
+        instead = "Ask for null with functions.is_null(value.field)."
+    return f"{fault!r} is neither true nor false, and nothing would pass. {instead}"
 
 
 def _is_null(expr: Expr) -> bool:
@@ -43,7 +48,7 @@ def _never_true(expr: Expr) -> Expr | None:
         return None if args[0] is None or isinstance(args[0], bool) else expr
     if op == "cast":
         return None if args[1] == "boolean" else expr
-    if op in _NEVER:
+    if op in _NEVER or (op in _COMPARISONS and any(map(_is_null, args))):
         return expr
     answers = {"case": (*args[1:-1:2], *args[-1:]), "and": args, "or": args, "not": args, "coalesce": args}.get(op, ())
     return next((fault for answer in answers if (fault := _never_true(answer)) is not None), None)

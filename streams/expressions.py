@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from streams.evaluation import CHOICES, OPERATIONS, as_plain, constant
 from streams.rows import Row, own, own_part
-from streams.untraced import Unfinished, Untraced
+from streams.untraced import Unfinished, Untraced, refuse_identity
 from versioned.errors import ConfigurationError
 from versioned.given import told
 
@@ -224,7 +224,7 @@ def trace(function: Callable[..., Any], *names: str) -> Expr:
 
     Raises:
         ConfigurationError: it is no function, or takes more arguments than there are.
-        TypeError: what it gives is no expression and no constant.
+        TypeError: what it gives is no expression and no constant, or it does what cannot be traced.
 
     >>> trace(lambda value: value.amount > 10, "key", "value")
     value.amount > 10
@@ -233,15 +233,17 @@ def trace(function: Callable[..., Any], *names: str) -> Expr:
     if not callable(function):
         raise ConfigurationError(f"{told(function)} is no function. Give one of the row, such as lambda {rows}: ...")
     try:
-        count = len(inspect.signature(function).parameters)
+        arguments = inspect.signature(function).parameters
     except ValueError:  # some of Python's own tell no signature
         told_of = getattr(function, "__name__", repr(function))
         raise ConfigurationError(
             f"{told_of} does not tell which arguments it takes. Write lambda {rows}: ..., and "
             "functions.python_function for what is Python alone."
         ) from None
+    count = len(arguments)
     if not 0 <= count <= len(names):
         raise ConfigurationError(f"The function takes {count} arguments; it may take at most {len(names)}: {names}.")
+    refuse_identity(function, arguments)
     return as_expr(function(*(Expr("ref", name) for name in names[len(names) - count :])))
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Final, Literal
+from types import MethodType
+from typing import Concatenate, Final, Generic, Literal, ParamSpec
 
 from versioned.choices import check_choice
 from versioned.durations import Duration, Resolution, check_resolution, duration
@@ -173,6 +175,23 @@ class Materialized:
         return replace(self, late_policy=late_policy)
 
 
+_Given = ParamSpec("_Given")
+
+
+class _OfClassToo(Generic[_Given]):
+    """A method that the class has as well: there it goes by the default options.
+
+    Kafka's is a method of an object. As a class method it would forget the options of the object that it is called on.
+    """
+
+    def __init__(self, method: Callable[Concatenate[Joined, _Given], Joined]) -> None:
+        self.__doc__ = method.__doc__
+        self.__wrapped__ = method
+
+    def __get__(self, joined: Joined | None, owner: type[Joined]) -> Callable[_Given, Joined]:
+        return MethodType(self.__wrapped__, owner() if joined is None else joined)
+
+
 @dataclass(frozen=True)
 class Joined:
     """Options of a stream-table join (Kafka: ``Joined``; KIP-923 for the grace).
@@ -205,14 +224,18 @@ class Joined:
         check_choice("on_expired", self.on_expired, OnExpired)
         check_choice("too_late", self.too_late, TooLate)
 
-    @classmethod
-    def with_grace_period(cls, grace: Duration, *, name: str | None = None) -> Joined:
+    @_OfClassToo
+    def with_grace_period(self, grace: Duration, *, name: str | None = None) -> Joined:
         """Wait this long for table changes that are late (Kafka: ``Joined.withGracePeriod``, KIP-923, R145).
+
+        Also of the class itself, for options that say nothing else:
 
         >>> Joined.with_grace_period("10 minutes").grace
         datetime.timedelta(seconds=600)
+        >>> Joined().with_on_expired("drop").with_grace_period("10 minutes").on_expired
+        'drop'
         """
-        return cls(name=name, grace=duration(grace))
+        return replace(self, grace=duration(grace), name=self.name if name is None else name)
 
     def with_name(self, name: str) -> Joined:
         """The same options under this name."""

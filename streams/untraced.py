@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dis
+from collections.abc import Callable, Collection
 from typing import Any, Final, NoReturn
 
 _AS_TEXT: Final = (
@@ -26,6 +28,31 @@ _METHODS: Final = {
     **{name: f"functions.{name}({{of}})" for name in ("upper", "lower", "length", "is_null")},
     **{name: f"functions.{name}({{of}}, ...)" for name in ("starts_with", "is_in", "coalesce", "concat")},
 }
+
+
+def refuse_identity(function: Callable[..., Any], rows: Collection[str]) -> None:
+    """Refuse ``value.a is None``: nobody is asked, an expression never is None, and what is left is a constant.
+
+    Args:
+        function: Looked at as Python compiled it; what it calls is not, nor what Python did not compile.
+        rows: The names of its arguments.
+
+    Raises:
+        TypeError: it compares a field of a row by ``is``.
+    """
+    fields: list[str] = []  # of a row down to what is on top of the stack, if that is one
+    for step in dis.get_instructions(function) if hasattr(function, "__code__") else ():
+        if step.opname.startswith("LOAD_FAST"):
+            fields = [step.argval] if step.argval in rows else []
+        elif fields and step.opname == "LOAD_ATTR":
+            fields.append(step.argval)
+        elif len(fields) > 1 and (step.opname == "IS_OP" or step.opname.endswith(("_IF_NONE", "_IF_NOT_NONE"))):
+            raise TypeError(
+                f"{'.'.join(fields)} is an expression while the plan is built, which never is None. "
+                f"Use functions.is_null({'.'.join(fields)})."
+            )
+        elif step.opname != "LOAD_CONST":
+            fields = []
 
 
 class Unfinished:

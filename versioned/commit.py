@@ -241,7 +241,7 @@ def _next_own(session: SparkSession, target: TableRef, identity: Mapping[str, An
         return None
     found: Landed | None = None
     versions = range(_SEEN[target] + 1, _SEEN[target] + 2 + _LOOKED_AHEAD)
-    infos = commit_infos(session, target, versions)
+    infos = commit_infos(session, target, versions, _SEEN[target])
     for version in versions:
         info = infos.get(version)
         if info is None:
@@ -262,7 +262,7 @@ def recent(session: SparkSession, target: TableRef, back: int) -> list[Mapping[s
     if seen is None:
         return None
     asked = range(max(seen - back, 0), seen + 2 + _LOOKED_AHEAD)
-    infos = commit_infos(session, target, asked)
+    infos = commit_infos(session, target, asked, seen)
     newest = max(infos, default=-1)
     # One that is missing among them may be a commit that says nothing of itself; behind the last there may be more.
     if newest < seen or newest == asked[-1] or newest - min(infos) >= len(infos):

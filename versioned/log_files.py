@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from versioned.identifiers import TableRef
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 #: How the line begins that tells who committed, and why.
 _INFO: Final = "commitInfo"
@@ -50,29 +50,46 @@ def versions_there(session: SparkSession, asked: Mapping[TableRef, Iterable[int]
     if not known or len(known) < len(patterns):
         return None
     try:
-        # Spark looks for files when it is given their names; of a pattern it takes what is there.
-        return sorted(map(_version_of, session.read.format("text").load(known).inputFiles()))
+        # Spark looks for files when it is given their names; of a pattern it takes what is there, and tells it once.
+        return sorted(map(_version_of, _lines(session, known * 2 if len(known) == 1 else known).inputFiles()))
     except Exception:  # the class differs between classic and Connect sessions
         return None
 
 
-def commit_infos(session: SparkSession, target: TableRef, versions: Iterable[int]) -> Mapping[int, Mapping[str, Any]]:
+def commit_infos(
+    session: SparkSession, target: TableRef, versions: Collection[int], there: int
+) -> Mapping[int, Mapping[str, Any]]:
     """What versions say of themselves, such as ``operation`` and ``userMetadata``, which may be None; one small job.
+
+    Args:
+        session: The session.
+        target: The table.
+        versions: Those that are asked for.
+        there: A version that the log has; nothing can be told if it has not.
 
     Returns:
         By version; without those that the log does not have, and those of which it cannot be told.
     """
-    pattern = log_files(target, versions)
-    if pattern is None:
+    pattern, known = log_files(target, versions), log_files(target, (there,))
+    if pattern is None or known is None:
         return {}
     try:
-        lines = session.read.format("text").load(pattern)
+        lines = _lines(session, [pattern, known])
         is_info = lines["value"].startswith(f'{{"{_INFO}"')
         told = lines.where(is_info).select("value", "_metadata.file_name").collect()
     except Exception:  # of whatever kind: the table's history tells it too, and raises if that is missing as well
         return {}
     read = ((_version_of(row["file_name"]), _info_of(row["value"])) for row in told)
-    return {version: info for version, info in read if info is not None}
+    return {version: info for version, info in read if info is not None and version in versions}
+
+
+def _lines(session: SparkSession, patterns: list[str]) -> DataFrame:
+    """The lines of files, by two patterns at least.
+
+    Of a single one Spark asks whether it is the folder of a file sink, and warns with a stack of ninety lines that no
+    file has that name.
+    """
+    return session.read.format("text").load(patterns)
 
 
 def _version_of(file: str) -> int:

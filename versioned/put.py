@@ -26,7 +26,7 @@ from versioned.identifiers import TableRef, quote
 from versioned.once import Once
 from versioned.reading import read_table
 from versioned.schema import INTERVAL, check_schema
-from versioned.session_settings import with_sound_unions
+from versioned.session_settings import with_sound_reads
 from versioned.spec import CURRENT, DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
 from versioned.stream_times import newest_times, said_times
 from versioned.written import newest
@@ -108,7 +108,7 @@ class PutBatch:
         self._target = target
         self._spec = spec
         self._session = records.sparkSession
-        with_sound_unions(self._session)
+        with_sound_reads(self._session)
         self._observed = dict(observed)
         self._few = count is not None and count <= FEW_RECORDS
         self._count, self._names_keys = count, names_keys

@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 from versioned import spark_functions as F
 from versioned.errors import RetentionError
 from versioned.identifiers import TableRef, quote
+from versioned.session_settings import with_sound_reads
 
 _GONE = ("FILE_NOT_EXIST", "FAILED_READ_FILE", "FileNotFound", "DELTA_VERSION_NOT_FOUND", "DELTA_CANNOT_RESTORE")
 
@@ -17,6 +18,7 @@ def check_version(spark: SparkSession, target: TableRef, version: int) -> None:
     Raises:
         RetentionError: VACUUM has removed some of them, or Delta has cleaned the log.
     """
+    with_sound_reads(spark)
     try:
         reader = spark.read.format("delta").option("versionAsOf", version)
         frame = reader.load(target.path) if target.path is not None else reader.table(target.sql)

@@ -17,6 +17,11 @@ T = TypeVar("T")
 #: Whether what lies above a union may rely on the partitions of its parts (Spark 4.1 and later). In plans that use an
 #: exchange twice it relied on some that were not there, and told a key twice (decision 0017).
 UNIONS: Final = "spark.sql.unionOutputPartitioning"
+#: Whether Delta (4.4) refuses a version that is not the newest and older than ``delta.deletedFileRetentionDuration``
+#: (seven days) though its files are there: the version before a weekly put, say, which the outcomes of that put and a
+#: batch that is begun again look at.
+OLD_VERSIONS: Final = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
+_SOUND: Final = (UNIONS, OLD_VERSIONS)
 #: What begins so is set for a moment only, to see which sessions see it.
 _PROBE: Final = "spark.versioned.probe"
 
@@ -44,13 +49,14 @@ def put_back(session: SparkSession, name: str, former: str | None) -> None:
         session.conf.set(name, former)
 
 
-def with_sound_unions(session: SparkSession) -> None:
-    """Let nothing in this session, from now on, rely on the partitions of a union's parts (:data:`UNIONS`).
+def with_sound_reads(session: SparkSession) -> None:
+    """Let what this session reads from now on be right and be found (:data:`UNIONS`, :data:`OLD_VERSIONS`).
 
-    It stays set: what is read from a table runs when the user asks for it.
+    They stay off: what is read from a table runs when the user asks for it.
     """
-    if session.conf.get(UNIONS, None) != "false":
-        session.conf.set(UNIONS, "false")
+    for name in _SOUND:
+        if session.conf.get(name, None) != "false":
+            session.conf.set(name, "false")
 
 
 @dataclass(eq=False)

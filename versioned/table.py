@@ -40,7 +40,7 @@ from versioned.put_result import PutResult, outcome_rows
 from versioned.put_survey import survey_put
 from versioned.reading import in_full, read_table
 from versioned.schema import columns_of
-from versioned.session_settings import with_sound_unions
+from versioned.session_settings import with_sound_reads
 from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec, known_target
 from versioned.sql import register_sql
 from versioned.statistics import check_hidden, hidden_names, hides_any, names_in
@@ -78,7 +78,7 @@ class VersionedTable:
     def __init__(
         self, spark: SparkSession, target: TableRef, spec: VersionedTableSpec, told: Mapping[str, str] | None = None
     ) -> None:
-        with_sound_unions(spark)
+        with_sound_reads(spark)
         self._spark = spark
         self._target = target
         self._spec = spec
@@ -381,6 +381,8 @@ class VersionedTable:
         ascending: bool = True,
     ) -> DataFrame:
         """The versions of some keys (or of all), in order of validFrom; bounds as in :meth:`between`.
+
+        A deletion is none: the version before it ends there. :meth:`rows` has it, and so has ``<name>_history`` in SQL.
 
         Raises:
             SchemaError: ``keys`` lacks a key column, or has one that cannot be compared exactly with the table's.

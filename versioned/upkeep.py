@@ -18,12 +18,15 @@ from versioned.errors import CommitError, ConfigurationError, RetentionError
 from versioned.identifiers import TableRef, quote
 from versioned.lookup_frames import HORIZON, key_horizons
 from versioned.reading import read_table
+from versioned.session_settings import session_settings
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 from versioned.stream_times import give_up
 
 #: Files of replaced versions stay at least this long: readers and replays may still hold them (R188).
 LEAST_FILE_RETENTION: Final = timedelta(days=7)
 _FILE_RETENTION: Final = "delta.deletedFileRetentionDuration"
+#: Delta 4.4 goes by the table's property alone, and takes files that RETAIN would have it keep, unless this is off.
+_IGNORES_RETAIN: Final = "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled"
 _TRIES: Final = 4
 #: Operations on a table that only grows, beside appends.
 _HARMLESS: Final = frozenset(
@@ -183,7 +186,8 @@ def vacuum(
             f"time travel still need them. Keep them longer, or shorten {_FILE_RETENTION} (not below 7 days)."
         )
     hours = -(-kept // timedelta(hours=1))
-    with saying(spark, told_so_far(spark, target) if details is None else details):
+    said = told_so_far(spark, target) if details is None else details
+    with saying(spark, said), session_settings(spark, {_IGNORES_RETAIN: "false"}):
         spark.sql(f"VACUUM {target.sql} RETAIN {hours} HOURS")
 
 

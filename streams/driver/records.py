@@ -70,5 +70,5 @@ def _named(source: SourceNode, what: str, names: tuple[str, ...], given: Any) ->
         return {names[0]: given}
     missing = [name for name in names if name not in given]
     if missing:
-        raise RecordError(f"{source.topic}: the {what} lacks {missing}; it has the fields {list(names)}.")
+        raise RecordError(f"{source.topic}: the {what} lacks {missing} of the fields {list(names)}.")
     return {name: given[name] for name in names}

@@ -75,7 +75,7 @@ from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, check_columns
 from versioned.reading import read_table
 from versioned.replay import CHECKPOINT, FINGERPRINTS, check_origin
-from versioned.session_settings import with_sound_unions
+from versioned.session_settings import with_sound_reads
 from versioned.side_by_side import side_by_side
 from versioned.statistics import hidden_names, hide
 from versioned.stream_times import newest_times
@@ -92,7 +92,8 @@ class StreamingApplication:
         topology: The plan.
         root: A folder, or a catalog name; every table lies below it under its node's name.
         sources: Topic -> where its records come from.
-        order: How several sources are merged: ``"arrival"`` or, with one sequence over all, ``"sequence"``.
+        order: How several sources are merged: ``"arrival"`` or, with one sequence over all, ``"sequence"``. Then no
+            source may run ahead of the others: what a batch brings comes after all that came before it.
         max_future_skew: A record further ahead of the batch clock is rejected (``FUTURE_TS``).
         suppressed_record_retention: ``suppressed.record.retention.ms``: the longest that a suppression of a time limit,
             or final results with ``close_idle``, hold a record by the wall clock (KIP-539); off by default.
@@ -366,7 +367,7 @@ class StreamingApplication:
             self._spark = frame.sparkSession
             self._ledger = Ledger(self._spark, self._root.child("ledger"), self.name)
         in_ansi_mode(frame.sparkSession)
-        with_sound_unions(frame.sparkSession)
+        with_sound_reads(frame.sparkSession)
         input_rows = in_few_tasks(frame, more=1).persist()
         try:
             came = arrived(input_rows)

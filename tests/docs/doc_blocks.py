@@ -47,6 +47,7 @@ _SPARK_SUBMIT: Final = (
     "--jars",
     "--packages",
     "--py-files",
+    "--driver-java-options",
 )
 _SETTING: Final = re.compile(r"^[A-Z_]+=")
 

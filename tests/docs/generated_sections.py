@@ -41,7 +41,8 @@ MEANINGS: Final = {
     "JobSettings.root": "Folder of the tables, below the work folder.",
     "JobSettings.sources": "Where the records of each topic come from.",
     "JobSettings.trigger": "`available_now`: all there is, then stop; or an interval such as `10 seconds`.",
-    "JobSettings.order": "How several sources are merged; `sequence` needs `sequence_by` on each.",
+    "JobSettings.order": "How several sources are merged; `sequence` needs `sequence_by` on each, and sources that "
+    "[keep step](../concepts/places-and-order.md#sources-that-keep-step).",
     "JobSettings.max_future_skew": "A record further ahead of the batch clock is rejected as `FUTURE_TS`.",
     "SourceSettings.format": "A Spark streaming source: `json`, `parquet`, `delta`, `kafka`, `rate`, ...",
     "SourceSettings.path": "Folder of a file source, which needs one, below the work folder.",

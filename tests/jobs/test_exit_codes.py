@@ -32,14 +32,22 @@ def test_each_error_has_its_exit_code(error: errors.VersionedError, code: int) -
     assert exit_code(error) == code
 
 
-def test_an_error_of_a_batch_is_told_in_its_own_words_although_spark_wraps_it() -> None:
+@pytest.mark.parametrize(
+    "behind",
+    [
+        "\n\n\tat org.apache.spark.Any.run(Any.java)",
+        "\n SQLSTATE: 39000 SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: events [id = 1, runId = 2]\n",
+    ],
+    ids=["a stack", "the query"],
+)
+def test_an_error_of_a_batch_is_told_in_its_own_words_although_spark_wraps_it(behind: str) -> None:
     from pyspark.errors import StreamingQueryException
 
     text = (
         "[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred in the user provided function in foreach batch sink. "
         "Reason: Traceback (most recent call last):\n"
         '  File "application.py", line 1, in _run_batch\n'
-        "versioned.errors.SchemaError: events: the column kind is missing.\n\n\tat org.apache.spark.Any.run(Any.java)"
+        "versioned.errors.SchemaError: events: the column kind is missing." + behind
     )
     wrapped = StreamingQueryException(text)
     assert exit_code(wrapped) == 3

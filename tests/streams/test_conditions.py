@@ -35,6 +35,8 @@ _NEVER: list[tuple[Callable[[Any], Any], str]] = [
     (lambda value: ~(value.a % 2), "value.a % 2"),
     (lambda value: f.when(value.a > 1, True).otherwise(0), "0"),
     (lambda value: f.coalesce(value.flag, 0), "0"),
+    (lambda value: value.a == None, "value.a == None"),  # noqa: E711
+    (lambda value: (value.a > 1) & (value.b != None), "value.b != None"),  # noqa: E711
 ]
 
 

@@ -48,6 +48,9 @@ from versioned.errors import ConfigurationError
         (lambda value: 2 // value.a, "no //"),
         (lambda value: int(value.a), 'functions.cast.value.field, "bigint"'),
         (lambda value: float(value.a), 'functions.cast.value.field, "double"'),
+        (lambda value: value.a is None, r"functions.is_null\(value.a\)"),
+        (lambda value: (value.a > 1) & (value.b.c is not None), r"functions.is_null\(value.b.c\)"),
+        (lambda value: {"x": 1 if value.a is None else 2}, r"functions.is_null\(value.a\)"),
     ],
 )
 def test_what_would_become_a_constant_or_fail_is_refused_with_what_to_write(
@@ -55,6 +58,21 @@ def test_what_would_become_a_constant_or_fail_is_refused_with_what_to_write(
 ) -> None:
     with pytest.raises(TypeError, match=told):
         trace(function, "value")
+
+
+_NOTHING = None
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda value: value.a if _NOTHING is None else value.b,
+        lambda value: {"a": value.a, "b": _NOTHING is None},
+        lambda value: when(value.a > 1, value.a).otherwise(None),
+    ],
+)
+def test_what_is_none_beside_the_rows_may_be_asked(function: Callable[[Any], Any]) -> None:
+    assert "value.a" in repr(trace(function, "value"))
 
 
 def test_a_field_that_begins_with_an_underscore_is_read_in_brackets() -> None:

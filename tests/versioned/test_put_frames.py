@@ -18,7 +18,7 @@ from versioned.put_frames import (
     replaced_names,
     stream_time_before,
 )
-from versioned.session_settings import UNIONS, with_sound_unions
+from versioned.session_settings import UNIONS, with_sound_reads
 from versioned.spec import VersionedTableSpec
 
 
@@ -63,7 +63,7 @@ def test_out_of_order_records_at_one_place_follow_each_other_by_partition(
     spark = spark.newSession()
     spark.conf.set("spark.sql.adaptive.enabled", adaptive)
     spark.conf.set(UNIONS, "true")
-    with_sound_unions(spark)
+    with_sound_reads(spark)
     stored = spark.createDataFrame([("a", 9, ("s",))], "k STRING, _us LONG, _value STRUCT<v: STRING>")
     known = stored.withColumn("_to_us", F.lit(None).cast("long"))
     judged = judge(_at_one_place(spark, partitions, 5), stored, _SPEC)

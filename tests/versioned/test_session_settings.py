@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from versioned.session_settings import UNIONS, SessionLock, SharedSetting, are_one, session_settings, with_sound_unions
+from versioned.session_settings import (
+    OLD_VERSIONS,
+    UNIONS,
+    SessionLock,
+    SharedSetting,
+    are_one,
+    session_settings,
+    with_sound_reads,
+)
 
 _NAME, _OURS = "spark.sql.some.setting", "ours"
 
@@ -120,7 +128,7 @@ def test_spark_tells_another_object_of_a_session_from_another_session(spark: Spa
 
 
 @pytest.mark.parametrize("said", [{}, {UNIONS: "true"}, {UNIONS: "false"}])
-def test_unions_are_sound_whatever_the_session_says_of_them(said: dict[str, str]) -> None:
+def test_reads_are_sound_whatever_the_session_says(said: dict[str, str]) -> None:
     session: Any = _Session(_Conf(dict(said)))
-    with_sound_unions(session)
-    assert session.conf.said == {UNIONS: "false"}
+    with_sound_reads(session)
+    assert session.conf.said == {UNIONS: "false", OLD_VERSIONS: "false"}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ from versioned.commit import Step, history, own_details
 from versioned.durations import instant
 from versioned.errors import RetentionError
 from versioned.put import PutBatch
+from versioned.restore import check_version, restore
 from versioned.spec import VersionedTableSpec
 from versioned.table import VersionedTable
 from versioned.upkeep import expired_rows
@@ -250,3 +255,56 @@ def test_the_newest_commit_tells_stream_time_even_if_only_upkeep_comes(spark: Sp
     said = own_details(newest)
     assert said is not None
     assert said["details"]["streamTimes"] == {"0": 20_000_000}
+
+
+def _ten_days_ago(path: Path) -> None:
+    """Everything of a table as if it had been done so long before."""
+    ago = timedelta(days=10)
+    for commit_file in (path / "_delta_log").glob("*.json"):
+        actions = [json.loads(line) for line in commit_file.read_text().splitlines()]
+        for said in (said for action in actions for said in action.values()):
+            for instant_ms in {"deletionTimestamp", "timestamp", "modificationTime"} & said.keys():
+                said[instant_ms] -= int(ago / timedelta(milliseconds=1))
+        commit_file.write_text("".join(json.dumps(action) + "\n" for action in actions))
+    for file in (file for file in path.rglob("*") if file.is_file()):
+        if file.suffix == ".crc":
+            file.unlink()
+        else:
+            os.utime(file, (file.stat().st_mtime - ago.total_seconds(),) * 2)
+
+
+@pytest.fixture
+def old(spark: SparkSession, tmp_path: Path) -> VersionedTable:
+    """A table that was written twice, ten days ago."""
+    table = _create(spark, tmp_path / "made")
+    for second in (1, 2):
+        _put(table, spark, ("k", "v", second))
+    # Delta remembers what it has read of a path.
+    shutil.copytree(tmp_path / "made", tmp_path / "old")
+    _ten_days_ago(tmp_path / "old")
+    return VersionedTable.open(spark, str(tmp_path / "old"))
+
+
+@pytest.mark.parametrize(("retain", "kept"), [("14 days", True), (None, False)])
+def test_vacuum_keeps_files_as_long_as_it_is_told(
+    spark: SparkSession, old: VersionedTable, retain: str | None, kept: bool
+) -> None:
+    before = set(Path(str(old.target.path)).rglob("*.parquet"))
+    old.vacuum(retain)
+    assert (set(Path(str(old.target.path)).rglob("*.parquet")) == before) == kept
+
+
+def test_a_put_tells_its_outcomes_however_long_ago_the_one_before_it_was(
+    spark: SparkSession, old: VersionedTable
+) -> None:
+    told = old.put(_records(spark, ("k", "w", 3)), deleted="dead").outcomes
+    assert [(row["k"], row["is_latest"]) for row in told.collect()] == [("k", True)]
+
+
+def test_a_table_goes_back_to_a_version_as_long_as_its_files_are_there(
+    spark: SparkSession, old: VersionedTable
+) -> None:
+    session = spark.newSession()
+    check_version(session, old.target, 1)
+    restore(session, old.target, 1)
+    assert _seen(old.rows()) == [("k", "v", 1, None)]

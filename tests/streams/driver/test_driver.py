@@ -95,7 +95,7 @@ def test_a_time_is_an_integer_of_microseconds_or_a_datetime(ts: Any, ts_us: int)
     [
         ("evnets", "k", {"x": 1, "y": 2}, 1, r'Nobody reads the topic "evnets"; there are \[\'events\'\]'),
         ("events", 5, {"x": 1, "y": 2}, 1, r"the key has the fields \['a', 'b'\]; give a mapping, not 5"),
-        ("events", {"a": 1}, {"x": 1, "y": 2}, 1, r"the key lacks \['b'\]; it has the fields \['a', 'b'\]"),
+        ("events", {"a": 1}, {"x": 1, "y": 2}, 1, r"the key lacks \['b'\] of the fields \['a', 'b'\]"),
         ("events", {"a": 1, "b": 2}, 9, 1, r"the value has the fields \['x', 'y'\]; give a mapping, not 9"),
         ("events", {"a": 1, "b": 2}, {"x": 1}, 1, r"the value lacks \['y'\]"),
         ("events", {"a": 1, "b": 2}, {"x": 1, "y": 2}, "noon", "the timestamp 'noon' is a str"),

@@ -8,7 +8,8 @@ Shapes (columns beside the key columns, which keep their names; ``_us`` is an in
 records    ``_scope`` int, ``_place`` (sortable, unique in its scope), ``_us``, ``_value`` struct or null
 versions   ``_us`` (validFrom), ``_to_us`` (validTo or null), ``_value``
 judged     records + ``_refused``, ``_stream_us`` (stream time after the record), ``_is_latest``,
-           ``_old`` struct(us, value) for latest ones, ``_stored_us`` (validFrom of the stored current row)
+           ``_old`` struct(us, value) for latest ones, ``_is_again`` (it is accepted, and so was an equal one just
+           before it), ``_stored_us`` (validFrom of the stored current row)
 =========  ==========================================================================================
 """
 
@@ -195,7 +196,8 @@ def judge(
         current: The stored current versions; None if all of them are known to begin before the batch.
         spec: The table.
         few: Whether the batch's keys may be sent to every task; then the current rows are not shuffled.
-        with_old: Whether what a record replaces is told as ``_old``; else only instants are read and compared.
+        with_old: Whether what a record replaces is told, as ``_old`` and ``_is_again``; else only instants are read and
+            compared.
     """
     keys = list(spec.keys)
     both = timed.withColumn("_stored", F.lit(False))
@@ -212,10 +214,12 @@ def judge(
         "_is_latest", us.isNotNull() & F.coalesce(us >= F.col("_prev_us"), F.lit(True))
     )
     if with_old:
-        version = F.struct(F.col("_us").alias("us"), F.col("_value").alias("value"))
-        judged = judged.withColumn("_version", F.when(F.col("_is_latest"), version)).withColumn(
+        judged = judged.withColumn("_version", F.when(F.col("_is_latest"), _version())).withColumn(
             "_old", F.last("_version", ignorenulls=True).over(before)
         )
+        place = F.struct("_place", "_scope")
+        is_same = F.coalesce(F.lag(place).over(by_place) == place, F.lit(False))
+        judged = judged.withColumn("_is_again", us.isNotNull() & is_same)
     return (
         judged.withColumn("_stored_us", F.max(F.when(F.col("_stored"), F.col("_us"))).over(whole))
         .where(~F.col("_stored"))
@@ -240,15 +244,22 @@ def outcomes(judged: DataFrame, known: DataFrame | None, spec: VersionedTableSpe
         PUT_RESULT, F.when(F.col("_refused"), F.lit(REFUSED)).when(F.col("_is_latest"), F.lit(LATEST)).cast("long")
     ).withColumn("_old", F.when(~F.col("_refused"), F.col("_old")))
     if known is None:
-        return in_order
+        return in_order.drop("_is_again")
+    # What is found for records at one place, which are equal, is what was there before the first of them.
+    before = F.when(F.col("_is_again"), _version()).otherwise(F.col("_pred"))
     spliced = _splices(judged, known, spec, many=many)
     return (
         in_order.withColumnRenamed("_old", "_old_latest")
         .join(spliced, [*spec.keys, "_scope", "_place"], "left")
         .withColumn(PUT_RESULT, F.coalesce(PUT_RESULT, in_resolution(F.col("_succ_us"), spec)))
-        .withColumn("_old", F.when(F.col("_is_latest"), F.col("_old_latest")).otherwise(F.col("_pred")))
-        .drop("_old_latest", "_pred", "_succ_us")
+        .withColumn("_old", F.when(F.col("_is_latest"), F.col("_old_latest")).otherwise(before))
+        .drop("_is_again", "_old_latest", "_pred", "_succ_us")
     )
+
+
+def _version() -> Column:
+    """What a record makes valid, and since when."""
+    return F.struct(F.col("_us").alias("us"), F.col("_value").alias("value"))
 
 
 def _splices(judged: DataFrame, known: DataFrame, spec: VersionedTableSpec, *, many: bool) -> DataFrame:

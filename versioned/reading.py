@@ -6,6 +6,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from versioned import spark_functions as F
 from versioned.identifiers import TableRef
 
 
@@ -14,6 +15,17 @@ def read_table(session: Any, target: TableRef, version: int | None = None) -> Da
     reader = session.read.format("delta") if version is None else session.read.option("versionAsOf", version)
     frame: DataFrame = reader.format("delta").load(target.path) if target.path is not None else reader.table(target.sql)
     return frame
+
+
+def read_anew(session: Any, target: TableRef, version: int | None = None) -> DataFrame:
+    """As :func:`read_table`, but never what a user keeps of the table in Spark's cache.
+
+    For what decides on a write, or is written back: a cache hears nothing of what another process writes, which would
+    be undone. Spark takes what it has cached for any plan with the same columns of the same table. A column of its own,
+    of which nothing is asked once the plan is optimized, makes this one another plan; a version does so by itself.
+    """
+    rows = read_table(session, target, version)
+    return rows if version is not None else rows.where(F.col("_metadata.file_path").isNotNull())
 
 
 def in_full(session: Any, target: TableRef) -> TableRef:

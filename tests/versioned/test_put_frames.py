@@ -71,6 +71,18 @@ def test_out_of_order_records_at_one_place_follow_each_other_by_partition(
     assert [tuple(row) for row in told.collect()] == [(0, None, 9), (1, "0", 9)]
 
 
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize(("is_refused", "told"), [(False, {None, "0"}), (True, {None})])
+def test_of_equal_records_out_of_order_the_second_one_replaces_the_first(
+    is_refused: bool, told: set[str | None], many: bool, spark: SparkSession
+) -> None:
+    stored = spark.createDataFrame([("a", 9, ("s",))], "k STRING, _us LONG, _value STRUCT<v: STRING>")
+    known = stored.withColumn("_to_us", F.lit(None).cast("long"))
+    twice = _at_one_place(spark, (0, 0), 5).withColumn("_refused", F.lit(is_refused))
+    replaced = outcomes(judge(twice, stored, _SPEC), known, _SPEC, many=many).select("_old.value.v")
+    assert {row[0] for row in replaced.collect()} == told
+
+
 @pytest.mark.parametrize(
     ("table", "names"),
     [

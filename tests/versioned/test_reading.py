@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -63,3 +65,48 @@ def test_a_temporary_view_does_not_stand_in_for_a_table_of_its_name(session: Spa
 )
 def test_only_names_of_one_part_depend_on_the_session(session: SparkSession, given: str, full: str) -> None:
     assert str(in_full(session, TableRef.parse(given))) == full
+
+
+_Write = Callable[[VersionedTable], object]
+
+
+def _at(second: int, *rows: tuple[str, int]) -> _Write:
+    """Puts values of keys, all at one second."""
+
+    def put(table: VersionedTable) -> object:
+        ts = datetime.fromtimestamp(second, timezone.utc)
+        return table.put(table._spark.createDataFrame([(*row, ts) for row in rows], "k STRING, v INT, ts TIMESTAMP"))
+
+    return put
+
+
+def _in_another_process(spark: SparkSession, folder: Path, write: _Write) -> None:
+    """A write of which this process is told nothing: made in a copy of the table, whose new files are added to it."""
+    copy = folder.with_name("copy")
+    shutil.copytree(folder, copy)
+    write(VersionedTable.open(spark, str(copy)))
+    shutil.copytree(copy, folder, dirs_exist_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "here", "wanted"),
+    [
+        (_at(2, ("a", 2), ("d", 2)), _at(3, ("a", 3)), ["a1", "a2", "a3", "b1", "d2"]),
+        (_at(2, ("a", 2), ("d", 2)), _at(1, ("b", 9), ("c", 1)), ["a1", "a2", "b9", "c1", "d2"]),
+    ],
+    ids=["in order", "late"],
+)
+def test_a_put_keeps_what_another_process_wrote_whatever_a_user_has_in_sparks_cache(
+    spark: SparkSession, tmp_path: Path, elsewhere: _Write, here: _Write, wanted: list[str]
+) -> None:
+    folder = tmp_path / "t"
+    table = VersionedTable.create(spark, str(folder), "k STRING, v INT", keys="k", history_retention="1 day")
+    _at(1, ("a", 1), ("b", 1))(table)
+    kept = table.rows().cache()
+    assert kept.count() == 2
+    try:
+        _in_another_process(spark, folder, elsewhere)
+        here(table)
+    finally:
+        kept.unpersist()
+    assert sorted(f"{row.k}{row.v}" for row in table.rows().collect()) == wanted

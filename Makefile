@@ -47,7 +47,9 @@ ask: setup ## SQL over the quickstart's tables, statement by statement (or from 
 	@$(PY) -m jobs.ask --work $(WORK)
 
 test: setup ## the tests that a change must pass (under 30 minutes on 2 cores)
-	$(PY) -m pytest -q -m "not slow" --numprocesses 2 --dist loadgroup
+	@mkdir -p build; $(PY) -m pytest -q -m "not slow and not spark" > build/without-spark.txt 2>&1 & others=$$!; \
+	$(PY) -m pytest -q -m "not slow and spark"; spark=$$?; \
+	wait $$others; others=$$?; cat build/without-spark.txt; exit $$((spark + others))
 
 test-all: setup broker ## every test
 	$(PY) -m pytest -q

@@ -41,11 +41,12 @@ _PLAIN_FILES = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)  # Else pytest has chosen by marks before.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several processes run the tests, as in ``make test``, one has all that need Spark: there is one session."""
+    """Mark what needs Spark: ``make test`` runs the rest beside it."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.spark)
 
 
 @pytest.fixture(scope="session")

@@ -51,6 +51,7 @@ def _customers(spark: SparkSession, work: Path) -> list[tuple[str, str]]:
     return sorted(told)
 
 
+@pytest.mark.slow
 def test_a_subject_goes_from_every_table_under_all_its_names_and_the_receipt_tells_it(
     spark: SparkSession, work: Path
 ) -> None:
@@ -69,6 +70,7 @@ def test_a_subject_goes_from_every_table_under_all_its_names_and_the_receipt_tel
     assert (again["rows"], again["names"]) == (0, ["customer"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "code", "told"),
     [

@@ -103,6 +103,7 @@ def _newest(spark: SparkSession, table: VersionedTable) -> datetime:
     return datetime.fromtimestamp(us // 1_000_000, timezone.utc) + timedelta(microseconds=us % 1_000_000)
 
 
+@pytest.mark.slow
 def test_what_was_known_after_each_put_is_told_after_vacuum(spark: SparkSession, kept: _Kept) -> None:
     for said, known_at in zip(kept.said, kept.known, strict=True):
         rows = kept.table.between(known_at=known_at)
@@ -118,18 +119,21 @@ def test_what_was_known_after_each_put_is_told_after_vacuum(spark: SparkSession,
         spark.read.format("delta").option("versionAsOf", 2).load(str(kept.table.target)).select("v").collect()
 
 
+@pytest.mark.slow
 def test_late_records_count_from_when_they_came_and_refused_ones_never(kept: _Kept) -> None:
     told = [_pairs(kept.table.as_of(_at(12), known_at=known_at)) for known_at in kept.known]
     assert told == [[("a", "x")], [("a", "x")], [("a", "z")], [("a", "z")]]
     assert _pairs(kept.table.as_of(_at(9), known_at=kept.known[-1])) == []
 
 
+@pytest.mark.slow
 def test_an_instant_between_two_puts_and_one_before_all_of_them(kept: _Kept) -> None:
     shortly = timedelta(microseconds=1)
     assert _pairs(kept.table.as_of(_at(20), known_at=kept.known[1] - shortly)) == kept.said[0][20]
     assert _pairs(kept.table.as_of(_at(20), known_at=kept.known[0] - shortly)) == []
 
 
+@pytest.mark.slow
 def test_sql_says_the_same_also_for_a_row_of_another_table(spark: SparkSession, kept: _Kept) -> None:
     instants = [(second, known.isoformat()) for second in (12, 20, 990) for known in kept.known]
     literals = ", ".join(f"({second}, timestamp'{known}')" for second, known in instants)

@@ -133,11 +133,8 @@ def _grown(spark: SparkSession, folder: Path, topics: tuple[str, ...]) -> Stream
     return StreamingApplication(spark, "grown", Topology(tuple(nodes)), str(folder / "out"), sources)
 
 
-@pytest.mark.parametrize(
-    "first_dies",
-    [False, pytest.param(True, marks=pytest.mark.slow)],
-    ids=["after a batch", "after a first batch that died"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("first_dies", [False, True], ids=["after a batch", "after a first batch that died"])
 def test_a_source_can_be_added_to_a_running_application(spark: SparkSession, tmp_path: Path, first_dies: bool) -> None:
     write_input(spark, tmp_path, batches=1)
     if first_dies:

@@ -235,6 +235,7 @@ def _counts(counts: Mapping[str, int]) -> dict[str, int]:
     return {name: counts[name] for name in _COUNTS if counts.get(name)}
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R62")
 def test_a_record_is_put_aside_once_however_much_is_wrong_with_it(
     app: StreamingApplication, spark: SparkSession, driver: TopologyTestDriver
@@ -248,6 +249,7 @@ def test_every_kind_of_operator_is_in_the_plan() -> None:
     assert {type(node) for node in _topology()} == set(OPERATORS)
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R61", "R62")
 @pytest.mark.parametrize("node", [node.name for node in _topology()])
 def test_a_node_counts_on_spark_what_it_counts_on_the_driver(
@@ -257,6 +259,7 @@ def test_a_node_counts_on_spark_what_it_counts_on_the_driver(
     assert _counts(_summed(reports, node)) == _counts(driver.counters(node))
 
 
+@pytest.mark.slow
 def test_every_record_that_reaches_a_node_is_accepted_or_dropped(
     app: StreamingApplication, reports: list[BatchReport]
 ) -> None:
@@ -271,6 +274,7 @@ def test_the_records_are_such_that_every_count_is_seen(driver: TopologyTestDrive
     assert seen == set(_COUNTS)
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R61", "R63", "R64", "R66", "R68", "R76", "R77", "R78")
 @pytest.mark.rule("R69", "R70", "R71", "R72", "R73", "R74")
 @pytest.mark.parametrize("node", [node.name for node in _topology()])
@@ -298,6 +302,7 @@ def _store_of(node: str) -> str:
     return getattr(materialized, "name", None) or node
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R77", "R78")
 @pytest.mark.parametrize("node", ["calm", "final", "final_sessions"])
 def test_every_suppression_tells_how_much_longer_it_waits_than_records_are_late(
@@ -334,6 +339,7 @@ def _place(node: nodes.Node, metric: MetricName) -> tuple[str, tuple[str, str]]:
     return "stream-processor-node-metrics", ("processor-node-id", node.name)
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R61", "R63", "R64", "R65", "R66", "R67", "R68", "R69", "R70", "R71", "R72", "R73", "R74")
 @pytest.mark.rule("R75", "R76", "R77", "R78")
 def test_the_metrics_table_has_a_row_per_batch_node_and_metric_with_exact_names_and_tags(
@@ -353,6 +359,7 @@ def test_the_metrics_table_has_a_row_per_batch_node_and_metric_with_exact_names_
     assert Counter(rows) == Counter(wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R61")
 def test_what_all_nodes_counted_is_told_by_a_view(
     spark: SparkSession, app: StreamingApplication, reports: list[BatchReport]
@@ -365,6 +372,7 @@ def test_what_all_nodes_counted_is_told_by_a_view(
     assert len({value for *_, value in wanted}) > 2
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R65", "R67", "R75")
 def test_a_rate_is_what_came_since_the_batch_before_by_the_seconds_since_then(app: StreamingApplication) -> None:
     told = {(r["batch_id"], r["name"], tuple(sorted(r["tags"].items()))): r for r in app.metrics().collect()}
@@ -388,6 +396,7 @@ def test_a_rate_is_what_came_since_the_batch_before_by_the_seconds_since_then(ap
     }
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R23")
 def test_late_records_are_logged_at_debug_and_nowhere_above(
     app: StreamingApplication, reports: list[BatchReport], logged: list[logging.LogRecord]
@@ -405,6 +414,7 @@ def test_late_records_are_logged_at_debug_and_nowhere_above(
     assert {said.name for said in logged if said.levelno > logging.DEBUG} == {"streams.spark.stream_table_join"}
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R62")
 def test_late_expired_skipped_and_suppressed_are_four_counts(reports: list[BatchReport], app: object) -> None:
     told = _readings(reports[-1].metrics)
@@ -418,12 +428,14 @@ def test_late_expired_skipped_and_suppressed_are_four_counts(reports: list[Batch
         assert told[node, f"{unseen}-total"] == 0
 
 
+@pytest.mark.slow
 def test_the_listener_hears_what_the_table_holds(
     app: StreamingApplication, heard: list[list[Row]], reports: list[BatchReport]
 ) -> None:
     assert [len(rows) for rows in heard] == [len(report.metrics) for report in reports]
 
 
+@pytest.mark.slow
 def test_lateness_adds_up_to_a_suggested_grace(app: StreamingApplication, driver: TopologyTestDriver) -> None:
     suggested = app.lateness("windows")
     # Records of the test are at most 300 ms late, and a few times more than that behind the newest.

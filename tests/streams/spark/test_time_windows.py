@@ -91,6 +91,7 @@ def _records() -> list[Input]:
     return [_EARLY, *random_records(seed=11, count=60), _LATEST]
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R10", "R13", "R23")
 def test_results_are_those_of_the_driver(spark: SparkSession, app: StreamingApplication) -> None:
     wanted = on_driver(_topology(), [record for record in _records() if record.topic == "a"])
@@ -99,6 +100,7 @@ def test_results_are_those_of_the_driver(spark: SparkSession, app: StreamingAppl
     assert all(wanted.values())
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R10", "R13", "R23", "R65", "R67")
 @pytest.mark.parametrize("name", _WINDOWS)
 def test_late_records_and_expired_windows_are_counted_apart(told: dict[str, dict[str, int]], name: str) -> None:
@@ -112,6 +114,7 @@ def test_late_records_and_expired_windows_are_counted_apart(told: dict[str, dict
     assert got == (wanted["late"], wanted["expired"], wanted["late"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("record", "reason"), [(_EARLY, "BEFORE_WINDOWS"), (_LATEST, "AFTER_WINDOWS")])
 def test_a_record_with_a_window_outside_the_time_of_tables_is_put_aside_as_by_the_driver(
     spark: SparkSession, app: StreamingApplication, record: Input, reason: str
@@ -130,6 +133,7 @@ def _windows(spark: SparkSession, app: StreamingApplication, table: str) -> list
     return sorted(tuple(row) for row in told.collect())
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R20")
 def test_upkeep_deletes_windows_that_ended_before_the_retention_of_their_store(
     spark: SparkSession, app: StreamingApplication
@@ -162,6 +166,7 @@ def test_a_window_that_reaches_into_the_retention_stays(
     assert sorted(end for (end,) in left) == [150, 575]
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R21")
 def test_a_window_store_without_a_retention_keeps_every_final_window(
     spark: SparkSession, app: StreamingApplication

@@ -24,7 +24,7 @@ from versioned.durations import instant_literal
 from versioned.errors import OvertakenError, VersionedError
 from versioned.identifiers import TableRef, quote
 from versioned.once import Once
-from versioned.reading import read_anew
+from versioned.reading import read_table
 from versioned.schema import INTERVAL, check_schema
 from versioned.session_settings import with_sound_reads
 from versioned.spec import CURRENT, DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
@@ -471,12 +471,12 @@ def _never_overtaken(target: TableRef) -> Iterator[None]:
 
 
 def versions_table(session: Any, target: TableRef, spec: VersionedTableSpec, version: int | None = None) -> DataFrame:
-    """As :func:`read_anew`, of a table with the columns of its spec: others would be lost where rows are written anew.
+    """As :func:`read_table`, of a table with the columns of its spec: others would be lost where rows are written anew.
 
     Raises:
         SchemaError: it has other columns; somebody changed the table, perhaps since it was opened.
     """
-    rows = read_anew(session, target, version)
+    rows = read_table(session, target, version)
     check_schema(rows.schema, spec, target)
     return rows
 

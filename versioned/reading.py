@@ -11,21 +11,22 @@ from versioned.identifiers import TableRef
 
 
 def read_table(session: Any, target: TableRef, version: int | None = None) -> DataFrame:
-    """All rows of a table, lazily: each use sees the newest state, or always a certain version."""
+    """All rows of a table, lazily: each use sees the newest state, or always a certain version.
+
+    Never what a user keeps of the table in Spark's cache: that hears nothing of what another process writes, which
+    would be undone by writing it back. Spark takes what it has cached for any plan with the same columns of the same
+    table. A column of its own, of which nothing is asked once the plan is optimized, makes this one another plan.
+    """
+    rows = read_or_cached(session, target, version)
+    # A version stays as it is.
+    return rows if version is not None else rows.where(F.col("_metadata.file_path").isNotNull())
+
+
+def read_or_cached(session: Any, target: TableRef, version: int | None = None) -> DataFrame:
+    """As :func:`read_table`, for users to read: what they have cached of it is taken from there."""
     reader = session.read.format("delta") if version is None else session.read.option("versionAsOf", version)
     frame: DataFrame = reader.format("delta").load(target.path) if target.path is not None else reader.table(target.sql)
     return frame
-
-
-def read_anew(session: Any, target: TableRef, version: int | None = None) -> DataFrame:
-    """As :func:`read_table`, but never what a user keeps of the table in Spark's cache.
-
-    For what decides on a write, or is written back: a cache hears nothing of what another process writes, which would
-    be undone. Spark takes what it has cached for any plan with the same columns of the same table. A column of its own,
-    of which nothing is asked once the plan is optimized, makes this one another plan; a version does so by itself.
-    """
-    rows = read_table(session, target, version)
-    return rows if version is not None else rows.where(F.col("_metadata.file_path").isNotNull())
 
 
 def in_full(session: Any, target: TableRef) -> TableRef:

@@ -38,7 +38,7 @@ from versioned.put_checks import check_instants, check_roles, check_there, rejec
 from versioned.put_records import shape_records
 from versioned.put_result import PutResult, outcome_rows
 from versioned.put_survey import survey_put
-from versioned.reading import in_full, read_anew, read_table
+from versioned.reading import in_full, read_or_cached, read_table
 from versioned.schema import columns_of
 from versioned.session_settings import with_sound_reads
 from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec, known_target
@@ -188,7 +188,7 @@ class VersionedTable:
 
     def rows(self) -> DataFrame:
         """Every stored row, lazily."""
-        return read_table(self._spark, self._target)
+        return read_or_cached(self._spark, self._target)
 
     def stream_times(self) -> dict[int, int]:
         """Stream time per scope in microseconds, as the newest commits tell it; also once they are gone."""
@@ -283,7 +283,7 @@ class VersionedTable:
         times, judged = self._times_now()
         columns = self._columns()
         shaped = shape_records(records, columns, self._spec, timestamp, deleted=deleted, sequence=sequence)
-        shaped = only_history(shaped, times, read_anew(self._spark, self._target).where(F.col(CURRENT)), self._spec)
+        shaped = only_history(shaped, times, read_table(self._spark, self._target).where(F.col(CURRENT)), self._spec)
         done = backfill_frame(self._spark, self._target, self._spec, shaped, times, judged, dry_run=dry_run)
         if done.version is not None and not times:
             self._keep(*self._times_now())
@@ -461,7 +461,7 @@ class VersionedTable:
 
     def verify(self) -> VerificationReport:
         """Check every stored row against the table's invariants: one job."""
-        return verify_frame(read_anew(self._spark, self._target), self._spec)
+        return verify_frame(read_table(self._spark, self._target), self._spec)
 
     def purge(self) -> bool:
         """Delete closed versions and tombstones that no promised lookup can find; never a latest value.
@@ -540,7 +540,7 @@ class VersionedTable:
                 f"{self._target} keeps no system history, so it cannot tell what was known at {at}. Make it with "
                 "system_history=True; or use Delta's time travel, as far back as its files are there."
             )
-        return known_rows(read_table(self._spark, known_target(self._target)), self._spec, _instant(at))
+        return known_rows(read_or_cached(self._spark, known_target(self._target)), self._spec, _instant(at))
 
     def _horizon_column(self) -> Column | None:
         horizon = self.horizon()

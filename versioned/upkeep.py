@@ -17,7 +17,7 @@ from versioned.durations import Duration, duration
 from versioned.errors import CommitError, ConfigurationError, RetentionError
 from versioned.identifiers import TableRef, quote
 from versioned.lookup_frames import HORIZON, key_horizons
-from versioned.reading import read_anew
+from versioned.reading import read_table
 from versioned.session_settings import session_settings
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 from versioned.stream_times import give_up
@@ -88,7 +88,7 @@ def purge(
 
     def gone() -> DataFrame:
         # Read anew for every try: after a conflict the rows may have changed.
-        return expired_rows(read_anew(spark, target), spec, horizon)
+        return expired_rows(read_table(spark, target), spec, horizon)
 
     if gone().isEmpty():
         return None

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from versioned import spark_functions as F
 from versioned.commit import Merge, ReplaceWhere, same_keys
 from versioned.identifiers import TableRef, quote
-from versioned.reading import read_anew
+from versioned.reading import read_table
 from versioned.sql_types import nullable_columns
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def upsert(
     """
     put = rows if gone is None else rows.where(~F.col(quote(gone))).drop(gone)
     if is_small:
-        stored = read_anew(rows.sparkSession, target)
+        stored = read_table(rows.sparkSession, target)
         if nullable_columns(stored.schema) == nullable_columns(put.schema):
             return ReplaceWhere(_without(stored, rows, keys).unionByName(put), "true")
     return _merge(rows, put.columns, keys, gone)

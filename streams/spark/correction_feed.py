@@ -24,7 +24,7 @@ from versioned import spark_functions as F
 from versioned.commit import Merge, same_keys
 from versioned.durations import duration_us
 from versioned.identifiers import TableRef, quote
-from versioned.reading import read_anew
+from versioned.reading import read_table
 
 if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
@@ -152,7 +152,7 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
         return f"{passed} AND t.{SCOPE} IN ({', '.join(map(str, times))})" if self._follows_partitions else passed
 
     def _stored(self, batch: Batch, keys: list[str]) -> DataFrame:
-        return read_anew(batch.session, self.tables(batch.root)[0]).select(
+        return read_table(batch.session, self.tables(batch.root)[0]).select(
             F.struct(*map(quote, keys)).alias(KEY),
             F.col("value").alias(_LEFT),
             F.unix_micros("ts").alias(US),

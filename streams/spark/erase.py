@@ -31,7 +31,7 @@ from versioned.commit import Landed, Merge, commit, history, is_missing, propert
 from versioned.durations import duration
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, quote
-from versioned.reading import read_anew
+from versioned.reading import read_table
 from versioned.spec import DELETED, SPEC_PROPERTY, SYSTEM_FROM, VersionedTableSpec, known_target
 from versioned.statistics import always_hidden
 from versioned.touched import DELETION_VECTORS
@@ -130,7 +130,7 @@ def erase(
             f"There is no table of {application.name} in {application.root}. Nothing was removed. Name the folder that "
             "its tables lie below: with --work, or as the root."
         )
-    schemas = {target: read_anew(spark, target).schema for target in there}
+    schemas = {target: read_table(spark, target).schema for target in there}
     rejects = application.table("rejects")
     if not any(_places(schema, names) for target, schema in schemas.items() if target != rejects):
         raise ConfigurationError(
@@ -261,14 +261,14 @@ class _Table:
         )
 
     def _found(self, keys: DataFrame) -> DataFrame:
-        rows = read_anew(self._spark, self._target)
+        rows = read_table(self._spark, self._target)
         return rows.alias("t").join(keys.alias("s"), self._same(keys), "left_semi")
 
     def _removed(self, keys: DataFrame) -> DataFrame:
         """The rows that go; of a versioned table their places, and whether their key goes with them (``_whole``)."""
         if self._spec is None:
             return self._found(keys)
-        rows = read_anew(self._spark, self._target)
+        rows = read_table(self._spark, self._target)
         places = (*self._spec.keys, self._spec.valid_from, SYSTEM_FROM)
         place = [name for name in places if name in self._schema.names]
         of_key = list(self._spec.keys)

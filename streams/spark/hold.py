@@ -17,7 +17,7 @@ from versioned import spark_functions as F
 from versioned.commit import ReplaceWhere
 from versioned.durations import LAST_INSTANT_US
 from versioned.identifiers import TableRef, quote
-from versioned.reading import read_anew
+from versioned.reading import read_table
 
 _DUE: Final = "_due_us"
 _OWN_PLACE: Final = "_own_place"
@@ -112,7 +112,7 @@ class Hold:
 
     def _stored(self, batch: Batch, frame: DataFrame) -> DataFrame:
         keys = F.struct(*(quote(name) for name in struct_fields(frame, KEY)))
-        return read_anew(batch.session, self.target(batch.root)).select(
+        return read_table(batch.session, self.target(batch.root)).select(
             keys.alias(KEY),
             F.col("value").alias(VALUE),
             F.unix_micros("ts").alias(US),

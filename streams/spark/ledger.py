@@ -17,7 +17,7 @@ from versioned.commit import Append, Step, commit, is_missing
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, text_literal
 from versioned.making import make_table
-from versioned.reading import read_anew
+from versioned.reading import read_table
 from versioned.replay import CHECKPOINT
 from versioned.schema import create_plain
 
@@ -205,7 +205,7 @@ class Ledger:
         return self._own_rows()
 
     def _own_rows(self) -> DataFrame:
-        return read_anew(self._spark, self.target).where(F.col("application") == self.application)
+        return read_table(self._spark, self.target).where(F.col("application") == self.application)
 
     def append(
         self, session: SparkSession, row: Mapping[str, Any], step: Step, details: Mapping[str, Any] | None = None

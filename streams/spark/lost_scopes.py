@@ -24,7 +24,7 @@ from versioned import spark_functions as F
 from versioned.commit import is_missing
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
-from versioned.reading import read_anew
+from versioned.reading import read_table
 
 
 def refuse_lost_scopes(
@@ -46,7 +46,7 @@ def refuse_lost_scopes(
         scopes = sorted(set(state.stream_times.get(times, {})) - {0})
         if not scopes or is_missing(spark, target):
             continue
-        rows = read_anew(spark, target).where(F.col(SCOPE).isin(scopes))
+        rows = read_table(spark, target).where(F.col(SCOPE).isin(scopes))
         held = (rows.where(F.col(OPEN)) if OPEN in rows.columns else rows).count()
         if held:
             raise ConfigurationError(

@@ -13,7 +13,7 @@ from streams.spark.suppress import FinalResultsOperator, SuppressOperator
 from versioned.commit import is_missing
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
-from versioned.reading import read_anew
+from versioned.reading import read_table
 
 #: The clock of final results.
 _FINAL: Final = "window_end"
@@ -65,7 +65,7 @@ def refuse_orphans(
             _refuse_another_clock(spark, root, clock, operator)
     for name in sorted(set(state.buffers) - set(holding_tables(operators))):
         target = root.child(name)
-        held = 0 if is_missing(spark, target) else read_anew(spark, target).count()
+        held = 0 if is_missing(spark, target) else read_table(spark, target).count()
         if held and state.buffer_clocks.get(name) == _FINAL and isinstance(operators.get(name), FinalResultsOperator):
             # Drained, they would be told twice: now, and when the store lets them go.
             raise ConfigurationError(
@@ -99,7 +99,7 @@ def _refuse_another_clock(spark: SparkSession, root: TableRef, clock: str | None
     name, target = operator.node.name, root.child(operator.node.name)
     if clock == operator.rule.clock or is_missing(spark, target):
         return
-    rows = read_anew(spark, target)
+    rows = read_table(spark, target)
     others = (rows.where(operator.waits_otherwise) if clock is None else rows).count()
     if others:
         was, now = "another suppression" if clock is None else _WAITS[clock], _WAITS[operator.rule.clock]

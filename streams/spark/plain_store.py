@@ -20,7 +20,7 @@ from versioned import spark_functions as F
 from versioned.commit import Write, properties_of
 from versioned.identifiers import TableRef, check_columns, quote
 from versioned.put_frames import present
-from versioned.reading import read_anew
+from versioned.reading import read_table
 from versioned.spec import DELETED, PRESENT
 from versioned.upsert import upsert
 
@@ -161,7 +161,7 @@ class PlainStore(TableState):
 
     def _checked(self, batch: Batch, names: Iterable[str]) -> DataFrame:
         """The table, which is there; once it is ready its columns are known to be those of the plan."""
-        rows = read_anew(batch.session, self.target(batch.root))
+        rows = read_table(batch.session, self.target(batch.root))
         if not self._is_ready:
             if self._aggregate is not None:
                 check_aggregate(self._node, self._table, self._properties(batch), self._aggregate)

@@ -28,7 +28,7 @@ from suppress.windows import JoinWindows
 from versioned import spark_functions as F
 from versioned.commit import ReplaceWhere
 from versioned.identifiers import TableRef, quote
-from versioned.reading import read_anew
+from versioned.reading import read_table
 
 _LEFT, _RIGHT, _SIDE, _IS_HELD = "_left", "_right", "_side", "_is_held"
 _ARRIVAL, _MATCHED, _PADDED = "_arrival", "_matched", "_padded"
@@ -210,7 +210,7 @@ class StreamStreamJoinOperator(Operator[StreamStreamJoin]):
     def _stored(self, batch: Batch) -> DataFrame:
         assert self._events is not None
         keys = F.struct(*(quote(name) for name in struct_fields(self._events, KEY)))
-        return read_anew(batch.session, self.tables(batch.root)[0]).select(
+        return read_table(batch.session, self.tables(batch.root)[0]).select(
             keys.alias(KEY),
             F.when(F.col("side") == "left", int(Side.LEFT)).otherwise(int(Side.RIGHT)).alias(_SIDE),
             F.col("left").alias(_LEFT),

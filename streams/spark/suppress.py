@@ -61,7 +61,7 @@ from versioned.commit import ReplaceWhere
 from versioned.durations import LAST_INSTANT_US, capped_us
 from versioned.errors import BufferFullError
 from versioned.identifiers import TableRef, quote
-from versioned.reading import read_anew
+from versioned.reading import read_table
 from versioned.stream_times import newest_times
 
 _CLOSED: Final = "closed_by_wall_clock"
@@ -215,8 +215,8 @@ class SuppressOperator(Operator[Suppress]):
         ]
         assert self.rule.retention_us is not None  # Nobody asks for the windows of a node that closes none.
         waited = F.unix_micros("arrivedAt") + F.lit(capped_us(self.rule.retention_us)) <= F.lit(batch.clock_us)
-        due = read_anew(batch.session, buffer).where(waited & F.col("value").isNotNull()).select(*columns)
-        return due if batch.is_missing(marks) else due.unionByName(read_anew(batch.session, marks).select(*columns))
+        due = read_table(batch.session, buffer).where(waited & F.col("value").isNotNull()).select(*columns)
+        return due if batch.is_missing(marks) else due.unionByName(read_table(batch.session, marks).select(*columns))
 
     @property
     def is_windowed(self) -> bool:
@@ -310,7 +310,7 @@ class SuppressOperator(Operator[Suppress]):
         marks = self.tables(batch.root)[-1]
         slowest = min(batch.times_of(self.node.name).values(), default=-(2**62))
         kept = F.unix_micros(END) >= F.lit(max(slowest - self._store_retention_us, -(2**62)))
-        together = self._just_closed().unionByName(read_anew(batch.session, marks)).distinct()
+        together = self._just_closed().unionByName(read_table(batch.session, marks)).distinct()
         return ReplaceWhere(together.where(kept), "true")
 
     def _is_due(self, batch: Batch) -> bool:
@@ -338,7 +338,7 @@ class SuppressOperator(Operator[Suppress]):
         return empty.withColumns({SCOPE: F.lit(0), PLACE: F.array(F.lit(0).cast("long"))}).select(*map(F.col, CHANGE))
 
     def _stored(self, batch: Batch, frame: DataFrame) -> DataFrame:
-        rows = read_anew(batch.session, self.tables(batch.root)[0])
+        rows = read_table(batch.session, self.tables(batch.root)[0])
         return rows.select(
             F.struct(*(quote(name) for name in struct_fields(frame, KEY))).alias(KEY),
             F.col("value").alias(VALUE),

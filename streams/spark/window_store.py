@@ -53,7 +53,7 @@ from versioned.identifiers import TableRef, check_columns, quote
 from versioned.making import make_table
 from versioned.once import Once
 from versioned.put_frames import floored
-from versioned.reading import read_anew
+from versioned.reading import read_table
 from versioned.schema import create_plain
 
 START_US, END_US = "_start_us", "_end_us"
@@ -223,7 +223,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
     def stored(self, rows: DataFrame | None = None) -> DataFrame:
         """Stored windows as state: the open ones before the batch, unless told otherwise."""
         if rows is None:
-            rows = read_anew(self.batch.session, self.tables(self.batch.root)[0]).where(F.col(OPEN))
+            rows = read_table(self.batch.session, self.tables(self.batch.root)[0]).where(F.col(OPEN))
         return rows.select(
             F.struct(*struct_fields(self.records(), KEY)).alias(KEY),
             F.unix_micros(START).alias(START_US),
@@ -242,7 +242,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
     def stored_ever(self) -> DataFrame:
         """Every stored window, closed ones too, before the batch."""
-        return self.stored(read_anew(self.batch.session, self.tables(self.batch.root)[0]))
+        return self.stored(read_table(self.batch.session, self.tables(self.batch.root)[0]))
 
     def stream_time(self, flow: Flow) -> Column:
         """Stream time after each record of a flow; without putting them in order where their places tell it."""
@@ -331,7 +331,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         """Refuse a plan that cannot go on from what is stored; a retention may be another."""
         said, node = properties_of(batch.session, target), self.node
         check_aggregate(node.name, target.short_name, said, node.aggregation.kind)
-        check_rows(node.name, target.short_name, read_anew(batch.session, target).schema, self._columns())
+        check_rows(node.name, target.short_name, read_table(batch.session, target).schema, self._columns())
         check_windows(batch.session, target, said, repr(self.windows), retention_us, self._time_scope)
 
     def _create(self, batch: Batch, target: TableRef, retention_us: int | None) -> None:

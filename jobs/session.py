@@ -15,7 +15,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from jobs.conf_folder import conf_folder
-from versioned.session_settings import OLD_VERSIONS, UNIONS
+from versioned.session_settings import SOUND_READS
 
 _PROJECT: Final = Path(__file__).parents[1]
 #: Set where the session is not ours to configure: by spark-submit for the Python program that it starts, by Databricks
@@ -27,8 +27,7 @@ ESSENTIAL: Final[Mapping[str, str]] = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
-    UNIONS: "false",
-    OLD_VERSIONS: "false",
+    **SOUND_READS,
 }
 #: Fetched at the start of a session where no jars were fetched before.
 DELTA: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"

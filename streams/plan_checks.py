@@ -282,18 +282,13 @@ def _check_final_results(node: Suppress, suppressed: UntilWindowCloses) -> None:
 
 
 def _refuse_final_results(node: Suppress, parent: Node) -> NoReturn:
-    sides = _joined_windows(parent)
-    if sides:
-        raise TopologyError(
-            "R51", node.name,
+    why = f"final results need windows, and the keys of {parent.name} have none. Aggregate with windowed_by(...)"
+    if sides := _joined_windows(parent):
+        why = (
             f"final results stand right behind their windows, and {parent.name} has those of {' and '.join(sides)} "
-            "joined. Make each of them final before the join, or use Suppressed.until_time_limit.",
-        )  # fmt: skip
-    raise TopologyError(
-        "R51", node.name,
-        f"final results need windows, and the keys of {parent.name} have none. Aggregate with windowed_by(...), or "
-        "use Suppressed.until_time_limit.",
-    )  # fmt: skip
+            "joined. Make each of them final before the join"
+        )
+    raise TopologyError("R51", node.name, f"{why}, or use Suppressed.until_time_limit.")
 
 
 def _joined_windows(node: Node) -> list[str]:

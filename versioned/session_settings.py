@@ -21,7 +21,8 @@ UNIONS: Final = "spark.sql.unionOutputPartitioning"
 #: (seven days) though its files are there: the version before a weekly put, say, which the outcomes of that put and a
 #: batch that is begun again look at.
 OLD_VERSIONS: Final = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
-_SOUND: Final = (UNIONS, OLD_VERSIONS)
+#: With which what is read is right, and found.
+SOUND_READS: Final[Mapping[str, str]] = {UNIONS: "false", OLD_VERSIONS: "false"}
 #: What begins so is set for a moment only, to see which sessions see it.
 _PROBE: Final = "spark.versioned.probe"
 
@@ -50,13 +51,13 @@ def put_back(session: SparkSession, name: str, former: str | None) -> None:
 
 
 def with_sound_reads(session: SparkSession) -> None:
-    """Let what this session reads from now on be right and be found (:data:`UNIONS`, :data:`OLD_VERSIONS`).
+    """Let what this session reads from now on be right and be found (:data:`SOUND_READS`).
 
-    They stay off: what is read from a table runs when the user asks for it.
+    They stay set: what is read from a table runs when the user asks for it.
     """
-    for name in _SOUND:
-        if session.conf.get(name, None) != "false":
-            session.conf.set(name, "false")
+    for name, value in SOUND_READS.items():
+        if session.conf.get(name, None) != value:
+            session.conf.set(name, value)
 
 
 @dataclass(eq=False)

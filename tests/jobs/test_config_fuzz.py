@@ -23,7 +23,7 @@ from versioned.errors import ConfigurationError, TopologyError
 
 _CONF: Final = Path(__file__).parents[2] / "conf"
 _FILES: Final = sorted(_CONF.glob("*.yaml"))
-_MUTATIONS: Final = 1_000
+_MUTATIONS: Final = 2_000
 _SEED: Final = 7
 #: CI may take a minute; a mutation takes milliseconds.
 _MOST_SECONDS: Final = 60

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from streams.nodes import ChangelogSink, Topology
 from streams.rows import Row
@@ -67,6 +68,23 @@ def on_spark(
         write_records(spark, folder, topology, records[first:end], first, value_type)
         app.run()
     return app
+
+
+def in_two_batches(spark: SparkSession, folder: Path, rows: Iterable[Any], schema: str, second: int) -> SparkSource:
+    """Rows of any schema as a source.
+
+    Args:
+        spark: The session.
+        folder: Where they are written.
+        rows: As the schema has them, but their ``ts`` in milliseconds.
+        schema: Has ``ts TIMESTAMP``, and ``seq``, by which they are in order.
+        second: The ``seq`` with which the second batch begins.
+    """
+    frame = spark.createDataFrame(rows, schema.replace("ts TIMESTAMP", "ts LONG"))
+    timed = frame.withColumn("ts", F.timestamp_millis("ts"))
+    for part in (F.col("seq") < second, F.col("seq") >= second):
+        timed.where(part).coalesce(1).write.mode("append").parquet(str(folder / "s"))
+    return SparkSource("parquet", {"path": str(folder / "s"), "maxFilesPerTrigger": "1"}, schema, sequence_by="seq")
 
 
 def in_one_query(

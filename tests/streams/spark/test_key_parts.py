@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from both_engines import in_two_batches
 from pyspark.sql import SparkSession
 
 from streams.nodes import Materialized, Topology
 from streams.rows import Row
-from streams.spark import SparkSource, StreamingApplication
+from streams.spark import StreamingApplication
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
 from suppress.buffer_config import BufferConfig
@@ -97,12 +98,7 @@ def _on_driver() -> dict[str, list[Any]]:
 
 def _on_spark(spark: SparkSession, folder: Path) -> dict[str, list[Any]]:
     rows = [(*record[:5], record[5], number) for number, record in enumerate(_RECORDS)]
-    frame = spark.createDataFrame(rows, _SCHEMA.replace("ts TIMESTAMP", "ts LONG"))
-    timed = frame.selectExpr("c", "n", "tags", "place", "v", "timestamp_millis(ts) AS ts", "seq")
-    for part in ("seq < 2", "seq >= 2"):
-        timed.where(part).coalesce(1).write.mode("append").parquet(str(folder / "s"))
-    options = {"path": str(folder / "s"), "maxFilesPerTrigger": "1"}
-    source = SparkSource("parquet", options, _SCHEMA, sequence_by="seq")
+    source = in_two_batches(spark, folder, rows, _SCHEMA, 2)
     app = StreamingApplication(spark, "keys", _topology(), str(folder / "out"), {"s": source}, order="sequence")
     app.run()
     return {sink: _told(spark, app, sink) for sink in _SINKS}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from both_engines import in_two_batches
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -15,6 +16,7 @@ from streams.nodes import Aggregation, Materialized, Topology
 from streams.rows import Row
 from streams.spark import SparkSource, StreamingApplication
 from streams.spark.aggregate_types import result_type
+from streams.spark.arrow_rows import plain
 from streams.spark.flow import KEY, VALUE
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
@@ -61,23 +63,13 @@ def _on_driver() -> dict[str, list[Any]]:
     for number, (stops, trip) in enumerate(_RECORDS):
         value = {"stops": stops, "trip": None if trip is None else Row(codes=trip[0], n=trip[1])}
         driver.pipe_input("s", {"k": "a", "seq": number}, value, number * 1_000)
-    return {sink: [_plain((r.value or {}).get(sink[-3:])) for r in driver.read_output(sink)] for sink in _SINKS}
-
-
-def _plain(part: Any) -> Any:
-    if isinstance(part, Mapping):
-        return {name: _plain(each) for name, each in part.items()}
-    return [_plain(each) for each in part] if isinstance(part, list) else part
+    return {sink: [plain((r.value or {}).get(sink[-3:])) for r in driver.read_output(sink)] for sink in _SINKS}
 
 
 def _written(spark: SparkSession, folder: Path) -> SparkSource:
     """The records as two batches."""
     rows = [("a", *record, {"x": number}, number, number) for number, record in enumerate(_RECORDS)]
-    frame = spark.createDataFrame(rows, _SCHEMA.replace("ts TIMESTAMP", "ms LONG"))
-    timed = frame.selectExpr("* EXCEPT (ms)", "timestamp_millis(ms) AS ts")
-    for part in ("seq < 4", "seq >= 4"):
-        timed.where(part).coalesce(1).write.mode("append").parquet(str(folder / "s"))
-    return SparkSource("parquet", {"path": str(folder / "s"), "maxFilesPerTrigger": "1"}, _SCHEMA, sequence_by="seq")
+    return in_two_batches(spark, folder, rows, _SCHEMA, 4)
 
 
 @pytest.fixture(scope="module")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pytest
+from both_engines import in_two_batches
 from pyspark.sql import SparkSession
 
 from streams.nodes import Materialized, Topology
 from streams.rows import Inner, Row
-from streams.spark import SparkSource, StreamingApplication
+from streams.spark import StreamingApplication
+from streams.spark.arrow_rows import plain
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
 from suppress.windows import SessionWindows, TimeWindows
@@ -126,13 +128,7 @@ def _on_driver(struct: Callable[..., Any]) -> dict[str, list[Any]]:
         }
         key = {"k": k, "place": struct(x=1, y=struct(z=2))}
         driver.pipe_input("s", key, value, number * 1_000)
-    return {sink: [_plain(record.value or {}) for record in driver.read_output(sink)] for sink in _SINKS}
-
-
-def _plain(part: Any) -> Any:
-    if isinstance(part, Mapping):
-        return {name: _plain(each) for name, each in part.items()}
-    return [_plain(each) for each in part] if isinstance(part, list) else part
+    return {sink: [plain(record.value or {}) for record in driver.read_output(sink)] for sink in _SINKS}
 
 
 @pytest.fixture(scope="module")
@@ -140,12 +136,7 @@ def on_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
     """What the sinks of Spark got, in two batches."""
     folder = tmp_path_factory.mktemp("nested")
     rows = [(k, (1, (2,)), "", *value, number, number) for number, (k, value) in enumerate(_RECORDS)]
-    frame = spark.createDataFrame(rows, _SCHEMA.replace("ts TIMESTAMP", "ms LONG"))
-    timed = frame.selectExpr("* EXCEPT (ms)", "timestamp_millis(ms) AS ts")
-    for part in ("seq < 2", "seq >= 2"):
-        timed.where(part).coalesce(1).write.mode("append").parquet(str(folder / "s"))
-    options = {"path": str(folder / "s"), "maxFilesPerTrigger": "1"}
-    source = SparkSource("parquet", options, _SCHEMA, sequence_by="seq")
+    source = in_two_batches(spark, folder, rows, _SCHEMA, 2)
     app = StreamingApplication(spark, "nested", _topology(), str(folder / "out"), {"s": source}, order="sequence")
     app.run()
     return {sink: _told(spark, app, sink) for sink in _SINKS}

@@ -19,7 +19,7 @@ from versioned.asked_keys import asked_keys
 from versioned.choices import check_choice
 from versioned.errors import SchemaError
 from versioned.identifiers import beside, named_twice, quote
-from versioned.put_checks import check_instants
+from versioned.put_checks import check_frame, check_instants
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 
 NO_MATCH: Final = "NO_MATCH"
@@ -96,8 +96,9 @@ def keys_frame(keys: DataFrame, rows: DataFrame, spec: VersionedTableSpec) -> Da
     """The keys that a frame asks for, once each, in the types of the table.
 
     Raises:
-        SchemaError: as of :func:`~versioned.asked_keys.asked_keys`.
+        SchemaError: as of :func:`~versioned.asked_keys.asked_keys`; or ``keys`` is no DataFrame.
     """
+    check_frame("keys", keys)
     return keys.select(*(key.alias(name) for name, key in asked_keys(keys, rows, spec).items())).distinct()
 
 
@@ -217,6 +218,7 @@ def _reason_of(spec: VersionedTableSpec) -> str:
 
 
 def _check_asked(asked: DataFrame, spec: VersionedTableSpec, at: str) -> None:
+    check_frame("frame", asked)
     missing = [name for name in (*spec.keys, at) if name not in asked.columns]
     if missing:
         raise SchemaError(f"The looked-up rows lack {missing}; they have {asked.columns}. Rename or add the columns.")

@@ -45,12 +45,32 @@ _LOCAL: Final = r"^[\x00-\x20\x7f]*[+-]?\d+(-\d+){0,2}([ T](\d+(:\d+(:\d+(\.\d*)
 _NUMBER: Final = r"^[\x00-\x20\x7f]*[+-]?\d*\.?\d{0,%d}0*[\x00-\x20\x7f]*$"
 
 
+def check_frame(option: str, given: object) -> None:
+    """Refuse what is no DataFrame of Spark, such as one of pandas.
+
+    Args:
+        option: The name of the argument.
+        given: What it was given.
+
+    Raises:
+        SchemaError: telling its class, and how to make a DataFrame of it.
+
+    >>> check_frame("keys", {"id": [1]})
+    Traceback (most recent call last):
+    versioned.errors.SchemaError: keys takes a DataFrame of Spark; got dict. spark.createDataFrame makes one.
+    """
+    if not isinstance(given, DataFrame):
+        kind = f"{type(given).__module__}.{type(given).__qualname__}".removeprefix("builtins.")
+        raise SchemaError(f"{option} takes a DataFrame of Spark; got {kind}. spark.createDataFrame makes one.")
+
+
 def check_there(records: DataFrame, wanted: Iterable[str]) -> None:
     """Refuse records that lack columns, or have one of them twice; and a stream, which is put batch by batch.
 
     Raises:
         SchemaError: telling which, and what there is.
     """
+    check_frame("records", records)
     if records.isStreaming:
         raise SchemaError("The records are a stream. Put each of its batches, in writeStream.foreachBatch.")
     names = list(wanted)

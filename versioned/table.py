@@ -34,7 +34,7 @@ from versioned.lookup_frames import (
 from versioned.once import Once
 from versioned.pictures import version_timeline
 from versioned.put import PutBatch, versions_table
-from versioned.put_checks import check_instants, check_roles, check_there, rejected_rows, rejects_refused
+from versioned.put_checks import check_frame, check_instants, check_roles, check_there, rejected_rows, rejects_refused
 from versioned.put_records import shape_records
 from versioned.put_result import PutResult, outcome_rows
 from versioned.put_survey import survey_put
@@ -236,7 +236,8 @@ class VersionedTable:
             partition beyond 32 bits). A column that has the name of a key begins with ``put_``.
 
         Raises:
-            SchemaError: a column is missing or has another type, or the table got another one since it was opened.
+            SchemaError: the records are no DataFrame; a column is missing or has another type, or the table got another
+                one since it was opened.
             ConfigurationError: another application than ``owner`` writes to the table, or its system history no longer
                 fits it.
             OvertakenError: four times others wrote newer versions between the judging of the batch and its write.
@@ -313,6 +314,7 @@ class VersionedTable:
             ConfigurationError, OvertakenError: as of :meth:`put`.
         """
         named = {"_at": timestamp, "_in": partition, "_by": sequence}
+        check_frame("keys", keys)
         check_there(keys, (*self._spec.keys, *filter(None, named.values())))
         check_instants(keys, timestamp)
         check_roles(keys, None, partition, sequence)

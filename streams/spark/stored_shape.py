@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from pyspark.sql.types import DataType, StructField, StructType
@@ -45,12 +45,12 @@ def check_rows(node: str, table: str, there: StructType, made: StructType, *, by
         by_name: Whether fields of structs are found by name, so that their order is no matter.
 
     Raises:
-        ConfigurationError: telling which columns differ.
+        ConfigurationError: telling which columns differ, or which fields of them, and in what.
     """
     before, after = nullable_columns(there), nullable_columns(made)
     if by_name:
         before, after = ({name: _in_order(kind) for name, kind in columns.items()} for columns in (before, after))
-    _refuse(node, table, [name for name in {**before, **after} if before.get(name) != after.get(name)])
+    _refuse(node, table, list(_changes(before, after)))
 
 
 def check_names(node: str, table: str, there: Iterable[str], made: Iterable[str], *, may_lack: bool) -> None:
@@ -116,6 +116,23 @@ def check_aggregate(node: str, table: str, told: Mapping[str, str], kind: str) -
             "from them. Give the plan the former aggregate, or the node (its store, where that is named) another name, "
             "under which it begins empty."
         )
+
+
+def _changes(before: Mapping[str, DataType], after: Mapping[str, DataType], within: str = "") -> Iterator[str]:
+    """What differs, field by field."""
+    for name in {**before, **after}:
+        told, old, new = f"{within}{name}", before.get(name), after.get(name)
+        if old is None or new is None:
+            yield f"{told} is {'new' if old is None else 'gone'}"
+        elif old != new and isinstance(old, StructType) and isinstance(new, StructType):
+            inner = list(_changes(_fields(old), _fields(new), f"{told}."))
+            yield from inner or [f"the fields of {told} are in another order"]
+        elif old != new:
+            yield f"{told}: {old.simpleString()}, now {new.simpleString()}"
+
+
+def _fields(kind: StructType) -> dict[str, DataType]:
+    return {field.name: field.dataType for field in kind.fields}
 
 
 def _in_order(kind: DataType) -> DataType:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -209,6 +211,25 @@ def test_a_view_is_not_opened(spark: SparkSession) -> None:
 def test_delete_names_the_columns_that_are_missing(spark: SparkSession, table: VersionedTable) -> None:
     with pytest.raises(SchemaError, match=r"lack \[.ts.\]"):
         table.delete(spark.createDataFrame([("a",)], "k STRING"))
+
+
+@pytest.mark.parametrize(
+    ("option", "call"),
+    [
+        ("records", VersionedTable.put),
+        ("records", VersionedTable.backfill),
+        ("keys", VersionedTable.delete),
+        ("keys", VersionedTable.history),
+        ("keys", VersionedTable.timeline),
+        ("frame", lambda table, given: table.lookup(given, "ts")),
+    ],
+)
+def test_what_is_no_dataframe_of_spark_is_refused_by_its_class_with_what_to_do(
+    table: VersionedTable, option: str, call: Callable[[VersionedTable, Any], Any]
+) -> None:
+    told = rf"{option} takes a DataFrame of Spark; got pandas\.\S*DataFrame\. spark\.createDataFrame makes one"
+    with pytest.raises(SchemaError, match=told):
+        call(table, pd.DataFrame({"k": ["a"], "v": ["x"], "ts": [_at(1_001)]}))
 
 
 def test_constraints_refuse_a_row_that_ends_before_it_begins(spark: SparkSession, table: VersionedTable) -> None:

@@ -177,8 +177,13 @@ def _make_ready(spark: SparkSession, root: TableRef, key: str, left: str, found:
 @pytest.mark.parametrize(
     ("key", "left", "found", "refused"),
     [
-        ("k", "a: STRING, b: STRING, c: STRING", "v: STRING, w: STRING", r"holds other columns .*\['value'\]"),
-        ("k", "a: STRING, b: STRING", "v: STRING, x: STRING", r"holds other columns .*\['found'\]"),
+        ("k", "a: STRING, b: STRING, c: STRING", "v: STRING, w: STRING", r"other columns .*\['value.c is new'\]"),
+        (
+            "k",
+            "a: STRING, b: STRING",
+            "v: STRING, x: STRING",
+            r"\['found.w is gone', 'found.x is new'\]",
+        ),
         ("found", "a: STRING, b: STRING", "v: STRING, w: STRING", r"\['found'\] twice"),
     ],
     ids=["a field more", "another field", "key as a column"],

@@ -149,7 +149,10 @@ def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
             for name in ("store", "changelog", "latest")
         ),
         ("kind by windows", 'the table "hourly" holds results of sum, and max cannot go on from them'),
-        ("column by windows", r"""the table "hours" holds other columns than it makes now: \['n', 'm'\]"""),
+        (
+            "column by windows",
+            r""""hours" holds other columns than it makes now: \['n is gone', 'm is new'\]""",
+        ),
     ],
 )
 def test_what_cannot_go_on_from_what_is_stored_is_refused_before_anything_is_written(

@@ -1,0 +1,99 @@
+"""What a file of text has that is no record is put aside with its text; nothing of it is taken as nulls."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StructType
+
+from streams.spark import SparkSource, StreamingApplication
+from streams.spark.sources import MALFORMED, unite
+from streams.topology import StreamsBuilder
+
+_SCHEMA = "k STRING, v INT, ts TIMESTAMP"
+_TS = "2026-01-01T00:00:00Z"
+_OPTIONS = {"xml": {"rowTag": "r"}}
+_AROUND = {"xml": ("<rows>", "</rows>")}
+_TAKEN = {("a", 1), ("b", None)}
+#: Format -> records that can be read, those of ``_TAKEN``, and records that cannot.
+_FILES = {
+    "json": (
+        [f'{{"k": "a", "v": 1, "ts": "{_TS}"}}', f'{{"k": "b", "ts": "{_TS}"}}'],
+        [f'{{"k": "c", "v": "seven", "ts": "{_TS}"}}', f'{{"k": "d", "v": 7.5, "ts": "{_TS}"}}', '{"k": "e", "v', "5"],
+    ),
+    "csv": ([f"a,1,{_TS}", f"b,,{_TS}"], [f"c,seven,{_TS}", f"d,7,{_TS},more", "e,7"]),
+    "xml": (
+        [f"<r><k>a</k><v>1</v><ts>{_TS}</ts></r>", f"<r><k>b</k><ts>{_TS}</ts></r>"],
+        ["<a record of XML that does not fit>"],
+    ),
+}
+#: Where what is told of them is not their text.
+_WRITTEN = {"xml": [f"<r><k>c</k><v>seven</v><ts>{_TS}</ts></r>"]}
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SparkSource]:
+    """A source of each format, with what can be read and what cannot."""
+    folder, made = tmp_path_factory.mktemp("texts"), {}
+    for form, (good, bad) in _FILES.items():
+        (folder / form).mkdir()
+        before, behind = _AROUND.get(form, ("", ""))
+        text = "\n".join([*good, *_WRITTEN.get(form, bad)])
+        (folder / form / "0").write_text(f"{before}{text}{behind}\n", encoding="utf-8")
+        made[form] = SparkSource(form, {"path": str(folder / form), **_OPTIONS.get(form, {})}, _SCHEMA)
+    return made
+
+
+def test_what_cannot_be_read_is_told_with_its_text_and_a_field_that_is_missing_is_null(
+    spark: SparkSession, sources: dict[str, SparkSource]
+) -> None:
+    united = unite(spark, sources).writeStream.format("memory").queryName("texts").outputMode("append")
+    united.trigger(availableNow=True).start().awaitTermination()
+    for form, (_, bad) in _FILES.items():
+        rows = spark.table("texts").where(f"_source = '{form}'").select(f"{form}.*").collect()
+        assert {(row["k"], row["v"]) for row in rows if row[MALFORMED] is None} == _TAKEN
+        assert sorted(row[MALFORMED] for row in rows if row[MALFORMED] is not None) == sorted(bad)
+
+
+@pytest.mark.slow
+def test_it_is_put_aside_and_the_others_are_taken(
+    spark: SparkSession, sources: dict[str, SparkSource], tmp_path: Path
+) -> None:
+    builder = StreamsBuilder()
+    for form in sources:
+        builder.stream(form, key="k", value="v").to_changelog(f"{form}_out")
+    app = StreamingApplication(spark, "texts", builder.build(), str(tmp_path / "out"), sources)
+    app.run()
+    rejects = spark.read.format("delta").load(str(app.table("rejects"))).collect()
+    told = [(row["node"], row["reason"], json.loads(row["record"])["value"][MALFORMED]) for row in rejects]
+    expected = [(f"stream-{form}", "BAD_TYPE", text) for form, (_, bad) in _FILES.items() for text in bad]
+    assert sorted(told) == sorted(expected)
+    for form in sources:
+        taken = spark.read.format("delta").load(str(app.table(f"{form}_out"))).select("k", "v").collect()
+        assert {tuple(row) for row in taken} == _TAKEN
+
+
+@pytest.mark.parametrize(
+    ("form", "options", "schema", "added"),
+    [
+        ("json", {}, _SCHEMA, [MALFORMED]),
+        ("JSON", {}, StructType().add("k", LongType()), [MALFORMED]),
+        ("json", {}, f"{MALFORMED} STRING, {_SCHEMA}", []),
+        ("json", {"MODE": "FAILFAST"}, _SCHEMA, []),
+        ("csv", {"mode": "DROPMALFORMED"}, _SCHEMA, []),
+        ("csv", {"columnNameOfCorruptRecord": "bad"}, f"{_SCHEMA}, bad STRING", []),
+        ("json", {}, f"{_SCHEMA}, _corrupt_record STRING", []),
+        ("parquet", {}, _SCHEMA, []),
+    ],
+)
+def test_a_source_of_text_has_a_column_for_it_unless_its_user_has_a_way_of_his_own(
+    spark: SparkSession, tmp_path: Path, form: str, options: dict[str, str], schema: str | StructType, added: list[str]
+) -> None:
+    before = StructType.fromDDL(schema) if isinstance(schema, str) else StructType(list(schema.fields))
+    read = SparkSource(form, {"path": str(tmp_path), **options}, schema).read(spark)
+    assert isinstance(before, StructType)
+    assert sorted(read.columns) == sorted([*before.names, *added])
+    assert isinstance(schema, str) or schema == before

@@ -21,7 +21,7 @@ from jobs.cli_shared import (
 )
 from jobs.exit_codes import BAD_DATA
 from jobs.job_plan import plan_of
-from jobs.place_setting import below
+from jobs.place_setting import below, literally
 from jobs.settings import JobSettings, load
 from jobs.tables import schema_of
 from versioned.errors import ConfigurationError
@@ -77,7 +77,9 @@ def backfill(
     options = _options(source_format, schema, header)
     app = _application("backfill", config, work, sets)
     columns = None if schema is None else schema_of(schema)
-    records = app.spark.read.load(below(work.resolve(), source), source_format, columns, **options)
+    path = below(work.resolve(), source)
+    path = path if source_format == "delta" else literally(path)
+    records = app.spark.read.load(path, source_format, columns, **options)
     misfit = (
         f"--from {source}: a value does not fit the columns of --schema, or a header is not as --header says. "
         "Nothing was changed. Mend the files, or read such columns as STRING."

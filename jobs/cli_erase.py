@@ -14,13 +14,13 @@ from jobs.cli_shared import (
     Sets,
     Work,
     echo_json,
-    misfits_told,
     pairs_of,
     quiet_session,
     sets_of,
 )
 from jobs.job_plan import plan_of
 from jobs.settings import load
+from jobs.subjects_file import Given, Subject, subjects_in
 from versioned.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -66,11 +66,12 @@ def erase(
     if keys is not None and not keys.is_file():
         raise ConfigurationError(f"--keys {keys}: there is no such file.")
     said = pairs_of(key, "--key", ", or several subjects in a file: --keys FILE")
+    given: Given = subjects_in(keys) if keys is not None else (list(said), [tuple(said.values())])
     from jobs.run import application
     from streams.spark.erase import erase as erased
 
     spark = quiet_session("erase")
-    subjects = _from_file(spark, keys) if keys is not None else _from_pairs(spark, said)
+    subjects = _frame(spark, *given)
     receipt = erased(application(spark, settings, plan, work.resolve()), subjects, also=names, dry_run=dry_run)
     echo_json(receipt.to_json()) if json else _tell(receipt)
 
@@ -87,25 +88,10 @@ def _names(also: list[str] | None) -> dict[str, list[str]]:
     return found
 
 
-def _from_pairs(spark: SparkSession, said: dict[str, str]) -> DataFrame:
+def _frame(spark: SparkSession, columns: list[str], subjects: list[Subject]) -> DataFrame:
     from pyspark.sql.types import StringType, StructField, StructType
 
-    schema = StructType([StructField(name, StringType()) for name in said])
-    return spark.createDataFrame([tuple(said.values())], schema)
-
-
-def _from_file(spark: SparkSession, file: Path) -> DataFrame:
-    """The subjects in a file, read here and not again: what cannot be read later is no line of it.
-
-    Raises:
-        ConfigurationError: it has none: a receipt for nobody would look like that of a subject who is gone.
-        RecordError: a line does not fit the header.
-    """
-    with misfits_told(f"--keys {file}: a line has not the fields of the header. Nothing was removed. Mend the file."):
-        subjects = spark.read.csv(str(file.resolve()), header=True, mode="FAILFAST").localCheckpoint()
-        if not subjects.columns or subjects.na.drop("all").isEmpty():
-            raise ConfigurationError(f"--keys {file}: there is no subject in it. Write one a line, below a header.")
-    return subjects
+    return spark.createDataFrame(subjects, StructType([StructField(name, StringType()) for name in columns]))
 
 
 def _tell(receipt: ErasureReceipt) -> None:

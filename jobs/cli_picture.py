@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.cli_shared import AsJson, Config, Sets, Work, commands, echo_json, pairs_of, quiet_session, sets_of
+from jobs.cli_shared import MOST_ROWS, AsJson, Config, Sets, Work, commands, echo_json, pairs_of, quiet_session, sets_of
 from jobs.job_plan import plan_of
 from jobs.place_setting import check_writable
 from jobs.settings import load
@@ -81,7 +81,9 @@ def buffer(
     name: Annotated[str, typer.Argument(help="The suppression.")],
     work: Work = Path(),
     sets: Sets = None,
-    batches: Annotated[int, typer.Option("--batches", min=1, help="At most so many, the newest.")] = 1_000,
+    batches: Annotated[
+        int, typer.Option("--batches", min=1, max=MOST_ROWS, help="At most so many, the newest.")
+    ] = 1_000,
     out: Out = Path("buffer.svg"),
     json: AsJson = False,
 ) -> None:

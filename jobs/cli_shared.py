@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: A console that shows errors only.
 LOGGING: Final = CONF / "log4j2.properties"
+#: Spark counts the rows that it is to show in 32 bits.
+MOST_ROWS: Final = 2**31 - 1
 #: How Spark calls files that do not fit.
 _MISFITS: Final = ("FAILED_READ_FILE", "MALFORMED_RECORD")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobs.cli_shared import (
+    MOST_ROWS,
     AsJson,
     Config,
     DryRunFlag,
@@ -45,7 +46,9 @@ def inspect(
     names: Names = None,
     work: Work = Path(),
     sets: Sets = None,
-    rows: Annotated[int, typer.Option("--rows", min=0, help="Show so many of the rows that leave first.")] = 0,
+    rows: Annotated[
+        int, typer.Option("--rows", min=0, max=MOST_ROWS, help="Show so many of the rows that leave first.")
+    ] = 0,
     json: AsJson = False,
 ) -> None:
     """What suppressions hold: records, bytes, their bounds, and when the next row leaves."""

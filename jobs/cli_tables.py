@@ -8,7 +8,7 @@ import typer
 import yaml
 
 from jobs.cli_picture import Target, timeline
-from jobs.cli_shared import AsJson, DryRunFlag, commands, echo_json, pairs_of, quiet_session
+from jobs.cli_shared import MOST_ROWS, AsJson, DryRunFlag, commands, echo_json, pairs_of, quiet_session
 from jobs.tables import described, instant_of, json_rows, keys_frame, opened, place_of, promise, schema_of
 from versioned.durations import Resolution
 from versioned.identifiers import TableRef
@@ -20,7 +20,7 @@ table = commands("Make and read versioned tables.")
 # Where one looks for it, beside the other pictures.
 table.command()(timeline)
 
-Limit = Annotated[int, typer.Option("--limit", min=1, help="At most this many rows.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=MOST_ROWS, help="At most this many rows.")]
 
 
 @table.command()

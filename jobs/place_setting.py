@@ -15,6 +15,8 @@ from pydantic import AfterValidator
 from versioned.errors import ConfigurationError
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+#: What Spark takes for a pattern in the path of a reader.
+_PATTERN: Final = re.compile(r"[\\{}\[\]*?]")
 #: With a slash behind it: the name of a folder below the work folder may have a colon.
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
@@ -56,6 +58,16 @@ def below(work: Path, place: str) -> str:
     ('flights/tables', 's3a://bucket/tables')
     """
     return place if has_scheme(place) else str(work / place)
+
+
+def literally(place: str) -> str:
+    """A folder or file as Spark's readers take it, which read a pattern: one that is there is meant by its name.
+
+    >>> literally("in/orders [1]"), literally("s3a://bucket/2026-*")
+    ('in/orders [1]', 's3a://bucket/2026-*')
+    """
+    is_there = not has_scheme(place) and Path(place).exists()
+    return _PATTERN.sub(r"\\\g<0>", place) if is_there else place
 
 
 def check_local(value: str) -> str:

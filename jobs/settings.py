@@ -32,13 +32,13 @@ from jobs.plan_settings import Plan
 from jobs.quality_settings import QualitySettings
 from jobs.strict import DurationSetting, Flag, Millis, Names, Spelled, Strict, validated
 from jobs.yaml_file import read_yaml
+from streams.spark.reader_options import FILES
 from versioned.durations import duration_us
 from versioned.errors import ConfigurationError
 from versioned.identifiers import check_columns
 
 _S = TypeVar("_S", bound=Strict)
-#: Formats of files, as Spark calls them. Only plain text has columns of its own.
-_FILES: Final = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
+#: Only plain text has columns of its own.
 _WITHOUT_SCHEMA: Final = frozenset({"text"})
 
 
@@ -94,9 +94,9 @@ class SourceSettings(Strict):
         if self.path is not None and is_option:
             raise ValueError("options.path: the source has a path already, which would win. Leave one of them out")
         form = (self.format or "").lower()
-        if form in _FILES and self.path is None and not is_option:
+        if form in FILES and self.path is None and not is_option:
             raise ValueError(f"path is missing: a source of format {form} reads the files of a folder")
-        if form in _FILES - _WITHOUT_SCHEMA and self.schema_ddl is None:
+        if form in FILES - _WITHOUT_SCHEMA and self.schema_ddl is None:
             raise ValueError(
                 f"schema is missing: Spark reads no stream of {form} files without their columns as DDL, such as "
                 '"ts TIMESTAMP, user STRING"'

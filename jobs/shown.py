@@ -22,10 +22,10 @@ Path = tuple[str, ...]
 _WORDS: Final = (
     "password|passwd|pwd|passphrase|passcode|secret|token|credential|signature|(?:access|account|api|private).?key"
 )
-_NAMES: Final = rf"{_WORDS}|connection.?string|user.?info|jaas|authorization"
-_SECRET: Final = re.compile(rf"{_NAMES}|\b(?:sas|sig)\b|(?:key|pass|json)$", re.I)
-#: ``user:password@`` in an address.
-_LOGIN: Final = re.compile(r"(?<=://)[^/\s:@]*:[^/\s]+(?=@)")
+_NAMES: Final = rf"{_WORDS}|connection.?string|user.?info|jaas|authorization|cookie"
+_SECRET: Final = re.compile(rf"{_NAMES}|\b(?:sas|sig|pw)\b|\bauth$|(?:key|pass|json)$", re.I)
+#: ``user:password@`` in an address, and ``token@`` in one of the web; ``abfss://container@account`` has neither.
+_LOGIN: Final = re.compile(r"(?<=://)[^/\s:@]*:[^/\s]+(?=@)|(?:(?<=http://)|(?<=https://))[^/\s@]+(?=@)")
 #: ``password=...`` in an address or a connection string, or ``"password": ...`` in what is JSON in part.
 _PAIR: Final = re.compile(
     rf"((?:{_WORDS}|\b(?:sas|sig|pass)|(?<=[?&;])[\w.-]*key)s?(?:\s*=|\"\s*:)\s*)"

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 
 from jobs.expectations import Verdict, judge_batch
 from jobs.quality_settings import QualitySettings
@@ -14,7 +14,6 @@ from streams.reasons import QUALITY
 from streams.spark.invariants import Invariant
 from streams.spark.row_rules import broken
 from streams.spark.source_checks import SourceChecks
-from streams.spark.sources import SparkSource
 from versioned import spark_functions as F
 from versioned.errors import DataQualityError, ExpectationError
 
@@ -70,10 +69,3 @@ class _Look:
 def wrong_of(verdicts: Sequence[Verdict]) -> dict[str, int | None]:
     """The rules that do not hold and how many rows break them; None where a rule counts no rows."""
     return {found.rule: found.broken for found in verdicts if not found.holds and found.error is None}
-
-
-def all_rows(spark: SparkSession, source: SparkSource) -> DataFrame:
-    """Everything that a source has now, as one batch; options that only streams have are left unread by Spark."""
-    reader = spark.read.format(source.format).options(**source.options)
-    frame = (reader if source.schema is None else reader.schema(source.schema)).load()
-    return frame if source.transform is None else source.transform(frame)

@@ -8,11 +8,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructType
 
-from jobs.exit_codes import words_of
 from jobs.place_setting import has_scheme
 from jobs.strict import nearest
 from streams.describe import span_us
@@ -59,9 +57,8 @@ def schema_of(ddl: str) -> StructType:
     """
     try:
         return columns_of(ddl)
-    except PySparkException as error:
-        why = words_of(error).partition("\n")[0]
-        raise ConfigurationError(f'--schema {ddl}: {why} Write it as in "item STRING, price DOUBLE".') from None
+    except ConfigurationError as error:
+        raise ConfigurationError(f"--schema {ddl}: {error}") from None
 
 
 def promise(spec: VersionedTableSpec) -> dict[str, Any]:

@@ -22,9 +22,10 @@ from jobs.named_tables import check_catalog, names_of, tables_of
 from jobs.place_setting import check_writable
 from jobs.run import source_of
 from jobs.settings import JobSettings, SourceSettings, load_of
-from jobs.source_quality import all_rows, wrong_of
+from jobs.source_quality import wrong_of
 from jobs.validate_settings import ValidateSettings
 from streams.spark.invariants import Facts, invariants_of, with_facts
+from streams.spark.reader_options import readable
 from streams.spark.recovery import writer_of
 from streams.spark.stored_kinds import StoredTable, stored_table
 from streams.spark.window_upkeep import stream_times_told
@@ -237,7 +238,7 @@ def _judged_source(spark: SparkSession, judge: Judge, topic: str, source: Source
     started = time.monotonic()
     name, rules = f"sources.{topic}", source.quality.rules
     try:
-        rows = all_rows(spark, source_of(topic, source, work))
+        rows = readable(source_of(topic, source, work).read_all(spark))
     except EXPECTED as error:
         return Judged(name, "source", None, 0, len(rules), {}, {"read": reason(error)}, True, 0.0)
     return _judged(judge, name, "source", None, rows, rules, source.quality.policy == "fail", started)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from versioned.errors import ConfigurationError
+from versioned.given import check_kind
 
 _COLUMN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
 _PART: Final = re.compile(r"[A-Za-z0-9_\-]{1,255}")
@@ -110,14 +111,15 @@ class TableRef:
         Relative paths are made absolute.
 
         Raises:
-            ConfigurationError: the path climbs with ``..`` or has control characters or globs, or a part of the
-                name is empty or malformed.
+            ConfigurationError: it is no text; the path climbs with ``..`` or has control characters or globs, or a part
+                of the name is empty or malformed.
 
         >>> TableRef.parse("sales.rates").sql
         '`sales`.`rates`'
         """
         if isinstance(target, TableRef):
             return target
+        check_kind("target", target, str, "a path or the name of a table as text; of a Path it is str(path)")
         if "/" in target:
             in_sql = _PATH_IN_SQL.fullmatch(target)
             return cls(path=_absolute(_checked_path(in_sql[1].replace("``", "`") if in_sql else target)))

@@ -19,7 +19,7 @@ from versioned.asked_keys import asked_keys
 from versioned.choices import check_choice
 from versioned.errors import SchemaError
 from versioned.identifiers import beside, named_twice, quote
-from versioned.put_checks import check_frame, check_instants
+from versioned.put_checks import check_column_names, check_frame, check_instants
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 
 NO_MATCH: Final = "NO_MATCH"
@@ -219,6 +219,7 @@ def _reason_of(spec: VersionedTableSpec) -> str:
 
 def _check_asked(asked: DataFrame, spec: VersionedTableSpec, at: str) -> None:
     check_frame("frame", asked)
+    check_column_names(at=at)
     missing = [name for name in (*spec.keys, at) if name not in asked.columns]
     if missing:
         raise SchemaError(f"The looked-up rows lack {missing}; they have {asked.columns}. Rename or add the columns.")

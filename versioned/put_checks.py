@@ -29,11 +29,13 @@ from versioned import spark_functions as F
 from versioned.clock_texts import TIME_ALONE
 from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
 from versioned.errors import SchemaError
+from versioned.given import check_kind
 from versioned.identifiers import named_twice, quote
 from versioned.spec import VersionedTableSpec
 from versioned.sql_types import has_order, nullable
 
 _INSTANTS: Final = (TimestampType, TimestampNTZType)
+_TIMES: Final = (DateType, *_INSTANTS)
 _NO_CAST: Final = "no value of the one type can be made one of the other. Give the column the table's type first."
 _AS_INSTANT: Final = "Make it a timestamp first, with timestamp_millis, timestamp_micros or timestamp_seconds."
 #: A text that is a date and nothing else. Spark reads one with more behind it, as a time of day, and leaves that out.
@@ -62,6 +64,17 @@ def check_frame(option: str, given: object) -> None:
     if not isinstance(given, DataFrame):
         kind = f"{type(given).__module__}.{type(given).__qualname__}".removeprefix("builtins.")
         raise SchemaError(f"{option} takes a DataFrame of Spark; got {kind}. spark.createDataFrame makes one.")
+
+
+def check_column_names(**named: object) -> None:
+    """Refuse what is no name of a column, such as the column itself, by the names of the arguments; none is allowed.
+
+    Raises:
+        ConfigurationError: telling which argument.
+    """
+    for option, given in named.items():
+        if given is not None:
+            check_kind(option, given, str, "the name of a column")
 
 
 def check_there(records: DataFrame, wanted: Iterable[str]) -> None:
@@ -158,6 +171,27 @@ def check_roles(records: DataFrame, deleted: str | None, partition: str | None, 
         )
 
 
+def check_deletions(
+    keys: DataFrame, wanted: Iterable[str], timestamp: str, partition: str | None, sequence: str | None
+) -> None:
+    """Refuse keys that cannot be deleted as they are, with the names that their user has for the columns.
+
+    Args:
+        keys: They have the columns of the table's keys, and those named here.
+        wanted: The table's keys.
+        timestamp: As of a put; so are the others.
+
+    Raises:
+        SchemaError: they are no DataFrame; a column is missing, is there twice, or is of a type that does not do.
+        ConfigurationError: an argument is no name of a column.
+    """
+    check_frame("keys", keys)
+    check_column_names(timestamp=timestamp, partition=partition, sequence=sequence)
+    check_there(keys, (*wanted, timestamp, *filter(None, (partition, sequence))))
+    check_instants(keys, timestamp)
+    check_roles(keys, None, partition, sequence)
+
+
 def casts(
     records: DataFrame, types: Mapping[str, DataType], keys: Collection[str] = ()
 ) -> tuple[dict[str, Column], dict[str, Column]]:
@@ -208,6 +242,9 @@ def key_in_type(value: Column, given: DataType, kind: DataType) -> Column:
         whole = value.try_cast(nullable(kind))
         return F.when(whole.try_cast(nullable(given)) == value, whole)
     told, cut = in_type(value, given, kind), rounds(value, given, kind)
+    if given != kind and isinstance(given, _TIMES) and isinstance(kind, _TIMES):
+        # Where clocks go back, two instants are one time of day.
+        return F.when(told.try_cast(given) == value, told)
     return told if cut is None else F.when(~cut, told)
 
 

@@ -9,7 +9,16 @@ from versioned import put_frames
 from versioned import spark_functions as F
 from versioned.hashing import row_hash
 from versioned.identifiers import quote
-from versioned.put_checks import cast_role, casts, check_roles, check_there, check_types, in_range, reason
+from versioned.put_checks import (
+    cast_role,
+    casts,
+    check_column_names,
+    check_roles,
+    check_there,
+    check_types,
+    in_range,
+    reason,
+)
 from versioned.spec import VersionedTableSpec
 
 
@@ -38,7 +47,9 @@ def shape_records(
 
     Raises:
         SchemaError: a column is missing, is there twice, or has another type.
+        ConfigurationError: an argument is no name of a column.
     """
+    check_column_names(timestamp=timestamp, deleted=deleted, partition=partition, sequence=sequence)
     read = (*spec.keys, *spec.values, timestamp, *filter(None, (deleted, partition, sequence)))
     check_there(records, read)
     # Others may be called like those added here, even twice.

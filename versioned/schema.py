@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from pyspark.errors import ParseException
 from pyspark.sql.types import (
     BooleanType,
     CharType,
@@ -28,6 +29,7 @@ from versioned.statistics import statistics_from_start
 #: The CHECK constraint by which no version ends before it begins, and the table property that Delta keeps it under.
 INTERVAL: Final = "versioned_interval"
 _CONSTRAINT: Final = f"delta.constraints.{INTERVAL}"
+_AS_IN: Final = 'Write it as in "item STRING, price DOUBLE".'
 
 
 def columns_of(schema: str | StructType) -> StructType:
@@ -37,11 +39,16 @@ def columns_of(schema: str | StructType) -> StructType:
         schema: DDL, or the columns themselves.
 
     Raises:
-        ConfigurationError: it names no columns, or texts of a bounded length, which Delta keeps as any text.
+        ConfigurationError: it names no columns, types that Spark does not know, or texts of a bounded length, which
+            Delta keeps as any text.
     """
-    columns = DataType.fromDDL(schema) if isinstance(schema, str) else schema
+    try:
+        columns = DataType.fromDDL(schema) if isinstance(schema, str) else schema
+    except ParseException as error:
+        why = str(error).strip().partition("\n")[0]
+        raise ConfigurationError(f'The schema "{schema}" names no columns with types: {why} {_AS_IN}') from error
     if not isinstance(columns, StructType):
-        raise ConfigurationError(f'The schema "{schema}" names no columns. Write it as in "item STRING, price DOUBLE".')
+        raise ConfigurationError(f'The schema "{schema}" names no columns. {_AS_IN}')
     check_texts(columns)
     return columns
 

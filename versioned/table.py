@@ -19,6 +19,7 @@ from versioned.commit import detail_of, properties_of
 from versioned.drawing import Picture
 from versioned.durations import Duration, Resolution, duration_us, instant, instant_us
 from versioned.errors import ConfigurationError, NotAVersionedTableError, OvertakenError
+from versioned.given import check_kind
 from versioned.identifiers import TableRef
 from versioned.lookup_frames import (
     How,
@@ -34,7 +35,7 @@ from versioned.lookup_frames import (
 from versioned.once import Once
 from versioned.pictures import version_timeline
 from versioned.put import PutBatch, versions_table
-from versioned.put_checks import check_frame, check_instants, check_roles, check_there, rejected_rows, rejects_refused
+from versioned.put_checks import check_deletions, rejected_rows, rejects_refused
 from versioned.put_records import shape_records
 from versioned.put_result import PutResult, outcome_rows
 from versioned.put_survey import survey_put
@@ -128,6 +129,7 @@ class VersionedTable:
         """
         ref = in_full(spark, TableRef.parse(target))
         columns = columns_of(schema)
+        check_kind("keys", keys, (str, tuple, list), 'names of columns, such as "id" or ("id", "day")')
         key_names = (keys,) if isinstance(keys, str) else tuple(keys)
         spec = VersionedTableSpec.of(
             keys=key_names,
@@ -314,10 +316,7 @@ class VersionedTable:
             ConfigurationError, OvertakenError: as of :meth:`put`.
         """
         named = {"_at": timestamp, "_in": partition, "_by": sequence}
-        check_frame("keys", keys)
-        check_there(keys, (*self._spec.keys, *filter(None, named.values())))
-        check_instants(keys, timestamp)
-        check_roles(keys, None, partition, sequence)
+        check_deletions(keys, self._spec.keys, timestamp, partition, sequence)
         scope, order = partition and "_in", sequence and "_by"
 
         def shape(columns: StructType) -> DataFrame:

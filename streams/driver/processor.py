@@ -72,6 +72,8 @@ class Context:
     partition: int = 0
     offset: int = 0
     suppressed_retention_us: int | None = None
+    #: Whether somebody asks from outside: then each key goes by the stream time of its own last put.
+    is_asked: bool = False
     rejects: list[Reject] = field(default_factory=list)
     processors: dict[str, Processor] = field(default_factory=dict)
 
@@ -85,6 +87,15 @@ class Context:
             yield
         finally:
             self.partition, self.offset = before
+
+    @contextmanager
+    def asked(self) -> Iterator[None]:
+        """Questions from outside while the block runs, whatever record came last."""
+        self.is_asked = True
+        try:
+            yield
+        finally:
+            self.is_asked = False
 
     def reject(self, node: Node, change: Change, reason: str) -> None:
         """Put a record aside, with the reason."""

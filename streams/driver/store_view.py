@@ -33,14 +33,25 @@ class StoreView:
         """The latest value of a key and its timestamp in microseconds; none if there is none, or it is deleted.
 
         Raises:
+            ConfigurationError: the node is no table.
             RecordError: the key has other fields than the table.
         """
+        self._check_table()
         dated = self._processor.get(self._row(key))
         return None if dated is None or dated[0] is None else dated
 
     def as_of(self, key: Any, at: datetime | int) -> Row | None:
-        """The value valid at an instant, as a stream-table join finds it: none before the history, or if deleted."""
-        return self._processor.find(self._row(key), given_instant_us("as_of", at)).value
+        """The value valid at an instant, as a stream-table join finds it: none before the history, or if deleted.
+
+        The history goes by the stream time of the key's own partition.
+
+        Raises:
+            ConfigurationError: the node is no table.
+            RecordError: the key has other fields than the table.
+        """
+        self._check_table()
+        with self._processor.context.asked():
+            return self._processor.find(self._row(key), given_instant_us("as_of", at)).value
 
     def history(
         self,
@@ -74,6 +85,10 @@ class StoreView:
             raise ConfigurationError(f"{self._processor.node.name} has no store of its own. Give it a Materialized.")
         found: Iterator[tuple[Row, Row | None, int]] = items()
         return found
+
+    def _check_table(self) -> None:
+        if type(self._processor).get is Processor.get:
+            raise ConfigurationError(f"{self._processor.node.name} is no table that a key can be looked up in.")
 
     def _row(self, key: Any) -> Row:
         node, names = self._processor.node.name, self._names

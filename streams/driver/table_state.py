@@ -37,7 +37,7 @@ class PlainState:
         """Value and timestamp of a key."""
         return self._rows.get(key_parts(key))
 
-    def find(self, key: Row, at_us: int, partition: int) -> Found:
+    def find(self, key: Row, at_us: int, partition: int | None) -> Found:
         """The latest value, whatever the instant (R144)."""
         row = self._rows.get(key_parts(key))
         return Found(None, NO_MATCH) if row is None else Found(row[0])
@@ -66,7 +66,7 @@ class VersionedState:
         version = self.store.latest(key_parts(key))
         return None if version is None else (version.value, version.valid_from_us)
 
-    def find(self, key: Row, at_us: int, partition: int) -> Found:
+    def find(self, key: Row, at_us: int, partition: int | None) -> Found:
         """The value valid at an instant, or why there is none (R138, R184)."""
         version = self.store.as_of(key_parts(key), at_us, partition)
         return Found(None, version.value) if isinstance(version, Reason) else Found(version.value)
@@ -114,7 +114,7 @@ class StoredTable(Processor):
     def find(self, key: Row, at_us: int) -> Found:
         if self.state is None:
             return self._view_find(key, at_us)
-        return self.state.find(key, at_us, self.context.partition)
+        return self.state.find(key, at_us, None if self.context.is_asked else self.context.partition)
 
     def items(self) -> Iterator[tuple[Row, Row | None, int]]:
         """Every key of the stored table with its latest value and timestamp.

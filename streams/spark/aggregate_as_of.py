@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
 from streams.nodes import Node, TableAggregate, TableFilter, TableMapValues
 from streams.plan_checks import materialized_of
@@ -52,10 +52,15 @@ def _aggregated(node: TableAggregate, members: DataFrame) -> DataFrame:
         mapped = to_column(node.group_value, {"key": F.col(KEY), "value": F.col(VALUE)})
         members = members.withColumn(VALUE, mapped)
     kept = members.where(F.col("_group").isNotNull() & F.col(VALUE).isNotNull())
-    functions = {"count": F.count, "sum": F.sum, "avg": F.avg, "min": F.min, "max": F.max}
+    functions = {"count": F.count, "sum": F.sum, "avg": _mean, "min": F.min, "max": F.max}
     grouped = kept.select(F.col("_group").alias(KEY), operand(node.aggregation, F.col(VALUE)).alias("_operand"))
     result = functions[node.aggregation.kind]("_operand").alias(node.aggregation.output)
     return grouped.groupBy(KEY).agg(result).select(f"{KEY}.*", node.aggregation.output)
+
+
+def _mean(operand: str) -> Column:
+    # That of decimals is one itself, rounded; a running mean is a double.
+    return F.avg(F.col(operand).cast("double"))
 
 
 def _members(application: StreamingApplication, node: Node, at: datetime) -> DataFrame:

@@ -47,6 +47,7 @@ from streams.spark.orphans import buffer_clocks, holding_tables, refuse_orphans
 from streams.spark.personal import check_personal
 from streams.spark.pictures import buffer_of, lateness_of
 from streams.spark.places import Order, placed
+from streams.spark.reader_options import readable
 from streams.spark.recovery import (
     Survey,
     begin_epoch,
@@ -450,7 +451,7 @@ class StreamingApplication:
         )
 
         def take() -> None:
-            look_at(self._sources, partial(records_of, rows), arrived, batch.batch_id)
+            look_at(self._sources, lambda topic: readable(records_of(rows, topic)), arrived, batch.batch_id)
             flows.update(self._intake(batch, rows, arrived))
 
         # Each mostly waits for Spark. Of two errors that of the tables is told.

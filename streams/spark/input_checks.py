@@ -24,7 +24,8 @@ from pyspark.sql.types import (
 from streams.nodes import SourceNode, StreamSource
 from streams.spark.intake import IntakeRule, kind_of
 from streams.spark.places import Order
-from streams.spark.sources import MALFORMED, SparkSource
+from streams.spark.reader_options import MALFORMED
+from streams.spark.sources import SparkSource
 from streams.spark.typed_input import UNITS, is_castable
 from versioned.errors import SchemaError
 from versioned.identifiers import check_columns, named_twice

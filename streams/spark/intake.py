@@ -30,8 +30,9 @@ from streams.spark.few_tasks import in_few_tasks
 from streams.spark.flow import KEY, SCOPE, US, VALUE, Bounds, has_null_key, lookup_times, null_inside
 from streams.spark.operator import RAW
 from streams.spark.places import PIECE, SEQUENCE, TIE, Order, Ordering, pieces_of, put_in_order
+from streams.spark.reader_options import MALFORMED
 from streams.spark.source_checks import rejection
-from streams.spark.sources import MALFORMED, SparkSource
+from streams.spark.sources import SparkSource
 from streams.spark.typed_input import cast_row_by_row, cut_row, event_time, has_time_beyond, size_of, total
 from versioned import spark_functions as F
 from versioned.hashing import row_hash

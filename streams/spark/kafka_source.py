@@ -1,7 +1,7 @@
 """Kafka as a source: key and value decoded into typed columns, partitions as scopes, offsets as the sequence.
 
 What cannot be decoded is no reason to stop and is never dropped in silence: its text goes into the column
-:data:`~streams.spark.sources.MALFORMED`, and the record into the rejects table.
+:data:`~streams.spark.reader_options.MALFORMED`, and the record into the rejects table.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Final, Literal
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
-from streams.spark.sources import MALFORMED, WHOLE_TEXTS, SparkSource
+from streams.spark.reader_options import MALFORMED, WHOLE_TEXTS
+from streams.spark.sources import SparkSource
 from versioned import spark_functions as F
 from versioned.choices import check_choice
 from versioned.errors import SchemaError

@@ -33,6 +33,28 @@ def lost_input(checkpoint: CheckpointFacts) -> tuple[str, ...]:
     return ()
 
 
+def lost_behind(place: str, batch_id: int) -> tuple[str, ...]:
+    """The files that batches behind this one have read and that are gone: read again, those batches lack them.
+
+    Args:
+        place: The checkpoint.
+        batch_id: The batch.
+
+    Raises:
+        CheckpointMismatchError: the checkpoint has no offsets of the batch.
+    """
+    folder = local_folder(place)
+    if folder is None:
+        return ()
+    ends = log_offsets(folder, batch_id)
+    logs = [log for log in (folder / "sources").glob("*") if log.name.isdigit() and log.is_dir()]
+    read: set[str] = set()
+    # As above: a driver that is not shut out yet may take files of the log away.
+    with suppress(FileNotFoundError):
+        read = {path for log in logs for path, at in _entries(log) if at > ends.get(int(log.name), -1)}
+    return tuple(sorted(filter(_is_gone, read)))
+
+
 def _gone(folder: Path, batch_id: int) -> list[str]:
     begins = log_offsets(folder, batch_id - 1) if batch_id > 0 else {}
     gone = []

@@ -17,7 +17,9 @@ class RolledBack:
     ``batch_id`` is the batch that is the newest now, ``epoch`` the one that goes on behind it, ``undone`` the batches
     whose rows the ledger lost; ``restored`` tells the version that each table was taken back to, and tables that are
     not named had nothing of a later batch. ``erased_again`` are tables in which rows that were erased since came back:
-    erase them again. ``advice`` is what is left to do by hand. After a ``dry_run`` all this is what would be.
+    erase them again. ``lost_input`` are files that the undone batches have read and that are gone: what was in them is
+    not read again. Files of object stores are not looked for. ``advice`` is what is left to do by hand. After a
+    ``dry_run`` all this is what would be.
     """
 
     application: str
@@ -26,6 +28,7 @@ class RolledBack:
     undone: tuple[int, ...]
     restored: Mapping[str, int]
     erased_again: tuple[str, ...] = ()
+    lost_input: tuple[str, ...] = ()
     advice: str | None = None
     dry_run: bool = False
 
@@ -35,11 +38,12 @@ class RolledBack:
 
     def __str__(self) -> str:
         """
-        >>> print(RolledBack("sales", 41, 3, (42,), {"orders": 87}, ("orders",), dry_run=True))
+        >>> print(RolledBack("sales", 41, 3, (42,), {"orders": 87}, ("orders",), ("file:///in/7.json",), dry_run=True))
         sales would stand after batch 41, in epoch 3; nothing was changed
           undone batches: 42
           orders                   version 87
           ERASED ROWS WOULD COME BACK in orders: erase them again
+          LOST INPUT: file:///in/7.json, read by an undone batch, is gone; put it back before the next start
         """
         done, tried = ("stands", "", "CAME"), ("would stand", "; nothing was changed", "WOULD COME")
         stands, end, came = tried if self.dry_run else done
@@ -47,6 +51,10 @@ class RolledBack:
         lines.append(f"  undone batches: {', '.join(map(str, self.undone)) or 'none'}")
         lines += [f"  {table:<24} version {version}" for table, version in self.restored.items()]
         lines += [f"  ERASED ROWS {came} BACK in {table}: erase them again" for table in self.erased_again]
+        lines += [
+            f"  LOST INPUT: {file}, read by an undone batch, is gone; put it back before the next start"
+            for file in self.lost_input
+        ]
         return "\n".join([*lines, *([] if self.advice is None else [f"  to do: {self.advice}"])])
 
 
@@ -80,5 +88,5 @@ def rollback(application: StreamingApplication, batch_id: int, *, dry_run: bool 
 
 
 def _told(held: Held) -> RolledBack:
-    name, batch_id = held.application.name, held.row[1]
-    return RolledBack(name, batch_id, held.epoch, held.undone, held.restored, held.erased_again, held.advice)
+    name, batch_id, lost = held.application.name, held.row[1], held.lost_input
+    return RolledBack(name, batch_id, held.epoch, held.undone, held.restored, held.erased_again, lost, held.advice)

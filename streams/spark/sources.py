@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
+from pyspark.sql.types import StructType
 
 from streams.spark.contract import InputContract
+from streams.spark.reader_options import reader_options, told_of_misfits, with_misfits
 from streams.spark.source_checks import SourceChecks
 from streams.spark.typed_input import shortened
 from versioned import spark_functions as F
@@ -23,19 +25,6 @@ from versioned.errors import CheckpointMismatchError
 SOURCE: Final = "_source"
 CLOCK: Final = "_clock"
 TICK: Final = "_tick"
-#: Column of a source: the text of a record that could not be decoded; null = it could. Such a record is put aside as
-#: ``BAD_TYPE``, whatever its other columns hold. Files of text have it by themselves, others by their transform.
-MALFORMED: Final = "_malformed"
-#: Of what they cannot decode, Spark's readers of text make nulls, unless there is a column for its text.
-_TEXT_FILES: Final = frozenset({"csv", "json", "xml"})
-#: Instead of the text of a record of XML, for which Spark gives that of its whole file, other records included.
-_IN_XML: Final = "<a record of XML that does not fit>"
-#: Options of these readers, in lower case, by which users say themselves what becomes of it.
-_OWN_WAYS: Final = frozenset({"mode", "columnnameofcorruptrecord"})
-_CORRUPT: Final = "spark.sql.columnNameOfCorruptRecord"
-#: Spark's reader of JSON makes nulls of a line with a longer text than this allows. How large a record may be is for
-#: its source's contract to say, with a reason and a count.
-WHOLE_TEXTS: Final = {"maxStringLen": str(2**31 - 1)}
 #: Options of Spark's Kafka source that say what is read, in lower case; one of them is there.
 _KAFKA_TOPICS: Final = ("subscribe", "subscribepattern", "assign")
 
@@ -92,30 +81,17 @@ class SparkSource:
 
     def read(self, spark: SparkSession) -> DataFrame:
         """The streaming DataFrame of this source."""
-        schema, told = self._decoding(spark)
-        reader = spark.readStream.format(self.format).options(**{**told, **self.options})
-        if schema is not None:
-            reader = reader.schema(schema)
-        frame = reader.load()
-        if self.format.lower() == "xml" and MALFORMED in frame.columns:
-            frame = frame.withColumn(MALFORMED, F.when(F.col(MALFORMED).isNotNull(), F.lit(_IN_XML)))
+        return self._loaded(spark, spark.readStream)
+
+    def read_all(self, spark: SparkSession) -> DataFrame:
+        """Everything that the source has now, as one batch; options that only streams have are left unread by Spark."""
+        return self._loaded(spark, spark.read)
+
+    def _loaded(self, spark: SparkSession, reader: DataFrameReader | DataStreamReader) -> DataFrame:
+        schema, told = with_misfits(spark, self.format, self.options, self.schema)
+        reader = reader.format(self.format).options(**{**told, **reader_options(self.format, self.options)})
+        frame = told_of_misfits((reader if schema is None else reader.schema(schema)).load(), self.format)
         return frame if self.transform is None else self.transform(frame)
-
-    def _decoding(self, spark: SparkSession) -> tuple[str | StructType | None, dict[str, str]]:
-        """Columns and options of the reader: of files of text with what keeps the text of misfits."""
-        told = dict(WHOLE_TEXTS) if self.format.lower() == "json" else {}
-        if self.schema is None or self.format.lower() not in _TEXT_FILES or self._has_own_way:
-            return self.schema, told
-        columns = cast(StructType, StructType.fromDDL(self.schema)) if isinstance(self.schema, str) else self.schema
-        if spark.conf.get(_CORRUPT) in columns.names:
-            return columns, told  # The user's own column for it.
-        told["columnNameOfCorruptRecord"] = MALFORMED
-        fields = [field for field in columns.fields if field.name != MALFORMED]
-        return StructType([*fields, StructField(MALFORMED, StringType())]), told
-
-    @property
-    def _has_own_way(self) -> bool:
-        return not _OWN_WAYS.isdisjoint(name.lower() for name in self.options)
 
 
 def unite(spark: SparkSession, sources: Mapping[str, SparkSource]) -> DataFrame:

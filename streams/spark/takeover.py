@@ -28,6 +28,7 @@ from streams.rollback_rules import ERASED, CommitFacts, Restoration, restoration
 from streams.spark.application import StreamingApplication
 from streams.spark.checkpoint_copy import check_copy, check_free, copy_checkpoint
 from streams.spark.ledger import Ledger, LedgerState
+from streams.spark.lost_input import lost_behind
 from streams.spark.recovery import TAKEOVER, Survey, checkpoint_of, fence, refuse_running, telling
 from versioned import faults
 from versioned.commit import Merge, Step, commit, every_commit, history, is_missing, own_details, same_keys
@@ -47,7 +48,8 @@ class Held:
     """An application whose tables nobody else can write: the batch after which they stand, and how they came there.
 
     ``restored`` are the tables that were taken back, with the version; ``undone`` the batches that the ledger loses;
-    ``erased_again`` the tables in which erased rows came back. ``counts`` go into the ledger's row; ``advice`` is what
+    ``erased_again`` the tables in which erased rows came back; ``lost_input`` the files that were read behind the batch
+    and are gone. ``counts`` go into the ledger's row; ``advice`` is what
     is left to do by hand, known at the end.
     """
 
@@ -58,6 +60,7 @@ class Held:
     restored: Mapping[str, int] = field(default_factory=dict)
     undone: tuple[int, ...] = ()
     erased_again: tuple[str, ...] = ()
+    lost_input: tuple[str, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
     advice: str | None = None
 
@@ -202,6 +205,7 @@ def _held(application: StreamingApplication, plan: _Plan, wanted: Mapping[TableR
         {target.short_name: version for target, version in _versions(wanted).items()},
         undone(plan.rows, plan.row),
         tuple(target.short_name for target, each in wanted.items() if each.erased_again),
+        lost_behind(plan.checkpoint, plan.row[1]),
     )
 
 

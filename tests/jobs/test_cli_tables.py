@@ -123,6 +123,7 @@ def test_history_gives_the_versions_of_a_key_in_order(prices: str, options: list
     [
         (["describe", "no/such/table"], "There is no table no/such/table"),
         (["history", "PRICES", "--key", "itme=tea"], 'did you mean "item"'),
+        (["as-of", "PRICES", "2026-01-01", "--limit", "2147483648"], "2147483647"),
         (["history", "PRICES", "--key", "item=tea"], "missing size"),
         (["history", "PRICES", "--key", "item=tea", "--key", "size=large"], "--key size: the value is no int"),
         (["history", "PRICES", "--from", "2026-01-05", "--until", "2026-01-01"], "start"),

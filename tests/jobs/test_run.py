@@ -224,6 +224,24 @@ def test_spark_is_told_an_interval_in_a_form_that_it_reads(trigger: str, told: s
     assert trigger_of("available_now") == {"availableNow": True}
 
 
+@pytest.mark.parametrize(
+    ("form", "name", "is_there", "path"),
+    [
+        ("json", "orders [1]", True, r"orders \[1\]"),
+        ("json", "orders*", False, "orders*"),
+        ("delta", "orders [1]", True, "orders [1]"),
+    ],
+    ids=["a folder by its name", "a pattern", "a table"],
+)
+def test_a_folder_that_is_there_is_meant_by_its_name_and_not_as_a_pattern(
+    tmp_path: Path, form: str, name: str, is_there: bool, path: str
+) -> None:
+    if is_there:
+        (tmp_path / name).mkdir()
+    said = SourceSettings(format=form, path=name, schema="k STRING")
+    assert source_of("s", said, tmp_path).options["path"] == f"{tmp_path}/{path}"
+
+
 def test_a_source_is_read_through_its_transform(tmp_path: Path) -> None:
     said = SourceSettings(format="kafka", options={"subscribe": "clicks"}, transform="plan_functions:decoded")
     assert source_of("clicks", said, tmp_path).transform is plan_functions.decoded

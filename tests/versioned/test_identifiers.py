@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -87,6 +88,12 @@ def test_a_target_is_a_path_if_it_has_a_slash_and_else_a_name_of_parts(target: s
 )
 def test_a_malformed_table_name_is_refused_with_what_to_write(target: str) -> None:
     with pytest.raises(ConfigurationError, match='Write a path with a "/", or name parts'):
+        TableRef.parse(target)
+
+
+@pytest.mark.parametrize("target", [Path("/data/rates"), None, 5])
+def test_a_target_that_is_no_text_is_refused_with_what_to_write(target: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"target takes a path or .* of a Path it is str\(path\); got"):
         TableRef.parse(target)
 
 

@@ -237,6 +237,7 @@ def test_a_table_is_made_and_put_into_the_same_whatever_the_session_takes_timest
         ("k CHAR(2), v INT", r'"k" is char\(2\)'),
         ("k STRING, v ARRAY<STRUCT<m: MAP<STRING, VARCHAR(5)>>>", '"v" is array'),
         ("int", "names no columns"),
+        ("k STRNG, v INT", '"k STRNG, v INT" names no columns with types: .*STRNG.* Write it as in'),
     ],
 )
 def test_a_schema_that_cannot_be_kept_is_refused_with_what_to_write(

@@ -291,6 +291,27 @@ def test_a_key_that_would_be_rounded_is_rejected_and_a_value_is_rounded(
     assert reasons == {"BAD_TYPE": 4, "NULL_KEY": 1}
 
 
+@pytest.mark.parametrize(
+    ("stored", "given", "taken"),
+    [
+        ("TIMESTAMP_NTZ", ["TIMESTAMP '2026-11-01 05:30:00Z'", "TIMESTAMP '2026-11-01 06:30:00Z'"], 1),
+        ("TIMESTAMP", ["TIMESTAMP_NTZ '2026-03-08 02:30:00'", "TIMESTAMP_NTZ '2026-03-08 03:30:00'"], 1),
+        ("TIMESTAMP", ["DATE '2026-11-01'", "DATE '2026-03-08'"], 2),
+    ],
+    ids=["an hour that comes twice", "an hour that is left out", "days"],
+)
+def test_a_time_that_would_be_the_key_of_another_one_is_rejected_where_clocks_change(
+    spark: SparkSession, stored: str, given: list[str], taken: int
+) -> None:
+    columns = StructType.fromDDL(f"k {stored}, v INT")
+    spec = VersionedTableSpec.of(keys="k", values="v", history_retention="1 day")
+    with session_settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
+        keys = " UNION ALL ".join(f"SELECT {key} AS k, 1 AS v, timestamp_seconds(1) AS ts" for key in given)
+        told = shape_records(spark.sql(keys), columns, spec, "ts").collect()
+    reasons = sorted(str(row["_reason"]) for row in told)
+    assert reasons == ["BAD_TYPE"] * (2 - taken) + ["None"] * taken
+
+
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_a_key_of_which_a_part_would_be_another_one_is_rejected(spark: SparkSession, ansi: str) -> None:
     columns = StructType.fromDDL("k STRUCT<a: DECIMAL(9, 1), b: ARRAY<INT>>, v INT")

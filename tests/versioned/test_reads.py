@@ -232,6 +232,23 @@ def test_what_is_no_dataframe_of_spark_is_refused_by_its_class_with_what_to_do(
         call(table, pd.DataFrame({"k": ["a"], "v": ["x"], "ts": [_at(1_001)]}))
 
 
+@pytest.mark.parametrize(
+    ("option", "call"),
+    [
+        ("timestamp", lambda table, rows: table.put(rows, timestamp=F.col("ts"))),
+        ("deleted", lambda table, rows: table.put(rows, deleted=F.col("dead"))),
+        ("sequence", lambda table, rows: table.backfill(rows, sequence=F.col("s"))),
+        ("partition", lambda table, rows: table.delete(rows, partition=F.col("s"))),
+        ("at", lambda table, rows: table.lookup(rows.select("k", "ts"), F.col("ts"))),
+    ],
+)
+def test_a_column_in_place_of_its_name_is_refused(
+    spark: SparkSession, table: VersionedTable, option: str, call: Callable[[VersionedTable, DataFrame], Any]
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"{option} takes the name of a column; got"):
+        call(table, _records(spark, ("a", "x", 1_001)))
+
+
 def test_constraints_refuse_a_row_that_ends_before_it_begins(spark: SparkSession, table: VersionedTable) -> None:
     with pytest.raises(Exception, match="versioned_interval"):
         spark.sql(f"UPDATE delta.`{table.target}` SET validTo = validFrom WHERE k = 'c' AND v = 'q'")

@@ -190,6 +190,43 @@ def test_a_store_answers_by_the_name_of_its_node_and_by_its_own() -> None:
     assert driver.stores["price-store"].as_of({"item": "pen"}, datetime(1970, 1, 1, microsecond=40)) is None
 
 
+def test_a_store_answers_by_the_stream_time_of_the_key_s_partition_whatever_record_came_last() -> None:
+    builder = StreamsBuilder()
+    store = Materialized.versioned("100 us", name="store")
+    table = builder.table("prices", store, key="item", value="price")
+    table.filter(lambda value: value.price > 0, name="view").to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    for price, ts in ((1, 0), (2, 10)):
+        driver.pipe_input("prices", "pen", price, ts, partition=1)
+    answers = []
+    for item, ts, partition in (("ink", 1_000, 0), ("cap", 10, 1), ("pen", 1_000, 1), ("ink", 1_001, 2)):
+        driver.pipe_input("prices", item, 9, ts, partition=partition)
+        answers.append([driver.stores[name].as_of("pen", 5) for name in ("store", "view")])
+    assert answers == [[Row(price=1)] * 2] * 2 + [[None] * 2] * 2
+
+
+def test_a_store_behind_a_change_of_key_answers_by_the_one_stream_time_that_it_has() -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("prices", key="item", value=("shop", "price")).select_key(lambda key, value: value.shop)
+    stream.to_table(Materialized.versioned("100 us", name="store"))
+    driver = TopologyTestDriver(builder.build())
+    for price, ts in ((1, 0), (2, 10), (3, 1_000)):
+        driver.pipe_input("prices", "pen", {"shop": "s", "price": price}, ts, partition=1)
+    assert driver.stores["store"].as_of("s", 5) is None
+
+
+@pytest.mark.parametrize("node", ["stream", "kept", "out"])
+def test_a_node_that_is_no_table_is_refused_instead_of_telling_that_no_key_is_there(node: str) -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("prices", key="item", value="price", name="stream")
+    stream.filter(lambda value: value.price > 0, name="kept").to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("prices", "pen", 1, 0)
+    for ask in (driver.stores[node].get, lambda key: driver.stores[node].as_of(key, 5)):
+        with pytest.raises(ConfigurationError, match=f"{node} is no table"):
+            ask("pen")
+
+
 def test_a_history_gives_the_versions_of_a_range() -> None:
     history = versioned().stores["price-store"].history("pen", since=25, until=45)
     assert [(version.value, version.valid_from_us, version.valid_to_us) for version in history] == [

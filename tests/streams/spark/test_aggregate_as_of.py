@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from decimal import Decimal
 
 import pytest
 from both_engines import Input, on_spark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import DoubleType
 
 from streams.functions import length, substring, when
 from streams.nodes import Materialized, Topology
@@ -43,6 +45,7 @@ def _topology() -> Topology:
     emptied.map_values(lambda value: {"g": "all"}).group_by(lambda value: value.g).count(name="long").to_changelog(
         "longs"
     )
+    groups.avg(lambda value: length(value.v) * Decimal("1.00"), name="mean").to_changelog("means")
     groups.max(lambda value: length(value.v) * _FACTOR, name="largest").to_changelog("largest_out")
     groups.reduce(lambda total, part: part, lambda total, part: total, name="last").to_changelog("last_out")
     return builder.build()
@@ -73,6 +76,13 @@ def test_late_records_count_where_they_belong(
 ) -> None:
     rows = aggregate_as_of(app, aggregate, datetime.fromtimestamp(second, timezone.utc)).collect()
     assert {row[0]: row[1] for row in rows} == wanted
+
+
+def test_a_mean_of_decimals_is_a_double_as_it_is_while_it_runs(spark: SparkSession, app: StreamingApplication) -> None:
+    asked = aggregate_as_of(app, "mean", datetime.fromtimestamp(6, timezone.utc))
+    running = spark.read.format("delta").load(str(app.table("means"))).schema["avg"].dataType
+    assert (asked.schema["avg"].dataType, running) == (DoubleType(), DoubleType())
+    assert {tuple(row) for row in asked.collect()} == {("a", 3.5), ("b", 2.0)}
 
 
 @pytest.mark.rule("R163")

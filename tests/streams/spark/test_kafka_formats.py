@@ -14,8 +14,8 @@ from pyspark.sql.types import TimestampType
 from streams.spark.engine import operators_of
 from streams.spark.kafka_sink import KafkaSink
 from streams.spark.kafka_source import KafkaFormat, decoded
+from streams.spark.reader_options import MALFORMED
 from streams.spark.sinks import send_to_kafka
-from streams.spark.sources import MALFORMED
 from streams.topology import StreamsBuilder
 from suppress.windows import TimeWindows
 from versioned.errors import ConfigurationError, SchemaError

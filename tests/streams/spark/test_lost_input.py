@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streams.recovery_rules import CheckpointFacts
-from streams.spark.lost_input import lost_input
+from streams.spark.lost_input import lost_behind, lost_input
 
 
 @pytest.fixture
@@ -64,6 +64,24 @@ def test_of_offsets_that_are_gone_nothing_is_told(checkpoint: Path, tmp_path: Pa
     (tmp_path / "in put" / "2.json").unlink()
     (checkpoint / "offsets" / "1").unlink()
     assert _lost(checkpoint) == []
+
+
+@pytest.mark.parametrize(("batch", "lost"), [(0, ["1.json", "2.json"]), (1, ["2.json"]), (2, [])])
+def test_files_are_missed_that_batches_behind_another_have_read(
+    batch: int, lost: list[str], checkpoint: Path, tmp_path: Path
+) -> None:
+    assert lost_behind(str(checkpoint), batch) == ()
+    for number in range(3):
+        (tmp_path / "in put" / f"{number}.json").unlink()
+    assert [path.rpartition("/")[2] for path in lost_behind(str(checkpoint), batch)] == lost
+
+
+def test_of_a_source_that_was_not_there_yet_each_file_is_missed(checkpoint: Path, tmp_path: Path) -> None:
+    added = checkpoint / "sources" / "2"
+    added.mkdir()
+    entry = json.dumps({"path": (tmp_path / "gone.json").as_uri(), "timestamp": 1, "batchId": 0})
+    (added / "0").write_text(f"v1\n{entry}", encoding="utf-8")
+    assert [path.rpartition("/")[2] for path in lost_behind(str(checkpoint), 0)] == ["gone.json"]
 
 
 @pytest.mark.parametrize("name", ["100%20.json", "a#b?c.json", "plain.json"])

@@ -116,6 +116,21 @@ def test_a_driver_that_still_runs_is_shut_out_and_nothing_of_it_stays(
     assert _rows(spark, out) == _rows(spark, whole)
 
 
+def test_input_that_is_gone_is_told_by_its_name_before_a_rollback_and_after_it(
+    spark: SparkSession, source: Path, copied: Path, tmp_path: Path
+) -> None:
+    app, read = application(spark, source, copied), sorted((source / "orders").iterdir())[-1]
+    away = read.rename(tmp_path / read.name)
+    try:
+        told = rollback(app, 0, dry_run=True)
+        done = rollback(app, 0)
+    finally:
+        away.rename(read)
+    assert [name.rpartition("/")[2] for name in told.lost_input] == [read.name]
+    assert done.lost_input == told.lost_input
+    assert f"LOST INPUT: {told.lost_input[0]}" in str(told)
+
+
 def test_what_cannot_be_done_is_refused_before_any_write(spark: SparkSession, source: Path, copied: Path) -> None:
     before = commits(copied)
     app = application(spark, source, copied)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructType
 
 from streams.spark import SparkSource, StreamingApplication
-from streams.spark.sources import MALFORMED, unite
+from streams.spark.reader_options import MALFORMED, readable
+from streams.spark.sources import unite
 from streams.topology import StreamsBuilder
 
 _SCHEMA = "k STRING, v INT, ts TIMESTAMP"
@@ -58,6 +60,15 @@ def test_what_cannot_be_read_is_told_with_its_text_and_a_field_that_is_missing_i
         assert sorted(row[MALFORMED] for row in rows if row[MALFORMED] is not None) == sorted(bad)
 
 
+@pytest.mark.parametrize("form", _FILES)
+def test_all_that_a_source_has_is_read_in_one_batch_as_by_its_stream(
+    spark: SparkSession, sources: dict[str, SparkSource], form: str
+) -> None:
+    kept = readable(sources[form].read_all(spark)).persist()
+    assert ({(row["k"], row["v"]) for row in kept.collect()}, kept.columns) == (_TAKEN, ["k", "v", "ts"])
+    kept.unpersist()
+
+
 @pytest.mark.slow
 def test_it_is_put_aside_and_the_others_are_taken(
     spark: SparkSession, sources: dict[str, SparkSource], tmp_path: Path
@@ -74,6 +85,39 @@ def test_it_is_put_aside_and_the_others_are_taken(
     for form in sources:
         taken = spark.read.format("delta").load(str(app.table(f"{form}_out"))).select("k", "v").collect()
         assert {tuple(row) for row in taken} == _TAKEN
+
+
+def test_a_header_that_is_not_as_the_schema_ends_the_reading_and_changes_no_columns_places(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for name, header in (("swapped", "v,k,ts"), ("right", "K,v,ts")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "0.csv").write_text(f"{header}\n1,2,{_TS}\n", encoding="utf-8")
+    read = {
+        name: SparkSource("csv", {"path": str(tmp_path / name), "header": "true"}, "k STRING, v STRING, ts TIMESTAMP")
+        for name in ("swapped", "right")
+    }
+    assert [tuple(row)[:2] for row in readable(read["right"].read_all(spark)).collect()] == [("1", "2")]
+    with pytest.raises(Exception, match=r"(?s)CSV header does not conform to the schema.*v, k, ts"):
+        read["swapped"].read_all(spark).collect()
+
+
+def test_a_folder_is_read_by_its_escaped_name_and_a_file_of_any_age_that_comes_later(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in [1]"
+    folder.mkdir()
+    (tmp_path / "in 1").mkdir()
+    lines = {name: f'{{"k": "{name}", "v": 1, "ts": "{_TS}"}}' for name in ("new", "old", "other")}
+    (tmp_path / "in 1" / "other").write_text(lines["other"], encoding="utf-8")
+    path = str(folder).replace("[", r"\[").replace("]", r"\]")
+    stream = SparkSource("json", {"path": path}, _SCHEMA).read(spark)
+    for name, time in (("new", 1_800_000_000), ("old", 1_500_000_000)):
+        (folder / name).write_text(lines[name], encoding="utf-8")
+        os.utime(folder / name, (time, time))
+        written = stream.writeStream.format("parquet").option("checkpointLocation", f"{tmp_path}/checkpoint")
+        written.trigger(availableNow=True).start(f"{tmp_path}/out").awaitTermination()
+    assert sorted(row["k"] for row in spark.read.parquet(f"{tmp_path}/out").collect()) == ["new", "old"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,84 @@
+"""What Spark's readers are told beside a source's own options, so that no record is lost or changed without a word.
+
+An option that the source has itself wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, cast
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
+
+from versioned import spark_functions as F
+
+#: Column of a source: the text of a record that could not be decoded; null = it could. Such a record is put aside as
+#: ``BAD_TYPE``, whatever its other columns hold. Files of text have it by themselves, others by their transform.
+MALFORMED: Final = "_malformed"
+#: Formats of files, as Spark calls them.
+FILES: Final = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
+#: Spark's reader of JSON makes nulls of a line with a longer text than this allows. How large a record may be is for
+#: its source's contract to say, with a reason and a count.
+WHOLE_TEXTS: Final = {"maxStringLen": str(2**31 - 1)}
+#: A stream passes over a file that comes later than its first batch and is so much older than the newest one; by
+#: default that is a week, which a file that was moved, or unpacked from an archive, may well be.
+_ANY_AGE: Final = {"maxFileAge": "36500d"}
+#: CSV with a header is taken by the places of columns, whatever the header says, unless it is to be as the schema.
+_HEADER_HOLDS: Final = {"enforceSchema": "false"}
+#: Of what they cannot decode, Spark's readers of text make nulls, unless there is a column for its text.
+_TEXT_FILES: Final = frozenset({"csv", "json", "xml"})
+#: Instead of the text of a record of XML, for which Spark gives that of its whole file, other records included.
+_IN_XML: Final = "<a record of XML that does not fit>"
+#: Options of these readers, in lower case, by which users say themselves what becomes of it.
+_OWN_WAYS: Final = frozenset({"mode", "columnnameofcorruptrecord"})
+_CORRUPT: Final = "spark.sql.columnNameOfCorruptRecord"
+
+
+def reader_options(form: str, said: Mapping[str, str]) -> dict[str, str]:
+    """The options of a reader, those of the source among them.
+
+    >>> reader_options("delta", {"path": "in"}), reader_options("parquet", {"path": "in"})
+    ({'path': 'in'}, {'maxFileAge': '36500d', 'path': 'in'})
+    >>> reader_options("CSV", {"Header": "TRUE", "maxFileAge": "1d"})
+    {'maxFileAge': '1d', 'enforceSchema': 'false', 'Header': 'TRUE'}
+    """
+    kind, lower = form.lower(), {name.lower(): value for name, value in said.items()}
+    told = dict(_ANY_AGE) if kind in FILES else {}
+    told |= WHOLE_TEXTS if kind == "json" else {}
+    told |= _HEADER_HOLDS if kind == "csv" and lower.get("header", "").lower() == "true" else {}
+    return {**told, **said}
+
+
+def with_misfits(
+    spark: SparkSession, form: str, said: Mapping[str, str], schema: str | StructType | None
+) -> tuple[str | StructType | None, dict[str, str]]:
+    """The columns of a reader and what else it is told: of files of text with the column :data:`MALFORMED`.
+
+    Args:
+        spark: The session.
+        form: The format.
+        said: Options of the source. One that says what becomes of records that cannot be read is left to its way.
+        schema: Its columns; None where Spark knows them.
+    """
+    if schema is None or form.lower() not in _TEXT_FILES or not _OWN_WAYS.isdisjoint(name.lower() for name in said):
+        return schema, {}
+    columns = cast(StructType, StructType.fromDDL(schema)) if isinstance(schema, str) else schema
+    if spark.conf.get(_CORRUPT) in columns.names:
+        return columns, {}  # The user's own column for it.
+    fields = [field for field in columns.fields if field.name != MALFORMED]
+    return StructType([*fields, StructField(MALFORMED, StringType())]), {"columnNameOfCorruptRecord": MALFORMED}
+
+
+def told_of_misfits(frame: DataFrame, form: str) -> DataFrame:
+    """What a reader gave, with a text of one record in :data:`MALFORMED` at most."""
+    if form.lower() != "xml" or MALFORMED not in frame.columns:
+        return frame
+    return frame.withColumn(MALFORMED, F.when(F.col(MALFORMED).isNotNull(), F.lit(_IN_XML)))
+
+
+def readable(rows: DataFrame) -> DataFrame:
+    """The rows of a source that could be decoded, without the column for those that could not."""
+    if MALFORMED not in rows.columns:
+        return rows
+    return rows.where(F.col(MALFORMED).isNull()).drop(MALFORMED)

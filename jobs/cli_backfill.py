@@ -24,6 +24,7 @@ from jobs.job_plan import plan_of
 from jobs.place_setting import below, literally
 from jobs.settings import JobSettings, load
 from jobs.tables import schema_of
+from streams.spark.reader_options import QUOTES_ARE_DOUBLED
 from versioned.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _options(kind: str, schema: str | None, header: bool) -> dict[str, Any]:
         ConfigurationError: no such format; its columns are not said; a header of what has none.
 
     >>> _options("csv", "item STRING, price DOUBLE", header=True)
-    {'mode': 'FAILFAST', 'header': True, 'enforceSchema': False}
+    {'mode': 'FAILFAST', 'escape': '"', 'header': True, 'enforceSchema': False}
     """
     if kind not in _FORMATS:
         raise ConfigurationError(f"--format {kind}: use one of {', '.join(_FORMATS)}.")
@@ -120,4 +121,5 @@ def _options(kind: str, schema: str | None, header: bool) -> dict[str, Any]:
         raise ConfigurationError(f"--header: only csv has one, not {kind}.")
     # Columns go by their place: a header is compared with their names.
     named = {"header": True, "enforceSchema": False} if header else {}
-    return {"mode": "FAILFAST", **named} if kind in _TEXTS else {}
+    quoted = QUOTES_ARE_DOUBLED if kind == "csv" else {}
+    return {"mode": "FAILFAST", **quoted, **named} if kind in _TEXTS else {}

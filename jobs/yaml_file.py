@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +17,8 @@ _MAX_BYTES: Final = 1 << 20
 _MAX_VALUES: Final = 100_000
 #: What YAML's own constructors raise for ``!!int x``, the 99th of a month and the like.
 NOT_WHAT_IT_SAYS: Final = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
+_NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+_OTHER_BASE: Final = re.compile(r"[+-]?(0[0-9_]|[0-9_]+:)")
 _KINDS: Final[dict[type, str]] = {
     type(None): "nothing",
     bool: "true or false",
@@ -103,7 +107,9 @@ def _read(text: str) -> Any:
         if node is None:
             return None
         # As they are written: mappings that are merged get the keys of both.
-        _refuse_doubles(node)
+        for inner in _all(node):
+            _refuse_doubles(inner)
+            _refuse_other_number(inner)
         return loader.construct_document(node)
     finally:
         loader.dispose()
@@ -124,20 +130,32 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
-def _refuse_doubles(root: yaml.Node) -> None:
-    """Refuse a key that comes twice in one mapping, where YAML would silently keep the last."""
+def _all(root: yaml.Node) -> Iterator[yaml.Node]:
+    """Each node, once."""
     waiting, visited = [root], {id(root)}
     while waiting:
         node = waiting.pop()
-        seen: set[str] = set()
-        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-            name = str(key.value)
-            if name in seen and key.tag != "tag:yaml.org,2002:merge":
-                raise yaml.constructor.ConstructorError(None, None, f'the key "{name}" comes twice', key.start_mark)
-            seen.add(name)
+        yield node
         new = [child for child in _children(node) if id(child) not in visited]
         visited.update(map(id, new))
         waiting += new
+
+
+def _refuse_doubles(node: yaml.Node) -> None:
+    """Refuse a key that comes twice in one mapping, where YAML would silently keep the last."""
+    seen: set[str] = set()
+    for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+        name = str(key.value)
+        if name in seen and key.tag != "tag:yaml.org,2002:merge":
+            raise yaml.constructor.ConstructorError(None, None, f'the key "{name}" comes twice', key.start_mark)
+        seen.add(name)
+
+
+def _refuse_other_number(node: yaml.Node) -> None:
+    """Refuse what YAML takes for a number to the base 60 or 8, which nobody means who writes a time or a code."""
+    if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBERS and _OTHER_BASE.match(node.value):
+        told = "a number with a colon or a 0 before it is one to the base 60 or 8; write it in quotes, or without"
+        raise yaml.constructor.ConstructorError(None, None, told, node.start_mark)
 
 
 def _told(error: yaml.YAMLError) -> str:

@@ -21,8 +21,13 @@ UNIONS: Final = "spark.sql.unionOutputPartitioning"
 #: (seven days) though its files are there: the version before a weekly put, say, which the outcomes of that put and a
 #: batch that is begun again look at.
 OLD_VERSIONS: Final = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
+#: Whether Spark reads on, without a word, where a file is damaged or gone: a put would write back what is left.
+DAMAGED_FILES: Final = "spark.sql.files.ignoreCorruptFiles"
+MISSING_FILES: Final = "spark.sql.files.ignoreMissingFiles"
 #: With which what is read is right, and found.
-SOUND_READS: Final[Mapping[str, str]] = {UNIONS: "false", OLD_VERSIONS: "false"}
+SOUND_READS: Final[Mapping[str, str]] = {
+    UNIONS: "false", OLD_VERSIONS: "false", DAMAGED_FILES: "false", MISSING_FILES: "false"
+}  # fmt: skip
 #: What begins so is set for a moment only, to see which sessions see it.
 _PROBE: Final = "spark.versioned.probe"
 
@@ -53,11 +58,20 @@ def put_back(session: SparkSession, name: str, former: str | None) -> None:
 def with_sound_reads(session: SparkSession) -> None:
     """Let what this session reads from now on be right and be found (:data:`SOUND_READS`).
 
-    They stay set: what is read from a table runs when the user asks for it.
+    They stay set: what is read from a table runs when the user asks for it. What is so by default is not touched, which
+    some services do not allow.
     """
     for name, value in SOUND_READS.items():
-        if session.conf.get(name, None) != value:
+        if _of(session, name) != value:
             session.conf.set(name, value)
+
+
+def _of(session: SparkSession, name: str) -> str | None:
+    """What a session has a setting at, its default too; None if it does not know it."""
+    try:
+        return session.conf.get(name)
+    except Exception:  # the class differs between classic and Connect sessions
+        return None
 
 
 @dataclass(eq=False)

@@ -6,7 +6,7 @@ What cannot be decoded is no reason to stop and is never dropped in silence: its
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
@@ -27,6 +27,10 @@ _OWN: Final = ("partition", "offset", MALFORMED)
 _UNITS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _KEY, _VALUE, _CORRUPT = "_decoded_key", "_decoded_value", "_corrupt"
 _OBJECT: Final = r"^\s*\{"
+#: A table is all of its changes, so the start is not Spark's "latest"; and what a producer took back is none of them.
+_DEFAULTS: Final = {"startingOffsets": "earliest", "kafka.isolation.level": "read_committed"}
+#: What a number is in JSON, as a whole text.
+_NUMBER: Final = r"^-?[0-9][0-9.eE+-]*$"
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,7 @@ def kafka_source(servers: str, topic: str, said: KafkaFormat, options: Mapping[s
     >>> source.scope_column, source.order_column, source.options["startingOffsets"]
     ('partition', 'offset', 'earliest')
     """
-    # A table is all of its changes, so the default is not Spark's "latest".
-    told = {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest", **(options or {})}
+    told = {"kafka.bootstrap.servers": servers, "subscribe": topic, **_DEFAULTS, **(options or {})}
     return SparkSource("kafka", told, transform=partial(decoded, said=said))
 
 
@@ -89,9 +92,13 @@ def decoded(frame: DataFrame, said: KafkaFormat) -> DataFrame:
     keys = _names(read, _KEY)
     values = [name for name in _names(read, _VALUE) if name not in keys]
     _check(said, [*keys, *values])
-    bad = F.when(F.col("value").isNull(), F.lit(said.deleted is None)).otherwise(_is_bad(_VALUE, "value"))
+    numbered = said.ts if said.ts_unit is None else None
+    broken = _is_bad(_VALUE, "value") | _misleads("value", numbered, values)
+    bad = F.when(F.col("value").isNull(), F.lit(said.deleted is None)).otherwise(broken)
     if said.key is not None:
-        bad = bad | (F.col("key").isNotNull() & _is_bad(_KEY, "key"))
+        broken = _is_bad(_KEY, "key")
+        broken = broken | _misleads("key", numbered, keys) if said.key_format == "json" else broken
+        bad = bad | (F.col("key").isNotNull() & broken)
     text = F.to_json(F.struct(*(F.col(name).cast("string").alias(name) for name in ("key", "value"))))
     columns = {name: F.col(_KEY).getField(name) for name in keys} | {
         name: F.col(_VALUE).getField(name) for name in values
@@ -126,7 +133,21 @@ def _key(frame: DataFrame, ddl: str, key_format: KeyFormat) -> Column:
 
 
 def _is_bad(decoded: str, column: str) -> Column:
-    return F.col(decoded).isNull() | F.col(decoded).getField(_CORRUPT).isNotNull()
+    # Of bytes that are no text Spark makes other ones, by which two keys would be one.
+    is_text = F.is_valid_utf8(F.col(column).cast("string"))
+    return F.col(decoded).isNull() | F.col(decoded).getField(_CORRUPT).isNotNull() | ~is_text
+
+
+def _misleads(column: str, instant: str | None, fields: Collection[str]) -> Column:
+    """Whether a text has more in it than the one JSON object that Spark takes, or a number where a time belongs."""
+    text = F.col(column).cast("string")
+    objects = F.from_json(F.concat(F.lit("["), text, F.lit("]")), "array<struct<>>", dict(WHOLE_TEXTS))
+    is_more = F.coalesce(F.size(objects), F.lit(0)) != 1
+    if instant is None or instant not in fields:
+        return is_more
+    # Spark takes it for seconds.
+    is_number = F.get_json_object(text, f"$['{instant}']").rlike(_NUMBER)
+    return is_more | F.coalesce(is_number, F.lit(False))
 
 
 def _names(frame: DataFrame, column: str) -> list[str]:

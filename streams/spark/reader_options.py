@@ -26,6 +26,8 @@ WHOLE_TEXTS: Final = {"maxStringLen": str(2**31 - 1)}
 _ANY_AGE: Final = {"maxFileAge": "36500d"}
 #: CSV with a header is taken by the places of columns, whatever the header says, unless it is to be as the schema.
 _HEADER_HOLDS: Final = {"enforceSchema": "false"}
+#: In quotes a quote is doubled, as spreadsheets and databases write CSV (RFC 4180); Spark takes a backslash before it.
+QUOTES_ARE_DOUBLED: Final = {"escape": '"'}
 #: Of what they cannot decode, Spark's readers of text make nulls, unless there is a column for its text.
 _TEXT_FILES: Final = frozenset({"csv", "json", "xml"})
 #: Instead of the text of a record of XML, for which Spark gives that of its whole file, other records included.
@@ -41,11 +43,12 @@ def reader_options(form: str, said: Mapping[str, str]) -> dict[str, str]:
     >>> reader_options("delta", {"path": "in"}), reader_options("parquet", {"path": "in"})
     ({'path': 'in'}, {'maxFileAge': '36500d', 'path': 'in'})
     >>> reader_options("CSV", {"Header": "TRUE", "maxFileAge": "1d"})
-    {'maxFileAge': '1d', 'enforceSchema': 'false', 'Header': 'TRUE'}
+    {'maxFileAge': '1d', 'escape': '"', 'enforceSchema': 'false', 'Header': 'TRUE'}
     """
     kind, lower = form.lower(), {name.lower(): value for name, value in said.items()}
     told = dict(_ANY_AGE) if kind in FILES else {}
     told |= WHOLE_TEXTS if kind == "json" else {}
+    told |= QUOTES_ARE_DOUBLED if kind == "csv" else {}
     told |= _HEADER_HOLDS if kind == "csv" and lower.get("header", "").lower() == "true" else {}
     return {**told, **said}
 

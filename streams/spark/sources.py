@@ -21,6 +21,7 @@ from streams.spark.source_checks import SourceChecks
 from streams.spark.typed_input import shortened
 from versioned import spark_functions as F
 from versioned.errors import CheckpointMismatchError
+from versioned.session_settings import with_sound_reads
 
 SOURCE: Final = "_source"
 CLOCK: Final = "_clock"
@@ -88,6 +89,7 @@ class SparkSource:
         return self._loaded(spark, spark.read)
 
     def _loaded(self, spark: SparkSession, reader: DataFrameReader | DataStreamReader) -> DataFrame:
+        with_sound_reads(spark)
         schema, told = with_misfits(spark, self.format, self.options, self.schema)
         reader = reader.format(self.format).options(**{**told, **reader_options(self.format, self.options)})
         frame = told_of_misfits((reader if schema is None else reader.schema(schema)).load(), self.format)

@@ -160,6 +160,9 @@ def test_all_faults_are_told_at_once() -> None:
         ("just text", "this is text"),
         (b"\xff\xfe\x00", "YAML"),
         ("order: arrival\norder: sequence\n", 'the key "order" comes twice'),
+        ("plan_settings: {at: 12:30}\n", "to the base 60 or 8; write it in quotes, or without, line 1, column 21"),
+        ("plan_settings: {store: 010}\n", "to the base 60 or 8"),
+        ("plan_settings: {rate: -1:30.5}\n", "to the base 60 or 8"),
         ("sources: {s: {format: rate}, s: {format: rate}}\n", 'the key "s" comes twice'),
     ],
 )

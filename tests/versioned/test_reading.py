@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from versioned.identifiers import TableRef
 from versioned.reading import in_full
+from versioned.session_settings import MISSING_FILES
 from versioned.table import VersionedTable
 
 _NAME = "named_rates"
@@ -110,3 +111,22 @@ def test_a_put_keeps_what_another_process_wrote_whatever_a_user_has_in_sparks_ca
     finally:
         kept.unpersist()
     assert sorted(f"{row.k}{row.v}" for row in table.rows().collect()) == wanted
+
+
+def test_a_put_over_a_file_that_is_gone_fails_and_writes_nothing_whatever_the_session_says_of_such_files(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    own = spark.newSession()
+    own.conf.set(MISSING_FILES, "true")
+    path = str(tmp_path / "rates")
+    table = VersionedTable.create(own, path, "k STRING, v STRING", keys="k", history_retention="1 day")
+    table.put(_record(own, "x"))
+    for file in (tmp_path / "rates").rglob("*.parquet"):
+        if "_delta_log" not in file.parts:
+            file.unlink()
+    before = sorted((tmp_path / "rates" / "_delta_log").glob("*.json"))
+    other = own.createDataFrame([("b", "y", datetime(2024, 1, 2))], "k STRING, v STRING, ts TIMESTAMP")
+    own.conf.set(MISSING_FILES, "true")
+    with pytest.raises(Exception, match=r"FILE_NOT_EXIST|FileNotFound|does not exist"):
+        VersionedTable.open(own, path).put(other)
+    assert sorted((tmp_path / "rates" / "_delta_log").glob("*.json")) == before

@@ -11,7 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from versioned.session_settings import (
-    OLD_VERSIONS,
+    MISSING_FILES,
+    SOUND_READS,
     UNIONS,
     SessionLock,
     SharedSetting,
@@ -29,7 +30,7 @@ class _Conf:
 
     said: dict[str, str] = field(default_factory=dict)
 
-    def get(self, name: str, default: str | None) -> str | None:
+    def get(self, name: str, default: str | None = None) -> str | None:
         return self.said.get(name, default)
 
     def set(self, name: str, value: str) -> None:
@@ -75,7 +76,7 @@ def test_a_clone_of_a_session_that_writes_gets_the_setting_by_itself(setting: An
 
 def test_a_session_that_is_over_stops_no_write_of_another(setting: Any) -> None:
     class Over(_Conf):
-        def get(self, name: str, default: str | None) -> str | None:
+        def get(self, name: str, default: str | None = None) -> str | None:
             if name != _NAME:
                 raise RuntimeError("SESSION_CLOSED")
             return default
@@ -127,8 +128,15 @@ def test_spark_tells_another_object_of_a_session_from_another_session(spark: Spa
     assert (are_one(spark, same), are_one(spark, spark.newSession())) == (True, False)
 
 
-@pytest.mark.parametrize("said", [{}, {UNIONS: "true"}, {UNIONS: "false"}])
+@pytest.mark.parametrize("said", [{}, {UNIONS: "true"}, {UNIONS: "false"}, {MISSING_FILES: "true"}])
 def test_reads_are_sound_whatever_the_session_says(said: dict[str, str]) -> None:
     session: Any = _Session(_Conf(dict(said)))
     with_sound_reads(session)
-    assert session.conf.said == {UNIONS: "false", OLD_VERSIONS: "false"}
+    assert session.conf.said == SOUND_READS
+
+
+def test_a_setting_that_is_sound_by_default_is_not_touched(spark: SparkSession) -> None:
+    session = spark.newSession()
+    session.conf.unset(MISSING_FILES)
+    with_sound_reads(session)
+    assert (session.conf.get(MISSING_FILES, None), session.conf.get(MISSING_FILES)) == (None, "false")

@@ -13,7 +13,7 @@ from pyspark.sql.types import TimestampType
 
 from streams.spark.engine import operators_of
 from streams.spark.kafka_sink import KafkaSink
-from streams.spark.kafka_source import KafkaFormat, decoded
+from streams.spark.kafka_source import KafkaFormat, decoded, kafka_source
 from streams.spark.reader_options import MALFORMED
 from streams.spark.sinks import send_to_kafka
 from streams.topology import StreamsBuilder
@@ -45,6 +45,12 @@ _CASES: list[tuple[str | None, str | None, tuple[Any, ...] | None]] = [
     (_KEY, f'{{"n":1.5,{_ISO}}}', None),
     (_KEY, f'{{"price":"1.5",{_ISO}}}', None),
     (_KEY, '{"n":1,"ts":"yesterday"}', None),
+    (_KEY, '{"n":1,"ts":20250131}', None),
+    (_KEY, '{"n":1,"ts":-1.5e3}', None),
+    (_KEY, f'{{"n":1,{_ISO}}}{{"n":2,{_ISO}}}', None),
+    (_KEY, f'{{"n":1,{_ISO}}},{{"n":2,{_ISO}}}', None),
+    (_KEY, f'{{"n":1,{_ISO}}} more', None),
+    (f"{_KEY}{_KEY}", f'{{"n":1,{_ISO}}}', None),
     ("tea", f'{{"n":1,{_ISO}}}', None),
     ('{"item":"tea","lot":"x"}', f'{{"n":1,{_ISO}}}', None),
     ("tea", None, None),
@@ -70,6 +76,27 @@ def test_each_record_is_decoded_or_told_to_be_malformed(spark: SparkSession) -> 
         assert got == wanted, (key, value)
         if wanted is None:
             assert (value or key or "").replace('"', '\\"') in row[MALFORMED]
+
+
+def test_bytes_that_are_no_text_are_malformed_and_no_numbers_are_not(spark: SparkSession) -> None:
+    good, value = _KEY.encode(), f'{{"price":NaN,"n":1,{_ISO}}}'.encode()
+    records = [
+        (good, value),
+        (b'{"item":"M\xfcller","lot":1}', value),
+        (good, b'{"n":1,"more":"\xfc"}'),
+        (good, b'{"n":1,"more":"\xc3\xbc"}'),
+    ]
+    rows = [(*record, "t", 1, number, _AT_SENT, 0) for number, record in enumerate(records)]
+    told = decoded(spark.createDataFrame(rows, _KAFKA), _FORMAT).orderBy("offset").collect()
+    assert [row[MALFORMED] is None for row in told] == [True, False, False, True]
+    assert told[0]["price"] != told[0]["price"]
+
+
+def test_of_a_topic_nothing_is_taken_that_its_producer_took_back_unless_asked_for() -> None:
+    level = "kafka.isolation.level"
+    assert kafka_source("host:9092", "t", _FORMAT).options[level] == "read_committed"
+    asked = kafka_source("host:9092", "t", _FORMAT, {level: "read_uncommitted"})
+    assert asked.options[level] == "read_uncommitted"
 
 
 def test_a_key_of_plain_text_is_its_one_field_and_numbers_become_times(spark: SparkSession) -> None:

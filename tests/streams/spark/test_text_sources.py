@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 from pathlib import Path
@@ -85,6 +86,14 @@ def test_it_is_put_aside_and_the_others_are_taken(
     for form in sources:
         taken = spark.read.format("delta").load(str(app.table(f"{form}_out"))).select("k", "v").collect()
         assert {tuple(row) for row in taken} == _TAKEN
+
+
+def test_csv_is_read_as_spreadsheets_write_it(spark: SparkSession, tmp_path: Path) -> None:
+    told = ['a "b" c', "C:\\", "x,y", " padded "]
+    with (tmp_path / "0.csv").open("w", encoding="utf-8", newline="") as text:
+        csv.writer(text).writerows([[each, 1, _TS] for each in told])
+    read = SparkSource("csv", {"path": str(tmp_path)}, _SCHEMA).read_all(spark)
+    assert [row["k"] for row in readable(read).collect()] == told
 
 
 def test_a_header_that_is_not_as_the_schema_ends_the_reading_and_changes_no_columns_places(

@@ -33,6 +33,7 @@ def test_a_source_has_its_options_and_those_that_are_given_win() -> None:
         "kafka.bootstrap.servers": "a:9092,b:9092",
         "subscribe": "prices",
         "startingOffsets": "latest",
+        "kafka.isolation.level": "read_committed",
         "maxOffsetsPerTrigger": "9",
     }
 

@@ -21,10 +21,10 @@ from jobs.cli_shared import (
 )
 from jobs.exit_codes import BAD_DATA
 from jobs.job_plan import plan_of
-from jobs.place_setting import below, literally
+from jobs.place_setting import to_read
 from jobs.settings import JobSettings, load
 from jobs.tables import schema_of
-from streams.spark.reader_options import QUOTES_ARE_DOUBLED
+from streams.spark.reader_options import csv_options
 from versioned.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -78,9 +78,7 @@ def backfill(
     options = _options(source_format, schema, header)
     app = _application("backfill", config, work, sets)
     columns = None if schema is None else schema_of(schema)
-    path = below(work.resolve(), source)
-    path = path if source_format == "delta" else literally(path)
-    records = app.spark.read.load(path, source_format, columns, **options)
+    records = app.spark.read.load(to_read(work.resolve(), source, source_format), source_format, columns, **options)
     misfit = (
         f"--from {source}: a value does not fit the columns of --schema, or a header is not as --header says. "
         "Nothing was changed. Mend the files, or read such columns as STRING."
@@ -111,7 +109,7 @@ def _options(kind: str, schema: str | None, header: bool) -> dict[str, Any]:
         ConfigurationError: no such format; its columns are not said; a header of what has none.
 
     >>> _options("csv", "item STRING, price DOUBLE", header=True)
-    {'mode': 'FAILFAST', 'escape': '"', 'header': True, 'enforceSchema': False}
+    {'mode': 'FAILFAST', 'header': True, 'escape': '"', 'enforceSchema': 'false'}
     """
     if kind not in _FORMATS:
         raise ConfigurationError(f"--format {kind}: use one of {', '.join(_FORMATS)}.")
@@ -119,7 +117,5 @@ def _options(kind: str, schema: str | None, header: bool) -> dict[str, Any]:
         raise ConfigurationError(f"--schema: {kind} has no types of its own. Give the columns as DDL.")
     if header and kind != "csv":
         raise ConfigurationError(f"--header: only csv has one, not {kind}.")
-    # Columns go by their place: a header is compared with their names.
-    named = {"header": True, "enforceSchema": False} if header else {}
-    quoted = QUOTES_ARE_DOUBLED if kind == "csv" else {}
-    return {"mode": "FAILFAST", **quoted, **named} if kind in _TEXTS else {}
+    of_csv = {"header": header, **csv_options(has_header=header)} if kind == "csv" else {}
+    return {"mode": "FAILFAST", **of_csv} if kind in _TEXTS else {}

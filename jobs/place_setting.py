@@ -12,6 +12,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator
 
+from streams.spark.reader_options import FILES
 from versioned.errors import ConfigurationError
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -60,14 +61,17 @@ def below(work: Path, place: str) -> str:
     return place if has_scheme(place) else str(work / place)
 
 
-def literally(place: str) -> str:
-    """A folder or file as Spark's readers take it, which read a pattern: one that is there is meant by its name.
+def to_read(work: Path, place: str, form: str) -> str:
+    """A place, as of :func:`below`, for Spark's reader of a format.
 
-    >>> literally("in/orders [1]"), literally("s3a://bucket/2026-*")
-    ('in/orders [1]', 's3a://bucket/2026-*')
+    Those of files read a pattern: a folder or a file that is there is meant by its name.
+
+    >>> to_read(Path("none"), "orders [1]", "json"), to_read(Path("none"), "s3a://bucket/2026-*", "json")
+    ('none/orders [1]', 's3a://bucket/2026-*')
     """
-    is_there = not has_scheme(place) and Path(place).exists()
-    return _PATTERN.sub(r"\\\g<0>", place) if is_there else place
+    path = below(work, place)
+    is_meant = form.lower() in FILES and not has_scheme(path) and Path(path).exists()
+    return _PATTERN.sub(r"\\\g<0>", path) if is_meant else path
 
 
 def check_local(value: str) -> str:

@@ -17,7 +17,7 @@ from jobs.exit_codes import EXPECTED, exit_code, reason
 from jobs.following import in_process, run_followed
 from jobs.job_plan import picture_of, plan_of
 from jobs.named_function import fault_of, named_function
-from jobs.place_setting import below, literally, local_folder
+from jobs.place_setting import below, local_folder, to_read
 from jobs.progress import HEADER, Progress, batch_line, summary, tables_of
 from jobs.session import build_session
 from jobs.settings import JobSettings, SourceSettings, load
@@ -26,7 +26,6 @@ from jobs.strict import at
 from streams.nodes import Topology
 from streams.spark import BatchReport, SparkSource, StreamingApplication
 from streams.spark.contract import InputContract
-from streams.spark.reader_options import FILES
 from versioned.identifiers import TableRef
 
 __all__ = ["application", "main", "plan_of", "run", "told"]
@@ -105,8 +104,7 @@ def source_of(topic: str, settings: SourceSettings, work: Path) -> SparkSource:
     assert settings.format is not None  # one of both is there
     options = dict(settings.options)
     if settings.path is not None:
-        path = below(work, settings.path)
-        options["path"] = literally(path) if settings.format.lower() in FILES else path
+        options["path"] = to_read(work, settings.path, settings.format)
     with at(f"sources.{topic}.transform"):
         transform = None if settings.transform is None else named_function(settings.transform)
     return SparkSource(

@@ -49,11 +49,11 @@ def columns_of(schema: str | StructType) -> StructType:
         raise ConfigurationError(f'The schema "{schema}" names no columns with types: {why} {_AS_IN}') from error
     if not isinstance(columns, StructType):
         raise ConfigurationError(f'The schema "{schema}" names no columns. {_AS_IN}')
-    check_texts(columns)
+    _check_texts(columns)
     return columns
 
 
-def check_texts(columns: StructType) -> None:
+def _check_texts(columns: StructType) -> None:
     """Refuse CHAR and VARCHAR, wherever in a column: nothing here keeps to their length.
 
     Raises:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
-from pyspark.errors import ParseException
 from pyspark.sql.types import StructType
 
 from streams.nodes import SOURCES, Node
@@ -14,7 +13,7 @@ from streams.reasons import INVALID
 from versioned.choices import check_choice
 from versioned.errors import ConfigurationError
 from versioned.given import near
-from versioned.schema import check_texts
+from versioned.schema import columns_of
 
 #: ``reject``: kept in the rejects, with the reason. ``drop``: only counted. ``fail``: the batch ends before any write.
 Action = Literal["reject", "drop", "fail"]
@@ -84,11 +83,9 @@ class InputContract:
         if self.types is None:
             return None
         try:
-            columns = cast(StructType, StructType.fromDDL(self.types)) if isinstance(self.types, str) else self.types
-        except ParseException as error:
-            raise ConfigurationError(f'types: "{self.types}" is no list of columns with types.') from error
-        check_texts(columns)
-        return columns
+            return columns_of(self.types)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"types: {error}") from error
 
     def action(self, reason: str) -> Action:
         """What becomes of a record with this reason."""

@@ -96,9 +96,8 @@ def decoded(frame: DataFrame, said: KafkaFormat) -> DataFrame:
     broken = _is_bad(_VALUE, "value") | _misleads("value", numbered, values)
     bad = F.when(F.col("value").isNull(), F.lit(said.deleted is None)).otherwise(broken)
     if said.key is not None:
-        broken = _is_bad(_KEY, "key")
-        broken = broken | _misleads("key", numbered, keys) if said.key_format == "json" else broken
-        bad = bad | (F.col("key").isNotNull() & broken)
+        misleads = _misleads("key", numbered, keys) if said.key_format == "json" else F.lit(False)
+        bad = bad | (F.col("key").isNotNull() & (_is_bad(_KEY, "key") | misleads))
     text = F.to_json(F.struct(*(F.col(name).cast("string").alias(name) for name in ("key", "value"))))
     columns = {name: F.col(_KEY).getField(name) for name in keys} | {
         name: F.col(_VALUE).getField(name) for name in values

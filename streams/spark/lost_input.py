@@ -8,7 +8,9 @@ before its first write nothing else does. Only files on this machine are looked 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -29,7 +31,8 @@ def lost_input(checkpoint: CheckpointFacts) -> tuple[str, ...]:
         return ()
     # A query that runs meanwhile takes its oldest files away; of what is not there nothing can be told.
     with suppress(FileNotFoundError, CheckpointMismatchError):
-        return tuple(sorted(_gone(folder, checkpoint.offset)))
+        begins = log_offsets(folder, checkpoint.offset - 1) if checkpoint.offset > 0 else {}
+        return _gone(folder, begins, log_offsets(folder, checkpoint.offset))
     return ()
 
 
@@ -47,22 +50,21 @@ def lost_behind(place: str, batch_id: int) -> tuple[str, ...]:
     if folder is None:
         return ()
     ends = log_offsets(folder, batch_id)
-    logs = [log for log in (folder / "sources").glob("*") if log.name.isdigit() and log.is_dir()]
-    read: set[str] = set()
-    # As above: a driver that is not shut out yet may take files of the log away.
+    # As above: a driver that is not shut out yet goes on.
     with suppress(FileNotFoundError):
-        read = {path for log in logs for path, at in _entries(log) if at > ends.get(int(log.name), -1)}
-    return tuple(sorted(filter(_is_gone, read)))
+        return _gone(folder, ends)
+    return ()
 
 
-def _gone(folder: Path, batch_id: int) -> list[str]:
-    begins = log_offsets(folder, batch_id - 1) if batch_id > 0 else {}
-    gone = []
-    for number, last in log_offsets(folder, batch_id).items():
-        log, first = folder / "sources" / str(number), begins.get(number, -1)
-        if first < last and log.is_dir():
-            gone += [path for path, at in _entries(log) if first < at <= last and _is_gone(path)]
-    return gone
+def _gone(folder: Path, begins: Mapping[int, int], ends: Mapping[int, int] | None = None) -> tuple[str, ...]:
+    """The files that are gone of those that sources took behind their offsets ``begins``, up to ``ends`` if given."""
+    gone: set[str] = set()
+    logs = {int(log.name): log for log in (folder / "sources").glob("*") if log.name.isdigit() and log.is_dir()}
+    for number, log in logs.items():
+        first, last = begins.get(number, -1), inf if ends is None else ends.get(number, -1)
+        if first < last:
+            gone.update(path for path, at in _entries(log) if first < at <= last and _is_gone(path))
+    return tuple(sorted(gone))
 
 
 def _entries(log: Path) -> set[tuple[str, int]]:

@@ -24,10 +24,6 @@ WHOLE_TEXTS: Final = {"maxStringLen": str(2**31 - 1)}
 #: A stream passes over a file that comes later than its first batch and is so much older than the newest one; by
 #: default that is a week, which a file that was moved, or unpacked from an archive, may well be.
 _ANY_AGE: Final = {"maxFileAge": "36500d"}
-#: CSV with a header is taken by the places of columns, whatever the header says, unless it is to be as the schema.
-_HEADER_HOLDS: Final = {"enforceSchema": "false"}
-#: In quotes a quote is doubled, as spreadsheets and databases write CSV (RFC 4180); Spark takes a backslash before it.
-QUOTES_ARE_DOUBLED: Final = {"escape": '"'}
 #: Of what they cannot decode, Spark's readers of text make nulls, unless there is a column for its text.
 _TEXT_FILES: Final = frozenset({"csv", "json", "xml"})
 #: Instead of the text of a record of XML, for which Spark gives that of its whole file, other records included.
@@ -48,9 +44,17 @@ def reader_options(form: str, said: Mapping[str, str]) -> dict[str, str]:
     kind, lower = form.lower(), {name.lower(): value for name, value in said.items()}
     told = dict(_ANY_AGE) if kind in FILES else {}
     told |= WHOLE_TEXTS if kind == "json" else {}
-    told |= QUOTES_ARE_DOUBLED if kind == "csv" else {}
-    told |= _HEADER_HOLDS if kind == "csv" and lower.get("header", "").lower() == "true" else {}
+    told |= csv_options(has_header=lower.get("header", "").lower() == "true") if kind == "csv" else {}
     return {**told, **said}
+
+
+def csv_options(*, has_header: bool) -> dict[str, str]:
+    """How CSV is read.
+
+    In quotes a quote is doubled, as spreadsheets and databases write it (RFC 4180); Spark takes a backslash before it.
+    And a header is to be as the schema; Spark takes columns by their places, whatever it says.
+    """
+    return {"escape": '"', **({"enforceSchema": "false"} if has_header else {})}
 
 
 def with_misfits(

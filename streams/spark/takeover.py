@@ -49,8 +49,7 @@ class Held:
 
     ``restored`` are the tables that were taken back, with the version; ``undone`` the batches that the ledger loses;
     ``erased_again`` the tables in which erased rows came back; ``lost_input`` the files that were read behind the batch
-    and are gone. ``counts`` go into the ledger's row; ``advice`` is what
-    is left to do by hand, known at the end.
+    and are gone. ``counts`` go into the ledger's row; ``advice`` is what is left to do by hand, known at the end.
     """
 
     application: StreamingApplication

@@ -79,11 +79,7 @@ def backfill(
     app = _application("backfill", config, work, sets)
     columns = None if schema is None else schema_of(schema)
     records = app.spark.read.load(to_read(work.resolve(), source, source_format), source_format, columns, **options)
-    misfit = (
-        f"--from {source}: a value does not fit the columns of --schema, or a header is not as --header says. "
-        "Nothing was changed. Mend the files, or read such columns as STRING."
-    )
-    with misfits_told(misfit):
+    with misfits_told(_misfit(source, source_format)):
         done = filled(app, table, records, timestamp=timestamp, deleted=deleted, sequence=sequence, dry_run=dry_run)
     said: dict[str, Any] = {"table": table, "version": done.version, **done.counts}
     if json:
@@ -92,6 +88,22 @@ def backfill(
         typer.echo("\n".join(f"{name:<24} {value}" for name, value in said.items()))
     if done.counts["rejected"]:
         raise typer.Exit(BAD_DATA)
+
+
+def _misfit(source: str, kind: str) -> str:
+    """
+    >>> _misfit("old", "parquet").partition(". ")[0]
+    '--from old: a file of it is damaged, or has other types than the rest'
+    """
+    if kind in _TEXTS:
+        return (
+            f"--from {source}: a value does not fit the columns of --schema, or a header is not as --header says. "
+            "Nothing was changed. Mend the files, or read such columns as STRING."
+        )
+    return (
+        f"--from {source}: a file of it is damaged, or has other types than the rest. Nothing was changed. Mend or "
+        "remove the file."
+    )
 
 
 def _application(command: str, config: Path, work: Path, sets: list[str] | None) -> StreamingApplication:

@@ -99,6 +99,11 @@ def _tell(receipt: ErasureReceipt) -> None:
         typer.echo(_line(table, receipt.dry_run))
     said = "would go" if receipt.dry_run else "are gone"
     typer.echo(f"{receipt.rows:,} rows of {receipt.application} {said}, by {', '.join(receipt.names)}.")
+    if receipt.subjects_found < receipt.subjects:
+        typer.echo(
+            f"{receipt.subjects - receipt.subjects_found:,} of {receipt.subjects:,} subjects have no row in any of the "
+            "tables: see that their values are written as the tables have them, and under all names (--also)."
+        )
     if receipt.files_gone is not None:
         typer.echo(f"From {receipt.files_gone} on a vacuum leaves no file with them: versioned maintain, vacuum: true.")
     if receipt.log_gone is not None:

@@ -31,7 +31,9 @@ class ContractSettings(Strict):
         default=False,
         description="A (partition, sequence) comes only once, and sequences only grow: a second one is a `DUPLICATE`.",
     )
-    allow_float_keys: Flag = Field(default=False, description="Keys may be floating-point numbers.")
+    allow_float_keys: Flag = Field(
+        default=False, description="Keys may be floating-point numbers, but not in tables with versions."
+    )
     on_invalid: dict[str, Literal["reject", "drop", "fail"]] = Field(
         default_factory=dict,
         description="What becomes of invalid records, by reason: kept in `rejects` (as long as nothing is said), only "

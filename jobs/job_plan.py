@@ -13,6 +13,7 @@ from jobs.plan_arguments import arguments_of
 from jobs.settings import JobSettings
 from jobs.strict import at, nearest
 from streams.describe import what_it_is
+from streams.field_checks import check_apart
 from streams.nodes import GlobalTableSource, StreamSource, TableSource, Topology
 from streams.picture import role_of
 from versioned.errors import ConfigurationError, VersionedError
@@ -40,6 +41,8 @@ def plan_of(settings: JobSettings) -> Topology:
             with at(f"sources.{topic}.transform"):
                 named_function(source.transform)
     plan = _called(settings.plan, settings) if isinstance(settings.plan, str) else build(settings.plan)
+    for node in plan:
+        check_apart(node)
     topics = {node.topic: node.name for node in plan if isinstance(node, _SOURCES)}
     for topic, name in topics.items():
         if topic not in settings.sources:

@@ -17,6 +17,13 @@ _TYPES: Final = frozenset((
 _FIELD: Final = re.compile(r"\s*(?:`(?:[^`]|``)*`|[^\s:`]+)\s*[\s:]\s*([A-Za-z_]+)")
 _WORD: Final = re.compile(r"\s*([A-Za-z_]+)\b")
 _TYPE: Final = re.compile(r"\s*([A-Za-z_]+)\s*(?:$|[<(])")
+_MAP: Final = re.compile(r"\s*map\s*<", re.IGNORECASE)
+_UNIT: Final = "(?:year|month|day|hour|minute|second)"
+#: One type, and no fields: a word with what it takes in brackets, a collation behind a text, an interval's units.
+_ONE: Final = re.compile(
+    rf"\s*(?!struct\s*<)(?:\w+\s*(?:\(.*\)|<.*>)?(?:\s*collate\s+[\w.]+)?|interval\s+{_UNIT}(?:\s+to\s+{_UNIT})?)\s*",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 def check_ddl(option: str, given: object) -> None:
@@ -42,6 +49,32 @@ def check_ddl(option: str, given: object) -> None:
     for word in _type_words(text):
         if word.lower() not in _TYPES:
             raise ConfigurationError(f'{option}: there is no type "{word}"{near(word.lower(), _TYPES)}')
+
+
+def names_fields(ddl: str) -> bool:
+    """Whether a text of DDL is that of a row, and not of a single value.
+
+    >>> names_fields("price double"), names_fields("a:int,b:int"), names_fields("struct<a: int>")
+    (True, True, True)
+    >>> names_fields("decimal(10, 2)"), names_fields("map<string, int>"), names_fields("interval day to second")
+    (False, False, False)
+    """
+    return _ONE.fullmatch(ddl) is None
+
+
+def check_result(ddl: str) -> None:
+    """Refuse a map alone as what a user's aggregate gives: a dictionary is a row by its fields.
+
+    Raises:
+        ConfigurationError: it is one.
+
+    >>> check_result("seen map<string, bigint>")
+    """
+    if _MAP.match(ddl):
+        raise ConfigurationError(
+            f'schema: "{ddl}" is a map alone, and what the function gives, a dictionary, is a row by its fields. Name '
+            f'it: schema="seen {ddl.strip()}", and give {{"seen": {{...}}}}.'
+        )
 
 
 def _type_words(text: str) -> Iterable[str]:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
+from streams.constants import constant_fault
+from streams.ddl import names_fields
 from streams.evaluation import CHOICES, OPERATIONS, as_plain, constant
 from streams.rows import Row, own, own_part
 from streams.untraced import Unfinished, Untraced, refuse_identity
@@ -165,6 +167,7 @@ def literal(value: Any) -> Expr:
 
     Raises:
         TypeError: it is none: a list that holds expressions, a ``when`` without its ``otherwise``, a function.
+        ConfigurationError: Spark has no such constant, or none so large.
     """
     if isinstance(value, Unfinished):
         raise TypeError(f"{value!r} has no value where no condition is true. End it with .otherwise(...).")
@@ -175,6 +178,9 @@ def literal(value: Any) -> Expr:
         )
     if inspect.isroutine(value):
         raise TypeError(f"The function {value.__name__} is no value. Call it, or wrap it: functions.python_function.")
+    fault = constant_fault(value)
+    if fault is not None:
+        raise ConfigurationError(f"{value!r:.80} is no constant of an expression: {fault}")
     return Expr("lit", value)
 
 
@@ -207,8 +213,7 @@ def _is_row(expr: Expr) -> bool:
     if op == "case":
         return any(map(_is_row, (*args[1:-1:2], args[-1])))
     if op == "python":
-        # The DDL of a struct names its fields; that of a single value is one word.
-        return len(args[1].split(" ")) > 1 or args[1].lower().startswith("struct")
+        return names_fields(args[1])
     if op in ("ref", "struct", "row", "merge"):
         return True
     # A null alone is a tombstone, whatever the row.

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from streams.ddl import names_fields
 from streams.expressions import Expr, operation
-from streams.fields import Fields, expr_fields, value_fields
+from streams.fields import MAX_TS, Fields, expr_fields, value_fields
 from streams.key_fields import key_fields, mapped_key_fields
 from streams.nodes import (
     AGGREGATES,
@@ -27,8 +28,10 @@ from streams.nodes import (
     TableFilter,
     TableMapValues,
     TableSink,
+    TableSource,
     ToStream,
     ToTable,
+    WindowedAggregate,
 )
 from versioned.errors import TopologyError
 from versioned.given import near
@@ -38,6 +41,9 @@ from versioned.identifiers import is_column, named_twice
 _PASSING: Final = (StreamFilter, StreamMapValues, SelectKey, ToStream, TableFilter, TableMapValues, ChangelogSink)
 #: What has the fields of its values as columns of a table.
 _STORING: Final = (*AGGREGATES, ToTable, TableSink)
+
+#: What holds key and value as columns of one table, as all do that are stored.
+_SIDE_BY_SIDE: Final = (*AGGREGATES, ToTable, TableSource)
 
 #: What a function sees: the fields of each of its rows, as far as the plan tells.
 _Rows = Mapping[str, Fields]
@@ -92,6 +98,37 @@ def check_names(node: Node) -> None:
                 f"its {what} would have {wrong} as columns. Rename: a column has letters, digits and _, at most 128, "
                 "and begins with a letter, since columns of the library's own begin with _.",
             )  # fmt: skip
+
+
+def check_apart(node: Node) -> None:
+    """Refuse a table that would hold a field twice, in its key and in its value, or beside a column of the library's.
+
+    Only tables on Spark do so; the test driver holds keys and values apart.
+
+    Raises:
+        TopologyError: with the fields.
+    """
+    if not isinstance(node, _SIDE_BY_SIDE) and getattr(node, "materialized", None) is None:
+        return
+    keys, values = key_fields(node) or (), value_fields(node) or _single_result(node)
+    taken = {name.lower() for name in (*keys, *((MAX_TS,) if isinstance(node, WindowedAggregate) else ()))}
+    both = [name for name in values if name.lower() in taken]
+    if both:
+        instead = "Leave it out of the value with map_values."
+        if isinstance(node, AGGREGATES) and both == [node.aggregation.output]:
+            instead = f'Name the result otherwise: output="number_of_{both[0]}".'
+        raise TopologyError(
+            "column-names", node.name,
+            f"its table would have {both} twice: a table holds key, value and its own columns side by side. {instead}",
+        )  # fmt: skip
+
+
+def _single_result(node: Node) -> tuple[str, ...]:
+    """The field of what a user's aggregate gives, if that is no row as far as the plan tells."""
+    if not isinstance(node, AGGREGATES):
+        return ()
+    schema = node.aggregation.schema
+    return () if schema is not None and names_fields(schema) else (node.aggregation.output,)
 
 
 def check_joined_keys(node: Node) -> None:

@@ -73,7 +73,10 @@ def is_in(value: Any, *options: Any) -> Expr:
     if not options:
         raise ConfigurationError("is_in needs at least one option.")
     tests: list[Expr] = [as_expr(value) == option for option in options]
-    return reduce(or_, tests)
+    # Two by two: as one chain, a list of hundreds would be nested too deeply.
+    while len(tests) > 1:
+        tests = [reduce(or_, tests[place : place + 2]) for place in range(0, len(tests), 2)]
+    return tests[0]
 
 
 def is_null(value: Any) -> Expr:

@@ -16,7 +16,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from streams.ddl import check_ddl
+from streams.ddl import check_ddl, check_result
 from streams.expressions import Expr
 from streams.options import Joined, LatePolicy, Materialized, OnExpired, TimeScope
 from suppress.suppressed import Suppressed
@@ -95,6 +95,7 @@ class Aggregation:
         check_choice("kind", self.kind, AggregationKind)
         if self.schema is not None:
             check_ddl("schema", self.schema)
+            check_result(self.schema)
 
 
 class Output(Enum):

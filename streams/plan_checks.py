@@ -22,7 +22,6 @@ from streams.nodes import (
     GlobalTableSource,
     Materialized,
     Node,
-    StreamAggregate,
     StreamFilter,
     StreamGlobalTableJoin,
     StreamTableJoin,
@@ -39,7 +38,7 @@ from streams.user_functions import check_functions
 from suppress.buffer_config import StrictBufferConfig
 from suppress.suppressed import UntilTimeLimit, UntilWindowCloses
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
-from versioned.durations import duration_us
+from versioned.durations import Resolution, duration_us
 from versioned.errors import TopologyError
 
 _LOG: Final = logging.getLogger(__name__)
@@ -125,6 +124,8 @@ def check_node(node: Node) -> None:
     materialized = materialized_of(node)
     if materialized is not None and materialized.name is not None:
         _check_store_name(node.name, materialized.name)
+    if materialized is not None and not materialized.is_versioned:
+        _check_without_versions(node, materialized)
     if materialized is not None and materialized.retention is not None and not isinstance(node, WindowedAggregate):
         _LOG.info("%s: retention %s is ignored; it is for window stores only [R18]", node.name, materialized.retention)
     _warn_of_mixed_sides(node)
@@ -232,6 +233,23 @@ def _check_store_name(node: str, name: str) -> None:
         )  # fmt: skip
 
 
+def _check_without_versions(node: Node, stored: Materialized) -> None:
+    """What only a table with versions does, or one with windows."""
+    is_windowed = isinstance(node, WindowedAggregate)
+    asked = {
+        "system_history": stored.system_history,
+        "late_policy": stored.late_policy != "drop" and not is_windowed,
+        "time_resolution": stored.time_resolution is not Resolution.MICROSECOND and not is_windowed,
+    }
+    without_effect = [name for name, is_asked in asked.items() if is_asked]
+    if without_effect:
+        raise TopologyError(
+            "versions", node.name,
+            f"{' and '.join(without_effect)} would have no effect: its store keeps no versions. Use "
+            "Materialized.versioned, or leave it out.",
+        )  # fmt: skip
+
+
 def _check_suppress(node: Suppress) -> None:
     parent = node.parents[0]
     if tells_older_results(parent):
@@ -331,6 +349,12 @@ def _check_stream_table_join(node: StreamTableJoin) -> None:
     retention = history_retention_of(table)
     if node.joined.correction_retention is not None and retention is None:
         raise TopologyError("corrections", node.name, f"corrections need a versioned table; {table.name} is not.")
+    if node.joined.on_expired != "null" and retention is None:
+        raise TopologyError(
+            "R139", node.name,
+            f'on_expired="{node.joined.on_expired}" is for tables with a history that ends, and {table.name} keeps no '
+            "versions. Leave it out, or use Materialized.versioned for the table.",
+        )  # fmt: skip
     _check_too_late(node)
     if node.joined.grace is None:
         return
@@ -454,11 +478,6 @@ def _check_condition(node: StreamFilter | TableFilter) -> None:
         raise TopologyError("condition", node.name, fault)
 
 
-def _check_store(node: StreamAggregate) -> None:
-    if node.aggregation.kind == "reduce" and node.aggregation.adder is None:
-        raise TopologyError("reducer", node.name, "reduce needs a function of (aggregate, value).")
-
-
 _CHECKS: Final[tuple[tuple[type[Node] | tuple[type[Node], ...], Callable[[Any], None]], ...]] = (
     (Suppress, _check_suppress),
     (StreamTableJoin, _check_stream_table_join),
@@ -468,7 +487,6 @@ _CHECKS: Final[tuple[tuple[type[Node] | tuple[type[Node], ...], Callable[[Any], 
     (StreamGlobalTableJoin, _check_global_table_join),
     (WindowedAggregate, _check_windowed_aggregate),
     (TableAggregate, _check_table_aggregate),
-    (StreamAggregate, _check_store),
     ((TableSource, ToTable), _check_reorder),
     ((StreamFilter, TableFilter), _check_condition),
 )

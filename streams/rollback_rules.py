@@ -87,7 +87,9 @@ def undone(rows: Collection[BatchOf], row: BatchOf) -> tuple[int, ...]:
     return tuple(sorted({batch for epoch, batch in rows if (epoch, batch) > row and batch > row[1]}))
 
 
-def restoration(table: str, commits: Sequence[CommitFacts], row: BatchOf, recorded: int | None) -> Restoration:
+def restoration(
+    table: str, commits: Sequence[CommitFacts], row: BatchOf, recorded: int | None, newest: int | None = None
+) -> Restoration:
     """The version of a table that was the newest before anything later than a batch was written to it.
 
     That is the version that the ledger's row tells, or a later one with upkeep on it.
@@ -97,6 +99,8 @@ def restoration(table: str, commits: Sequence[CommitFacts], row: BatchOf, record
         commits: Its history, newest first, as far back as it goes.
         row: Epoch and batch of the ledger's row.
         recorded: The version that this row tells, if the table had been written by then.
+        newest: The version that the ledger's newest row tells, if it does: where that is another one, a later batch
+            has written it, though Delta may have cleaned its commits.
 
     Raises:
         RetentionError: the history does not go back that far.
@@ -110,17 +114,20 @@ def restoration(table: str, commits: Sequence[CommitFacts], row: BatchOf, record
     elif told is not None and any(commit.restores and commit.version > told.version for commit in commits):
         # Somebody else took the batch itself back.
         version = told.version
+    elif told is None and newest not in (None, recorded) and commits[-1].version > 0:
+        version = -1 if recorded is None else recorded
     else:
         return Restoration(None, details)
     erased = tuple(commit.version for commit in commits if ERASED in commit.details and commit.version > version)
-    if version >= commits[-1].version and (told is not None or recorded is None):
+    is_whole = commits[-1].version == 0
+    if version >= commits[-1].version and (told is not None or (recorded is None and is_whole)):
         return Restoration(version, details, erased)
     if recorded is not None:
         # Delta cleaned the log; that version's files may still be there.
         return Restoration(recorded, details, erased)
-    if version < 0:
+    if version < 0 and is_whole:
         raise ConfigurationError(f"The table {table} was made by a later batch. Delete it, then go back again.")
     raise RetentionError(
-        f"The history of {table} goes back to version {commits[-1].version} only, but version {version} is needed: "
+        f"The history of {table} goes back to version {commits[-1].version} only, but an older version is needed: "
         "Delta has cleaned its log. Name a later batch."
     )

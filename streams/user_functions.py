@@ -26,6 +26,9 @@ _ARGUMENTS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     },
 }
 
+#: What each kind cannot do without; a subtractor tables need and streams do not.
+_NEEDED: Final[dict[str, tuple[str, ...]]] = {"reduce": ("adder",), "aggregate": ("initializer", "adder")}
+
 
 def takes(function: Any, count: int) -> bool:
     """Whether a function can be called with so many values; true for those of Python's own that do not tell.
@@ -45,7 +48,7 @@ def takes(function: Any, count: int) -> bool:
 
 
 def check_functions(node: Node) -> None:
-    """Refuse functions of an aggregate that cannot be called as it calls them.
+    """Refuse functions of an aggregate that are missing, or cannot be called as it calls them.
 
     Raises:
         TopologyError: with the function, and what it is called with.
@@ -54,12 +57,16 @@ def check_functions(node: Node) -> None:
         return
     for option, names in _ARGUMENTS.get(node.aggregation.kind, {}).items():
         function = getattr(node.aggregation, option)
+        form = f"({', '.join(names)})"
+        if function is None and option in _NEEDED[node.aggregation.kind]:
+            raise TopologyError(
+                "functions", node.name, f"{node.aggregation.kind} needs its {option}, called with {form}."
+            )
         if function is not None and not takes(function, len(names)):
             given = getattr(function, "__qualname__", repr(function))
             told = "takes other arguments" if callable(function) else "is no function"
             if option == "initializer" and not callable(function):
                 told += f", such as lambda: {given}"
-            form = f"({', '.join(names)})"
             raise TopologyError("functions", node.name, f"its {option} is called with {form}, and {given} {told}.")
 
 

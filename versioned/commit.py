@@ -247,7 +247,7 @@ def _next_own(session: SparkSession, target: TableRef, identity: Mapping[str, An
         if info is None:
             return found
         said = own_details(info)
-        if said is not None and said["versioned"] == identity and not _compacts(info):
+        if said is not None and said["versioned"] == identity:
             found = Landed(version, said.get("details", {}), _made_us(info))
     return None
 
@@ -298,7 +298,7 @@ def _newest_of(session: SparkSession, target: TableRef, identity: Mapping[str, A
     for rows in back_in_time(session, target, (3, 100, 100_000)):
         for row in rows:
             said = own_details(row)
-            if said is not None and (identity is None or (identity == said["versioned"] and not _compacts(row))):
+            if said is not None and identity in (None, said["versioned"]):
                 return Landed(int(row["version"]), said.get("details", {}), _made_us(row))
     return None
 
@@ -335,12 +335,20 @@ def every_commit(session: SparkSession, target: TableRef) -> Iterator[Row]:
 
 
 def own_details(row: Row | Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a commit of this library says of itself; None for any other commit, whatever it says."""
+    """What a commit of this library says of itself; None for any other commit, whatever it says.
+
+    What Delta commits by itself in the session of a MERGE, or while maintenance says something there, carries their
+    metadata too: a table that another thread makes, and the compaction behind a write. No CREATE of this library says
+    anything, and no OPTIMIZE of it is a write's.
+    """
+    operation = str(row["operation"])
     try:
         said = json.loads(row["userMetadata"] or "null")
     except ValueError:
         return None
     is_own = isinstance(said, dict) and isinstance(said.get("versioned"), dict)
+    if is_own and ("CREATE" in operation or (operation == _COMPACTION and said["versioned"])):
+        return None
     return said if is_own and isinstance(said.get("details", {}), dict) else None
 
 
@@ -348,12 +356,6 @@ def _made_us(row: Row | Mapping[str, Any]) -> int:
     """When a commit was made: the log tells milliseconds; the history an instant, collected in this process's zone."""
     told = row["timestamp"]
     return instant_us(told.astimezone(timezone.utc)) if isinstance(told, datetime) else (told or 0) * 1_000
-
-
-def _compacts(row: Row | Mapping[str, Any]) -> bool:
-    """Whether a commit only compacted files: what else runs in the session of a MERGE, before it or after it, carries
-    its metadata too."""
-    return bool(row["operation"] == _COMPACTION)
 
 
 def restored_version(row: Row | Mapping[str, Any]) -> int | None:

@@ -7,7 +7,7 @@ other. A late record changes only what lies between its own start and the next o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -84,7 +84,7 @@ class HistoryJoin:
         for start in sorted({*before, *after}):
             new = self.value_at(key, start)
             op = _op(start in before, start in after)
-            if op != "update" or old[start] != new:
+            if op != "update" or not are_same(old[start], new):
                 cause = Cause(side, ts_us)
                 changes.append(ResultChange(key, start, op, old[start], new, cause, start == newest_us))
         return changes
@@ -114,6 +114,22 @@ class HistoryJoin:
                 starts.append(start)
             was_null = is_null
         return starts
+
+
+def are_same(left: Any, right: Any) -> bool:
+    """Whether two results are one, each NaN in them being the same.
+
+    >>> nan = float("nan")
+    >>> are_same({"share": nan}, {"share": float("nan")}), are_same([nan, 1], [nan, 2])
+    (True, False)
+    """
+    if left == right:
+        return True
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(are_same(part, right[name]) for name, part in left.items())
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(map(are_same, left, right))
+    return bool(left != left and right != right)
 
 
 def _op(was: bool, is_there: bool) -> Op:

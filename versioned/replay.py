@@ -3,11 +3,14 @@
 Delta knows a write by its transaction id alone, and skips a second one with the same id whatever is in it. So each
 commit of a batch also says where its input came from: the ``checkpoint`` that counted the batch, and the
 ``fingerprints`` of its input per topic. Where the two differ, what was skipped was another batch. A fingerprint is
-text: the number of records, two sums of their hashes, and a hash of their columns (not told by earlier versions).
+text: the number of records, two sums of their hashes, and a hash of their columns (not told by earlier versions). It
+also says which ``driver`` made it: two that run on one checkpoint make the same batch, each of the state that it found.
 """
 
 from __future__ import annotations
 
+import os
+import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -16,6 +19,16 @@ from versioned.errors import FencedError, ReplayMismatchError
 #: Keys of a commit's details.
 CHECKPOINT: Final = "checkpoint"
 FINGERPRINTS: Final = "fingerprints"
+DRIVER: Final = "driver"
+
+
+#: Of this process and all that are forked from it.
+_STARTED: Final = uuid.uuid4().hex
+
+
+def this_driver() -> dict[str, str]:
+    """What the commits of this process say of who made them, and those of no other process."""
+    return {DRIVER: f"{_STARTED}-{os.getpid()}"}
 
 
 def without_origin(details: Mapping[str, Any]) -> dict[str, Any]:
@@ -24,7 +37,7 @@ def without_origin(details: Mapping[str, Any]) -> dict[str, Any]:
     >>> without_origin({"checkpoint": "q", "fingerprints": {}, "streamTimes": {"0": 7}})
     {'streamTimes': {'0': 7}}
     """
-    return {name: said for name, said in details.items() if name not in (CHECKPOINT, FINGERPRINTS)}
+    return {name: said for name, said in details.items() if name not in (CHECKPOINT, FINGERPRINTS, DRIVER)}
 
 
 def check_origin(where: str, landed: Mapping[str, Any], now: Mapping[str, Any], *, is_over: bool = False) -> None:
@@ -58,6 +71,28 @@ def check_origin(where: str, landed: Mapping[str, Any], now: Mapping[str, Any], 
                 "offsets, other columns of a source: change them once this batch is done); or take the tables back to "
                 "the batch before: versioned rollback --batch."
             )
+
+
+def check_driver(where: str, landed: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse to go on where another driver has written the batch at hand since this one began it.
+
+    Args:
+        where: What landed, for the message.
+        landed: The details of its commit.
+        now: The details of the batch at hand.
+
+    Raises:
+        FencedError: it is another driver's.
+
+    >>> check_driver("batch 3", {"driver": "a"}, {"driver": "a"})
+    """
+    theirs, ours = landed.get(DRIVER), now.get(DRIVER)
+    if theirs and ours and theirs != ours:
+        raise FencedError(
+            f"{where} was written by another driver, on the same checkpoint, while this one made the same batch. What "
+            "the two have written of it may not belong together. Stop both, take the tables back to the batch before "
+            "(versioned rollback --batch), and start one."
+        )
 
 
 def _changed(landed: Mapping[str, str], now: Mapping[str, str], is_over: bool) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from versioned import spark_functions as F
+from versioned.commit import with_retry
 from versioned.errors import RetentionError
 from versioned.identifiers import TableRef, quote
 from versioned.session_settings import with_sound_reads
@@ -29,17 +30,22 @@ def check_version(spark: SparkSession, target: TableRef, version: int) -> None:
         if not any(name in f"{type(error).__name__} {error}" for name in _GONE):
             raise
         raise RetentionError(
-            f"Version {version} of {target} cannot be restored: its files are gone, a vacuum has removed them. Name a "
-            "later batch, or restore a copy."
+            f"Version {version} of {target} cannot be restored: its files or its log are gone, which a vacuum or "
+            "Delta's own cleaning has removed. Name a later batch, or restore a copy."
         ) from error
 
 
 def restore(spark: SparkSession, target: TableRef, version: int) -> None:
     """Take a table back to a version. Delta's transaction ids stay as they are: what landed counts as landed.
 
+    Delta gives up if upkeep commits anything meanwhile, so it is tried again.
+
     Args:
         spark: The session.
         target: The table.
         version: The version.
+
+    Raises:
+        CommitError: the table stayed in conflict after six tries.
     """
-    spark.sql(f"RESTORE TABLE {target.sql} TO VERSION AS OF {int(version)}")
+    with_retry(target, lambda: spark.sql(f"RESTORE TABLE {target.sql} TO VERSION AS OF {int(version)}"))

@@ -80,7 +80,8 @@ def check_keys(columns: StructType, spec: VersionedTableSpec) -> None:
         if not _orderable(types[name]):
             raise ConfigurationError(
                 f'Key column "{name}" has type {types[name].simpleString()}, which has no order or no exact equality, '
-                "or only nulls. Use a string, number, date, timestamp, boolean, binary, or a struct or array of these."
+                "or only nulls. Use a string, whole number, decimal, date, timestamp, boolean or binary, or a struct "
+                "or array of these."
             )
 
 

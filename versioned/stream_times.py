@@ -204,6 +204,9 @@ def keep_times(spark: SparkSession, target: TableRef, times: Mapping[int, int], 
 def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int]]:
     """What commits, newest first, tell of stream times; those that a RESTORE took back do not count.
 
+    Neither does what was judged before a RESTORE and landed behind it, such as the end of a VACUUM, where the RESTORE
+    took back by what it was judged.
+
     A RESTORE to an instant does not say what it took back. Of a table with one scope nothing below it counts, since the
     rows tell its stream time; of others all does, since the rows do not tell whose they were.
 
@@ -218,12 +221,14 @@ def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int
 
 def _that_count(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The details of the commits that :func:`told_times` goes by."""
+    rows = list(commits)
+    restored = {row["version"]: restored_version(row) for row in rows if row["operation"] == "RESTORE"}
     told, newest, counted = [], None, None
-    for row in commits:
+    for row in rows:
         if newest is not None and row["version"] > newest:
             continue
         said = (own_details(row) or {}).get("details", {})
-        if said.get(_DETAIL):
+        if said.get(_DETAIL) and not _is_overtaken(said.get(_AS_OF), row["version"], restored):
             told.append(said)
         if row["operation"] == "RESTORE":
             version = restored_version(row)
@@ -233,6 +238,13 @@ def _that_count(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, An
                 newest = version
     below = [] if counted is None else told[counted:]
     return told if any(set(said[_DETAIL]) - {"0"} for said in below) else told[:counted]
+
+
+def _is_overtaken(judged: int | None, landed: int, restored: Mapping[int, int | None]) -> bool:
+    """Whether a RESTORE came between the version by which a commit was judged and the commit, and took that back."""
+    return judged is not None and any(
+        judged < version < landed and (to is None or to < judged) for version, to in restored.items()
+    )
 
 
 def commits_that_tell(spark: SparkSession, target: TableRef) -> Commits:

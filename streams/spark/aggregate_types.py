@@ -16,6 +16,7 @@ from pyspark.sql.types import (
 )
 
 from streams.arithmetic import no_durations
+from streams.ddl import names_fields
 from streams.nodes import Aggregation
 from streams.spark.columns import to_column_if
 from streams.spark.flow import KEY, VALUE
@@ -113,7 +114,7 @@ def _user_type(node: str, aggregation: Aggregation, rows: DataFrame) -> StructTy
 
 def _parsed(rows: DataFrame, schema: str) -> DataType:
     """The type that a DDL text names: fields, or a single type."""
-    empty = rows.sparkSession.createDataFrame([], "x INT")
-    if " " in schema.strip() and "<" not in schema.split()[0]:
+    if names_fields(schema):
         return StructType.fromDDL(schema)
+    empty = rows.sparkSession.createDataFrame([], "x INT")
     return empty.select(F.lit(None).cast(schema).alias("x")).schema["x"].dataType

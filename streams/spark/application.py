@@ -71,11 +71,11 @@ from versioned import faults
 from versioned import spark_functions as F
 from versioned.choices import check_choice
 from versioned.drawing import Picture
-from versioned.durations import Duration, duration_us
+from versioned.durations import Duration, span_us
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, check_columns
 from versioned.reading import read_table
-from versioned.replay import CHECKPOINT, FINGERPRINTS, check_origin
+from versioned.replay import CHECKPOINT, DRIVER, FINGERPRINTS, check_origin, this_driver
 from versioned.session_settings import with_sound_reads
 from versioned.side_by_side import side_by_side
 from versioned.statistics import hidden_names, hide
@@ -144,7 +144,7 @@ class StreamingApplication:
         self.name = name
         self.topology = topology
         self._root = TableRef.parse(root)
-        retention_us = None if suppressed_record_retention is None else duration_us(suppressed_record_retention)
+        retention_us = span_us("suppressed_record_retention", suppressed_record_retention)
         self._operators: Operators = operators_of(topology, retention_us, keys_cross_partitions)
         send_to_kafka(self._operators, kafka or {})
         self._sources = dict(sources)
@@ -152,7 +152,7 @@ class StreamingApplication:
         self._order: Order = order
         self._metrics_level: MetricsLevel = metrics_level
         self._counting = Counting(topology, self._operators, metrics_level)
-        self._max_future_us = duration_us(max_future_skew)
+        self._max_future_us = span_us("max_future_skew", max_future_skew) or 0
         self._checkpoint = checkpoint or default_checkpoint(self._root)
         self._on_batch = on_batch
         self._ledger = Ledger(spark, self._root.child("ledger"), name)
@@ -406,7 +406,7 @@ class StreamingApplication:
             batch.spared = written_before_crash(self.topology, self._operators, self._root, steps)
         batch.drains = tuple(landed.get("drains", ())) if landed else self._drains
         prints = {topic: said.fingerprint for topic, said in came.items() if topic in self._sources}
-        batch.details |= {"drains": batch.drains, CHECKPOINT: self._query_id(), FINGERPRINTS: prints}
+        batch.details |= {"drains": batch.drains, CHECKPOINT: self._query_id(), FINGERPRINTS: prints, **this_driver()}
         is_over = batch_id == state.batch_id
         check_origin(f'Batch {batch_id} of "{self.name}"', landed or {}, batch.details, is_over=is_over)
         self._landed_report = landed.get("report") if landed else None
@@ -576,7 +576,7 @@ class StreamingApplication:
             "metrics": metric_rows(metrics),
             "state": after.to_json(),
         }
-        origin = {name: batch.details[name] for name in (CHECKPOINT, FINGERPRINTS)}
+        origin = {name: batch.details[name] for name in (CHECKPOINT, FINGERPRINTS, DRIVER)}
         self._ledger.append(batch.session, row, batch.step("ledger", "row"), origin)
         faults.point("end:batch")
         self._state = after

@@ -18,8 +18,9 @@ from streams.spark.flow import KEY, VALUE, null_inside
 from streams.time_texts import as_instant, asks_for_now, is_time_alone
 from versioned import spark_functions as F
 from versioned.durations import instant_us
-from versioned.errors import ConfigurationError
+from versioned.errors import ConfigurationError, SchemaError
 from versioned.session_settings import session_settings
+from versioned.sql_types import has_order
 
 _ANSI: Final = "spark.sql.ansi.enabled"
 
@@ -119,6 +120,8 @@ def to_column_if(
 
 
 def _constant(value: Any) -> Column:
+    if isinstance(value, (list, tuple)):
+        return F.array(*map(_constant, value))
     # Of dates and instants Spark's own literals pass through Java's old calendar, which is another one before 1582.
     if isinstance(value, datetime):
         return F.timestamp_micros(F.lit(instant_us(value)))
@@ -254,12 +257,20 @@ def with_key(
         expr: A function of ``key`` and ``value``.
         value: The value to compute it of; where that is null, so is the key.
         in_parts: A key some of whose parts are null stays as it is: nothing is looked up or grouped by it here.
+
+    Raises:
+        SchemaError: there is a map or a variant in the key.
     """
     of = F.col(VALUE) if value is None else value
     bindings = {"key": F.col(KEY), "value": of}
     computed = to_column(expr, bindings) if value is None else to_column_if(of.isNotNull(), expr, bindings)
     made = frame.withColumn(name, computed)
     kind = made.schema[name].dataType
+    if not has_order(kind):
+        raise SchemaError(
+            f"A key {expr!r:.80} would be {kind.simpleString()}, and maps and variants have no exact equality. Take "
+            'one of their values, such as value.tags["size"], or cast it to a string.'
+        )
     if not isinstance(kind, StructType):
         return made.withColumn(name, F.when(F.col(name).isNotNull(), F.struct(F.col(name).alias("key"))))
     return made if in_parts else made.withColumn(name, F.when(~null_inside(F.col(name), kind), F.col(name)))

@@ -38,7 +38,8 @@ class InputContract:
         ts_unit: What a whole number means as event time; needed if the column is one.
         unique: Whether a (partition, sequence) comes only once. Then a second one is a ``DUPLICATE``, also in a later
             batch: one at or before the greatest sequence that its partition had. It needs a sequence that only grows.
-        allow_float_keys: Whether keys may be floating-point numbers, for which NaN and -0.0 are traps.
+        allow_float_keys: Whether keys may be floating-point numbers, for which NaN and -0.0 are traps; never those of a
+            table with versions.
         on_invalid: What becomes of invalid records, by reason; ``reject`` where nothing is said. Nodes further down
             follow the strictest of the sources that they read.
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql.types import DataType
 
 from streams.nodes import CorrectionFeed, StreamTableJoin
 from streams.spark.flow import FOUND, KEY, PLACE, SCOPE, US, VALUE, Flow, struct_fields
@@ -23,8 +24,10 @@ from streams.stream_time_scopes import follows_partitions
 from versioned import spark_functions as F
 from versioned.commit import Merge, same_keys
 from versioned.durations import duration_us
+from versioned.hashing import row_hash
 from versioned.identifiers import TableRef, quote
 from versioned.reading import read_table
+from versioned.sql_types import has_order
 
 if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
@@ -95,7 +98,7 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
         steps = hit.withColumn("_before", before.getField(_NEW))
         old, new = self._join.answer(steps, F.col("_before")), self._join.answer(steps, F.col(_NEW))
         told = steps.withColumns({"_old_row": old, "_new_row": new})
-        told = told.withColumn("_differs", ~F.col("_old_row").eqNullSafe(F.col("_new_row")))
+        told = told.withColumn("_differs", _differ(told.schema["_new_row"].dataType))
         corrections = F.sum(F.col("_differs").cast("int")).over(in_order.rowsBetween(Window.unboundedPreceding, 0))
         rank = Window.partitionBy(_AT_SCOPE, _AT).orderBy(SCOPE, PLACE)
         return told.withColumns(
@@ -180,3 +183,9 @@ class CorrectionFeedOperator(Operator[CorrectionFeed]):
             empty = self._as_rows(answers.limit(0).withColumn(_REVISION, F.lit(0)))
             batch.create_or_check(target, self.node.name, empty, by_name=True)
         self._is_ready = True
+
+
+def _differ(kind: DataType) -> Column:
+    """Whether an answer has changed; Spark compares no maps and no variants."""
+    old, new = F.col("_old_row"), F.col("_new_row")
+    return ~old.eqNullSafe(new) if has_order(kind) else row_hash([(old, kind)]) != row_hash([(new, kind)])

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, Row
 
+from streams.field_checks import check_apart
 from streams.nodes import (
     ChangelogSink,
     CorrectionFeed,
@@ -103,10 +104,11 @@ def operators_of(
         keys_cross_partitions: Whether records under a new key share one stream-time scope.
 
     Raises:
-        TopologyError: a node that this engine does not run yet.
+        TopologyError: a node that this engine does not run yet, or whose table would hold a field twice.
     """
     made: Operators = {}
     for node in topology:
+        check_apart(node)
         parents = [made[parent.name] for parent in node.parents]
         if isinstance(node, Suppress):
             made[node.name] = _suppress(topology, node, made, record_retention_us)

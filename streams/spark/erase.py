@@ -20,7 +20,7 @@ from functools import reduce
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
 from streams.spark.application import StreamingApplication
 from streams.spark.erase_record import as_field, in_record, kinds_of
@@ -43,6 +43,8 @@ _LEAST_LOG: Final = timedelta(days=30)
 Path = tuple[str, ...]
 _EACH: Final = "[]"
 _LOOKED_AT: Final = 100
+#: The number of the table that a key was found in.
+_TABLE: Final = "_table"
 #: Whether all versions of the key go.
 _WHOLE: Final = "_whole"
 
@@ -68,12 +70,17 @@ class ErasedTable:
 
 @dataclass(frozen=True)
 class ErasureReceipt:
-    """What :func:`erase` did: for the files of whoever has to prove it. It tells no values."""
+    """What :func:`erase` did: for the files of whoever has to prove it. It tells no values.
+
+    ``subjects`` keys were given, each counted once; ``subjects_found`` of them had rows in a table.
+    """
 
     application: str
     at: datetime
     names: tuple[str, ...]
     tables: tuple[ErasedTable, ...]
+    subjects: int
+    subjects_found: int
     dry_run: bool = False
 
     @property
@@ -144,7 +151,7 @@ def erase(
         kinds = {called: _kinds(schemas.values(), called) for called in names.values()}
         properties = {target: properties_of(spark, target) for target in there}
         specs = _specs(properties)
-        told = [
+        tables = [
             _Table(
                 spark,
                 target,
@@ -153,14 +160,31 @@ def erase(
                 names,
                 kinds if target == rejects else None,
                 specs.get(target),
-            ).erase(wanted, at, dry_run)
+            )
             for target, schema in schemas.items()
         ]
+        # Before anything is removed: afterwards nothing tells whose it was.
+        subjects, with_rows = _subjects_in(tables, wanted)
+        told = [table.erase(wanted, number in with_rows, at, dry_run) for number, table in enumerate(tables)]
+        given = wanted.count()
     finally:
         wanted.unpersist()
     if not dry_run:
         _refuse_moved(application, found, told)
-    return ErasureReceipt(application.name, at, tuple(keys.columns), tuple(told), dry_run)
+    return ErasureReceipt(application.name, at, tuple(keys.columns), tuple(told), given, subjects, dry_run)
+
+
+def _subjects_in(tables: list[_Table], keys: DataFrame) -> tuple[int, set[int]]:
+    """How many of the keys have rows in any of the tables, and the numbers of the tables that have such rows."""
+    searched = [
+        table.subjects(keys).withColumn(_TABLE, F.lit(number)) for number, table in enumerate(tables) if table.fields
+    ]
+    found = reduce(DataFrame.unionByName, searched).cache()
+    try:
+        numbers = {row[_TABLE] for row in found.select(_TABLE).distinct().collect()}
+        return found.drop(_TABLE).distinct().count(), numbers
+    finally:
+        found.unpersist()
 
 
 def _refuse_halves(keys: DataFrame) -> None:
@@ -230,16 +254,21 @@ class _Table:
         self._names = names
         self._kinds = kinds or {}
         self._is_rejects = kinds is not None
-        self._fields = (RECORD,) if self._is_rejects else _places(schema, names)
+        self.fields = (RECORD,) if self._is_rejects else _places(schema, names)
 
-    def erase(self, keys: DataFrame, at: datetime, dry_run: bool) -> ErasedTable:
-        """Remove the rows of the keys; only count them if ``dry_run``."""
-        told = ErasedTable(self._target.short_name, self._fields)
-        if not self._fields:
+    def subjects(self, keys: DataFrame) -> DataFrame:
+        """The keys that have rows here, each once."""
+        rows = read_table(self._spark, self._target)
+        return rows.alias("t").join(keys.alias("s"), self._same(keys)).select("s.*").distinct()
+
+    def erase(self, keys: DataFrame, is_there: bool, at: datetime, dry_run: bool) -> ErasedTable:
+        """Remove the rows of the keys, if any ``is_there``; only count them if ``dry_run``."""
+        told = ErasedTable(self._target.short_name, self.fields)
+        if not self.fields:
             return told
         if dry_run:
-            return ErasedTable(told.table, told.fields, self._removed(keys).count())
-        is_there, may_be_hidden = not self._found(keys).isEmpty(), self._properties.get(DELETION_VECTORS) == "true"
+            return ErasedTable(told.table, told.fields, self._removed(keys).count() if is_there else 0)
+        may_be_hidden = self._properties.get(DELETION_VECTORS) == "true"
         if not (is_there or may_be_hidden):
             return told
         said, landed = _said(self._spark, self._target), None
@@ -340,6 +369,13 @@ def _refuse_unfinished(application: StreamingApplication) -> Survey:
             f"A batch of {application.name} is unfinished: it is in {ahead}, but not in the ledger. Its replay would "
             "bring rows back. Start the application once, let it end, then erase again."
         )
+    begun = found.checkpoint.offset
+    if begun > max(found.checkpoint.commit, found.ledger.batch[1]):
+        raise CheckpointMismatchError(
+            f"Batch {begun} of {application.name} has begun and is not in the ledger. A driver elsewhere may be in it, "
+            "and write rows again that it has read. Stop that driver, start the application once, let it end, then "
+            "erase again."
+        )
     return found
 
 
@@ -391,6 +427,8 @@ def _holds(column: Column, called: str, kind: DataType, name: str, value: Column
     elif isinstance(kind, MapType):
         yield from _any(F.map_keys(column), called, kind.keyType, name, value)
         yield from _any(F.map_values(column), called, kind.valueType, name, value)
+    elif is_it and isinstance(kind, VariantType):
+        yield F.try_variant_get(column, "$", "string") == value.cast("string")
     elif is_it:
         yield column == as_field(value, kind)
 

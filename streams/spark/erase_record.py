@@ -2,15 +2,16 @@
 
 A record was put aside because something was wrong with it, so its fields may have any type, stand anywhere and be cut.
 It is looked for as a text anywhere, and as the value of a field of one of the key's names, at any depth, as JSON writes
-values of the types that such fields have in the tables.
+values of the types that such fields have in the tables. What could not be decoded is JSON within a text, of Kafka's
+records within a text of a text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import Column
 from pyspark.sql.types import (
@@ -22,11 +23,16 @@ from pyspark.sql.types import (
     IntegralType,
     MapType,
     StructType,
+    TimestampNTZType,
+    TimestampType,
 )
 
 from streams.spark.typed_input import KEPT
 from versioned import spark_functions as F
+from versioned.sql_types import JSON_INSTANTS
 
+#: How often a text may be a text of JSON within another one.
+_WITHIN: Final = 2
 #: Around the value of a field: JSON within a text has its quotes escaped, and an array may hold the value.
 _QUOTE: Final = r'\\*"'
 _BEFORE: Final = r":\s*(?:\[(?:[^\]]*,)?\s*)?\Q"
@@ -48,12 +54,9 @@ def in_record(record: Column, value: Column, called: tuple[str, ...], kinds: Ite
     found: Iterable[Column] = (
         F.get_json_object(record, f"$.{side}['{name}']") == text for side in ("key", "value") for name in called
     )
-    kept = F.to_json(F.array(F.substring(text, 1, KEPT)))
-    quoted = F.substring(kept, F.lit(2), F.length(kept) - 2)
-    within = F.concat(F.lit("\\"), F.substring(quoted, F.lit(1), F.length(quoted) - 1), F.lit('\\"'))
-    somewhere = F.contains(record, quoted) | F.contains(record, within)
+    somewhere = (F.contains(record, quoted) for quoted in _quoted(F.substring(text, 1, KEPT)))
     of_fields = (_in_field(record, value, name, kind) for name in called for kind in kinds)
-    return reduce(Column.__or__, of_fields, reduce(Column.__or__, found) | somewhere)
+    return reduce(Column.__or__, (*found, *somewhere, *of_fields))
 
 
 def as_field(value: Column, kind: DataType) -> Column:
@@ -95,12 +98,36 @@ def _single(kind: DataType) -> Iterator[DataType]:
         yield kind
 
 
+def _quoted(text: Column) -> Iterator[Column]:
+    """A text as JSON has it, in quotes; then as it stands in a text of JSON, and in one within that."""
+    written = _written(text)
+    yield written
+    for _ in range(_WITHIN):
+        written = _written(written)
+        written = F.substring(written, F.lit(2), F.length(written) - 2)
+        yield written
+
+
+def _written(value: Column, options: Mapping[str, Any] | None = None) -> Column:
+    """A single value as JSON."""
+    whole = F.to_json(F.array(value), dict(options or {}))
+    return F.substring(whole, F.lit(2), F.length(whole) - 2)
+
+
 def _in_field(record: Column, value: Column, name: str, kind: DataType) -> Column:
     """Whether a field of that name has the value, as JSON writes one of this type."""
     typed = as_field(value, kind)
-    whole = F.to_json(F.array(typed))
-    written = F.substring(whole, F.lit(2), F.length(whole) - 2)
-    literally = F.replace(written, F.lit(r"\E"), F.lit(r"\E\\E\Q"))
     field = rf"(?i:{_QUOTE}{re.escape(name)}{_QUOTE}){_BEFORE}"
-    found = F.regexp_like(record, F.concat(F.lit(field), literally, F.lit(_AFTER)))
-    return typed.isNotNull() & F.coalesce(found, F.lit(False))
+    # Spark writes instants in milliseconds unless told otherwise, as the rejects are.
+    forms = (JSON_INSTANTS, None) if isinstance(kind, (TimestampType, TimestampNTZType)) else (None,)
+    found = (
+        F.regexp_like(record, F.concat(F.lit(field), _literally(_written(typed, form)), F.lit(_AFTER)))
+        for form in forms
+    )
+    return typed.isNotNull() & F.coalesce(reduce(Column.__or__, found), F.lit(False))
+
+
+def _literally(written: Column) -> Column:
+    """What a pattern in literal mode takes for a value as JSON writes it, its quotes escaped or not."""
+    kept = F.replace(written, F.lit(r"\E"), F.lit(r"\E\\E\Q"))
+    return F.replace(kept, F.lit('"'), F.lit(rf"\E{_QUOTE}\Q"))

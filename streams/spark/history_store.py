@@ -230,7 +230,7 @@ class HistoryStore(TableState):
                 in_one_task=batch.is_small,
             )
             target = self.target(batch.root)
-            batch.landed[target.short_name] = landed.version
+            batch.note(target, landed)
             if self.puts.known_version is not None:
                 batch.landed[known_target(target).short_name] = self.puts.known_version
 

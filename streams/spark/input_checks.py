@@ -22,6 +22,7 @@ from pyspark.sql.types import (
 )
 
 from streams.nodes import SourceNode, StreamSource
+from streams.plan_checks import is_versioned
 from streams.spark.intake import IntakeRule, kind_of
 from streams.spark.places import Order
 from streams.spark.reader_options import MALFORMED
@@ -152,10 +153,12 @@ def _check_roles(schema: StructType, rule: IntakeRule) -> None:
     node, contract = rule.node, rule.source.contract
     for name in node.key:
         kind = kind_of(schema, rule, name)
-        if not _may_be_key(kind, contract.allow_float_keys):
+        if not _may_be_key(kind, contract.allow_float_keys and not is_versioned(node)):
+            versions = " of a table with versions" if contract.allow_float_keys else ""
             raise SchemaError(
-                f'Key column "{name}" of topic "{node.topic}" is {kind.simpleString()}, which has no order or no exact '
-                "equality, or only nulls. Use a string, whole number, decimal or date, or a struct or array of these."
+                f'Key column "{name}" of topic "{node.topic}"{versions} is {kind.simpleString()}, which has no order '
+                "or no exact equality, or only nulls. Use a string, whole number, decimal or date, or a struct or "
+                "array of these."
             )
     time = kind_of(schema, rule, node.timestamp)
     if isinstance(time, IntegralType) and contract.ts_unit is None:

@@ -14,10 +14,11 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, Window
 
 from streams import reasons
+from streams.fields import MAX_TS
 from streams.spark.flow import SCOPE, lookup_times
 from streams.spark.row_rules import UNIQUE, UNIQUE_COLUMN
 from streams.spark.stored_kinds import StoredTable
-from streams.spark.window_upkeep import END, MAX_TS, OPEN, START
+from streams.spark.window_upkeep import END, OPEN, START
 from versioned import spark_functions as F
 from versioned.identifiers import quote
 from versioned.spec import CURRENT, DELETED

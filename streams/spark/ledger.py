@@ -18,7 +18,7 @@ from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, text_literal
 from versioned.making import make_table
 from versioned.reading import read_table
-from versioned.replay import CHECKPOINT
+from versioned.replay import CHECKPOINT, check_driver
 from versioned.schema import create_plain
 
 #: Plain TIMESTAMP is what the session takes it for, which may be one without a time zone.
@@ -212,6 +212,7 @@ class Ledger:
     ) -> None:
         """Write the batch's row: the batch is done once it is there."""
         landed = commit(self.target, lambda: Append(ledger_frame(session, row)), step, details)
+        check_driver(f"The ledger's row of batch {step.batch_id}", landed.details, details or {})
         self.newest_own = (step.epoch, step.batch_id, (details or {}).get(CHECKPOINT)), landed.version
 
     def append_epoch(self, session: SparkSession, state: LedgerState, counts: Mapping[str, int] | None = None) -> None:

@@ -27,6 +27,7 @@ from versioned.commit import EPOCH_BITS, Landed, Step, Write, commit
 from versioned.identifiers import TableRef
 from versioned.making import is_unmade, make_table
 from versioned.reading import read_table
+from versioned.replay import check_driver
 from versioned.schema import create_plain
 from versioned.sql_types import JSON_INSTANTS
 from versioned.written import newest
@@ -122,10 +123,24 @@ class Batch:
         return Step(self.application, node, name, self.epoch, self.batch_id)
 
     def commit(self, target: TableRef, build: Callable[[], Write], node: str, step: str) -> Landed:
-        """Write one step; the batch's whole report travels in the commit, for a replay to find."""
+        """Write one step; the batch's whole report travels in the commit, for a replay to find.
+
+        Raises:
+            FencedError: as :meth:`note`.
+        """
         landed = commit(target, build, self.step(node, step), self.details, in_one_task=self.is_small)
-        self.landed[target.short_name] = landed.version
+        self.note(target, landed)
         return landed
+
+    def note(self, target: TableRef, landed: Landed) -> None:
+        """Keep the version of a table that the batch wrote.
+
+        Raises:
+            FencedError: another driver has written it, and not before this one started.
+        """
+        if landed.version > self.landed.get(target.short_name, -1):
+            check_driver(f"Batch {self.batch_id} in {target}", landed.details, self.details)
+        self.landed[target.short_name] = landed.version
 
     def create(self, target: TableRef, empty: DataFrame, properties: Mapping[str, str] = MappingProxyType({})) -> None:
         """Make a table with the columns of a frame, without statistics of those with personal data."""

@@ -33,7 +33,7 @@ from streams.spark.operator import Operator, StepOf
 from streams.spark.sinks import ChangelogSinkOperator
 from versioned import spark_functions as F
 from versioned.commit import Append, Step, commit, recall
-from versioned.errors import ConfigurationError
+from versioned.errors import ConfigurationError, FencedError
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
 from versioned.replay import CHECKPOINT, without_origin
@@ -43,6 +43,8 @@ from versioned.written import TableState, Written, are_newest, look, newest, ste
 _LOG: Final = logging.getLogger(__name__)
 #: In the details of a commit that shuts others out: the batch after which the tables are to stand.
 TAKEOVER: Final = "takeover"
+#: In the same: by which of several takeovers at a time.
+HELD_BY: Final = "heldBy"
 #: In the details of a commit that shuts others out: node, epoch and batch of the write whose rows the table has.
 _WRITER: Final = "writer"
 #: In the details of every write of a batch.
@@ -444,6 +446,9 @@ def fence(
         planned: As which nodes and steps the plan writes it; a driver may be about to do so for the first time. Those
             that wrote to it under another plan are shut out as well.
         every_step: False for one commit only, where older epochs are shut out already.
+
+    Raises:
+        FencedError: another takeover has shut the table at the same time.
     """
     # The newest commit of a table always tells what the ones before it told; but not whose batch it was.
     details = without_origin(told)
@@ -453,7 +458,12 @@ def fence(
         # The whole history is read for these.
         steps = [step for step in steps_of(spark, target, identity.application) if step not in planned] + steps
     for node, step in steps if every_step else steps[-1:]:
-        commit(target, lambda: Append(nothing), replace(identity, node=node, step=step), details)
+        landed = commit(target, lambda: Append(nothing), replace(identity, node=node, step=step), details)
+        if landed.details.get(HELD_BY) != details.get(HELD_BY):
+            raise FencedError(
+                f"Somebody else takes {identity.application} over at the same time, and has shut {target}. Wait until "
+                "that rollback or backfill is over, then look where the application stands: versioned doctor."
+            )
 
 
 def _tell_unfinished(found: Survey) -> None:

@@ -14,6 +14,7 @@ In this order, so that a crash anywhere leaves an application that refuses to st
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,7 @@ from streams.spark.application import StreamingApplication
 from streams.spark.checkpoint_copy import check_copy, check_free, copy_checkpoint
 from streams.spark.ledger import Ledger, LedgerState
 from streams.spark.lost_input import lost_behind
-from streams.spark.recovery import TAKEOVER, Survey, checkpoint_of, fence, refuse_running, telling
+from streams.spark.recovery import HELD_BY, TAKEOVER, Survey, checkpoint_of, fence, refuse_running, telling
 from versioned import faults
 from versioned.commit import Merge, Step, commit, every_commit, history, is_missing, own_details, same_keys
 from versioned.errors import ConfigurationError
@@ -74,6 +75,8 @@ class _Plan:
     state: LedgerState
     row: BatchOf
     rows: tuple[BatchOf, ...]
+    #: By which its commits are told from those of another takeover at the same time.
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
 def check_takeover(application: StreamingApplication, batch_id: int | None = None) -> Held:
@@ -99,10 +102,11 @@ def taken_over(application: StreamingApplication, batch_id: int | None = None) -
         ConfigurationError: there is no such batch, or the application runs in this session.
         CheckpointMismatchError: the checkpoint does not reach back to that batch.
         RetentionError: a table's files of that time are gone.
+        FencedError: somebody else takes the application over at the same time.
     """
     plan = _planned(application, batch_id)
     spark = application.spark
-    nobody, taken = Step(application.name, "", "", plan.shut_out, -1), {TAKEOVER: plan.row[1]}
+    nobody, taken = Step(application.name, "", "", plan.shut_out, -1), {TAKEOVER: plan.row[1], HELD_BY: plan.token}
     looked = _restorations(application, plan)
     told = {plan.ledger.target: _UNSAID, **{target: needed.details for target, needed in looked.items()}}
     fences = [
@@ -155,7 +159,8 @@ def _restorations(
 
     def look(target: TableRef) -> None:
         commits = facts_of(every_commit(application.spark, target), application.name, plan.shut_out, plan.row)
-        needed = restoration(target.short_name, commits, plan.row, plan.state.tables.get(target.short_name))
+        name = target.short_name
+        needed = restoration(name, commits, plan.row, plan.state.tables.get(name), plan.found.state.tables.get(name))
         looked = before[target].version if target in before else None
         if needed.version is not None and needed.version != looked:
             check_version(application.spark, target, needed.version)
@@ -215,7 +220,7 @@ def _hand_over(plan: _Plan, held: Held, wanted: Mapping[TableRef, Restoration]) 
     faults.point("takeover:checkpoint")
     owner = Step(application.name, "", "", held.epoch, batch)
     # What lies on a RESTORE must say whose the table is; the others are shut out and say it already.
-    told = {one: {**wanted[one].details, TAKEOVER: batch} for one in _versions(wanted)}
+    told = {one: {**wanted[one].details, TAKEOVER: batch, HELD_BY: plan.token} for one in _versions(wanted)}
     fences = [
         partial(fence, spark, one, owner, said, plan.found.steps_of(one), every_step=False)
         for one, said in told.items()

@@ -186,7 +186,7 @@ def cut(value: Column, kind: DataType) -> Column:
     if isinstance(kind, (StringType, BinaryType)):
         return F.substring(value, 1, KEPT)
     if isinstance(kind, (StructType, ArrayType, MapType, VariantType)):
-        whole = F.to_json(F.struct(value.alias("v")))
+        whole = F.to_json(F.struct(value.alias("v")), JSON_INSTANTS)
         return F.when(value.isNotNull(), F.substring(whole, len('{"v":') + 1, KEPT))
     return value
 

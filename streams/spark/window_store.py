@@ -19,6 +19,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql.types import BooleanType, IntegerType, StructField, StructType, TimestampType
 
+from streams.fields import MAX_TS
 from streams.nodes import Materialized, WindowedAggregate
 from streams.reasons import AFTER_WINDOWS, BEFORE_WINDOWS, LATE, NULL_KEY, NULL_VALUE
 from streams.spark.columns import with_key
@@ -42,7 +43,7 @@ from streams.spark.operator import Batch, Operator
 from streams.spark.store import table_name
 from streams.spark.stored_shape import aggregate_properties, check_aggregate, check_rows
 from streams.spark.table_state import TableState, latest_at_place
-from streams.spark.window_upkeep import END, MAX_TS, OPEN, START, check_windows, window_store_properties
+from streams.spark.window_upkeep import END, OPEN, START, check_windows, window_store_properties
 from suppress.window_rules import close_wait_us, first_taken_us, last_taken_us
 from suppress.windows import SessionWindows, SlidingWindows, Windows
 from versioned import spark_functions as F

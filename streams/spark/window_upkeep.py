@@ -28,7 +28,7 @@ _WINDOWS: Final = "versioned.windows"
 _TIME_SCOPE: Final = "versioned.timeScope"
 #: Columns of a window store: the window, the newest event time in it, and whether it may still change.
 START, END = WINDOW_FIELDS
-MAX_TS, OPEN = "maxTs", "_open"
+OPEN = "_open"
 
 
 def window_store_properties(

@@ -70,7 +70,9 @@ def _without_stores() -> Topology:
     plain.join(other).to_changelog("changes")
     plain.join(other, foreign_key="a")
     plain.group_by("a").count()
-    stream.filter(lambda value: value.s > 0).map_values(lambda value: {"n": value.s}).select_key("n").to_table()
+    stream.filter(lambda value: value.s > 0).map_values(lambda value: {"n": value.s}).select_key(
+        lambda value: {"k": value.n}
+    ).to_table()
     stream.join(everywhere, key="s")
     stream.join(second, windows=JoinWindows.of("1 minute"))
     stream.join(history, joined=Joined().with_corrections("1 minute")).corrections()

@@ -59,11 +59,13 @@ def test_a_subject_goes_from_every_table_under_all_its_names_and_the_receipt_tel
         _run(work, "erase", "--key", "customer=ann", "--also", "customer=buyer", "--dry-run", "--json").stdout
     )
     assert (tried["dry_run"], tried["rows"], tried["files_gone"]) == (True, 4, None)
+    assert (tried["subjects"], tried["subjects_found"]) == (1, 1)
     assert len(_customers(spark, work)) == 6
     (work / "subjects.csv").write_text("customer\nann\nnobody\n", encoding="utf-8")
     done = _run(work, "erase", "--keys", str(work / "subjects.csv"), "--also", "customer=buyer")
     assert done.exit_code == 0
     assert "4 rows of shop are gone, by customer." in done.stdout
+    assert "1 of 2 subjects have no row in any of the tables" in done.stdout
     assert "ann" not in done.stdout
     assert _customers(spark, work) == [("bought", "bob"), ("sales", "bob")]
     again = json.loads(_run(work, "erase", "--key", "customer=ann", "--json").stdout)

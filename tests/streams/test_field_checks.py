@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from streams.field_checks import check_apart
 from streams.functions import python_function, when
 from streams.spark.key_types import check_matched
 from streams.testing import TopologyTestDriver
@@ -35,6 +36,8 @@ class _Sources:
 
 
 Make = Callable[[_Sources], object]
+_KEPT = Materialized.key_value("kept")
+_FOLD: Callable[..., Any] = lambda key, value, total: total  # noqa: E731
 
 
 @pytest.mark.parametrize(
@@ -240,3 +243,41 @@ def test_windows_of_final_results_have_the_fields_of_their_aggregate() -> None:
     finals = counts.suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
     with pytest.raises(TopologyError, match='key has no field "window"; did you mean'):
         finals.filter(lambda key, value: key.window > 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda x: x.stream.group_by_key().count(output="k"), r"\['k'\] twice.*output=\"number_of_k\""),
+        (lambda x: x.stream.group_by_key().count(output="K"), r"\['K'\] twice"),
+        (lambda x: _hourly(x.stream.group_by_key()).count(output="k"), r"\['k'\] twice"),
+        (lambda x: _hourly(x.stream.group_by_key()).count(output="windowStart"), r"\['windowStart'\] twice"),
+        (lambda x: _hourly(x.stream.group_by_key()).count(output="maxTs"), r"\['maxTs'\] twice"),
+        (lambda x: _hourly(x.stream.group_by_key()).aggregate(int, _FOLD, output="maxts"), r"\['maxts'\] twice"),
+        (lambda x: x.stream.group_by_key().aggregate(int, _FOLD, schema="bigint", output="k"), r"output=\"number_of_k"),
+        (lambda x: x.builder.table("i", key="id", value=("id", "x")), r"\['id'\] twice.*map_values"),
+        (lambda x: x.stream.select_key("city").to_table(), r"\['city'\] twice.*map_values"),
+        (lambda x: x.table.group_by("place").reduce(lambda a, v: a, lambda a, v: a), r"\['place'\] twice"),
+        (lambda x: x.table.map_values(lambda v: {"k": 1}, materialized=_KEPT), r"\['k'\] twice"),
+    ],
+)
+def test_a_field_that_a_table_would_hold_twice_is_refused_by_spark_and_left_to_the_driver(
+    make: Make, told: str
+) -> None:
+    node = cast("Any", make(_Sources())).node  # the plan itself is one, and the test driver runs it
+    with pytest.raises(TopologyError, match=told):
+        check_apart(node)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.stream.group_by_key().count(output="maxTs"),
+        lambda x: x.stream.group_by_key().aggregate(dict, _FOLD, schema="total int", output="k"),
+        lambda x: x.stream.select_key("city"),
+        lambda x: x.stream.map_values(lambda v: {"k": 1}).group_by_key().count(),
+        lambda x: x.table.map_values(lambda v: {"k": 1}),
+    ],
+)
+def test_a_field_that_no_table_holds_twice_is_taken(make: Make) -> None:
+    check_apart(cast("Any", make(_Sources())).node)

@@ -5,9 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from streams.options import Joined
+from streams.testing import TopologyTestDriver
+from streams.topology import StreamsBuilder
+from versioned.errors import ConfigurationError
 
 
 def test_a_grace_that_is_said_last_leaves_the_other_options_of_a_join_as_they_are() -> None:
     said = Joined(name="j", on_expired="drop", too_late="side_table", correction_retention=timedelta(hours=1))
     assert said.with_grace_period("1 minute") == replace(said, grace=timedelta(minutes=1))
+
+
+@pytest.mark.parametrize("option", ["max_future_skew", "suppressed_record_retention"])
+def test_a_span_that_is_negative_is_refused_with_its_name(option: str) -> None:
+    builder = StreamsBuilder()
+    builder.stream("s").to_changelog("out")
+    with pytest.raises(ConfigurationError, match=f"{option} must not be negative; got -1 hour"):
+        TopologyTestDriver(builder.build(), **{option: "-1 hour"})  # type: ignore[arg-type]

@@ -38,10 +38,11 @@ from streams.plan_checks import (
     windowed_ancestor,
 )
 from streams.testing.trace_errors import build_case
-from streams.topology import KStream, KTable, StreamsBuilder
+from streams.topology import KGroupedTable, KStream, KTable, StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWindowCloses
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+from versioned.durations import Resolution
 from versioned.errors import ConfigurationError, TopologyError
 
 _WEEK = Materialized.versioned("7 days")
@@ -216,6 +217,28 @@ def _joined_with(joined: Joined) -> KStream:
     return builder.stream("s").join(builder.table("t", _WEEK), joined=joined)
 
 
+#: What a function is that was forgotten.
+_NOTHING: Any = None
+
+
+def _expiring_join(on_expired: Any) -> KStream:
+    builder = StreamsBuilder()
+    joined = Joined(name="j").with_on_expired(on_expired)
+    return builder.stream("s").join(builder.table("t", _KV), joined=joined)
+
+
+def _stored_so(materialized: Materialized) -> KTable:
+    return StreamsBuilder().table("t", materialized, name="t")
+
+
+def _grouped_stream() -> KGroupedStream:
+    return StreamsBuilder().stream("s").group_by_key()
+
+
+def _grouped_table() -> KGroupedTable:
+    return StreamsBuilder().table("t", _KV, value="v").group_by("v")
+
+
 def _stored(windows: Windows, retention: timedelta) -> KTable:
     return _windowed(windows, Materialized().with_retention(retention))
 
@@ -224,6 +247,17 @@ _HOUR_AND_MORE = timedelta(hours=1, minutes=10)
 _TICK = timedelta(microseconds=1)
 
 _REFUSED: list[tuple[str, str, Callable[[], object]]] = [
+    ("R139", "j", lambda: _expiring_join("drop")),
+    ("R139", "j", lambda: _expiring_join("side_table")),
+    ("versions", "t", lambda: _stored_so(_KV.with_late_policy("side_table"))),
+    ("versions", "t", lambda: _stored_so(_KV.with_time_resolution(Resolution.MILLISECOND))),
+    ("versions", "t", lambda: _stored_so(Materialized("kept", system_history=True))),
+    ("versions", "hourly", lambda: _windowed(materialized=Materialized("kept", system_history=True))),
+    ("functions", "f", lambda: _grouped_stream().reduce(_NOTHING, name="f")),
+    ("functions", "f", lambda: _grouped_stream().windowed_by(_HOURS).reduce(_NOTHING, name="f")),
+    ("functions", "f", lambda: _grouped_stream().aggregate(int, _NOTHING, name="f")),
+    ("functions", "f", lambda: _grouped_stream().aggregate(_NOTHING, lambda key, value, total: total, name="f")),
+    ("functions", "f", lambda: _grouped_table().reduce(_NOTHING, lambda total, value: total, name="f")),
     ("R165", "s", lambda: _versioned().suppress(_LIMIT, name="s")),
     ("R165", "s", lambda: _versioned().filter(_same, materialized=_WEEK).suppress(_LIMIT, name="s")),
     ("R166", "s", lambda: _versioned().filter(_same).suppress(_LIMIT, name="s")),

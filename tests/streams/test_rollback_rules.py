@@ -71,6 +71,8 @@ def _commits(*batches: tuple[int, int] | None, oldest: int = 0) -> list[CommitFa
         (_commits(None, (1, 0), (1, 0), (1, 1), (2, -1), None, (3, 0), (3, 1)), (3, 0), 6, 6, {"n": 6}),
         # The log was cleaned, but the ledger knows.
         (_commits((1, 5), (1, 6), oldest=90), (1, 4), 80, 80, {}),
+        # So does it of what later batches wrote, though only upkeep is left in the log.
+        (_commits(None, None, oldest=95), (1, 4), 80, 80, {}),
     ],
 )
 def test_a_table_is_restored_to_the_version_before_anything_later(
@@ -80,8 +82,13 @@ def test_a_table_is_restored_to_the_version_before_anything_later(
     version: int | None,
     told: dict[str, int],
 ) -> None:
-    found = restoration("prices", commits, row, recorded)
+    found = restoration("prices", commits, row, recorded, 90)
     assert (found.version, found.details, found.erased_again) == (version, told, ())
+
+
+def test_a_table_that_no_later_batch_wrote_stays_as_it_is_whatever_is_left_of_its_log() -> None:
+    for newest in (80, None):
+        assert restoration("prices", _commits(None, None, oldest=95), (1, 4), 80, newest).version is None
 
 
 @pytest.mark.parametrize(
@@ -110,9 +117,12 @@ def test_rows_that_were_erased_since_are_told_of() -> None:
     ("commits", "error", "told"),
     [
         (_commits((1, 3)), ConfigurationError, "made by a later batch"),
-        (_commits((1, 5), (1, 6), oldest=90), RetentionError, "version 90 only, but version 89 is needed"),
+        (_commits((1, 5), (1, 6), oldest=90), RetentionError, "version 90 only, but an older version is needed"),
+        # Of several later batches only the last one is left in the log, or none.
+        (_commits(None, (1, 50), oldest=6), RetentionError, "version 6 only"),
+        (_commits(None, None, oldest=95), RetentionError, "version 95 only"),
     ],
 )
 def test_what_cannot_be_restored_is_refused(commits: list[CommitFacts], error: type[Exception], told: str) -> None:
     with pytest.raises(error, match=told):
-        restoration("prices", commits, (1, 2), None)
+        restoration("prices", commits, (1, 2), None, 94)

@@ -34,6 +34,7 @@ class _Tables:
         self.other_stream = self.builder.stream("s2", value=("b",))
         self.table = self.builder.table("t", Materialized.key_value(), value=("c", "g"))
         self.other = self.builder.table("t2", Materialized.key_value(), value=("d",))
+        self.versioned = self.builder.table("t4", Materialized.versioned("1 day"), value=("d",))
         self.hourly = self.builder.table("t3", key=("key", "windowStart", "windowEnd"), value=("d",))
         self.globally = self.builder.global_table("gt", value=("e",))
 
@@ -50,7 +51,7 @@ _STREAM_OPERATIONS: list[tuple[type[Node], Make]] = [
     (nodes.SelectKey, lambda x: x.stream.select_key(lambda value: {"g": value.g, "a": value.a})),
     (nodes.ToStream, lambda x: x.table.to_stream()),
     (nodes.StreamTableJoin, lambda x: x.stream.join(x.other)),
-    (nodes.StreamTableJoin, lambda x: x.stream.left_join(x.other, joined=Joined().with_on_expired("drop"))),
+    (nodes.StreamTableJoin, lambda x: x.stream.left_join(x.versioned, joined=Joined().with_on_expired("drop"))),
     (nodes.StreamGlobalTableJoin, lambda x: x.stream.join(x.globally, key="g")),
     (nodes.StreamGlobalTableJoin, lambda x: x.stream.left_join(x.globally, key=lambda key, value: value.g)),
     (nodes.StreamStreamJoin, lambda x: x.stream.join(x.other_stream, windows=JoinWindows.of("5 s"))),

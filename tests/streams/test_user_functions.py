@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streams.expressions import Expr, evaluate
+from streams.expressions import Expr, evaluate, operation
 from streams.functions import python_function
 from streams.rows import Inner, Row
 from streams.testing import TopologyTestDriver
@@ -190,6 +190,26 @@ def test_a_type_that_there_is_not_is_refused_with_what_was_meant(returns: Any, t
 def test_the_schema_of_an_aggregate_is_checked_as_well() -> None:
     with pytest.raises(ConfigurationError, match='schema: there is no type "doubel"'):
         _grouped().aggregate(int, _ADDED, schema="total doubel")
+
+
+def test_a_map_alone_is_no_result_of_an_aggregate() -> None:
+    for schema in ("map<string,bigint>", " MAP <string, bigint>"):
+        with pytest.raises(ConfigurationError, match="is a row by its fields"):
+            _grouped().aggregate(dict, _ADDED, schema=schema)
+    assert _grouped().aggregate(dict, _ADDED, schema="seen map<string,bigint>")
+
+
+@pytest.mark.parametrize(
+    ("returns", "is_row"),
+    [
+        ("double", False), ("decimal(10, 2)", False), ("map<string, int>", False), ("array<struct<a: int>>", False),
+        ("interval day to second", False), ("string collate UTF8_LCASE", False), ("a:int", True),
+        ("a int, b int", True), ("struct<a: int>", True), ("seen map<string, int>", True), ("date date", True),
+    ],
+)  # fmt: skip
+def test_a_type_says_whether_a_function_gives_a_row_or_a_value_whatever_its_blanks(returns: str, is_row: bool) -> None:
+    mapper = _stream().transform_values(lambda value: value.v, returns).node.mapper
+    assert (operation(mapper)[0] != "row") == is_row
 
 
 @pytest.mark.parametrize(

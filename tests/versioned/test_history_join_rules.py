@@ -32,6 +32,12 @@ def emitted(changes: list[ResultChange]) -> list[tuple[Any, int]]:
     return [(change.new, change.valid_from_us) for change in changes]
 
 
+def test_a_result_that_is_no_number_and_stays_so_is_no_change() -> None:
+    join = HistoryJoin("inner", lambda key, left, right: {"product": float(left) * float(right)})
+    records: list[Put] = [("left", "inf", 0), ("right", "0", 0), ("right", "0", 0), ("right", "1", 0)]
+    assert [change.op for change in joined(join, records)] == ["insert", "update"]
+
+
 @pytest.mark.rule("R150")
 def test_the_papers_second_attempt_gives_every_older_result_that_a_late_record_changes() -> None:
     join = HistoryJoin("inner", pair)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from versioned.errors import FencedError, ReplayMismatchError
-from versioned.replay import check_origin
+from versioned.replay import check_driver, check_origin, this_driver
 
 _SAME = {"checkpoint": "q", "fingerprints": {"a": "3:1f:2", "b": "1:1:1"}}
 
@@ -25,6 +25,13 @@ _SAME = {"checkpoint": "q", "fingerprints": {"a": "3:1f:2", "b": "1:1:1"}}
 )
 def test_the_same_origin_or_one_that_is_not_told_passes(landed: dict[str, Any], now: dict[str, Any]) -> None:
     check_origin("batch 1", landed, now)
+
+
+def test_the_batch_that_another_driver_makes_at_the_same_time_is_fenced() -> None:
+    with pytest.raises(FencedError, match="batch 1 was written by another driver, on the same checkpoint"):
+        check_driver("batch 1", {"driver": "other"}, this_driver())
+    for told in ({}, this_driver()):
+        check_driver("batch 1", told, this_driver())
 
 
 def test_the_batch_of_another_checkpoint_is_fenced() -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from versioned import faults
-from versioned.commit import _SEEN, history, own_details, properties_of
+from versioned.commit import _SEEN, history, own_details, properties_of, saying
 from versioned.faults import Action
 from versioned.identifiers import TableRef
 from versioned.spec import VersionedTableSpec
@@ -122,6 +122,33 @@ def test_below_a_restore_to_an_instant_only_what_rows_cannot_tell_still_counts(
     instant = {"version": None, "timestamp": "2026-01-01"}
     restored = {"version": 2, "operation": "RESTORE", "operationParameters": instant, "userMetadata": None}
     assert told_times([restored, before]) == told
+
+
+@pytest.mark.parametrize(
+    ("judged", "to", "told"),
+    [(8, 5, [{"0": 5}]), (8, 8, [{"0": 9}, {"0": 5}]), (8, None, [{"0": 5}]), (None, 5, [{"0": 9}, {"0": 5}])],
+    ids=["taken back", "of what stays", "taken back to an instant", "not told by which version"],
+)
+def test_what_was_judged_before_a_restore_and_landed_behind_it_counts_no_more(
+    judged: int | None, to: int | None, told: list[dict[str, int]]
+) -> None:
+    def commit(version: int, us: int, **more: Any) -> dict[str, Any]:
+        said = {"versioned": {}, "details": {"streamTimes": {"0": us}, **more}}
+        return {"version": version, "operation": "WRITE", "userMetadata": json.dumps(said)}
+
+    place = {"version": None if to is None else str(to), "timestamp": None if to is not None else "2026-01-01"}
+    restored = {"version": 10, "operation": "RESTORE", "operationParameters": place, "userMetadata": None}
+    ended = commit(12, 9, **({} if judged is None else {"streamTimesAsOf": judged}))
+    newest_first = [ended, commit(11, 5, streamTimesAsOf=10), restored]
+    assert told_times(newest_first) == told
+
+
+def test_a_table_made_while_maintenance_says_something_elsewhere_says_nothing_of_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with saying(spark, {"streamTimes": {"0": 10**15}}):
+        table = VersionedTable.create(spark, str(tmp_path / "t"), "k STRING", keys="k", history_retention="1 hour")
+    assert table.stream_times() == {}
 
 
 def test_records_before_the_first_stream_time_leave_it_as_it_is(spark: SparkSession, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from versioned import written
-from versioned.commit import Append, Step, commit, every_commit, history, recall
+from versioned.commit import Append, Step, commit, every_commit, history, own_details, recall
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.table import VersionedTable
@@ -34,6 +34,16 @@ def test_maintenance_on_top_hides_no_batch() -> None:
     assert (state.version, state.written, state.restored) == (8, Written(1, 4), False)
     assert state.written is not None
     assert (state.written.application, state.written.node, state.written.details) == ("app", "store", {"n": 4})
+
+
+@pytest.mark.parametrize("operation", ["OPTIMIZE", "CREATE TABLE", "CREATE OR REPLACE TABLE"])
+def test_what_delta_commits_by_itself_beside_a_batch_is_none_of_that_batch(operation: str) -> None:
+    beside = {**_commit(8, txn="app/other/main", batch=4), "operation": operation}
+    own = _commit(7, txn="app/store/main", batch=4)
+    state = state_of([beside, own])
+    assert state.written is not None
+    assert (state.version, state.written.node) == (8, "store")
+    assert own_details(beside) is None
 
 
 _BATCH = _commit(6, txn="app/store/main")

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from streams.nodes import SourceNode, StreamSource, StreamStreamJoin, TableSource
+from streams.nodes import Materialized, SourceNode, StreamSource, StreamStreamJoin, TableSource
 from streams.reasons import INVALID
 from streams.spark.contract import InputContract, action_at
 from streams.spark.input_checks import check_input
@@ -35,6 +35,7 @@ from versioned.errors import ConfigurationError, SchemaError, VersionedError
 _TEXT, _LONG, _DOUBLE, _TIME = StringType(), LongType(), DoubleType(), TimestampType()
 _MAP = MapType(StringType(), StringType())
 _GOOD = {"id": _TEXT, "v": _LONG, "ts": _TIME, "seq": _LONG}
+_VERSIONED = TableSource("t", topic="t", key=("id",), materialized=Materialized.versioned("1 day"))
 
 
 def _schema(columns: dict[str, DataType]) -> StructType:
@@ -69,6 +70,11 @@ def _check(
         (_GOOD | {"v": _TIME}, {"types": _GOOD}, "cannot be made bigint"),
         (_GOOD | {"V": _LONG}, {}, r"differ only by case: \['V', 'v'\]"),
         (_GOOD | {"id": _DOUBLE}, {}, 'Key column "id" of topic "t" is double'),
+        (
+            _GOOD | {"id": _DOUBLE},
+            {"allow_float_keys": True, "node": _VERSIONED},
+            'Key column "id" of topic "t" of a table with versions is double',
+        ),
         (_GOOD | {"id": _MAP}, {}, "no order or no exact equality"),
         (_GOOD | {"id": ArrayType(_schema({"x": _DOUBLE}))}, {}, "no exact equality"),
         (_GOOD | {"id": NullType()}, {}, "or only nulls"),

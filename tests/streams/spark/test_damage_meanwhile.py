@@ -15,7 +15,10 @@ from streams.spark.arrival import Arrived, arrived
 from streams.spark.doctor import examine
 from streams.spark.rollback import rollback
 from versioned import faults, side_by_side
+from versioned.commit import Append, Step, commit
 from versioned.errors import ConfigurationError
+from versioned.identifiers import TableRef
+from versioned.replay import DRIVER
 
 pytestmark = pytest.mark.slow
 
@@ -47,6 +50,29 @@ def test_a_table_that_was_restored_while_a_query_waited_for_its_first_batch_is_r
     with pytest.raises(StreamingQueryException, match=r"The table prices was restored.* To go on: "):
         application(spark, own, out).run()
     assert commits(out) == seen[0]
+
+
+@pytest.mark.parametrize(
+    ("table", "node", "step"),
+    [("prices", "prices", "main"), ("ledger", "ledger", "row")],
+    ids=["a table", "the ledger"],
+)
+def test_a_driver_that_writes_the_same_batch_on_the_same_checkpoint_ends_this_one(
+    spark: SparkSession, ran: tuple[Path, Path], table: str, node: str, step: str
+) -> None:
+    own, out = ran
+    there, ended = TableRef.parse(str(out / table)), list(application(spark, own, out).reports())[-1]
+
+    def elsewhere() -> None:
+        nothing = spark.read.format("delta").load(str(out / table)).limit(0)
+        commit(there, lambda: Append(nothing), Step("shop", node, step, 1, ended.batch_id + 1), {DRIVER: "another"})
+
+    write_batch(own, 2)
+    with (
+        faults.armed(then(f"before:{node}/{step}", elsewhere)),
+        pytest.raises(StreamingQueryException, match=r"by another driver, on the same checkpoint.* rollback --batch"),
+    ):
+        application(spark, own, out).run()
 
 
 def test_a_takeover_that_died_when_it_had_shut_the_ledger_alone_is_told_as_one(

@@ -109,6 +109,11 @@ def test_an_erasure_that_was_cut_off_leaves_no_rows_in_files_when_it_is_repeated
         assert spark.read.parquet(*files).where("item = 'tea'").count() == 0
 
 
+def test_the_receipt_tells_how_many_of_the_subjects_had_rows(erased: tuple[Path, ErasureReceipt]) -> None:
+    # There was tea, and no coffee; the key without any value is none.
+    assert (erased[1].subjects, erased[1].subjects_found) == (2, 1)
+
+
 def test_what_is_left_is_sound_and_goes_on(spark: SparkSession, erased: tuple[Path, ErasureReceipt]) -> None:
     folder = erased[0]
     table = VersionedTable.open(spark, str(folder / "out" / "prices"))
@@ -197,6 +202,24 @@ def test_an_application_that_runs_is_not_erased_from(spark: SparkSession, tmp_pa
     finally:
         query.stop()
     assert commits(tmp_path / "out") == before
+
+
+@pytest.mark.slow
+def test_nothing_is_erased_while_a_batch_has_begun_that_may_write_its_rows_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    write_batch(tmp_path / "input", 0)
+    app = application(spark, tmp_path / "input", tmp_path / "out")
+    app.run()
+    write_batch(tmp_path / "input", 1)
+    tea, before = spark.createDataFrame([("tea",)], "item STRING"), commits(tmp_path / "out")
+    with faults.armed(then("before:priced_orders/main", crash)), pytest.raises(StreamingQueryException):
+        application(spark, tmp_path / "input", tmp_path / "out").run()
+    with pytest.raises(CheckpointMismatchError, match="Batch 1 of shop has begun and is not in the ledger"):
+        erase(app, tea)
+    assert commits(tmp_path / "out") == before
+    app.run()
+    assert erase(app, tea).rows > 0
 
 
 @pytest.mark.slow

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, DateType, DecimalType, LongType, StringType, TimestampType
 
 from streams.spark.erase_record import as_field, in_record
+from streams.spark.typed_input import cut_row
 
 #: Of each case: what is looked for, the record, and whether it is of the subject. Fields may be called "id" or "buyer".
 _CASES: Final = {
@@ -22,6 +25,7 @@ _CASES: Final = {
     "the last of an array": ("17", '{"value":{"id":[4,17]}}', True),
     "in a record that is itself a text": ("17", '{"value":"{\\"id\\":17}"}', True),
     "an instant": ("2026-01-01T00:00:00Z", '{"value":{"id":"2026-01-01T00:00:00.000Z"}}', True),
+    "an instant within a text": ("2026-01-01T00:00:00Z", '{"value":"{\\"id\\":\\"2026-01-01T00:00:00.000Z\\"}"}', True),
     "bytes": ("tea", '{"value":{"id":"dGVh"}}', True),
     "a text of another field": ("17", '{"value":{"note":"17"}}', True),
     "a text with marks of patterns": ("a.\\E(b", '{"key":{"id":"a.\\\\E(b"}}', True),
@@ -47,6 +51,26 @@ def test_a_value_is_found_in_whatever_form_a_field_of_the_name_has_it_and_nowher
         for row in frame.select("name", F.coalesce(found, F.lit(False)).alias("found")).collect()
     }
     assert told == {name: is_of for name, (_, _, is_of) in _CASES.items()}
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMP_NTZ"])
+@pytest.mark.parametrize("side", ["key", "value"])
+def test_an_instant_is_found_as_the_rejects_write_it(spark: SparkSession, kind: str, side: str) -> None:
+    rows = spark.sql(f"SELECT {kind} '2026-01-01 00:00:00.5' AS id, named_struct('at', 1) AS rest")
+    record = cut_row(rows.schema, ["id"] if side == "key" else [])
+    wanted = F.lit("2026-01-01T00:00:00.500Z" if kind == "TIMESTAMP" else "2026-01-01 00:00:00.5")
+    other = F.lit("2026-01-01T00:00:00.501Z" if kind == "TIMESTAMP" else "2026-01-01 00:00:00.501")
+    found = [in_record(record, text, ("id",), [rows.schema["id"].dataType]) for text in (wanted, other)]
+    assert [bool(told) for told in rows.select(*found).collect()[0]] == [True, False]
+
+
+@pytest.mark.parametrize("text", ["mallory@x", 'a "quoted" name', "C:\\new", "zo\u00eb \\E"])
+def test_a_text_is_found_in_what_kafka_gave_and_could_not_be_decoded(spark: SparkSession, text: str) -> None:
+    value = json.dumps({"email": text, "n": 1}, ensure_ascii=False)[:-4]  # cut off
+    raw = spark.createDataFrame([(json.dumps({"key": "1", "value": value}, ensure_ascii=False),)], "_malformed STRING")
+    record = cut_row(raw.schema, [])
+    found = [in_record(record, F.lit(wanted), ("email",), [StringType()]) for wanted in (text, text[:-1])]
+    assert [bool(told) for told in raw.select(*found).collect()[0]] == [True, False]
 
 
 def test_a_fraction_is_no_whole_number_whatever_its_type(spark: SparkSession) -> None:

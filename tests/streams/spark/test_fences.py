@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from streams.spark import recovery
-from versioned.commit import Step
+from versioned.commit import Landed, Step
 from versioned.identifiers import TableRef
 
 _MAIN, _SPLICE, _FORMER = ("late-alerts", "main"), ("late-alerts", "splice"), ("alerts", "main")
@@ -33,8 +34,9 @@ def test_every_step_of_the_plan_and_of_the_history_is_fenced_and_the_last_of_the
 ) -> None:
     told: list[Step] = []
 
-    def commit(_: TableRef, __: Any, step: Step, ___: Any) -> None:
+    def commit(_: TableRef, __: Any, step: Step, details: Mapping[str, Any]) -> Landed:
         told.append(step)
+        return Landed(len(told), details)
 
     monkeypatch.setattr(recovery, "steps_of", lambda *_: written)
     monkeypatch.setattr(recovery, "read_table", Mock())

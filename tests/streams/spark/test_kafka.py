@@ -1,8 +1,9 @@
 """Kafka for real: a source and a sink against a broker, across two deaths of the driver.
 
 One application reads a topic of two partitions as a versioned table and as a stream, and sends its answers to another
-topic. Its first start cannot reach Kafka with its answers; its second dies right after a batch was sent, before the
-ledger has it; its third runs to the end.
+topic. The topic also has a record that its producer took back, which no table may tell. The application's first start
+cannot reach Kafka with its answers; its second dies right after a batch was sent, before the ledger has it; its third
+runs to the end.
 """
 
 from __future__ import annotations
@@ -116,6 +117,25 @@ def _produce(spark: SparkSession, servers: str) -> None:
     records.write.format("kafka").option("kafka.bootstrap.servers", servers).option("topic", "events").save()
 
 
+def _take_back(spark: SparkSession, servers: str) -> None:
+    """Send a price in a transaction that is aborted: it stays in the topic."""
+    text = "org.apache.kafka.common.serialization.StringSerializer"
+    said = {"key.serializer": text, "value.serializer": text, "transactional.id": "undecided"}
+    jvm: Any = spark._jvm
+    options = jvm.java.util.HashMap()
+    for name, value in {"bootstrap.servers": servers, **said}.items():
+        options.put(name, value)
+    kafka = jvm.org.apache.kafka.clients.producer
+    producer = kafka.KafkaProducer(options)
+    producer.initTransactions()
+    producer.beginTransaction()
+    price = json.dumps({"price": 99.0, "ts": _START + 73 * _MINUTE})
+    producer.send(kafka.ProducerRecord("events", 0, "tea", price))
+    producer.flush()
+    producer.abortTransaction()
+    producer.close()
+
+
 def _dies_after(point: str, batch: int) -> Any:
     passed = Counter[str]()
 
@@ -133,6 +153,7 @@ def story(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stor
     reports: list[BatchReport] = []
     with running_broker(folder) as servers:
         _produce(spark, servers)
+        _take_back(spark, servers)
         with pytest.raises(StreamingQueryException) as unreachable:
             _application(spark, servers, folder, "127.0.0.1:9", reports).run()
         again = _application(spark, servers, folder, servers, reports)

@@ -17,7 +17,13 @@ from streams.spark.backfill import backfill
 from streams.spark.doctor import examine
 from streams.spark.rollback import rollback
 from versioned import faults
-from versioned.errors import CheckpointMismatchError, ConfigurationError, RetentionError, VersionedError
+from versioned.errors import (
+    CheckpointMismatchError,
+    ConfigurationError,
+    FencedError,
+    RetentionError,
+    VersionedError,
+)
 from versioned.table import VersionedTable
 
 pytestmark = pytest.mark.slow
@@ -114,6 +120,25 @@ def test_a_driver_that_still_runs_is_shut_out_and_nothing_of_it_stays(
         application(spark, source, out).run()
     application(spark, source, out).run()
     assert _rows(spark, out) == _rows(spark, whole)
+
+
+def test_of_two_rollbacks_at_a_time_one_ends_before_it_takes_anything_back(
+    spark: SparkSession, source: Path, whole: Path, copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = application(spark, source, copied), application(spark, source, copied)
+    planned = takeover._planned(other, 0)
+
+    def at_the_same_time() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(takeover, "_planned", lambda *_: planned)
+            with pytest.raises(FencedError, match="takes shop over at the same time"):
+                rollback(other, 0)
+
+    with faults.armed(then("takeover:shut-out", at_the_same_time)):
+        assert rollback(one, 1).batch_id == 1
+    assert [row[1] for row in _ledger(spark, copied)][-1] == 1
+    application(spark, source, copied).run()
+    assert _rows(spark, copied) == _rows(spark, whole)
 
 
 def test_input_that_is_gone_is_told_by_its_name_before_a_rollback_and_after_it(

@@ -1,0 +1,40 @@
+"""Which Python values can be constants of an expression: those that Spark has literals of."""
+
+from __future__ import annotations
+
+from datetime import date, time, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+_WHOLE: Final = 2**63
+_DIGITS: Final = 38
+_SCALARS: Final = (type(None), bool, float, str, bytes, bytearray, date, time, timedelta)
+
+
+def constant_fault(value: Any) -> str | None:
+    """Why a value is no constant, and what to give instead; none if it is one.
+
+    >>> constant_fault([1, 2.5]), constant_fault("tea")
+    (None, None)
+    >>> constant_fault({"a", "b"})
+    'it is of the type set. Give a list.'
+    """
+    if isinstance(value, _SCALARS):
+        return None
+    if isinstance(value, int):
+        return None if -_WHOLE <= value < _WHOLE else "it does not fit in 64 bits. Give a Decimal."
+    if isinstance(value, Decimal):
+        return None if _fits(value) else f"a decimal has at most {_DIGITS} digits. Give a float."
+    if isinstance(value, (list, tuple)):
+        return next(filter(None, map(constant_fault, value)), None)
+    if hasattr(value, "dtype"):
+        return None  # NumPy's, which Spark takes as they are
+    instead = "a list" if isinstance(value, (set, frozenset)) else "a text or a number"
+    return f"it is of the type {type(value).__name__}. Give {instead}."
+
+
+def _fits(value: Decimal) -> bool:
+    _, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):  # NaN and infinities
+        return False
+    return max(len(digits) + max(exponent, 0), -exponent) <= _DIGITS

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from jobs.named_tables import NamedTables, check_catalog, name_of, tables_of, those_there
 from jobs.strict import DurationSetting, Flag
-from streams.spark.window_upkeep import purge_windows
+from streams.spark.window_upkeep import optimize_windows, purge_windows
 from versioned import upkeep
 from versioned.commit import is_missing
 from versioned.errors import NotAVersionedTableError, RetentionError
@@ -29,7 +29,7 @@ from versioned.identifiers import TableRef
 from versioned.table import VersionedTable
 
 _LOG: Final = logging.getLogger(__name__)
-#: Tables that only grow are compacted from this many files on.
+#: Tables that only grow, and window stores, are compacted from this many files on.
 _MANY_FILES: Final = 16
 _A_SECOND: Final = timedelta(seconds=1)
 _LEAST_PAUSE: Final = timedelta(milliseconds=1)
@@ -223,7 +223,8 @@ def _look_after(spark: SparkSession, settings: MaintainSettings, target: TableRe
 
 def _optimized(spark: SparkSession, target: TableRef, table: VersionedTable | None) -> bool:
     if table is None:
-        return upkeep.optimize_appended(spark, target, _MANY_FILES)
+        windows = optimize_windows(spark, target, _MANY_FILES)
+        return windows or upkeep.optimize_appended(spark, target, _MANY_FILES)
     table.optimize()
     return True
 

@@ -59,12 +59,13 @@ def asked_keys(asked: DataFrame, rows: DataFrame, spec: VersionedTableSpec, alia
         SchemaError: a key column is missing, twice, or of a type that cannot be compared exactly with the table's.
     """
     _check_there(asked, spec.keys)
-    given = {field.name.lower(): field.dataType for field in asked.schema.fields}
+    given = {field.name.lower(): field for field in asked.schema.fields}
     kinds = rows.schema
     keys = {}
     for name in spec.keys:
-        own, kind = given[name.lower()], kinds[name].dataType
-        value = F.col(f"{alias}{quote(name)}")
+        own, kind = given[name.lower()].dataType, kinds[name].dataType
+        # As the frame spells it: a session may tell names apart by their case.
+        value = F.col(f"{alias}{quote(given[name.lower()].name)}")
         if isinstance(own, NullType):
             keys[name] = value.cast(kind)
             continue

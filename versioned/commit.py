@@ -82,6 +82,8 @@ _SEEN: Final[dict[TableRef, int]] = {}
 #: How many commits behind that are looked at before the history is asked.
 _LOOKED_AHEAD: Final = 3
 _UNCHECKED: Final = SharedSetting(_CONSTRAINT_CHECK, "false")
+#: Else Delta lets no row lie outside of the partitions that are replaced, whatever it is told of that check.
+_BY_ROWS: Final = SharedSetting("spark.databricks.delta.replaceWhere.dataColumns.enabled", "true")
 #: A task writes all partitions of a table side by side; with one writer it would sort its rows by partition first.
 _SIDE_BY_SIDE: Final = SharedSetting(_WRITERS, "4")
 #: Spark's default of 96 bits takes half as long again to write, has no bounds by which a reader leaves rows out, and
@@ -465,7 +467,7 @@ def _execute(target: TableRef, write: Write, step: Step | None, metadata: str) -
             _save(writer.mode("append"), target)
             return
         # The rows that close go to the other partition in the same commit; Delta's check would refuse them.
-        with _UNCHECKED.of(session), _SIDE_BY_SIDE.of(session):
+        with _UNCHECKED.of(session), _BY_ROWS.of(session), _SIDE_BY_SIDE.of(session):
             _save(writer.mode("overwrite").option("replaceWhere", write.predicate), target)
 
 

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, Row, Window
 from versioned import put_frames, touched
 from versioned import spark_functions as F
 from versioned.commit import Append, Landed, Merge, ReplaceWhere, Step, commit, newest_commits, same_keys
-from versioned.durations import instant_literal
+from versioned.durations import LONGEST_US, instant_literal
 from versioned.errors import OvertakenError, VersionedError
 from versioned.identifiers import TableRef, quote
 from versioned.once import Once
@@ -88,6 +88,7 @@ class PutBatch:
             judged without the table. The newest commits may tell less where somebody put by hand for an application,
             which goes on by a stream time of its own: who was wrong by it once looks at the table.
         names_keys: Whether of few records only the rows of their keys may be replaced, as the table tells.
+        by_time: Whether the records are in the order of their instants, so that none is late by another one of them.
         as_of: Read the table as it was at this Delta version; None = as it is. For what :meth:`write` does not see.
     """
 
@@ -103,6 +104,7 @@ class PutBatch:
         with_old: bool = True,
         trusts_times: bool = True,
         names_keys: bool = False,
+        by_time: bool = False,
         as_of: int | None = None,
     ) -> None:
         self._target = target
@@ -113,11 +115,12 @@ class PutBatch:
         self._few = count is not None and count <= FEW_RECORDS
         self._count, self._names_keys = count, names_keys
         self._with_old, self._as_of = with_old, as_of
-        self._bounds = bounds or {}
-        none_is_late = bounds is not None and not self._may_be_late()
+        self._bounds, self._by_time = bounds or {}, by_time
+        none_is_late = spec.grace_us >= LONGEST_US or (bounds is not None and not self._may_be_late())
         self._timed = put_frames.accept_all(records) if none_is_late else self._with_stream_time(records)
         # None of the batch is older than any stored version: there is nothing to be spliced either.
-        self._is_ahead = none_is_late and not with_old and trusts_times and self._begins_after_all()
+        is_ahead = bounds is not None and none_is_late and self._begins_after_all()
+        self._is_ahead = is_ahead and not with_old and trusts_times
         self._judged, self._survey = Once(self._judge), Once(self._look)
         self._plan: DataFrame | None = None
         #: The table's version before :meth:`write`, also of one that failed behind its splice; and that of its system
@@ -299,7 +302,7 @@ class PutBatch:
     def _with_stream_time(self, records: DataFrame) -> DataFrame:
         schema = "_scope INT, _observed_us LONG"
         observed = self._session.createDataFrame(list(self._observed.items()), schema)
-        return put_frames.refuse_late(records, observed, self.current(), self._spec)
+        return put_frames.refuse_late(records, observed, self.current(), self._spec, by_time=self._by_time)
 
     def _times_after(self, moved: StreamTimes) -> dict[int, int]:
         return self._spec.from_first(newest_times(self._observed, moved))
@@ -311,8 +314,18 @@ class PutBatch:
     def _may_be_late(self) -> bool:
         if self._spec.time_scope == "key":
             return True
-        times = self._times_if_accepted()
-        return any(oldest < times[scope] - self._spec.grace_us for scope, (oldest, _) in self._bounds.items())
+        # In the order of their instants none is older than what came before it in the batch.
+        times = self._times_before() if self._by_time else self._times_if_accepted()
+        return any(
+            scope in times and oldest < times[scope] - self._spec.grace_us
+            for scope, (oldest, _) in self._bounds.items()
+        )
+
+    def _times_before(self) -> dict[int, int]:
+        """Stream times of the batch's scopes before it, where they have one."""
+        first_us = self._spec.first_stream_time_us
+        unseen = {} if first_us is None else dict.fromkeys(self._bounds, first_us)
+        return newest_times(unseen, self._observed)
 
     def _begins_after_all(self) -> bool:
         newest = max(self._observed.values(), default=None)

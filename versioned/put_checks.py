@@ -242,7 +242,7 @@ def key_in_type(value: Column, given: DataType, kind: DataType) -> Column:
         whole = value.try_cast(nullable(kind))
         return F.when(whole.try_cast(nullable(given)) == value, whole)
     told, cut = in_type(value, given, kind), rounds(value, given, kind)
-    if given != kind and isinstance(given, _TIMES) and isinstance(kind, _TIMES):
+    if given != kind and isinstance(given, _TIMES) and isinstance(kind, (*_TIMES, StringType)):
         # Where clocks go back, two instants are one time of day.
         return F.when(told.try_cast(given) == value, told)
     return told if cut is None else F.when(~cut, told)
@@ -338,6 +338,8 @@ def harm_of(given: DataType, kind: DataType) -> str | None:
     """What a cast would do to a value of the one type to be one of the other; None if nothing."""
     if isinstance(given, VariantType) and not isinstance(kind, VariantType):
         return "what it holds is of any type, and would be cut or misread. Extract it typed first, with variant_get."
+    if isinstance(given, (StructType, ArrayType, MapType)) and isinstance(kind, StringType):
+        return "different values would be one text. Make it text first, with to_json."
     if _has_fractions(given) and isinstance(kind, IntegralType):
         return "fractions would be cut off. Round and cast it first."
     if isinstance(given, (NumericType, BooleanType)) and isinstance(kind, _INSTANTS):

@@ -134,7 +134,9 @@ def in_resolution(us: Column, spec: VersionedTableSpec) -> Column:
     return us if unit == 1 else (us.cast("decimal(20,0)") / F.lit(unit)).cast("long")
 
 
-def refuse_late(records: DataFrame, observed: DataFrame, current: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+def refuse_late(
+    records: DataFrame, observed: DataFrame, current: DataFrame, spec: VersionedTableSpec, *, by_time: bool = False
+) -> DataFrame:
     """Mark each record that is older than stream time minus grace *at its place* (R182).
 
     A refused record never moves stream time; since it lies below it, the plain running maximum says the same.
@@ -144,6 +146,8 @@ def refuse_late(records: DataFrame, observed: DataFrame, current: DataFrame, spe
         observed: (``_scope``, ``_observed_us``): stream time before the batch; scopes not seen yet are absent.
         current: The stored current versions, read only when stream time is per key.
         spec: The table.
+        by_time: Whether the records are in the order of their instants: then none is late by another one of the batch,
+            and they need not be put in order, by one task for each scope.
     """
     if spec.time_scope == "key":
         before = current.select(*spec.keys, F.col("_us").alias("_observed_us"))
@@ -152,8 +156,10 @@ def refuse_late(records: DataFrame, observed: DataFrame, current: DataFrame, spe
     else:
         timed = records.join(F.broadcast(observed), "_scope", "left")
         scope = ["_scope"]
+    first_us = F.greatest(F.col("_observed_us"), F.lit(spec.first_stream_time_us).cast("long"))
+    before_us = first_us if by_time else stream_time_before(F.col("_observed_us"), scope, spec)
     return (
-        timed.withColumn("_before_us", stream_time_before(F.col("_observed_us"), scope, spec))
+        timed.withColumn("_before_us", before_us)
         .withColumn("_refused", F.coalesce(F.col("_us") < F.col("_before_us") - _grace(spec), F.lit(False)))
         .withColumn("_stream_us", F.greatest("_before_us", "_us"))
         .drop("_before_us", "_observed_us")

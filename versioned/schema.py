@@ -113,6 +113,7 @@ def create_plain(
     *,
     partitioned_by: Collection[str] = (),
     properties: Mapping[str, str] = MappingProxyType({}),
+    indexed: Collection[str] | None = None,
 ) -> str:
     """As :func:`create_table`, for the columns of a frame: any of them may be null, whatever the frame says.
 
@@ -120,7 +121,7 @@ def create_plain(
     'CREATE TABLE `sales`.`seen` (`at` timestamp_ltz) USING DELTA'
     """
     stored = StructType([StructField(field.name, field.dataType) for field in columns.fields])
-    return create_table(ref, stored, hidden, partitioned_by=partitioned_by, properties=properties)
+    return create_table(ref, stored, hidden, partitioned_by=partitioned_by, properties=properties, indexed=indexed)
 
 
 def create_table(

@@ -152,9 +152,10 @@ def register_versions(
             lambda said: select(
                 columns,
                 stored,
-                # A bound that is null is none, as in Python.
+                # A bound that is null is none, as in Python; between bounds the wrong way round there is nothing.
                 f"{is_there} AND ({said['until_ts']} IS NULL OR {start} <= {said['until_ts']}) "
-                f"AND ({said['from_ts']} IS NULL OR {end} IS NULL OR {end} > {said['from_ts']})",
+                f"AND ({said['from_ts']} IS NULL OR {end} IS NULL OR {end} > {said['from_ts']}) "
+                f"AND NOT coalesce({said['from_ts']} > {said['until_ts']}, false)",
             ),
             names_there,
         ),

@@ -53,20 +53,22 @@ def statistics_properties(
         schema: The table's columns.
         hidden: Names of columns, and of fields in them, whatever their case; what they hold is hidden too.
         partitioned_by: Columns that partition the table.
-        indexed: The columns that have statistics, if not hidden; None = the first ones, as Delta does.
+        indexed: The columns that have statistics, if not hidden, as many as there may be of them in this order; None =
+            the first ones, as Delta does.
 
     >>> from pyspark.sql.types import LongType
     >>> columns = StructType().add("name", StringType()).add("n", LongType()).add("of", LongType())
     >>> statistics_properties(columns, ["name"])
     {'delta.dataSkippingStatsColumns': '`n`,`of`'}
-    >>> statistics_properties(columns, ["name"], indexed=["name", "of"])
-    {'delta.dataSkippingStatsColumns': '`of`'}
+    >>> statistics_properties(columns, ["name"], indexed=["of", "name", "n"])
+    {'delta.dataSkippingStatsColumns': '`of`,`n`'}
     """
     if not hidden and indexed is None:
         return {}
     lower = {name.lower() for name in hidden}
-    wanted = schema.names if indexed is None else indexed
-    paths = [path for path, top in _paths(schema, lower) if top in wanted and top not in partitioned_by]
+    wanted = list(schema.names if indexed is None else indexed)
+    there = [(path, top) for path, top in _paths(schema, lower) if top in wanted and top not in partitioned_by]
+    paths = [path for path, _ in sorted(there, key=lambda each: wanted.index(each[1]))]
     return {_COLUMNS: ",".join(paths[:_MOST])} if paths else {_NUMBER: "0"}
 
 
@@ -91,6 +93,26 @@ def statistics_from_start(
     told = statistics_properties(schema, hidden, partitioned_by, indexed)
     said = dict.fromkeys(sorted(hidden), True)
     return told | ({HIDDEN: json.dumps(said)} if hidden else {})
+
+
+def indexed_first(schema: StructType, first: Collection[str]) -> list[str] | None:
+    """Columns in the order in which they are to have statistics, where some would have none for there are too many.
+
+    Args:
+        schema: The table's columns.
+        first: Those that must have statistics.
+
+    Returns:
+        None if Delta's own choice, the first 32 columns and fields, has them all.
+
+    >>> from pyspark.sql.types import LongType, StructField
+    >>> wide = StructType([StructField(f"c{n}", LongType()) for n in range(40)])
+    >>> indexed_first(wide, ["c39"])[:2], indexed_first(StructType(wide.fields[:32]), ["c31"])
+    (['c39', 'c0'], None)
+    """
+    if not first or _leaves(schema) <= _MOST:
+        return None
+    return [*first, *(name for name in schema.names if name not in first)]
 
 
 def hidden_names(names: Iterable[str]) -> frozenset[str]:
@@ -175,11 +197,15 @@ def _kept(properties: Mapping[str, str]) -> dict[str, bool]:
     return said
 
 
-def _indexed(properties: Mapping[str, str]) -> set[str] | None:
-    """The columns that have statistics by a table's properties; None = as many as Delta takes."""
+def _indexed(properties: Mapping[str, str]) -> dict[str, None] | None:
+    """The columns that have statistics by a table's properties, in order; None = as many as Delta takes."""
     told = properties.get(_COLUMNS)
     # The first name of each path; a name with a comma or a dot in it loses its statistics, no more.
-    return None if told is None else {path.split(".")[0].strip("`") for path in told.split(",")}
+    return None if told is None else dict.fromkeys(path.split(".")[0].strip("`") for path in told.split(","))
+
+
+def _leaves(kind: DataType) -> int:
+    return sum(_leaves(field.dataType) for field in kind.fields) if isinstance(kind, StructType) else 1
 
 
 def _paths(kind: StructType, hidden: set[str], above: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ from versioned import spark_functions as F
 from versioned.backfill import BackfillResult, backfill_frame, only_history
 from versioned.commit import detail_of, properties_of
 from versioned.drawing import Picture
-from versioned.durations import Duration, Resolution, duration_us, instant, instant_us
+from versioned.durations import Duration, Resolution, instant, instant_us, span_us
 from versioned.errors import ConfigurationError, NotAVersionedTableError, OvertakenError
 from versioned.given import check_kind
 from versioned.identifiers import TableRef
@@ -246,12 +246,13 @@ class VersionedTable:
         """
         last_us = None
         if max_future_skew is not None:
-            last_us = instant_us(datetime.now(timezone.utc)) + duration_us(max_future_skew)
+            skew_us = span_us("max_future_skew", max_future_skew) or 0
+            last_us = instant_us(datetime.now(timezone.utc)) + skew_us
         shape = partial(
             shape_records, records, spec=self._spec, timestamp=timestamp, deleted=deleted, partition=partition,
             sequence=sequence, last_us=last_us,
         )  # fmt: skip
-        return self._put(shape, owner)
+        return self._put(shape, owner, by_time=sequence is None)
 
     def backfill(
         self,
@@ -323,7 +324,7 @@ class VersionedTable:
             dead = put_frames.tombstones(keys, columns, self._spec, named)
             return shape_records(dead, columns, self._spec, "_at", deleted="_dead", partition=scope, sequence=order)
 
-        outcomes = self._put(shape, owner, takes_rejects=False)._judged
+        outcomes = self._put(shape, owner, takes_rejects=False, by_time=sequence is None)._judged
         return put_frames.replaced_values(outcomes, self._spec)
 
     def current(self) -> DataFrame:
@@ -418,7 +419,8 @@ class VersionedTable:
         rows = self.rows() if end is None else self.rows().where(F.col(spec.valid_from) <= _instant(end))
         if start is not None:
             rows = rows.where(F.col(spec.valid_to).isNull() | (F.col(spec.valid_to) > _instant(start)))
-        wanted = rows.select(*names).distinct() if keys is None else keys_frame(keys, rows, spec)
+        there = rows.select(*names).distinct()
+        wanted = there if keys is None else there.join(keys_frame(keys, rows, spec), names, "left_semi")
         number = wanted.count()
         part = f": {most_keys:,} of {number:,} keys" if number > most_keys else ""
         # As microseconds and texts: a collected timestamp would be in the time zone of this process.
@@ -434,7 +436,7 @@ class VersionedTable:
             valid_to=spec.valid_to,
             start=start,
             end=end,
-            title=title or f"{self._target.short_name}{part}",
+            title=f"{title or self._target.short_name}{part}",
             most_keys=most_keys,
         )
 
@@ -548,7 +550,12 @@ class VersionedTable:
         return None if horizon is None else _instant(horizon)
 
     def _put(
-        self, shape: Callable[[StructType], DataFrame], owner: str | None, *, takes_rejects: bool = True
+        self,
+        shape: Callable[[StructType], DataFrame],
+        owner: str | None,
+        *,
+        takes_rejects: bool = True,
+        by_time: bool = False,
     ) -> PutResult:
         found = survey_put(self._spark, self._target, self._spec, lambda: shape(self._columns()), owner)
         told, shaped, times, judged = found.batch, found.records, found.stream_times, found.judged
@@ -557,7 +564,7 @@ class VersionedTable:
         valid = shaped.where(F.col("_reason").isNull()).drop("_reason")
         spliced = []
         for attempt in range(1, _TRIES + 1):
-            put = partial(PutBatch, self._target, self._spec, valid, times, told.bounds, told.count)
+            put = partial(PutBatch, self._target, self._spec, valid, times, told.bounds, told.count, by_time=by_time)
             batch = put(with_old=False, trusts_times=attempt == 1, names_keys=self.names_keys)
             try:
                 self._write(batch, found.owner, judged)

@@ -108,7 +108,7 @@ def optimize(spark: SparkSession, target: TableRef, details: Mapping[str, object
         details: Facts to travel with the commit: what only old commits say is gone once Delta cleans its log.
         current: Whether current rows are compacted too.
     """
-    _optimize(spark, target, details, "" if current else f" WHERE {quote(CURRENT)} = false")
+    optimize_where(spark, target, details, None if current else f"{quote(CURRENT)} = false")
 
 
 def optimize_appended(spark: SparkSession, target: TableRef, least_files: int) -> bool:
@@ -122,11 +122,15 @@ def optimize_appended(spark: SparkSession, target: TableRef, least_files: int) -
     Returns:
         Whether it was compacted.
     """
-    files = spark.sql(f"DESCRIBE DETAIL {target.sql}").select("numFiles").collect()[0][0]
-    if files < least_files or not all(map(_grows, history(spark, target, _LOOKED_AT))):
+    if number_of_files(spark, target) < least_files or not all(map(_grows, history(spark, target, _LOOKED_AT))):
         return False
-    _optimize(spark, target, told_so_far(spark, target), "")
+    optimize_where(spark, target, told_so_far(spark, target), None)
     return True
+
+
+def number_of_files(spark: SparkSession, target: TableRef) -> int:
+    """How many files a table's newest version has."""
+    return int(spark.sql(f"DESCRIBE DETAIL {target.sql}").select("numFiles").collect()[0][0])
 
 
 def _grows(commit: Row) -> bool:
@@ -134,7 +138,21 @@ def _grows(commit: Row) -> bool:
     return appends or commit["operation"] in _HARMLESS
 
 
-def _optimize(spark: SparkSession, target: TableRef, details: Mapping[str, object], where: str) -> None:
+def optimize_where(
+    spark: SparkSession, target: TableRef, details: Mapping[str, object], partitions: str | None
+) -> None:
+    """Compact the small files of some partitions; None = of all.
+
+    Args:
+        spark: The session.
+        target: The table.
+        details: Facts to travel with the commit.
+        partitions: A condition on columns that partition the table.
+
+    Raises:
+        CommitError: the table was changed during each of the tries.
+    """
+    where = "" if partitions is None else f" WHERE {partitions}"
     for attempt in range(1, _TRIES + 1):
         try:
             with saying(spark, details):

@@ -2,7 +2,8 @@
 
 For each node accepted + dropped = input. Dropped are the *skipped* (invalid, kept in the rejects), the *late*, those
 that a join of versioned tables *ignores* since they are out of order, and expired look-ups that are put aside; an
-aggregate of a table, and a sink of one, accept what they ignore.
+aggregate of a table, and a sink of one, accept what they ignore. What a versioned table accepts it counts itself, when
+it judges its puts; of other nodes it is what came and was not dropped.
 
 Nothing here runs a job of its own: what a source, a mapper or a table takes is what its children get, and the other
 inputs are read where all operators' counts are, as are the records put aside. So every number is known before
@@ -166,6 +167,11 @@ def _asides(tallied: Mapping[str, int]) -> dict[str, int]:
     return {what.removeprefix(_ASIDE): n for what, n in tallied.items() if what.startswith(_ASIDE)}
 
 
+def _counts_itself(node: Node) -> bool:
+    """Whether a store takes the node's own records one by one, and tells how many; where some wait it takes others."""
+    return isinstance(node, (TableSource, ToTable)) and node.reorder is None
+
+
 def _finish(node: Node, report: NodeReport, number: int | None) -> None:
     counts = report.counts
     skipped = sum(n for reason, n in report.rejected.items() if reason.partition(":")[0] in INVALID)
@@ -174,7 +180,8 @@ def _finish(node: Node, report: NodeReport, number: int | None) -> None:
     dropped += counts.get("ignored", 0) if isinstance(node, _DROPS_IGNORED) else 0
     dropped += report.rejected.get(EXPIRED, 0) if drops_expired(node) else 0
     told = {"skipped": skipped, "late": late, "dropped": dropped}
-    taken = {"input": number, "accepted": number - dropped} if number else {}
+    accepted = counts.get("accepted") if _counts_itself(node) else None
+    taken = {"input": number, "accepted": number - dropped if accepted is None else accepted} if number else {}
     others = {what: n for what, n in counts.items() if what not in ("input", "accepted")}
     report.counts = {**taken, **others, **{what: n for what, n in told.items() if n}}
 

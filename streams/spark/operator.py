@@ -30,6 +30,7 @@ from versioned.reading import read_table
 from versioned.replay import check_driver
 from versioned.schema import create_plain
 from versioned.sql_types import JSON_INSTANTS
+from versioned.statistics import indexed_first
 from versioned.written import newest
 
 N = TypeVar("N", bound=Node)
@@ -142,9 +143,24 @@ class Batch:
             check_driver(f"Batch {self.batch_id} in {target}", landed.details, self.details)
         self.landed[target.short_name] = landed.version
 
-    def create(self, target: TableRef, empty: DataFrame, properties: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Make a table with the columns of a frame, without statistics of those with personal data."""
-        made = create_plain(target, empty.schema, self.pii_columns, properties=properties)
+    def create(
+        self,
+        target: TableRef,
+        empty: DataFrame,
+        properties: Mapping[str, str] = MappingProxyType({}),
+        *,
+        found_by: Collection[str] = (),
+    ) -> None:
+        """Make a table with the columns of a frame, without statistics of those with personal data.
+
+        Args:
+            target: The table.
+            empty: Has its columns.
+            properties: What it says of itself.
+            found_by: Columns by which its rows are looked for, however many there are before them.
+        """
+        indexed = indexed_first(empty.schema, found_by)
+        made = create_plain(target, empty.schema, self.pii_columns, properties=properties, indexed=indexed)
         make_table(self.session, target, made, or_take=True)
         self.there.add(target)
 

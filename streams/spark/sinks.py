@@ -112,7 +112,8 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
             return
         empty = rows.drop("_deleted").limit(0)
         if batch.is_missing(target):
-            batch.create(target, empty)
+            # What is sent to Kafka, and looked at by guards, is read back by its batch.
+            batch.create(target, empty, found_by=[name for name in ("_batch_id", "ts") if name in empty.columns])
         else:
             there = read_table(batch.session, target).schema
             check_names(self.node.name, target.short_name, there.names, empty.columns, may_lack=self._may_lack)

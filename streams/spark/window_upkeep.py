@@ -19,6 +19,7 @@ from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote, text_literal
 from versioned.reading import read_table
 from versioned.sql_types import sql_properties
+from versioned.upkeep import number_of_files, optimize_where
 
 KIND: Final = "versioned.kind"
 WINDOW_STORE: Final = "window_store"
@@ -110,6 +111,25 @@ def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:
         return None
     gone = f"NOT t.{quote(OPEN)} AND {same_keys((SCOPE, END))}"
     return commit(target, lambda: Merge(expired(), gone, lambda merge: merge.whenMatchedDelete()), None, told)
+
+
+def optimize_windows(spark: SparkSession, target: TableRef, least_files: int) -> bool:
+    """Compact the files of closed windows, which each batch that closes some adds to.
+
+    It may run beside the stream: batches replace open windows only.
+
+    Args:
+        spark: The session.
+        target: A table; any other than a window store is left as it is.
+        least_files: Fewer files than this are left as they are.
+
+    Returns:
+        Whether it was compacted.
+    """
+    if properties_of(spark, target).get(KIND) != WINDOW_STORE or number_of_files(spark, target) < least_files:
+        return False
+    optimize_where(spark, target, told_so_far(spark, target), f"{quote(OPEN)} = false")
+    return True
 
 
 def stream_times_told(details: Mapping[str, Any], node: str) -> dict[int, int]:

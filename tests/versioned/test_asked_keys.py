@@ -58,7 +58,7 @@ def test_a_number_is_no_text_to_whichever_question(
         ("DATE", "TIMESTAMP", "time of day would be cut off"),
         ("TIMESTAMP", "BIGINT", "read as seconds"),
         ("STRING", "VARIANT", "with variant_get"),
-        ("STRING", "STRUCT<a: STRING>", "could equal several"),
+        ("STRING", "STRUCT<a: STRING>", "would be one text"),
         ("STRUCT<a: STRING, b: INT>", "STRUCT<b: STRING, a: INT>", "by their places"),
         ("STRUCT<a: STRING, b: INT>", "STRUCT<a: INT, b: INT>", "could equal several"),
         ("ARRAY<STRING>", "ARRAY<INT>", "could equal several"),
@@ -154,3 +154,11 @@ def test_a_lookup_at_a_date_is_one_at_its_midnight(spark: SparkSession, table: V
 def test_a_lookup_for_rows_with_a_column_twice_is_refused(spark: SparkSession, table: VersionedTable) -> None:
     with pytest.raises(SchemaError, match=r"\['x', 'X'\] twice"):
         table.lookup(spark.createDataFrame([], "k STRING, at TIMESTAMP, x INT, X INT"), at="at")
+
+
+def test_a_key_may_be_spelled_in_another_case_also_where_a_session_tells_cases_apart(
+    spark: SparkSession, table: VersionedTable
+) -> None:
+    with session_settings(spark, {"spark.sql.caseSensitive": "true"}):
+        found = table.history(spark.sql("SELECT '1' AS K")).collect()
+    assert [row["v"] for row in found] == [1]

@@ -72,6 +72,9 @@ _NESTED = "k STRUCT<a: STRING, b: INT>, v ARRAY<STRUCT<x: INT, y: INT>>"
             '"v" as struct<x:variant>.* with variant_get',
         ),
         (_TABLE, "k STRING, v INT, ts VARIANT", '"ts" is variant, .* with variant_get'),
+        (_TABLE, "k STRUCT<a: STRING>, v INT, ts TIMESTAMP", '"k" as struct.* would be one text.* with to_json'),
+        ("k STRING, v STRING", "k STRING, v ARRAY<INT>, ts TIMESTAMP", '"v" as array.* would be one text'),
+        ("k STRING, v ARRAY<STRING>", "k STRING, v ARRAY<MAP<INT, INT>>, ts TIMESTAMP", "would be one text"),
     ],
 )
 def test_a_type_that_would_change_what_is_meant_is_refused(
@@ -297,8 +300,9 @@ def test_a_key_that_would_be_rounded_is_rejected_and_a_value_is_rounded(
         ("TIMESTAMP_NTZ", ["TIMESTAMP '2026-11-01 05:30:00Z'", "TIMESTAMP '2026-11-01 06:30:00Z'"], 1),
         ("TIMESTAMP", ["TIMESTAMP_NTZ '2026-03-08 02:30:00'", "TIMESTAMP_NTZ '2026-03-08 03:30:00'"], 1),
         ("TIMESTAMP", ["DATE '2026-11-01'", "DATE '2026-03-08'"], 2),
+        ("STRING", ["TIMESTAMP '2026-11-01 05:30:00Z'", "TIMESTAMP '2026-11-01 06:30:00Z'"], 1),
     ],
-    ids=["an hour that comes twice", "an hour that is left out", "days"],
+    ids=["an hour that comes twice", "an hour that is left out", "days", "as a text"],
 )
 def test_a_time_that_would_be_the_key_of_another_one_is_rejected_where_clocks_change(
     spark: SparkSession, stored: str, given: list[str], taken: int

@@ -381,6 +381,14 @@ def test_a_timeline_has_each_version_of_the_keys_asked_for_and_their_tombstones(
     assert starts == [10, 20, 30, 1000]
 
 
+def test_a_timeline_says_of_how_many_keys_it_is_under_any_title_and_draws_those_that_are_there(
+    spark: SparkSession, table: VersionedTable
+) -> None:
+    assert "Rates: 1 of 2 keys" in table.timeline(most_keys=1, title="Rates").to_svg()
+    asked = spark.sql("SELECT * FROM VALUES ('0'), ('1'), ('a') AS t(k)")
+    assert {row[0] for row in table.timeline(asked, most_keys=1).rows} == {"a"}
+
+
 def test_a_timeline_tells_instants_in_utc_wherever_this_process_runs(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

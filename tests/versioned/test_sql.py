@@ -69,6 +69,8 @@ def test_between_includes_both_ends_and_the_version_that_began_before(
     query = "SELECT v FROM rates_between(timestamp_seconds({}), timestamp_seconds({})) ORDER BY v"
     found = {bounds: [v for (v,) in _asked(spark, query.format(*bounds))] for bounds in ((12, 14), (12, 15), (20, 30))}
     assert found == {(12, 14): ["x"], (12, 15): ["p", "x"], (20, 30): ["p", "y"]}
+    # The wrong way round there is no instant between the two.
+    assert _asked(spark, query.format(14, 12)) == []
 
 
 def test_a_bound_that_is_null_is_none(spark: SparkSession, table: VersionedTable) -> None:

@@ -16,7 +16,7 @@ from random_plans import random_records
 
 from streams.nodes import Materialized, Topology
 from streams.spark import StreamingApplication, places
-from streams.spark.window_upkeep import check_windows, purge_windows, window_store_properties
+from streams.spark.window_upkeep import check_windows, optimize_windows, purge_windows, window_store_properties
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
@@ -164,6 +164,32 @@ def test_a_window_that_reaches_into_the_retention_stays(
     assert purge_windows(spark, target) is not None
     left = spark.read.format("delta").load(str(target.path)).selectExpr("unix_millis(windowEnd)").collect()
     assert sorted(end for (end,) in left) == [150, 575]
+
+
+@pytest.mark.slow
+def test_the_files_of_closed_windows_are_compacted_and_those_of_open_ones_left(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    target = TableRef.parse(f"{tmp_path}/visits")
+    rows = spark.sql("SELECT timestamp_millis(0) AS windowStart, timestamp_millis(9) AS windowEnd, 0 AS _scope")
+    said = window_store_properties("visits", 500_000, repr(TimeWindows.of("9 milliseconds")))
+    columns = rows.withColumn("_open", F.lit(False)).schema
+    make_table(spark, target, create_plain(target, columns, partitioned_by=("_open",), properties=said))
+    for is_open in (False, False, False, True, True):
+        added = rows.withColumn("_open", F.lit(is_open))
+        commit(target, lambda added=added: Append(added), None, {"report": {"visits": {"times": {"0": 650_000}}}})
+    assert not optimize_windows(spark, target, 6)
+    assert optimize_windows(spark, target, 5)
+    files = spark.read.format("delta").load(str(target.path)).inputFiles()
+    assert sorted("_open=true" in file for file in files) == [False, True, True]
+    assert purge_windows(spark, target) is not None
+    assert not optimize_windows(spark, TableRef.parse(_plain(spark, tmp_path)), 0)
+
+
+def _plain(spark: SparkSession, folder: Path) -> str:
+    """A table that is no window store."""
+    spark.range(1).write.format("delta").save(str(folder / "plain"))
+    return str(folder / "plain")
 
 
 @pytest.mark.slow

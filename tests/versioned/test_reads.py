@@ -384,7 +384,7 @@ def test_a_timeline_has_each_version_of_the_keys_asked_for_and_their_tombstones(
 def test_a_timeline_says_of_how_many_keys_it_is_under_any_title_and_draws_those_that_are_there(
     spark: SparkSession, table: VersionedTable
 ) -> None:
-    assert "Rates: 1 of 2 keys" in table.timeline(most_keys=1, title="Rates").to_svg()
+    assert "Rates: 1 of 3 keys" in table.timeline(most_keys=1, title="Rates").to_svg()
     asked = spark.sql("SELECT * FROM VALUES ('0'), ('1'), ('a') AS t(k)")
     assert {row[0] for row in table.timeline(asked, most_keys=1).rows} == {"a"}
 

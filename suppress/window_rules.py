@@ -186,7 +186,8 @@ def slide(windows: SlidingWindows, latest_us: Mapping[Window, int], ts_us: int, 
 
     Args:
         windows: The definition; both ends of a window are inclusive.
-        latest_us: The windows of this key so far, each with the largest timestamp in it.
+        latest_us: The windows of this key so far, each with the largest timestamp in it; those that do not start in
+            the record's reach (:func:`slide_reach_us`) may be left out.
         ts_us: The record.
         unit_us: One tick of the time resolution: the window after a record starts one tick later.
 
@@ -203,11 +204,21 @@ def slide(windows: SlidingWindows, latest_us: Mapping[Window, int], ts_us: int, 
     return _slide(windows, known, ts_us, unit_us)
 
 
-def _reachable(windows: SlidingWindows, latest_us: Mapping[Window, int], ts_us: int, unit_us: int) -> dict[Window, int]:
+def slide_reach_us(windows: SlidingWindows, ts_us: int, unit_us: int = 1) -> tuple[int, int]:
+    """Where the windows start that :func:`slide` looks at for a record: from the first to the last instant.
+
+    Example:
+        >>> slide_reach_us(SlidingWindows(difference_us=10, grace_us=0), 25)
+        (5, 26)
+    """
     lowest_us = ts_us - 2 * windows.difference_us
     if ts_us >= 0:
-        lowest_us = max(0, lowest_us)
-    highest_us = ts_us + unit_us if ts_us >= 0 else min(ts_us + unit_us, -unit_us)
+        return max(0, lowest_us), ts_us + unit_us
+    return lowest_us, min(ts_us + unit_us, -unit_us)
+
+
+def _reachable(windows: SlidingWindows, latest_us: Mapping[Window, int], ts_us: int, unit_us: int) -> dict[Window, int]:
+    lowest_us, highest_us = slide_reach_us(windows, ts_us, unit_us)
     return {w: latest for w, latest in sorted(latest_us.items()) if lowest_us <= w.start_us <= highest_us}
 
 

@@ -11,7 +11,9 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from heapq import merge
+from operator import itemgetter
+from typing import Any, Final
 
 from streams.rows import Row
 from suppress.order import canonical_order
@@ -38,6 +40,50 @@ class Held:
     padded: bool = field(default=False, compare=False)
 
 
+#: A record behind what it is looked through by: ts, right before left, key, arrival.
+_Entry = tuple[tuple[int, Side, bytes, int], Held]
+_ORDER: Final = itemgetter(0)
+
+
+class _Unmatched:
+    """The records of one side that wait for a partner, in order. Those that found one go where a look meets them."""
+
+    def __init__(self) -> None:
+        self._entries: list[_Entry] = []
+        # What was taken off the front is cut off now and then, since that moves all the others.
+        self._taken = 0
+
+    def __iter__(self) -> Iterator[_Entry]:
+        return (entry for entry in self._entries[self._taken :] if not entry[1].matched)
+
+    def add(self, record: Held) -> None:
+        insort(self._entries, (_unmatched_order(record), record), lo=self._taken, key=_ORDER)
+
+    def first(self) -> _Entry | None:
+        while self._taken < len(self._entries) and self._entries[self._taken][1].matched:
+            self.take_first()
+        return self._entries[self._taken] if self._taken < len(self._entries) else None
+
+    def take_first(self) -> None:
+        self._taken += 1
+        if 2 * self._taken > len(self._entries):
+            del self._entries[: self._taken]
+            self._taken = 0
+
+    def last(self) -> _Entry | None:
+        while self._taken < len(self._entries) and self._entries[-1][1].matched:
+            del self._entries[-1]
+        return self._entries[-1] if self._taken < len(self._entries) else None
+
+    def behind(self, entry: _Entry) -> _Entry | None:
+        """The first record behind a place."""
+        place = end = bisect_right(self._entries, entry[0], lo=self._taken, key=_ORDER)
+        while end < len(self._entries) and self._entries[end][1].matched:
+            end += 1
+        del self._entries[place:end]
+        return self._entries[place] if place < len(self._entries) else None
+
+
 @dataclass(frozen=True)
 class Marks:
     """Instants of a join's buffer: its stream time, where the last look for final records ended, each side's newest."""
@@ -56,7 +102,7 @@ class JoinBuffer:
         self._arrivals = 0
         self._records: dict[Side, dict[Row, list[Held]]] = {Side.LEFT: {}, Side.RIGHT: {}}
         self._latest_us: dict[Side, int] = {}
-        self._unmatched: list[Held] = []
+        self._unmatched: dict[Side, _Unmatched] = {side: _Unmatched() for side in Side}
         self._look_from_us: int | None = None
 
     @classmethod
@@ -78,7 +124,7 @@ class JoinBuffer:
             buffer._arrivals = max(buffer._arrivals, record.arrival)
             insort(buffer._records[record.side].setdefault(record.key, []), record)
             if record.side in padded_sides and not record.matched and not record.padded:
-                insort(buffer._unmatched, record, key=_unmatched_order)
+                buffer._unmatched[record.side].add(record)
         return buffer
 
     def marks(self) -> Marks:
@@ -95,7 +141,8 @@ class JoinBuffer:
             if record.ts_us > self._horizon_us(side)
         ]
         known = {record.arrival for record in held}
-        watched = [record for record in self._unmatched if not record.matched and record.arrival not in known]
+        unmatched = merge(*self._unmatched.values(), key=_ORDER)
+        watched = [record for _, record in unmatched if record.arrival not in known]
         return [*held, *watched]
 
     def advance(self, ts_us: int) -> int:
@@ -129,7 +176,7 @@ class JoinBuffer:
 
     def await_match(self, record: Held) -> None:
         """Watch an unmatched record, to report it once it is final."""
-        insort(self._unmatched, record, key=_unmatched_order)
+        self._unmatched[record.side].add(record)
         self._look_from_us = record.ts_us if self._look_from_us is None else min(self._look_from_us, record.ts_us)
 
     def is_final(self, side: Side, ts_us: int) -> bool:
@@ -145,25 +192,33 @@ class JoinBuffer:
         """
         if self._look_from_us is None or not self.is_final(side, self._look_from_us):
             return []
-        self._look_from_us = None
-        final: list[Held] = []
-        kept: list[Held] = []
-        still_open: set[Side] = set()
-        waiting = [record for record in self._unmatched if not record.matched]
-        for position, record in enumerate(waiting):
-            # The next look begins where this one ends, at the record it did not come to as well.
-            self._look_from_us = record.ts_us
-            if len(still_open) == len(Side):
-                kept.extend(waiting[position:])
-                break
-            if self.is_final(record.side, record.ts_us):
-                record.padded = True
-                final.append(record)
-            else:
-                still_open.add(record.side)
-                kept.append(record)
-        self._unmatched = kept
-        return final
+        # The later a record of a side, the later it is final: each side is final from its front on.
+        final: list[_Entry] = []
+        for side_of, unmatched in self._unmatched.items():
+            while (entry := unmatched.first()) is not None and self.is_final(side_of, entry[1].ts_us):
+                unmatched.take_first()
+                final.append(entry)
+        final.sort(key=_ORDER)
+        end = self._end_of_look(final)
+        self._look_from_us = None if end is None else end[1].ts_us
+        records = [record for _, record in final]
+        for record in records:
+            record.padded = True
+        return records
+
+    def _end_of_look(self, final: list[_Entry]) -> _Entry | None:
+        """Where Kafka's look through both sides in order ends: one record behind the first open ones of both sides.
+
+        The next look begins there. If a side has none that is open, a look goes through all of the other.
+        """
+        sides = self._unmatched.values()
+        first_open = [entry for entry in (unmatched.first() for unmatched in sides) if entry is not None]
+        if len(first_open) < len(Side):
+            last = [entry for entry in (unmatched.last() for unmatched in sides) if entry is not None]
+            return max([*final, *last], key=_ORDER, default=None)
+        both_open = max(first_open, key=_ORDER)
+        behind = [entry for entry in (unmatched.behind(both_open) for unmatched in sides) if entry is not None]
+        return min(behind, key=_ORDER, default=both_open)
 
     def _passes_at_us(self, side: Side, ts_us: int) -> int:
         reach_us = self._windows.after_us if side is Side.LEFT else self._windows.before_us

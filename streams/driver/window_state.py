@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from streams.driver.aggregators import Aggregator
+from streams.driver.ordered_windows import OrderedWindows
 from streams.rows import Row
-from suppress.window_rules import Window, assign, first_taken_us, is_closed, merge_session, slide
+from suppress.window_rules import Window, assign, first_taken_us, is_closed, merge_session, slide, slide_reach_us
 from suppress.windows import SessionWindows, SlidingWindows, Windows
 
 
@@ -59,8 +60,8 @@ class WindowState:
         self._unit_us = unit_us
         self._retention_us = retention_us
         self._first_us = first_taken_us(windows)
-        self._slots: dict[Row, dict[Window, Slot]] = {}
-        self._closed_idle: dict[Row, set[Window]] = {}
+        self._slots: dict[Row, OrderedWindows[Slot]] = {}
+        self._closed_idle: dict[Row, OrderedWindows[None]] = {}
 
     def add(self, key: Row, value: Row | None, ts_us: int, stream_time_us: int) -> Outcome:
         """Let one record count, at the stream time that it has already moved."""
@@ -81,35 +82,33 @@ class WindowState:
 
     def restore(self, key: Row, window: Window, slot: Slot) -> None:
         """Put a window back as :meth:`items` gave it, to go on from there."""
-        self._slots.setdefault(key, {})[window] = slot
+        self._slots.setdefault(key, OrderedWindows()).put(window, slot)
 
     def get(self, key: Row, window: Window) -> Slot | None:
         """The slot of a window, or none."""
-        return self._slots.get(key, {}).get(window)
+        return self._slots.get(key, _NO_WINDOWS).get(window)
 
     def items(self) -> Iterator[tuple[Row, Window, Slot]]:
         """Every stored window: keys in order of their first record, windows by start."""
         for key, slots in self._slots.items():
-            for window in sorted(slots):
-                yield key, window, slots[window]
+            for window, slot in slots.items():
+                yield key, window, slot
 
     def close_idle(self, key: Row, window: Window) -> None:
         """Close a window by the wall clock: from now on a record that would join it is late (R117)."""
-        self._closed_idle.setdefault(key, set()).add(window)
+        self._closed_idle.setdefault(key, OrderedWindows()).put(window, None)
 
     def purge(self, stream_time_us: int) -> None:
         """Forget windows, and marks of idle closing, that ended longer than the retention before stream time."""
         horizon_us = stream_time_us - self._retention_us
-        for key in list(self._slots):
-            kept = {window: slot for window, slot in self._slots[key].items() if window.end_us >= horizon_us}
-            _replace(self._slots, key, kept)
-        for key in list(self._closed_idle):
-            _replace(self._closed_idle, key, {w for w in self._closed_idle[key] if w.end_us >= horizon_us})
+        _forget_ended(self._slots, horizon_us)
+        _forget_ended(self._closed_idle, horizon_us)
 
     def _touched(self, key: Row, ts_us: int) -> Iterator[tuple[Window, Slot | None, bool]]:
-        slots = self._slots.get(key, {})
+        slots = self._slots.get(key, _NO_WINDOWS)
         if isinstance(self.windows, SlidingWindows):
-            latest_us = {window: slot.ts_us for window, slot in slots.items()}
+            near = slots.starting(*slide_reach_us(self.windows, ts_us, self._unit_us))
+            latest_us = {window: slots[window].ts_us for window in near}
             for step in slide(self.windows, latest_us, ts_us, self._unit_us):
                 yield step.window, None if step.base is None else slots[step.base], step.adds
         elif not isinstance(self.windows, SessionWindows):
@@ -127,10 +126,12 @@ class WindowState:
     def _add_to_session(
         self, windows: SessionWindows, key: Row, value: Row | None, ts_us: int, stream_time_us: int
     ) -> Outcome:
-        slots = self._slots.get(key, {})
-        idle = self._closed_idle.get(key, set())
-        merge = merge_session(windows, slots.keys() - idle, ts_us, stream_time_us, self._unit_us)
-        joins_idle = merge_session(windows, idle, ts_us, stream_time_us, self._unit_us).merged
+        slots = self._slots.get(key, _NO_WINDOWS)
+        idle = self._closed_idle.get(key, _NO_WINDOWS)
+        reach_us = (ts_us - windows.gap_us, ts_us + windows.gap_us)
+        near = [session for session in slots.touching(*reach_us) if session not in idle]
+        merge = merge_session(windows, near, ts_us, stream_time_us, self._unit_us)
+        joins_idle = merge_session(windows, idle.touching(*reach_us), ts_us, stream_time_us, self._unit_us).merged
         if joins_idle or is_closed(windows, merge.window, stream_time_us, self._unit_us):
             return Outcome((), expired=1)
         state = self._aggregator.initial()
@@ -158,20 +159,22 @@ class WindowState:
 
     def _is_closed(self, key: Row, window: Window, stream_time_us: int) -> bool:
         by_stream_time = is_closed(self.windows, window, stream_time_us, self._unit_us)
-        return by_stream_time or window in self._closed_idle.get(key, ())
+        return by_stream_time or window in self._closed_idle.get(key, _NO_WINDOWS)
 
     def _store(self, key: Row, result: WindowResult) -> None:
         if result.after is not None:
-            self._slots.setdefault(key, {})[result.window] = result.after
+            self._slots.setdefault(key, OrderedWindows()).put(result.window, result.after)
         elif key in self._slots:
-            self._slots[key].pop(result.window, None)
+            self._slots[key].remove(result.window)
 
 
 _NOTHING: Any = object()
+#: Of a key without any; nothing is ever put here.
+_NO_WINDOWS: Final[OrderedWindows[Any]] = OrderedWindows()
 
 
-def _replace(by_key: dict[Row, Any], key: Row, kept: Any) -> None:
-    if kept:
-        by_key[key] = kept
-    else:
-        del by_key[key]
+def _forget_ended(by_key: dict[Row, OrderedWindows[Any]], before_us: int) -> None:
+    for key, windows in list(by_key.items()):
+        windows.forget_ended(before_us)
+        if not windows:
+            del by_key[key]

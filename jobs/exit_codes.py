@@ -64,6 +64,17 @@ def words_of(error: PySparkException) -> str:
     return (said or str(error)).split(_STACK)[0].strip()
 
 
+def line_of(error: BaseException) -> str:
+    """One line of an error of whatever kind; of one that Py4J hands on as it is, Java's own words.
+
+    >>> line_of(OSError("No space left\\non the device"))
+    'OSError: No space left'
+    """
+    java = getattr(error, "java_exception", None)
+    said = f"{type(error).__name__}: {error}" if java is None else str(java.toString())
+    return said.strip().partition("\n")[0]
+
+
 def _original(error: BaseException) -> tuple[type[BaseException], str]:
     """The kind and words of an error; of the one in a micro-batch, if Spark wraps it."""
     if not isinstance(error, PySparkException):

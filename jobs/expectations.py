@@ -1,12 +1,14 @@
 """Judging rows with Great Expectations: rules in, verdicts out, and its Data Docs as HTML.
 
 What goes wrong inside Great Expectations is told apart from rows that break a rule: it raises nothing and reports such
-an expectation as failed, so every result is looked at (:func:`_error_of`). Three things are on purpose:
+an expectation as failed, so every result is looked at (:func:`_error_of`). These are on purpose:
 
 * ``persist=False``: its Spark source would keep every frame in memory for ever.
 * No ``UnexpectedRowsExpectation``: it asks a temporary view of another session and answers about another batch's rows.
   ``expect_rows_to_satisfy`` takes its place.
 * Values are escaped before they are kept (:func:`harmless`), since its pages are not.
+* A condition in SQL is judged by Spark, into a column of its own. It is resolved before, by itself: one that names a
+  column that is not there would take the other rules with it. Rules about the set of columns are asked without ours.
 * A context of its own per run: nothing is kept in memory, nothing on disk but the pages that were asked for.
 """
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -23,8 +26,10 @@ from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import BooleanType, DataType, NullType
 
+from jobs.exit_codes import EXPECTED
 from jobs.strict import in_utc
 from streams.spark.invariants import Invariant
 from streams.spark.row_rules import BETWEEN, BETWEEN_ARGUMENTS, BOUNDS, SATISFY, broken
@@ -35,8 +40,13 @@ from versioned.given import near
 from versioned.identifiers import quote
 
 if TYPE_CHECKING:
-    from great_expectations.core.expectation_validation_result import ExpectationSuiteValidationResult
+    from great_expectations.checkpoint.checkpoint import Checkpoint
+    from great_expectations.core.expectation_validation_result import (
+        ExpectationSuiteValidationResult,
+        ExpectationValidationResult,
+    )
     from great_expectations.data_context.data_context.abstract_data_context import AbstractDataContext
+    from great_expectations.datasource.fluent.spark_datasource import DataFrameAsset
 
 #: Gives wrong answers within a stream and beside other queries.
 _BANNED: Final = ("expect_query_results_to_match_comparison", "expectation")
@@ -44,6 +54,8 @@ _SOURCE: Final = "versioned"
 _SITE: Final = "validation"
 #: What has no text of its own; all else is shown as text.
 _PLAIN: Final = (Number, date)
+#: How expectations about the set of a table's columns begin.
+_OF_COLUMNS: Final = "expect_table_column"
 
 
 @dataclass(frozen=True)
@@ -86,15 +98,33 @@ class Judge:
             rows: All rows; they are read several times, so a frame that costs should be cached.
             rules: At least one.
         """
+        asked = _asked(rows, rules)
+        asset = self._source.add_dataframe_asset(name=name)
+        checkpoint = self._checkpoint(asset, asked.rules)
+        try:
+            told = checkpoint.run(batch_parameters={"dataframe": asked.rows})
+            ((place, result),) = told.run_results.items()
+            results = _completed(asset, asked, result.results, self._examples)
+        except Exception as error:  # whatever goes wrong in there says nothing about the rows
+            return _unjudged(asked, rules, error)
+        verdicts = _verdicts(results, rules, asked.errors)
+        for one in results:
+            one.result, one.exception_info = harmless(one.result), harmless(one.exception_info)
+        _put_into(result, [*results, *_not_judged(asked, rules)])
+        # The pages are made from what is kept.
+        self._context.validation_results_store.set(place, result)
+        return verdicts
+
+    def _checkpoint(self, asset: DataFrameAsset[Any], rules: Mapping[int, Invariant]) -> Checkpoint:
         import great_expectations as gx
 
-        asset = self._source.add_dataframe_asset(name=name)
+        name = asset.name
         batches = asset.add_batch_definition_whole_dataframe("rows")
         suite = self._context.suites.add(gx.ExpectationSuite(name=name, expectations=_expectations(rules)))
         definition = self._context.validation_definitions.add(
             gx.ValidationDefinition(name=name, data=batches, suite=suite)
         )
-        checkpoint = self._context.checkpoints.add(
+        return self._context.checkpoints.add(
             gx.Checkpoint(
                 name=name,
                 validation_definitions=[definition],
@@ -102,17 +132,6 @@ class Judge:
                 result_format={"result_format": "SUMMARY", "partial_unexpected_count": self._examples},
             )
         )
-        try:
-            told = checkpoint.run(batch_parameters={"dataframe": _with_conditions(rows, rules)})
-        except Exception as error:  # whatever goes wrong in there says nothing about the rows
-            return [Verdict(rule.name, rule.said, False, None, _first_line(error)) for rule in rules]
-        ((place, result),) = told.run_results.items()
-        verdicts = _verdicts(result, rules)
-        for one in result.results:
-            one.result, one.exception_info = harmless(one.result), harmless(one.exception_info)
-        # The pages are made from what is kept.
-        self._context.validation_results_store.set(place, result)
-        return verdicts
 
     def write_docs(self, folder: Path) -> Path:
         """Write what was found as HTML pages.
@@ -139,16 +158,13 @@ class Judge:
 
 def judge_batch(name: str, rows: DataFrame, rules: Sequence[Invariant]) -> list[Verdict]:
     """Run a suite over one micro-batch; nothing is kept of it."""
-    import great_expectations as gx
-
-    context = _context()
-    asset = context.data_sources.add_or_update_spark(name=_SOURCE, persist=False).add_dataframe_asset(name=name)
-    batch = asset.add_batch_definition_whole_dataframe("rows").get_batch(
-        batch_parameters={"dataframe": _with_conditions(rows, rules)}
-    )
-    suite = gx.ExpectationSuite(name=name, expectations=_expectations(rules))
-    told = batch.validate(suite, result_format={"result_format": "SUMMARY", "partial_unexpected_count": 0})
-    return _verdicts(told, rules)
+    asked = _asked(rows, rules)
+    asset = _context().data_sources.add_or_update_spark(name=_SOURCE, persist=False).add_dataframe_asset(name=name)
+    try:
+        results = _completed(asset, asked, _told(asset, "rows", asked.rows, asked.rules, 0), 0)
+    except Exception as error:  # as in a whole table
+        return _unjudged(asked, rules, error)
+    return _verdicts(results, rules, asked.errors)
 
 
 def harmless(found: Any) -> Any:
@@ -176,21 +192,65 @@ def _context() -> AbstractDataContext:
     return context
 
 
-def _with_conditions(rows: DataFrame, rules: Sequence[Invariant]) -> DataFrame:
-    """A column of true and false per condition: of whole rules, and of which rows a rule is about."""
+@dataclass(frozen=True)
+class _Asked:
+    """What Great Expectations is asked, each rule by its place among all.
+
+    ``rows`` have a column of true and false per condition beside their own; ``plain`` have their own alone, and of
+    these ``of_columns`` are asked, which speak of the set of columns. ``errors`` tells why other rules are not asked.
+    """
+
+    rows: DataFrame
+    plain: DataFrame
+    rules: Mapping[int, Invariant]
+    of_columns: Mapping[int, Invariant]
+    errors: Mapping[int, str]
+
+
+def _asked(rows: DataFrame, rules: Sequence[Invariant]) -> _Asked:
+    columns, errors = dict[str, Column](), dict[int, str]()
+    for number, rule in enumerate(rules):
+        try:
+            columns |= _conditions(rows, rule)
+        except EXPECTED as error:
+            errors[number] = _first_line(error)
+    # Without columns of ours one question is enough.
+    apart = {n: rule for n, rule in enumerate(rules) if columns and rule.expectation.startswith(_OF_COLUMNS)}
+    others = {n: rule for n, rule in enumerate(rules) if n not in apart and n not in errors}
+    return _Asked(rows.withColumns(columns) if columns else rows, rows, others, apart, errors)
+
+
+def _conditions(rows: DataFrame, rule: Invariant) -> dict[str, Column]:
+    """A column of true and false per condition of a rule: of the whole rule, and of which rows it is about.
+
+    Raises:
+        ConfigurationError, PySparkException: it cannot be judged by the columns of the rows.
+    """
     columns = {}
-    for rule in rules:
-        if rule.expectation == SATISFY:
-            columns[_holds(rule)] = sql_condition(rule.arguments["condition"], rows.schema)
-        if _is_wide(rule):
-            bounds = {name: said for name, said in rule.arguments.items() if name in BETWEEN_ARGUMENTS}
-            # Of a null nobody asks where it lies.
-            there = F.col(quote(rule.arguments["column"])).isNotNull()
-            columns[_holds(rule)] = F.when(there, ~broken(rule.expectation, bounds, rows.schema))
-        if "row_condition" in rule.arguments:
-            about = sql_condition(rule.arguments["row_condition"], rows.schema)
-            columns[_about(rule)] = F.coalesce(about, F.lit(False))
-    return rows.withColumns(columns) if columns else rows
+    if rule.expectation == SATISFY:
+        columns[_holds(rule)] = _condition(rows, rule.arguments["condition"])
+    if _is_wide(rule):
+        bounds = {name: said for name, said in rule.arguments.items() if name in BETWEEN_ARGUMENTS}
+        # Of a null nobody asks where it lies.
+        there = F.col(quote(rule.arguments["column"])).isNotNull()
+        columns[_holds(rule)] = F.when(there, ~broken(rule.expectation, bounds, rows.schema))
+        _types(rows, columns[_holds(rule)])
+    if "row_condition" in rule.arguments:
+        columns[_about(rule)] = F.coalesce(_condition(rows, rule.arguments["row_condition"]), F.lit(False))
+    return columns
+
+
+def _condition(rows: DataFrame, text: str) -> Column:
+    made = sql_condition(text, rows.schema)
+    (kind,) = _types(rows, made)
+    if not isinstance(kind, (BooleanType, NullType)):
+        raise ConfigurationError(f"a condition is true or false, and {text} is {kind.simpleString()}")
+    return made
+
+
+def _types(rows: DataFrame, *columns: Column) -> list[DataType]:
+    """What Spark makes of columns: it looks their names up without a job, with Spark Connect only if it is asked."""
+    return [field.dataType for field in rows.select(*columns).schema]
 
 
 def _judged_here(rule: Invariant) -> tuple[str, ...]:
@@ -214,8 +274,66 @@ def _about(rule: Invariant) -> str:
     return f"is_about_{rule.name}"
 
 
-def _expectations(rules: Sequence[Invariant]) -> list[Any]:
-    return [_expectation(rule, str(number)) for number, rule in enumerate(rules)]
+def _told(
+    asset: DataFrameAsset[Any], question: str, rows: DataFrame, rules: Mapping[int, Invariant], shown: int
+) -> list[ExpectationValidationResult]:
+    """What Great Expectations finds, without a page."""
+    import great_expectations as gx
+
+    if not rules:
+        return []
+    batch = asset.add_batch_definition_whole_dataframe(question).get_batch(batch_parameters={"dataframe": rows})
+    suite = gx.ExpectationSuite(name=f"{asset.name} {question}", expectations=_expectations(rules))
+    told = batch.validate(suite, result_format={"result_format": "SUMMARY", "partial_unexpected_count": shown})
+    return list(told.results)
+
+
+def _completed(
+    asset: DataFrameAsset[Any], asked: _Asked, results: Sequence[ExpectationValidationResult], shown: int
+) -> list[ExpectationValidationResult]:
+    """With the rules about columns, and what failed together asked again, each by itself.
+
+    Great Expectations counts many rules in one job. One that fails at a row, such as a cast, fails it for all of them,
+    and each is told the same.
+    """
+    errors = {_number(said): _error_of(said.exception_info or {}) for said in results}
+    alike = Counter(errors.values())
+    again = [number for number, error in errors.items() if error is not None and alike[error] > 1]
+    return [
+        *(said for said in results if _number(said) not in again),
+        *(said for n in again for said in _told(asset, f"rule {n}", asked.rows, {n: asked.rules[n]}, shown)),
+        *_told(asset, "columns", asked.plain, asked.of_columns, shown),
+    ]
+
+
+def _not_judged(asked: _Asked, rules: Sequence[Invariant]) -> list[ExpectationValidationResult]:
+    """For the pages: rules that were not asked, as Great Expectations tells of those that failed within it."""
+    from great_expectations.core.expectation_validation_result import ExpectationValidationResult
+
+    return [
+        ExpectationValidationResult(
+            success=False,
+            expectation_config=_expectation(rules[number], str(number)).configuration,
+            exception_info={
+                "raised_exception": True,
+                "exception_message": harmless(error),
+                "exception_traceback": "",
+            },
+        )
+        for number, error in asked.errors.items()
+    ]
+
+
+def _put_into(result: ExpectationSuiteValidationResult, results: list[ExpectationValidationResult]) -> None:
+    """All that was found, and how many of it hold, into what a page is made from."""
+    from great_expectations.validator.validation_statistics import calc_validation_statistics
+
+    counted = calc_validation_statistics(results)._asdict()
+    result.results, result.success, result.statistics = results, counted.pop("success"), counted
+
+
+def _expectations(rules: Mapping[int, Invariant]) -> list[Any]:
+    return [_expectation(rule, str(number)) for number, rule in rules.items()]
 
 
 def _expectation(rule: Invariant, number: str) -> Any:
@@ -263,15 +381,30 @@ def _flat(error: Exception) -> str:
     return "; ".join(parts)
 
 
-def _verdicts(result: ExpectationSuiteValidationResult, rules: Sequence[Invariant]) -> list[Verdict]:
+def _unjudged(asked: _Asked, rules: Sequence[Invariant], error: Exception) -> list[Verdict]:
+    """Something went wrong with all rules; of some it was known before that they cannot be judged."""
+    why = _first_line(error)
+    return [
+        Verdict(rule.name, rule.said, False, None, asked.errors.get(number, why)) for number, rule in enumerate(rules)
+    ]
+
+
+def _verdicts(
+    results: Sequence[ExpectationValidationResult], rules: Sequence[Invariant], errors: Mapping[int, str]
+) -> list[Verdict]:
     """In the order of the rules."""
-    found = {int(_meta(said)["rule"]): said for said in result.results}
-    return [_verdict(rule, found[number]) for number, rule in enumerate(rules)]
+    found = {_number(said): said for said in results}
+    return [
+        Verdict(rule.name, rule.said, False, None, errors[number])
+        if number in errors
+        else _verdict(rule, found[number])
+        for number, rule in enumerate(rules)
+    ]
 
 
-def _meta(said: Any) -> Mapping[str, Any]:
-    meta: Mapping[str, Any] = said.expectation_config.meta
-    return meta
+def _number(said: Any) -> int:
+    """Which rule a result is about."""
+    return int(said.expectation_config.meta["rule"])
 
 
 def _verdict(rule: Invariant, said: Any) -> Verdict:

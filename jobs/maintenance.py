@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final
@@ -19,6 +20,7 @@ from typing import Any, Final
 from pydantic import Field, field_validator
 from pyspark.sql import SparkSession
 
+from jobs.exit_codes import line_of
 from jobs.named_tables import NamedTables, check_catalog, name_of, tables_of, those_there
 from jobs.strict import DurationSetting, Flag
 from streams.spark.window_upkeep import optimize_windows, purge_windows
@@ -115,7 +117,8 @@ def maintain(
 
     Raises:
         ConfigurationError: there are no such tables (without ``every``), or the work folder has a scheme.
-        RetentionError: ``retain`` is shorter than what a replay or the table's own properties need.
+        RetentionError: ``retain`` is shorter than what a replay or the table's own properties need. With ``every`` it
+            is logged and told of its table when it happens, and raised at the end if the last pass met it.
     """
     told, stopped, missing = on_table or (lambda _kept: None), stop or Event(), None
     if settings.every is None:
@@ -126,11 +129,11 @@ def maintain(
         before, (targets, missing) = missing, those_there(settings, work)
         if missing not in (None, before):  # Once, not in every pass: the stream may make it yet.
             _LOG.warning("Upkeep leaves out what is not there, and looks for it in each pass: %s", missing)
-        kept = _pass(targets, told, lambda target: _try_to_look_after(spark, settings, target))
-        try:
-            if stopped.wait(settings.every.total_seconds()):
-                return kept
-        except KeyboardInterrupt:
+        refused = list[RetentionError]()
+        kept = _pass(targets, told, partial(_try_to_look_after, spark, settings, refused))
+        if _is_last(stopped, settings.every):
+            if refused:
+                raise refused[0]
             return kept
 
 
@@ -142,6 +145,8 @@ def beside(
     on_table: Callable[[Upkeep], None] | None = None,
 ) -> Iterator[None]:
     """Upkeep in a thread of this process, pass after pass, as long as the block lasts.
+
+    What goes wrong is logged when it happens; what ends the upkeep is raised when the block ends.
 
     Args:
         spark: The session; the thread has one of its own, so that no setting of a write leaks to another.
@@ -159,6 +164,8 @@ def beside(
         try:
             maintain(spark.newSession(), repeated, work, on_table, stop)
         except BaseException as error:
+            # The block may last for months: whoever watches the stream is told now.
+            _LOG.error("Upkeep beside the stream has ended: %s", line_of(error), exc_info=error)
             failed.append(error)
 
     thread = Thread(target=run, name="upkeep", daemon=True)
@@ -182,17 +189,27 @@ def _pass(
     return kept
 
 
-def _try_to_look_after(spark: SparkSession, settings: MaintainSettings, target: TableRef) -> Upkeep:
+def _is_last(stopped: Event, pause: timedelta) -> bool:
+    try:
+        return stopped.wait(pause.total_seconds())
+    except KeyboardInterrupt:
+        return True
+
+
+def _try_to_look_after(
+    spark: SparkSession, settings: MaintainSettings, refused: list[RetentionError], target: TableRef
+) -> Upkeep:
     """As :func:`_look_after`; what goes wrong with one table ends neither the pass nor the stream."""
     name = name_of(target)
     try:
         return _look_after(spark, settings, target)
-    except RetentionError:
-        raise
+    except RetentionError as error:  # no other try mends it: somebody has to change the settings, or the table's
+        _LOG.error("Upkeep of %s is refused: %s", name, error)
+        refused.append(error)
+        return Upkeep(name, False, failed=line_of(error))
     except Exception as error:  # Spark's own kinds, and Py4J's for what Spark does not know to wrap
         _LOG.warning("Upkeep of %s failed and will be tried again: %s", name, error)
-        told = str(error).strip().partition("\n")[0]
-        return Upkeep(name, False, failed=f"{type(error).__name__}: {told}")
+        return Upkeep(name, False, failed=line_of(error))
 
 
 def _look_after(spark: SparkSession, settings: MaintainSettings, target: TableRef) -> Upkeep:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import shutil
+import threading
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from busy_tables import rows_of, write_busy
@@ -27,6 +29,18 @@ from versioned.table import VersionedTable
 
 _TABLES = ("prices", "priced_orders", "rejects")
 _BATCHES = 6
+#: For what asks Spark nothing.
+_NO_SESSION: Any = None
+
+
+class _Passes(Event):
+    """Ends repeated upkeep behind the third pass."""
+
+    done = 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.done += 1
+        return self.done == 3
 
 
 @pytest.fixture(scope="module")
@@ -108,28 +122,73 @@ def test_repeated_upkeep_goes_on_with_the_other_tables_whatever_fails(
     stop.set()
     monkeypatch.setattr(jobs.maintenance, "_look_after", fails)
     settings = MaintainSettings(root="out").model_copy(update={"every": timedelta(seconds=1)})
-    spark: Any = None
-    maintain(spark, settings, tmp_path, told.append, stop)
+    maintain(_NO_SESSION, settings, tmp_path, told.append, stop)
     assert [(one.table, (one.failed or "").partition(":")[0]) for one in told] == [
         ("orders", type(failure).__name__),
         ("prices", ""),
     ]
 
 
+def _refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, passes: int | None = None) -> MaintainSettings:
+    """Two tables, of which one refuses what it is asked: in the first passes, or in all."""
+    for name in ("orders", "prices"):
+        (tmp_path / "out" / name / "_delta_log").mkdir(parents=True)
+    asked = list[str]()
+
+    def look_after(_spark: object, _said: object, target: TableRef) -> Upkeep:
+        asked.append(target.short_name)
+        if target.short_name == "orders" and (passes is None or asked.count("orders") <= passes):
+            raise RetentionError("retain: give at least 30 days; got 7 days")
+        return Upkeep(target.short_name, True)
+
+    monkeypatch.setattr(jobs.maintenance, "_look_after", look_after)
+    return MaintainSettings(root="out").model_copy(update={"every": timedelta(milliseconds=1)})
+
+
+def test_repeated_upkeep_that_a_table_refuses_tells_it_at_once_goes_on_and_fails_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = list[Upkeep]()
+    with pytest.raises(RetentionError, match="at least 30 days"):
+        maintain(_NO_SESSION, _refused(monkeypatch, tmp_path), tmp_path, told.append, _Passes())
+    failed = "RetentionError: retain: give at least 30 days; got 7 days"
+    assert [(one.table, one.failed) for one in told] == [("orders", failed), ("prices", None)] * 3
+    errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert errors == ["Upkeep of orders is refused: retain: give at least 30 days; got 7 days"] * 3
+
+
+def test_repeated_upkeep_ends_well_where_the_last_pass_was_not_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = maintain(_NO_SESSION, _refused(monkeypatch, tmp_path, passes=2), tmp_path, stop=_Passes())
+    assert [one.failed for one in kept] == [None, None]
+
+
+def test_upkeep_in_a_thread_tells_in_the_log_why_it_ended_before_the_block_does(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    told, spark = list[str](), cast(SparkSession, SimpleNamespace(newSession=lambda: _NO_SESSION))
+
+    def looks_at_the_log() -> None:
+        with beside(spark, MaintainSettings(), tmp_path):
+            for thread in threading.enumerate():
+                if thread.name == "upkeep":
+                    thread.join(10)
+            told.extend(record.getMessage() for record in caplog.records if record.levelno == logging.ERROR)
+
+    with pytest.raises(ConfigurationError, match="root: give the folder"):
+        looks_at_the_log()
+    assert [words.partition("root: give")[0] for words in told] == [
+        "Upkeep beside the stream has ended: ConfigurationError: "
+    ]
+
+
 def _passes(settings: MaintainSettings, work: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The tables of the last of three passes."""
 
-    class Third(Event):
-        passes = 0
-
-        def wait(self, timeout: float | None = None) -> bool:
-            self.passes += 1
-            return self.passes == 3
-
     monkeypatch.setattr(jobs.maintenance, "_look_after", lambda _spark, _said, target: Upkeep(target.short_name, True))
-    spark: Any = None
     again = settings.model_copy(update={"every": timedelta(seconds=1)})
-    return [one.table for one in maintain(spark, again, work, stop=Third())]
+    return [one.table for one in maintain(_NO_SESSION, again, work, stop=_Passes())]
 
 
 @pytest.mark.slow

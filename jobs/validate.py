@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.exit_codes import BAD_DATA, DONE, EXPECTED, FAILED, exit_code, reason
+from jobs.exit_codes import BAD_DATA, DONE, EXPECTED, FAILED, exit_code, line_of, reason
 from jobs.expectations import Judge, Verdict
 from jobs.named_tables import check_catalog, names_of, tables_of
 from jobs.place_setting import check_writable
@@ -38,6 +38,8 @@ from versioned.table import VersionedTable
 from versioned.written import Written, look
 
 _LEDGER: Final = "ledger"
+#: In place of a rule: the rows themselves could not be read.
+_READ: Final = "read"
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class Judged:
     """What was found in one table or source.
 
     ``broken`` counts rows per rule that does not hold (None: the rule counts no rows), ``errors`` tells why a rule
-    could not be judged. ``decides`` is whether broken rules are a failure: not where a source's policy is another.
+    could not be judged, or under ``read`` why there are no rows to judge. ``decides`` is whether broken rules are a
+    failure: not where a source's policy is another.
     """
 
     name: str
@@ -68,6 +71,8 @@ class Judged:
         told += [f"{rule}: NOT JUDGED, {error}" for rule, error in self.errors.items()]
         held = self.rules - len(told)
         words = [f"{self.rows:,} rows{at}", f"{held} rules hold"] if self.rules else ["nothing is known of such tables"]
+        if not self.rows and _READ in self.errors:
+            words = ["not read"]
         return "\n    ".join([f"{self.name:<24} {self.kind:<9} {', '.join(words)}", *told])
 
 
@@ -94,7 +99,7 @@ def validate(
     job: JobSettings | None = None,
     on_judged: Callable[[Judged], None] | None = None,
 ) -> list[Judged]:
-    """Judge tables and the sources of a job, and write the pages.
+    """Judge tables and the sources of a job, and write the pages. What cannot be read keeps no other from being judged.
 
     Args:
         spark: The session.
@@ -118,14 +123,40 @@ def validate(
     targets = tables_of(settings, work)
     check_catalog(spark, targets)
     # Before any table: what is compared with them is never newer than they are.
-    times = {ledger: ledger_facts(spark, ledger) for ledger in dict.fromkeys(map(_beside, targets))}
+    times = {ledger: _facts_or_unread(spark, ledger) for ledger in dict.fromkeys(map(_beside, targets))}
+    for ledger, unread in times.items():
+        if isinstance(unread, Judged) and ledger not in targets:
+            done(unread)
     for name, target in zip(names_of(targets), targets, strict=True):
-        done(judged_table(spark, judge, target, times[_beside(target)], name))
+        facts = times[_beside(target)]
+        done(_table_or_unread(spark, judge, target, {} if isinstance(facts, Judged) else facts, name))
     for topic, source in ({} if job is None else job.sources).items():
         if source.quality is not None:
             done(_judged_source(spark, judge, topic, source, work))
     judge.write_docs(pages)
     return judged
+
+
+def _facts_or_unread(spark: SparkSession, ledger: TableRef) -> Mapping[str, Facts] | Judged:
+    try:
+        return ledger_facts(spark, ledger)
+    except Exception as error:
+        return _unread(str(ledger), _LEDGER, 0, error)
+
+
+def _table_or_unread(
+    spark: SparkSession, judge: Judge, target: TableRef, times: Mapping[str, Facts], name: str
+) -> Judged:
+    try:
+        return judged_table(spark, judge, target, times, name)
+    except Exception as error:
+        return _unread(name, "unknown", 0, error)
+
+
+def _unread(name: str, kind: str, rules: int, error: Exception) -> Judged:
+    """What is damaged or out of reach, which shows as late as its rows are read, and as an error of any kind."""
+    why = reason(error) if isinstance(error, EXPECTED) else line_of(error)
+    return Judged(name, kind, None, 0, rules, {}, {_READ: why})
 
 
 def pages_of(settings: ValidateSettings, work: Path) -> Path:
@@ -239,9 +270,9 @@ def _judged_source(spark: SparkSession, judge: Judge, topic: str, source: Source
     name, rules = f"sources.{topic}", source.quality.rules
     try:
         rows = readable(source_of(topic, source, work).read_all(spark))
-    except EXPECTED as error:
-        return Judged(name, "source", None, 0, len(rules), {}, {"read": reason(error)}, True, 0.0)
-    return _judged(judge, name, "source", None, rows, rules, source.quality.policy == "fail", started)
+        return _judged(judge, name, "source", None, rows, rules, source.quality.policy == "fail", started)
+    except Exception as error:
+        return _unread(name, "source", len(rules), error)
 
 
 def _judged(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,7 +17,7 @@ from typer.testing import CliRunner
 from jobs import validate as validate_job
 from jobs.cli import app
 from jobs.exit_codes import BAD_DATA, FAILED
-from jobs.validate import validate
+from jobs.validate import Judged, code_of, validate
 from jobs.validate_settings import ValidateSettings
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
@@ -86,6 +87,73 @@ def test_the_ledger_beside_many_tables_is_read_once(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(validate_job, "judged_table", lambda *asked: judged.append(asked[-1]))
     validate(_NOWHERE, ValidateSettings(root="tables", docs="pages"), tmp_path)
     assert (ledgers, judged) == ([TableRef.parse("/tables/ledger")], ["a-b", "a_b", "c"])
+
+
+def test_what_cannot_be_read_is_told_by_its_name_and_hides_nothing_of_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def judged(*asked: Any) -> Judged:
+        if asked[-1] == "broken":
+            raise OSError("an error of Java's\nand its stack")
+        return Judged(asked[-1], "table", 1, 2, 3)
+
+    def source(*_: Any) -> Any:
+        raise RuntimeError("no broker at kafka:9092")
+
+    pages, told = list[Path](), list[Judged]()
+    targets = [TableRef.parse(f"/tables/{name}") for name in ("broken", "sound")]
+    monkeypatch.setattr(validate_job, "tables_of", lambda *_: targets)
+    monkeypatch.setattr(validate_job, "Judge", lambda _: SimpleNamespace(write_docs=pages.append))
+    monkeypatch.setattr(validate_job, "ledger_facts", source)
+    monkeypatch.setattr(validate_job, "judged_table", judged)
+    monkeypatch.setattr(validate_job, "source_of", source)
+    rules = SimpleNamespace(rules=[1, 2], policy="warn")
+    job: Any = SimpleNamespace(sources={"orders": SimpleNamespace(quality=rules)})
+    found = validate(_NOWHERE, ValidateSettings(root="tables", docs="pages"), tmp_path, job, told.append)
+    assert (found, pages, code_of(found)) == (told, [tmp_path / "pages"], FAILED)
+    assert [(one.name, dict(one.errors)) for one in found] == [
+        ("/tables/ledger", {"read": "RuntimeError: no broker at kafka:9092"}),
+        ("broken", {"read": "OSError: an error of Java's"}),
+        ("sound", {}),
+        ("sources.orders", {"read": "RuntimeError: no broker at kafka:9092"}),
+    ]
+    assert " ".join(str(found[1]).split()) == "broken unknown not read read: NOT JUDGED, OSError: an error of Java's"
+    assert "hold" not in str(found[3])
+
+
+def test_what_tells_of_a_table_is_no_part_of_judging_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def broken_pipe(_: Judged) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(validate_job, "tables_of", lambda *_: [TableRef.parse("/tables/a")])
+    monkeypatch.setattr(validate_job, "Judge", lambda _: SimpleNamespace(write_docs=lambda _: None))
+    monkeypatch.setattr(validate_job, "ledger_facts", lambda *_: {})
+    monkeypatch.setattr(validate_job, "judged_table", lambda *asked: Judged(asked[-1], "table", 1, 2, 3))
+    with pytest.raises(BrokenPipeError):
+        validate(_NOWHERE, ValidateSettings(root="tables", docs="pages"), tmp_path, None, broken_pipe)
+
+
+def test_damaged_files_of_a_table_and_of_a_source_are_an_error_of_each_and_the_pages_are_written(
+    spark: SparkSession, work: Path, tmp_path: Path
+) -> None:
+    spark.sql("SELECT 'tea' AS item").coalesce(1).write.format("delta").save(f"{tmp_path}/tables/items_now")
+    spark.sql("SELECT 1D AS price").coalesce(1).write.parquet(f"{tmp_path}/input")
+    prices = shutil.copytree(work / "tables" / "prices", tmp_path / "tables" / "prices")
+    for data in (*prices.rglob("part-*.parquet"), *(tmp_path / "input").glob("part-*.parquet")):
+        if "_delta_log" not in data.parts:
+            data.write_bytes(b"PAR1 no such thing PAR1")
+    said = yaml.safe_load((work / "job.yaml").read_text(encoding="utf-8"))
+    said["sources"]["prices"] |= {"format": "parquet", "path": "input"}
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(said), encoding="utf-8")
+    code, told = _validated(tmp_path, job="job.yaml")
+    assert code == FAILED
+    assert {name: list(found["errors"]) for name, found in told.items()} == {
+        "items_now": [],
+        "prices": ["read"],
+        "sources.prices": ["read"],
+    }
+    assert "part-" in told["sources.prices"]["errors"]["read"]
+    assert (tmp_path / "pages" / "index.html").is_file()
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from streams.arithmetic import addend, summed
-from streams.driver.aggregators import as_row, check_order, in_order, plain
+from streams.driver.aggregators import as_row, check_order, plain
+from streams.driver.bags import Bag
 from streams.driver.group_aggregate import GroupAggregateProcessor
 from streams.driver.keys import as_key, whole_key
 from streams.driver.processor import Change, Context
@@ -16,7 +16,7 @@ from streams.driver.window_state import Slot
 from streams.expressions import evaluate
 from streams.nodes import Aggregation, TableAggregate
 from streams.reasons import NULL_KEY
-from streams.rows import Row, frozen, own, thawed
+from streams.rows import Row, own, thawed
 from versioned.errors import TopologyError
 
 
@@ -44,7 +44,7 @@ class TableAggregator:
         kind = self._spec.kind
         if kind == "aggregate" and self._spec.initializer is not None:
             return plain(self._spec.initializer())
-        return {"count": 0, "sum": (0, 0), "avg": (0, 0), "min": Counter(), "max": Counter()}.get(kind)
+        return {"count": 0, "sum": (0, 0), "avg": (0, 0), "min": Bag(), "max": Bag()}.get(kind)
 
     def change(self, state: Any, key: Row, value: Row, sign: int) -> Any:
         """The state with a value added (sign 1) or taken away (sign -1)."""
@@ -67,7 +67,7 @@ class TableAggregator:
         if kind == "sum" or kind == "avg":
             return (summed(state[0], addend(kind, operand), sign), state[1] + sign)
         check_order(kind, operand)
-        return _counted(state, operand, sign)
+        return state.changed(operand, sign)
 
     def result(self, state: Any) -> Row | None:
         """The row that flows out."""
@@ -78,7 +78,7 @@ class TableAggregator:
             total, count = state
             value = None if count == 0 else total if kind == "sum" else float(total) / count
         elif kind in ("min", "max"):
-            value = thawed((min if kind == "min" else max)(state, key=in_order, default=None))
+            value = thawed(state.least() if kind == "min" else state.greatest())
         else:
             value = state
         return Row({self._spec.output: value})
@@ -131,18 +131,3 @@ class TableAggregateProcessor(GroupAggregateProcessor):
         after = Slot(state, ts_us if before is None else max(before.ts_us, ts_us))
         new = self._aggregator.result(state) if before is not None or parts else None
         yield from self._told(group, before, after, new)
-
-
-def counted(values: Iterable[tuple[Any, int]]) -> Counter[Any]:
-    """A bag of values and how often each is in it: each NaN is the same one, and structs are rows.
-
-    >>> counted([(float("nan"), 1), ({"n": 1}, 2)])
-    Counter({Row(n=1): 2, nan: 1})
-    """
-    return Counter({frozen(value): number for value, number in values})
-
-
-def _counted(values: Counter[Any], value: Any, sign: int) -> Counter[Any]:
-    changed = Counter(values)
-    changed[frozen(value)] += sign
-    return +changed

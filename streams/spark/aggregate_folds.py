@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from streams.driver.aggregators import Aggregator
-from streams.driver.table_aggregate import TableAggregator, counted
+from streams.driver.bags import Bag
+from streams.driver.table_aggregate import TableAggregator
 from streams.nodes import Aggregation
 from streams.rows import Row
 from streams.spark.aggregate_types import ASIDE, BAG, HORIZON_US, USER_CODE
 from streams.spark.flow import KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import PlainRow, Told
 from streams.spark.plain_store import LAST_US
+
+#: So many results that a store refused may wait behind the last one that it took, which may have to tell the bag.
+_MOST_WAITING: Final = 4_096
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class StateCodec:
     def state(self, row: PlainRow) -> Any:
         """The aggregate out of its row: the result's fields, and the bag where there is one."""
         if self.aggregation.kind in ("min", "max") and BAG in row:
-            return counted((entry["value"], entry["n"]) for entry in row[BAG] or ())
+            return Bag((entry["value"], entry["n"]) for entry in row[BAG] or ())
         value = row[VALUE]
         if self.aggregation.kind in USER_CODE and not self.is_scalar:
             return None if value is None else Row(value)
@@ -40,9 +43,38 @@ class StateCodec:
 
     def kept(self, state: Any) -> PlainRow:
         """What is kept beside the result."""
-        if isinstance(state, Counter):
+        if isinstance(state, Bag):
             return {BAG: [{"value": value, "n": n} for value, n in state.items()]}
         return {}
+
+
+class _BagOnce:
+    """Has only the last result that goes into the state tell the bag: no other one is stored, and bags are large."""
+
+    def __init__(self, codec: StateCodec) -> None:
+        self._codec = codec
+        self._state: Any = None
+        self._waiting: list[PlainRow] = []
+
+    def passes(self, told: PlainRow, state: Any) -> Iterator[PlainRow]:
+        """What can be told once a result is here: all before it, if it goes into the state; of other states, itself."""
+        if not isinstance(state, Bag):
+            yield told
+        elif told[ASIDE]:
+            # Rows stay in order, so it waits with the one before it.
+            self._waiting.append(told)
+            if not self._waiting[0][ASIDE] and len(self._waiting) <= _MOST_WAITING:
+                return
+            yield from self.rest()
+        else:
+            yield from self._waiting
+            self._waiting, self._state = [told], state
+
+    def rest(self) -> Iterator[PlainRow]:
+        """What is still to be told, when nothing comes behind it, or too much."""
+        for told in self._waiting:
+            yield told if told[ASIDE] else {**told, **self._codec.kept(self._state)}
+        self._waiting = []
 
 
 class _Latest:
@@ -101,7 +133,8 @@ class ReplacingFold:
     """Aggregates of a table: the old value is taken away, the new one added (Kafka: ``KTableAggregate``).
 
     Events have ``_minus`` and ``_plus`` (values of the group, or null), ``_us``, ``_scope``, ``_place``, and of a
-    versioned store ``_horizon_us`` and ``_last_us``.
+    versioned store ``_horizon_us`` and ``_last_us``. The bag of ``min`` and ``max`` is told by the last result that the
+    store takes.
     """
 
     node: str
@@ -113,7 +146,7 @@ class ReplacingFold:
         known = next(states, None)
         state = None if known is None else self.codec.state(known)
         us = None if known is None else known[US]
-        latest = _Latest(self.unit_us)
+        latest, once = _Latest(self.unit_us), _BagOnce(self.codec)
         for event in events:
             before = None if us is None else aggregator.result(state)
             changed = aggregator.initial() if us is None else state
@@ -125,9 +158,10 @@ class ReplacingFold:
             at = event[US] if us is None else max(us, event[US])
             after = None if us is None and plus is None else aggregator.result(changed)
             told = _change(group, event, before, after, at, is_aside=not latest.takes(event, at))
-            yield ("out", {**told, **self.codec.kept(changed)})
+            yield from (("out", row) for row in once.passes(told, changed))
             if not told[ASIDE]:
                 state, us = changed, None if after is None else at
+        yield from (("out", row) for row in once.rest())
 
 
 def _change(

@@ -204,15 +204,21 @@ def test_an_application_that_runs_is_not_erased_from(spark: SparkSession, tmp_pa
     assert commits(tmp_path / "out") == before
 
 
+def _with_more_to_read(spark: SparkSession, folder: Path) -> tuple[StreamingApplication, DataFrame]:
+    """An application that ran, with input for another batch; and the key of tea."""
+    write_batch(folder / "input", 0)
+    app = application(spark, folder / "input", folder / "out")
+    app.run()
+    write_batch(folder / "input", 1)
+    return app, spark.createDataFrame([("tea",)], "item STRING")
+
+
 @pytest.mark.slow
 def test_nothing_is_erased_while_a_batch_has_begun_that_may_write_its_rows_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    write_batch(tmp_path / "input", 0)
-    app = application(spark, tmp_path / "input", tmp_path / "out")
-    app.run()
-    write_batch(tmp_path / "input", 1)
-    tea, before = spark.createDataFrame([("tea",)], "item STRING"), commits(tmp_path / "out")
+    app, tea = _with_more_to_read(spark, tmp_path)
+    before = commits(tmp_path / "out")
     with faults.armed(then("before:priced_orders/main", crash)), pytest.raises(StreamingQueryException):
         application(spark, tmp_path / "input", tmp_path / "out").run()
     with pytest.raises(CheckpointMismatchError, match="Batch 1 of shop has begun and is not in the ledger"):
@@ -226,14 +232,8 @@ def test_nothing_is_erased_while_a_batch_has_begun_that_may_write_its_rows_again
 def test_an_erasure_beside_a_driver_elsewhere_says_that_it_has_to_be_repeated(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    write_batch(tmp_path / "input", 0)
-    app = application(spark, tmp_path / "input", tmp_path / "out")
-    app.run()
-    write_batch(tmp_path / "input", 1)
-    tea, elsewhere = (
-        spark.createDataFrame([("tea",)], "item STRING"),
-        application(spark, tmp_path / "input", tmp_path / "out"),
-    )
+    app, tea = _with_more_to_read(spark, tmp_path)
+    elsewhere = application(spark, tmp_path / "input", tmp_path / "out")
     with (
         faults.armed(then("before:priced_orders", elsewhere.run)),
         pytest.raises(CheckpointMismatchError, match="ran while rows were removed"),

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from streams.ddl import names_fields
 from streams.expressions import Expr, operation
-from streams.fields import MAX_TS, Fields, expr_fields, value_fields
+from streams.fields import MAX_TS, VERSION_FIELDS, Fields, expr_fields, value_fields
 from streams.key_fields import key_fields, mapped_key_fields
 from streams.nodes import (
     AGGREGATES,
@@ -110,9 +110,10 @@ def check_apart(node: Node) -> None:
     """
     if not isinstance(node, _SIDE_BY_SIDE) and getattr(node, "materialized", None) is None:
         return
-    keys, values = key_fields(node) or (), value_fields(node) or _single_result(node)
-    taken = {name.lower() for name in (*keys, *((MAX_TS,) if isinstance(node, WindowedAggregate) else ()))}
-    both = [name for name in values if name.lower() in taken]
+    keys, values = key_fields(node) or (), _stored_values(node)
+    own = {name.lower() for name in _own_columns(node)}
+    taken = own | {name.lower() for name in keys}
+    both = [*(name for name in keys if name.lower() in own), *(name for name in values if name.lower() in taken)]
     if both:
         instead = "Leave it out of the value with map_values."
         if isinstance(node, AGGREGATES) and both == [node.aggregation.output]:
@@ -123,12 +124,23 @@ def check_apart(node: Node) -> None:
         )  # fmt: skip
 
 
-def _single_result(node: Node) -> tuple[str, ...]:
-    """The field of what a user's aggregate gives, if that is no row as far as the plan tells."""
+def _stored_values(node: Node) -> tuple[str, ...]:
+    """The fields of a table's values that are columns of its own, as far as the plan tells."""
     if not isinstance(node, AGGREGATES):
-        return ()
-    schema = node.aggregation.schema
-    return () if schema is not None and names_fields(schema) else (node.aggregation.output,)
+        return value_fields(node) or ()
+    kind, schema, output = node.aggregation.kind, node.aggregation.schema, node.aggregation.output
+    if isinstance(node, WindowedAggregate) and kind == "avg":
+        return ()  # kept as a sum and a number, under names of the library's
+    is_single = kind == "aggregate" if schema is None else not names_fields(schema)
+    return value_fields(node) or ((output,) if is_single else ())
+
+
+def _own_columns(node: Node) -> tuple[str, ...]:
+    """The columns of the library's own beside those of a table's key and value."""
+    if isinstance(node, WindowedAggregate):
+        return (MAX_TS,)
+    stored = getattr(node, "materialized", None)
+    return VERSION_FIELDS if stored is not None and stored.is_versioned else ("ts",)
 
 
 def check_joined_keys(node: Node) -> None:

@@ -26,6 +26,8 @@ Fields = tuple[str, ...] | None
 CORRECTION_FIELDS: Final = ("original_scope", "original_seq", "revision", "old", "new", "cause")
 #: What a window adds to a key, in order.
 WINDOW_FIELDS: Final = ("windowStart", "windowEnd")
+#: Between which instants a version holds, in its table.
+VERSION_FIELDS: Final = ("validFrom", "validTo")
 #: The largest ts of a window's records, in its table.
 MAX_TS: Final = "maxTs"
 #: Which clock closed a window: a field of the final row, if the node may close idle windows.

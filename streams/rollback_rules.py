@@ -109,18 +109,19 @@ def restoration(
     later = [commit for commit in commits if commit.batch is not None and commit.batch > row]
     told = next((commit for commit in commits if commit.batch is not None and commit.batch <= row), None)
     details = {} if told is None else told.details
+    is_whole = bool(commits) and commits[-1].version == 0
     if later:
         version = later[-1].version - 1
     elif told is not None and any(commit.restores and commit.version > told.version for commit in commits):
         # Somebody else took the batch itself back.
         version = told.version
-    elif told is None and newest not in (None, recorded) and commits[-1].version > 0:
+    elif told is None and newest not in (None, recorded) and not is_whole:
         version = -1 if recorded is None else recorded
     else:
         return Restoration(None, details)
     erased = tuple(commit.version for commit in commits if ERASED in commit.details and commit.version > version)
-    is_whole = commits[-1].version == 0
-    if version >= commits[-1].version and (told is not None or (recorded is None and is_whole)):
+    oldest = commits[-1].version if commits else version + 1
+    if version >= oldest and (told is not None or (recorded is None and is_whole)):
         return Restoration(version, details, erased)
     if recorded is not None:
         # Delta cleaned the log; that version's files may still be there.
@@ -128,6 +129,6 @@ def restoration(
     if version < 0 and is_whole:
         raise ConfigurationError(f"The table {table} was made by a later batch. Delete it, then go back again.")
     raise RetentionError(
-        f"The history of {table} goes back to version {commits[-1].version} only, but an older version is needed: "
+        f"The history of {table} goes back to version {oldest} only, but an older version is needed: "
         "Delta has cleaned its log. Name a later batch."
     )

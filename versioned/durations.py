@@ -82,19 +82,27 @@ def duration_us(value: Duration) -> int:
     return max(-LONGEST_US, capped_us(_exact_us(value)))
 
 
-def span_us(option: str, value: Duration | None) -> int | None:
-    """As :func:`duration_us`, of an option that may be left out and has no meaning below 0.
+def span_us(option: str, value: Duration) -> int:
+    """As :func:`duration_us`, of an option that has no meaning below 0.
 
     Raises:
         ConfigurationError: as :func:`duration_us`, or it is negative.
 
-    >>> span_us("max_future_skew", "1 ms"), span_us("max_future_skew", None)
-    (1000, None)
+    >>> span_us("max_future_skew", "1 ms")
+    1000
     """
-    found_us = None if value is None else duration_us(value)
-    if found_us is not None and found_us < 0:
+    found_us = duration_us(value)
+    if found_us < 0:
         raise ConfigurationError(f"{option} must not be negative; got {value}. Leave it out, or give a longer one.")
     return found_us
+
+
+def optional_span_us(option: str, value: Duration | None) -> int | None:
+    """As :func:`span_us`; None is none.
+
+    >>> optional_span_us("max_future_skew", None)
+    """
+    return None if value is None else span_us(option, value)
 
 
 def _exact_us(value: Duration) -> int:

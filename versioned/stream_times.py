@@ -204,8 +204,8 @@ def keep_times(spark: SparkSession, target: TableRef, times: Mapping[int, int], 
 def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int]]:
     """What commits, newest first, tell of stream times; those that a RESTORE took back do not count.
 
-    Neither does what was judged before a RESTORE and landed behind it, such as the end of a VACUUM, where the RESTORE
-    took back by what it was judged.
+    Neither does upkeep that was begun before a RESTORE and ended behind it, such as a VACUUM, where the RESTORE took
+    back by what it was judged.
 
     A RESTORE to an instant does not say what it took back. Of a table with one scope nothing below it counts, since the
     rows tell its stream time; of others all does, since the rows do not tell whose they were.
@@ -227,8 +227,11 @@ def _that_count(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, An
     for row in rows:
         if newest is not None and row["version"] > newest:
             continue
-        said = (own_details(row) or {}).get("details", {})
-        if said.get(_DETAIL) and not _is_overtaken(said.get(_AS_OF), row["version"], restored):
+        own = own_details(row) or {}
+        said = own.get("details", {})
+        # A put that was made anew behind a RESTORE has moved stream time itself.
+        is_upkeep = own.get("versioned") == {}
+        if said.get(_DETAIL) and not (is_upkeep and _is_overtaken(said.get(_AS_OF), row["version"], restored)):
             told.append(said)
         if row["operation"] == "RESTORE":
             version = restored_version(row)

@@ -17,7 +17,7 @@ from versioned import spark_functions as F
 from versioned.backfill import BackfillResult, backfill_frame, only_history
 from versioned.commit import detail_of, properties_of
 from versioned.drawing import Picture
-from versioned.durations import Duration, Resolution, instant, instant_us, span_us
+from versioned.durations import Duration, Resolution, instant, instant_us, optional_span_us
 from versioned.errors import ConfigurationError, NotAVersionedTableError, OvertakenError
 from versioned.given import check_kind
 from versioned.identifiers import TableRef
@@ -244,10 +244,8 @@ class VersionedTable:
                 fits it.
             OvertakenError: four times others wrote newer versions between the judging of the batch and its write.
         """
-        last_us = None
-        if max_future_skew is not None:
-            skew_us = span_us("max_future_skew", max_future_skew) or 0
-            last_us = instant_us(datetime.now(timezone.utc)) + skew_us
+        skew_us = optional_span_us("max_future_skew", max_future_skew)
+        last_us = None if skew_us is None else instant_us(datetime.now(timezone.utc)) + skew_us
         shape = partial(
             shape_records, records, spec=self._spec, timestamp=timestamp, deleted=deleted, partition=partition,
             sequence=sequence, last_us=last_us,

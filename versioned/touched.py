@@ -97,10 +97,10 @@ def current_rows(commits: Iterable[Row | Mapping[str, Any]]) -> CurrentRows | No
     """What the newest put among some commits, newest first, tells of the current rows; None if none tells.
 
     Args:
-        commits: Their ``userMetadata`` and ``operationMetrics``.
+        commits: Their ``operation``, ``userMetadata`` and ``operationMetrics``.
 
     >>> said = '{"versioned": {}, "details": {"currentRows": {}}}'
-    >>> current_rows([{"userMetadata": said, "operationMetrics": {"numOutputRows": "12"}}])
+    >>> current_rows([{"operation": "WRITE", "userMetadata": said, "operationMetrics": {"numOutputRows": "12"}}])
     CurrentRows(written=12, records=0, puts=0)
     """
     for row in commits:

@@ -19,7 +19,7 @@ from streams.reasons import FUTURE_TS, NULL_TS, TS_RANGE
 from streams.rows import Row
 from streams.stream_time_scopes import gathers, nodes_in_one_scope
 from streams.user_functions import calls_user
-from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, Duration, duration_us, span_us
+from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, Duration, duration_us, optional_span_us
 from versioned.errors import ConfigurationError, RecordError, VersionedError
 from versioned.given import check_kind, given_instant_us, no_such, told
 
@@ -84,10 +84,10 @@ class TopologyTestDriver:
         check_kind(
             "TopologyTestDriver", topology, Topology, "the plan that StreamsBuilder.build() gives; call .build()"
         )
-        retention_us = span_us("suppressed_record_retention", suppressed_record_retention)
+        retention_us = optional_span_us("suppressed_record_retention", suppressed_record_retention)
         now_us = given_instant_us("start", start)
         self._context = Context(topology=topology, now_us=now_us, suppressed_retention_us=retention_us)
-        self._skew_us = span_us("max_future_skew", max_future_skew)
+        self._skew_us = optional_span_us("max_future_skew", max_future_skew)
         self._topology = topology
         self._in_one_scope = nodes_in_one_scope(topology, keys_cross_partitions)
         self._gathering = {node.name for node in topology if self._gathers(node, keys_cross_partitions)}

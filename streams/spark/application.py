@@ -71,7 +71,7 @@ from versioned import faults
 from versioned import spark_functions as F
 from versioned.choices import check_choice
 from versioned.drawing import Picture
-from versioned.durations import Duration, span_us
+from versioned.durations import Duration, optional_span_us, span_us
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, check_columns
 from versioned.reading import read_table
@@ -144,7 +144,7 @@ class StreamingApplication:
         self.name = name
         self.topology = topology
         self._root = TableRef.parse(root)
-        retention_us = span_us("suppressed_record_retention", suppressed_record_retention)
+        retention_us = optional_span_us("suppressed_record_retention", suppressed_record_retention)
         self._operators: Operators = operators_of(topology, retention_us, keys_cross_partitions)
         send_to_kafka(self._operators, kafka or {})
         self._sources = dict(sources)
@@ -152,7 +152,7 @@ class StreamingApplication:
         self._order: Order = order
         self._metrics_level: MetricsLevel = metrics_level
         self._counting = Counting(topology, self._operators, metrics_level)
-        self._max_future_us = span_us("max_future_skew", max_future_skew) or 0
+        self._max_future_us = span_us("max_future_skew", max_future_skew)
         self._checkpoint = checkpoint or default_checkpoint(self._root)
         self._on_batch = on_batch
         self._ledger = Ledger(spark, self._root.child("ledger"), name)

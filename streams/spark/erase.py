@@ -374,7 +374,7 @@ def _refuse_unfinished(application: StreamingApplication) -> Survey:
         raise CheckpointMismatchError(
             f"Batch {begun} of {application.name} has begun and is not in the ledger. A driver elsewhere may be in it, "
             "and write rows again that it has read. Stop that driver, start the application once, let it end, then "
-            "erase again."
+            "erase again. If the batch cannot end, go back to the one before it: versioned rollback --batch."
         )
     return found
 

@@ -411,8 +411,9 @@ def telling(said: Written | None) -> Mapping[str, Any]:
     """
     if said is None:
         return {}
-    writer = writer_of(said)
-    return said.details if writer is None else {**said.details, _WRITER: [writer[0], *writer[1]]}
+    # Who held the tables in a takeover that is over is told no more.
+    details, writer = {name: told for name, told in said.details.items() if name != HELD_BY}, writer_of(said)
+    return details if writer is None else {**details, _WRITER: [writer[0], *writer[1]]}
 
 
 def writer_of(said: Written) -> tuple[str, BatchOf] | None:

@@ -121,6 +121,8 @@ def test_rows_that_were_erased_since_are_told_of() -> None:
         # Of several later batches only the last one is left in the log, or none.
         (_commits(None, (1, 50), oldest=6), RetentionError, "version 6 only"),
         (_commits(None, None, oldest=95), RetentionError, "version 95 only"),
+        # Nothing at all is left of it but what this rollback wrote.
+        ([], RetentionError, "Delta has cleaned its log"),
     ],
 )
 def test_what_cannot_be_restored_is_refused(commits: list[CommitFacts], error: type[Exception], told: str) -> None:

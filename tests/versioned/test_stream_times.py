@@ -132,8 +132,9 @@ def test_below_a_restore_to_an_instant_only_what_rows_cannot_tell_still_counts(
 def test_what_was_judged_before_a_restore_and_landed_behind_it_counts_no_more(
     judged: int | None, to: int | None, told: list[dict[str, int]]
 ) -> None:
-    def commit(version: int, us: int, **more: Any) -> dict[str, Any]:
-        said = {"versioned": {}, "details": {"streamTimes": {"0": us}, **more}}
+    def commit(version: int, us: int, by: str | None = None, **more: Any) -> dict[str, Any]:
+        identity = {} if by is None else {"write": by}
+        said = {"versioned": identity, "details": {"streamTimes": {"0": us}, **more}}
         return {"version": version, "operation": "WRITE", "userMetadata": json.dumps(said)}
 
     place = {"version": None if to is None else str(to), "timestamp": None if to is not None else "2026-01-01"}
@@ -141,6 +142,8 @@ def test_what_was_judged_before_a_restore_and_landed_behind_it_counts_no_more(
     ended = commit(12, 9, **({} if judged is None else {"streamTimesAsOf": judged}))
     newest_first = [ended, commit(11, 5, streamTimesAsOf=10), restored]
     assert told_times(newest_first) == told
+    # A put that was made anew behind the RESTORE has rows of its time.
+    assert told_times([commit(12, 9, "put", streamTimesAsOf=8), *newest_first[1:]])[:1] == [{"0": 9}]
 
 
 def test_a_table_made_while_maintenance_says_something_elsewhere_says_nothing_of_it(

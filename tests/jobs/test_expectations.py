@@ -99,6 +99,7 @@ def test_rules_about_the_set_of_columns_are_asked_of_the_columns_that_the_rows_h
     assert [found.holds for found in verdicts] == [False, *(holds for _, holds in _OF_COLUMNS), False]
 
 
+@pytest.mark.slow
 def test_the_page_has_every_rule_those_that_could_not_be_judged_too(rows: DataFrame, tmp_path: Path) -> None:
     judge = Judge()
     judge.judge("rows", rows, _rules(_UNSURE[0], *_SURE, *(rule for rule, _ in _OF_COLUMNS)))
@@ -111,6 +112,7 @@ def test_the_page_has_every_rule_those_that_could_not_be_judged_too(rows: DataFr
     assert "55.56" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["warn", "fail"])
 def test_such_a_rule_is_logged_as_an_error_and_only_the_policy_fail_ends_the_run(
     rows: DataFrame, caplog: pytest.LogCaptureFixture, policy: str

@@ -133,6 +133,7 @@ def test_what_tells_of_a_table_is_no_part_of_judging_it(monkeypatch: pytest.Monk
         validate(_NOWHERE, ValidateSettings(root="tables", docs="pages"), tmp_path, None, broken_pipe)
 
 
+@pytest.mark.slow
 def test_damaged_files_of_a_table_and_of_a_source_are_an_error_of_each_and_the_pages_are_written(
     spark: SparkSession, work: Path, tmp_path: Path
 ) -> None:

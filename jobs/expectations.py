@@ -383,10 +383,7 @@ def _flat(error: Exception) -> str:
 
 def _unjudged(asked: _Asked, rules: Sequence[Invariant], error: Exception) -> list[Verdict]:
     """Something went wrong with all rules; of some it was known before that they cannot be judged."""
-    why = _first_line(error)
-    return [
-        Verdict(rule.name, rule.said, False, None, asked.errors.get(number, why)) for number, rule in enumerate(rules)
-    ]
+    return _verdicts((), rules, {**dict.fromkeys(range(len(rules)), _first_line(error)), **asked.errors})
 
 
 def _verdicts(

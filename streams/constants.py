@@ -6,7 +6,8 @@ from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-_WHOLE: Final = 2**63
+from streams.casts import LARGEST, SMALLEST
+
 _DIGITS: Final = 38
 _SCALARS: Final = (type(None), bool, float, str, bytes, bytearray, date, time, timedelta)
 
@@ -22,7 +23,7 @@ def constant_fault(value: Any) -> str | None:
     if isinstance(value, _SCALARS):
         return None
     if isinstance(value, int):
-        return None if -_WHOLE <= value < _WHOLE else "it does not fit in 64 bits. Give a Decimal."
+        return None if SMALLEST <= value <= LARGEST else "it does not fit in 64 bits. Give a Decimal."
     if isinstance(value, Decimal):
         return None if _fits(value) else f"a decimal has at most {_DIGITS} digits. Give a float."
     if isinstance(value, (list, tuple)):

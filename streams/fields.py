@@ -19,6 +19,7 @@ from streams.nodes import (
     TableMapValues,
 )
 from suppress.suppressed import UntilWindowCloses
+from versioned.spec import VersionedTableSpec
 
 Fields = tuple[str, ...] | None
 
@@ -27,7 +28,7 @@ CORRECTION_FIELDS: Final = ("original_scope", "original_seq", "revision", "old",
 #: What a window adds to a key, in order.
 WINDOW_FIELDS: Final = ("windowStart", "windowEnd")
 #: Between which instants a version holds, in its table.
-VERSION_FIELDS: Final = ("validFrom", "validTo")
+VERSION_FIELDS: Final = (VersionedTableSpec.valid_from, VersionedTableSpec.valid_to)
 #: The largest ts of a window's records, in its table.
 MAX_TS: Final = "maxTs"
 #: Which clock closed a window: a field of the final row, if the node may close idle windows.

@@ -156,8 +156,8 @@ def refuse_late(
     else:
         timed = records.join(F.broadcast(observed), "_scope", "left")
         scope = ["_scope"]
-    first_us = F.greatest(F.col("_observed_us"), F.lit(spec.first_stream_time_us).cast("long"))
-    before_us = first_us if by_time else stream_time_before(F.col("_observed_us"), scope, spec)
+    observed_us = F.col("_observed_us")
+    before_us = _before_batch(observed_us, spec) if by_time else stream_time_before(observed_us, scope, spec)
     return (
         timed.withColumn("_before_us", before_us)
         .withColumn("_refused", F.coalesce(F.col("_us") < F.col("_before_us") - _grace(spec), F.lit(False)))
@@ -176,7 +176,11 @@ def stream_time_before(observed_us: Column, scope: Iterable[str | Column], spec:
     """
     # Records of several scopes that have one stream time may be at the same place.
     order = Window.partitionBy(*scope).orderBy("_place", "_scope").rowsBetween(*_BEFORE)
-    return F.greatest(observed_us, F.lit(spec.first_stream_time_us).cast("long"), F.max("_us").over(order))
+    return F.greatest(_before_batch(observed_us, spec), F.max("_us").over(order))
+
+
+def _before_batch(observed_us: Column, spec: VersionedTableSpec) -> Column:
+    return F.greatest(observed_us, F.lit(spec.first_stream_time_us).cast("long"))
 
 
 def horizon_at(stream_us: Column, spec: VersionedTableSpec) -> Column:

@@ -12,7 +12,18 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 from versioned import spark_functions as F
-from versioned.commit import Landed, Merge, commit, history, is_conflict, properties_of, same_keys, saying, told_so_far
+from versioned.commit import (
+    Landed,
+    Merge,
+    commit,
+    detail_of,
+    history,
+    is_conflict,
+    properties_of,
+    same_keys,
+    saying,
+    told_so_far,
+)
 from versioned.durations import Duration, duration
 from versioned.errors import CommitError, ConfigurationError, RetentionError
 from versioned.identifiers import TableRef, quote
@@ -122,15 +133,13 @@ def optimize_appended(spark: SparkSession, target: TableRef, least_files: int) -
     Returns:
         Whether it was compacted.
     """
-    if number_of_files(spark, target) < least_files or not all(map(_grows, history(spark, target, _LOOKED_AT))):
+    detail = detail_of(spark, target)
+    if detail is None or detail["numFiles"] < least_files:
+        return False
+    if not all(map(_grows, history(spark, target, _LOOKED_AT))):
         return False
     optimize_where(spark, target, told_so_far(spark, target), None)
     return True
-
-
-def number_of_files(spark: SparkSession, target: TableRef) -> int:
-    """How many files a table's newest version has."""
-    return int(spark.sql(f"DESCRIBE DETAIL {target.sql}").select("numFiles").collect()[0][0])
 
 
 def _grows(commit: Row) -> bool:

@@ -13,13 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 from streams.fields import WINDOW_FIELDS
 from streams.spark.flow import SCOPE, lookup_times
 from versioned import spark_functions as F
-from versioned.commit import Landed, Merge, commit, properties_of, same_keys, told_so_far
+from versioned.commit import Landed, Merge, commit, detail_of, properties_of, same_keys, told_so_far
 from versioned.durations import capped_us
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote, text_literal
 from versioned.reading import read_table
 from versioned.sql_types import sql_properties
-from versioned.upkeep import number_of_files, optimize_where
+from versioned.upkeep import optimize_where
 
 KIND: Final = "versioned.kind"
 WINDOW_STORE: Final = "window_store"
@@ -126,7 +126,8 @@ def optimize_windows(spark: SparkSession, target: TableRef, least_files: int) ->
     Returns:
         Whether it was compacted.
     """
-    if properties_of(spark, target).get(KIND) != WINDOW_STORE or number_of_files(spark, target) < least_files:
+    detail = detail_of(spark, target)
+    if detail is None or detail["properties"].get(KIND) != WINDOW_STORE or detail["numFiles"] < least_files:
         return False
     optimize_where(spark, target, told_so_far(spark, target), f"{quote(OPEN)} = false")
     return True

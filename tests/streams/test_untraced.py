@@ -94,6 +94,11 @@ def test_a_constant_of_an_expression_is_the_expression() -> None:
     assert repr(trace(lambda value: lit(value.a), "value")) == "value.a"
 
 
+def test_a_value_may_be_one_of_hundreds() -> None:
+    listed = trace(lambda row: is_in(row.v, *range(500)), "value")
+    assert [evaluate(listed, {"value": Row(v=value)}) for value in (0, 499, 500, None)] == [True, True, False, None]
+
+
 @pytest.mark.parametrize("options", [[1, 2], (1, 2)])
 def test_options_in_a_list_are_given_one_after_the_other(options: Any) -> None:
     with pytest.raises(ConfigurationError, match=re.escape("is_in(value.a, 1, 2)")):

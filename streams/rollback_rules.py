@@ -17,7 +17,7 @@ ERASED: Final = "erased"
 class CommitFacts:
     """One commit of a table: the batch that wrote it (None = no batch of this application) and what it said.
 
-    ``restores`` is whether it is a RESTORE, by whomever.
+    ``restores`` is whether it is a RESTORE by whomever, or put another table in this one's place.
     """
 
     version: int

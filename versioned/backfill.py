@@ -12,20 +12,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 
 from versioned import spark_functions as F
 from versioned.durations import LONGEST_US
 from versioned.identifiers import TableRef, quote
 from versioned.put import PutBatch
 from versioned.put_frames import PUT_RESULT
-from versioned.spec import VersionedTableSpec
+from versioned.reading import read_table
+from versioned.spec import CURRENT, VersionedTableSpec
 from versioned.system_history import next_system_us
 
 _LOG: Final = logging.getLogger(__name__)
 #: Reason of a rejected record: it lies after the stream time of the table, or of its key where each has its own.
 NOT_HISTORY: Final = "NOT_HISTORY"
 _LATEST_US: Final = "_latest_us"
+_HORIZON_US: Final = "_horizon_us"
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,9 @@ class BackfillResult:
     """What became of a backfill.
 
     ``outcomes`` and ``rejected``: rows as of a put. ``counts``: ``accepted``; of these ``latest`` (current versions
-    now), ``out_of_order``, ``spliced`` (into closed history) and ``expired`` (their validity ends before the horizon:
-    no promised lookup finds them, and the next purge removes them); ``rejected`` and, per reason, ``rejected.NULL_KEY``
+    behind the whole backfill), ``out_of_order``, ``spliced`` (into closed history) and ``expired`` (behind it their
+    validity ends before the horizon, or they are latest deletions from before it: no promised lookup finds them, and
+    the next purge removes them); ``rejected`` and, per reason, ``rejected.NULL_KEY``
     and so on. ``accepted + rejected`` = number of input rows. ``version`` is the commit; None = nothing was written.
     """
 
@@ -98,9 +101,8 @@ def backfill_frame(
     try:
         outcomes = batch.outcomes().localCheckpoint(eager=True)
         rejected = held.where(F.col("_reason").isNotNull()).localCheckpoint(eager=True)
-        horizon_us = spec.horizon_us(times)
-        horizon = None if horizon_us is None else F.lit(horizon_us // spec.time_resolution.value)
-        counts = _counts(batch, outcomes, rejected, horizon)
+        timed = horizons(spark, target, spec, outcomes, batch.stream_times)
+        counts = _counts(batch, timed, rejected, spec)
         version = None
         if counts["accepted"] and not dry_run:
             known = (next_system_us(spark, target), None) if spec.system_history else None
@@ -112,18 +114,62 @@ def backfill_frame(
         held.unpersist()
 
 
-def _counts(batch: PutBatch, outcomes: DataFrame, rejected: DataFrame, horizon: Column | None) -> dict[str, int]:
-    ended = ~F.col("_is_latest")
-    expired = F.lit(False) if horizon is None else ended & (F.col(PUT_RESULT) <= horizon)
-    told = outcomes.agg(F.count_if(~ended).alias("latest"), F.count_if(expired).alias("expired")).collect()[0]
+def horizons(
+    spark: SparkSession, target: TableRef, spec: VersionedTableSpec, outcomes: DataFrame, times: Mapping[int, int]
+) -> DataFrame:
+    """Outcomes with ``_horizon_us``: before it no promised lookup finds anything once the backfill is in the table.
+
+    Args:
+        spark: The session.
+        target: The table, as it is before.
+        spec: Its contract.
+        outcomes: Accepted records.
+        times: Stream time per scope after the backfill.
+    """
+    horizon_us = F.lit(spec.horizon_us(times)).cast("long")
+    if spec.time_scope == "key":
+        # No record lies behind the latest version of a key that has one.
+        latest = F.unix_micros(quote(spec.valid_from)).alias(_LATEST_US)
+        current = read_table(spark, target).where(CURRENT).select(*map(quote, spec.keys), latest)
+        newest = F.max("_us").over(Window.partitionBy(*map(quote, spec.keys)))
+        outcomes = outcomes.join(current, list(spec.keys), "left")
+        horizon_us = F.coalesce(_LATEST_US, newest) - F.lit(spec.history_retention_us)
+    return outcomes.withColumn(_HORIZON_US, horizon_us).drop(_LATEST_US)
+
+
+def lasting(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """Whether each accepted record is a latest version behind the whole backfill, and whether a purge takes it.
+
+    What a put says of a record is how it stood at its own place, before the others of its key.
+
+    Args:
+        outcomes: With ``_horizon_us``.
+        spec: The table's contract.
+
+    Returns:
+        ``latest`` and ``expired``; neither is true of a record that another one at its instant replaces.
+    """
+    of_key = Window.partitionBy(*map(quote, spec.keys)).orderBy("_us", "_place", "_scope")
+    before_stored = F.when(~F.col("_is_latest"), F.col(PUT_RESULT) * spec.time_resolution.value)
+    next_us = F.lead("_us").over(of_key)
+    told = outcomes.withColumn("_end_us", F.least(next_us, before_stored))
+    stays, horizon_us = ~F.col("_end_us").eqNullSafe(F.col("_us")), F.col(_HORIZON_US)
+    is_latest, is_dead = F.col("_end_us").isNull(), F.col("_value").isNull()
+    expired = F.when(is_latest, is_dead & (F.col("_us") < horizon_us)).otherwise(F.col("_end_us") <= horizon_us)
+    return told.select(is_latest.alias("latest"), F.coalesce(stays & expired, F.lit(False)).alias("expired"))
+
+
+def _counts(batch: PutBatch, outcomes: DataFrame, rejected: DataFrame, spec: VersionedTableSpec) -> dict[str, int]:
+    told = lasting(outcomes, spec).agg(F.count_if("latest").alias("latest"), F.count_if("expired").alias("expired"))
+    lasts = told.collect()[0]
     reasons = {f"rejected.{row[0]}": row[1] for row in rejected.groupBy("_reason").count().collect()}
     of_puts = batch.counts
     return {
         "accepted": of_puts.accepted,
-        "latest": told["latest"],
+        "latest": lasts["latest"],
         "out_of_order": of_puts.out_of_order,
         "spliced": of_puts.spliced,
-        "expired": told["expired"],
+        "expired": lasts["expired"],
         "rejected": sum(reasons.values()),
         **reasons,
     }

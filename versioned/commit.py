@@ -360,8 +360,18 @@ def _made_us(row: Row | Mapping[str, Any]) -> int:
     return instant_us(told.astimezone(timezone.utc)) if isinstance(told, datetime) else (told or 0) * 1_000
 
 
+def takes_back(row: Row | Mapping[str, Any]) -> bool:
+    """Whether a commit gave a table the rows of another version or of another table, whatever was written before it.
+
+    >>> takes_back({"operation": "RESTORE"}), takes_back({"operation": "CLONE"}), takes_back({"operation": "WRITE"})
+    (True, True, False)
+    """
+    operation = str(row["operation"])
+    return operation in ("RESTORE", "CLONE") or operation.startswith(("REPLACE TABLE", "CREATE OR REPLACE TABLE"))
+
+
 def restored_version(row: Row | Mapping[str, Any]) -> int | None:
-    """The version that a RESTORE made a table's newest again; None if it was told an instant instead."""
+    """The version that a RESTORE made a table's newest again; None if it was told an instant, or is no RESTORE."""
     # A number in the log, a text in the history.
     version = str((row["operationParameters"] or {}).get("version"))
     return int(version) if version.isdigit() else None

@@ -219,6 +219,9 @@ def _reason_of(spec: VersionedTableSpec) -> str:
 
 def _check_asked(asked: DataFrame, spec: VersionedTableSpec, at: str) -> None:
     check_frame("frame", asked)
+    if asked.isStreaming:
+        # The horizon would be that of the moment at which the query was made, for as long as it runs.
+        raise SchemaError("The looked-up rows are a stream. Look up each of its batches, in writeStream.foreachBatch.")
     check_column_names(at=at)
     missing = [name for name in (*spec.keys, at) if name not in asked.columns]
     if missing:

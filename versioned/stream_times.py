@@ -31,6 +31,7 @@ from versioned.commit import (
     properties_of,
     restored_version,
     saying,
+    takes_back,
     with_retry,
 )
 from versioned.identifiers import TableRef, quote, text_literal
@@ -207,8 +208,9 @@ def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int
     Neither does upkeep that was begun before a RESTORE and ended behind it, such as a VACUUM, where the RESTORE took
     back by what it was judged.
 
-    A RESTORE to an instant does not say what it took back. Of a table with one scope nothing below it counts, since the
-    rows tell its stream time; of others all does, since the rows do not tell whose they were.
+    A RESTORE to an instant does not say what it took back, nor does another table in this one's place. Of a table with
+    one scope nothing below it counts, since the rows tell its stream time; of others all does, since the rows do not
+    tell whose they were.
 
     >>> said = '{"versioned": {}, "details": {"streamTimes": {"0": 9}}}'
     >>> undone = {"version": 1, "operation": "WRITE", "userMetadata": said}
@@ -222,7 +224,7 @@ def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int
 def _that_count(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The details of the commits that :func:`told_times` goes by."""
     rows = list(commits)
-    restored = {row["version"]: restored_version(row) for row in rows if row["operation"] == "RESTORE"}
+    restored = {row["version"]: restored_version(row) for row in rows if takes_back(row)}
     told, newest, counted = [], None, None
     for row in rows:
         if newest is not None and row["version"] > newest:
@@ -233,7 +235,7 @@ def _that_count(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, An
         is_upkeep = own.get("versioned") == {}
         if said.get(_DETAIL) and not (is_upkeep and _is_overtaken(said.get(_AS_OF), row["version"], restored)):
             told.append(said)
-        if row["operation"] == "RESTORE":
+        if takes_back(row):
             version = restored_version(row)
             if version is None:
                 counted = len(told) if counted is None else counted

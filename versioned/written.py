@@ -7,7 +7,16 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from versioned.commit import back_in_time, detail_of, every_commit, own_details, recent, remember, restored_version
+from versioned.commit import (
+    back_in_time,
+    detail_of,
+    every_commit,
+    own_details,
+    recent,
+    remember,
+    restored_version,
+    takes_back,
+)
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.log_files import versions_there
@@ -38,9 +47,9 @@ class Written:
 class TableState:
     """A table as its newest commits tell it.
 
-    ``written`` is the newest write of a batch; ``restored`` whether a RESTORE took it back, and no other one brought it
-    forward again; ``blank`` whether the newest commit says nothing at all, not even what it did: its file is empty;
-    ``features`` what a reader or writer must know of Delta.
+    ``written`` is the newest write of a batch; ``restored`` whether a RESTORE, or another table in this one's place,
+    took it back, and no other one brought it forward again; ``blank`` whether the newest commit says nothing at all,
+    not even what it did: its file is empty; ``features`` what a reader or writer must know of Delta.
     """
 
     exists: bool = True
@@ -121,7 +130,7 @@ def state_of(
         number = int(row["version"])
         if version < 0:
             version, blank = number, row["operation"] is None
-        if row["operation"] == "RESTORE" and (standing is None or number <= standing):
+        if takes_back(row) and (standing is None or number <= standing):
             found = restored_version(row)
             standing = -1 if found is None else found
         written = written_by(row)

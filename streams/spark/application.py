@@ -35,15 +35,15 @@ from streams.spark.giving_back import giving_back
 from streams.spark.gone_files import naming_gone_files
 from streams.spark.guards import BatchGuard, GuardPolicy
 from streams.spark.input_checks import checked_rules
-from streams.spark.intake import OFFSET, IntakeRule, bounds_of, maxima_before, offsets_of, shape, survey_of
+from streams.spark.intake import OFFSET, IntakeRule, bounds_of, maxima_before, offsets_at, offsets_of, shape, survey_of
 from streams.spark.interpreted import Interpretation
 from streams.spark.kafka_sink import KafkaSink
-from streams.spark.ledger import Ledger, LedgerState
+from streams.spark.ledger import Ledger, LedgerState, tables_after
 from streams.spark.lost_ledger import told_by_tables
 from streams.spark.lost_scopes import refuse_lost_scopes
 from streams.spark.metrics import MetricsLevel, metric_rows, metric_values, totals_after
 from streams.spark.operator import Batch
-from streams.spark.orphans import buffer_clocks, holding_tables, refuse_orphans
+from streams.spark.orphans import buffer_clocks, holding_tables, refuse_orphans, refuse_returned
 from streams.spark.personal import check_personal
 from streams.spark.pictures import buffer_of, lateness_of
 from streams.spark.places import Order, placed
@@ -61,7 +61,7 @@ from streams.spark.recovery import (
 from streams.spark.rejects import Rejects
 from streams.spark.sinks import send_to_kafka
 from streams.spark.source_checks import look_at
-from streams.spark.sources import SparkSource, records_of, topics_in_order, unite
+from streams.spark.sources import SparkSource, check_topics, records_of, topics_in_order, unite
 from streams.spark.suppress import SuppressOperator
 from streams.spark.table_names import check_table_names
 from streams.spark.told_batches import told_after
@@ -73,7 +73,7 @@ from versioned.choices import check_choice
 from versioned.drawing import Picture
 from versioned.durations import Duration, optional_span_us, span_us
 from versioned.errors import CheckpointMismatchError, ConfigurationError
-from versioned.identifiers import TableRef, check_columns
+from versioned.identifiers import TableRef
 from versioned.reading import read_table
 from versioned.replay import CHECKPOINT, DRIVER, FINGERPRINTS, check_origin, this_driver
 from versioned.session_settings import with_sound_reads
@@ -297,12 +297,16 @@ class StreamingApplication:
         return survey(self._spark, self._ledger, state, self._tables(), self._checkpoint, writers, steps)
 
     def refuse_changes(self, found: Survey) -> tuple[str, ...]:
-        """Refuse a plan that left out what rows wait for or topics that were read; the topics in their order.
+        """Refuse a plan that left out what rows wait for or topics that were read, or takes in what it was without.
+
+        Returns:
+            The topics in their order.
 
         Raises:
-            ConfigurationError, CheckpointMismatchError: it did; says what to do.
+            ConfigurationError, CheckpointMismatchError: it does; says what to do.
         """
         refuse_orphans(self._spark, self._root, found.state, self._operators, found.ahead())
+        refuse_returned(self._spark, self._root, found, self._operators)
         whole = {n.name for n in _source_nodes(self.topology) if self._sources[n.topic].scope_column is None}
         refuse_lost_scopes(self._spark, self._root, found.state, self._operators, whole)
         # What the last start kept comes first: it may have died before its first ledger row.
@@ -463,7 +467,7 @@ class StreamingApplication:
         shaped: dict[str, DataFrame] = {}
         for rule in self._rules:
             name, topic = rule.node.name, rule.node.topic
-            offsets = batch.times_of(f"{name}/{OFFSET}")
+            offsets = batch.times_of(offsets_at(topic)) or batch.times_of(f"{name}/{OFFSET}")  # As they were kept once.
             records = shape(records_of(input_rows, topic), rule, batch.wall_us, offsets, arrived.get(topic, 0))
             shaped[name] = batch.cut(records) if topic in arrived else records
         surveyed = survey_of({name: frame for name, frame in shaped.items() if self._topic_of(name) in arrived})
@@ -472,7 +476,7 @@ class StreamingApplication:
             name, rows, maxima = rule.node.name, surveyed.get(rule.node.name, []), self._maxima(rule.node.name)
             records = placed(shaped[name], rule.places, rows, maxima, batch.number)
             flows[name] = Flow(records, bounds_of(rows), maxima_before(rows, self._order, maxima))
-        batch.offsets = {f"{name}/{OFFSET}": offsets_of(surveyed.get(name, [])) for name in shaped}
+        batch.offsets = {offsets_at(self._topic_of(name)): offsets_of(surveyed.get(name, [])) for name in shaped}
         # Of a topic that came there may be invalid records although no valid one is known: their frame stays.
         return {
             name: flow if self._topic_of(name) in arrived else self._empty.light(f"{name}/records", batch.session, flow)
@@ -546,7 +550,7 @@ class StreamingApplication:
         assert self._state is not None
         times = times_after(self._state.stream_times, reports)
         offsets = {name: newest_times(batch.times_of(name), seen) for name, seen in batch.offsets.items()}
-        times = {name: scopes for name, scopes in times.items() if name not in offsets}
+        times = {name: scopes for name, scopes in times.items() if not name.endswith(f"/{OFFSET}")}
         totals = totals_after(self._state.totals, reports)
         alarms = {name: report.alarm_us for name, report in reports.items() if report.alarm_us is not None}
         after = LedgerState(
@@ -557,7 +561,7 @@ class StreamingApplication:
             after,
             checkpoint=self._query_id(),
             fingerprints=batch.details[FINGERPRINTS],
-            tables={**self._state.tables, **batch.landed},
+            tables=tables_after(self._state, batch.landed, self._tables()),
         )
         clocks = (self._state.clock_us or None, batch.clock_us)
         metrics = metric_values(self.name, self.topology, self._state.totals, totals, clocks, self._metrics_level)
@@ -585,13 +589,7 @@ class StreamingApplication:
         self._guard.look(batch, batch.landed, reports)
 
     def _check(self) -> None:
-        topics = {node.topic for node in _source_nodes(self.topology)}
-        if topics != set(self._sources):
-            raise ConfigurationError(
-                f"Topics without a source: {sorted(topics - set(self._sources))}; sources without a topic: "
-                f"{sorted(set(self._sources) - topics)}. Give each topic of the topology exactly one source."
-            )
-        check_columns(topics)
+        check_topics({node.topic for node in _source_nodes(self.topology)}, self._sources)
         owned = (table for operator in self._operators.values() for table in operator.tables(self._root))
         check_table_names(table.short_name for table in owned)
 

@@ -269,6 +269,15 @@ def bounds_of(rows: list[Row]) -> dict[int, Bounds]:
     return known
 
 
+def offsets_at(topic: str) -> str:
+    """Under which name the greatest sequences of a topic are kept, so that its nodes may be called otherwise.
+
+    >>> offsets_at("orders")
+    'topic orders/_offset'
+    """
+    return f"topic {topic}/{OFFSET}"
+
+
 def maxima_before(rows: list[Row], order: Order, maxima: Mapping[int, int]) -> Mapping[int, int] | None:
     """What ``Flow.maxima_before`` says of a source node's valid records: its maxima before the batch, or nothing."""
     return maxima if order == "arrival" and not any(row["no_key"] for row in rows) else None

@@ -6,7 +6,7 @@ Stream times, running maxima and counters live here, so that a restart goes on e
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -108,6 +108,20 @@ class LedgerState:
         return cls(
             epoch, batch_id, times, maxima, tuple(said["topics"]), buffers=tuple(said.get("buffers", ())), **rest
         )
+
+
+def tables_after(state: LedgerState, landed: Mapping[str, int], planned: Iterable[TableRef]) -> dict[str, int]:
+    """The version of each table of the plan after a batch.
+
+    One of a node that was taken out is forgotten: put back, it lacks what came meanwhile; deleted, it is not missed.
+
+    Args:
+        state: What the batch before left.
+        landed: What the batch wrote.
+        planned: The tables of the plan.
+    """
+    names = {table.short_name for table in planned}
+    return {name: version for name, version in {**state.tables, **landed}.items() if name in names}
 
 
 class Ledger:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import logging
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from pyspark.sql import SparkSession
 
 from streams.spark.engine import Operators
 from streams.spark.ledger import LedgerState
+from streams.spark.recovery import Survey, writer_of
+from streams.spark.sinks import ChangelogSinkOperator, TableSinkOperator
 from streams.spark.suppress import FinalResultsOperator, SuppressOperator
 from versioned.commit import is_missing
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
 
+_LOG: Final = logging.getLogger(__name__)
 #: The clock of final results.
 _FINAL: Final = "window_end"
 #: What rows wait for, by the clock of the rule that put them there.
@@ -79,6 +83,47 @@ def refuse_orphans(
                 "suppression, the grace of the join or the reorder of the table back until the table is empty (a "
                 "suppression is emptied by drain), or delete the table to give the rows up."
             )
+
+
+def refuse_returned(spark: SparkSession, root: TableRef, found: Survey, operators: Operators) -> None:
+    """Refuse a node that comes back with its former table: what came while the plan was without it is not in there.
+
+    Of a sink it is told only, since nothing goes on from its rows; of an emptied suppression it does not matter.
+    A new epoch takes all tables as they are.
+
+    Args:
+        spark: The session.
+        root: Where the application's tables are.
+        found: Ledger and tables: those of the plan with which the newest batch ended are in the ledger's row.
+        operators: The operators of the plan as it is now.
+
+    Raises:
+        ConfigurationError: naming the table and the batch that it was left at.
+    """
+    left = dict(_left_out(found))
+    for name, operator in operators.items():
+        for target in operator.tables(root):
+            if target not in left or isinstance(operator, SuppressOperator):
+                continue
+            said = f'The table {target.short_name} was left at batch {left[target]}; the plan has been without "{name}"'
+            if isinstance(operator, ChangelogSinkOperator | TableSinkOperator):
+                _LOG.warning("%s since. What it would have got meanwhile is not in it.", said)
+            elif not read_table(spark, target).isEmpty():
+                raise ConfigurationError(
+                    f"{said} since: what came meanwhile is not in it. Delete the table, which is made anew; or give "
+                    "the node or its store another name; or start with --new-epoch, which takes all tables as they are."
+                )
+
+
+def _left_out(found: Survey) -> Iterator[tuple[TableRef, int]]:
+    """Tables with rows of a batch that is over, of which the newest batch's plan did not know."""
+    for target, table in found.tables.items():
+        said = None if table.written is None else writer_of(table.written)
+        is_known = target.short_name in found.state.tables or target in found.left
+        if table.written is None or said is None or is_known or not found.state.tables:
+            continue
+        if table.written.application == found.ledger.application and said[1] <= found.ledger.batch:
+            yield target, said[1][1]
 
 
 def _refuse_another_kind(spark: SparkSession, root: TableRef, state: LedgerState, operator: SuppressOperator) -> None:

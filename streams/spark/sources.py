@@ -20,7 +20,8 @@ from streams.spark.reader_options import reader_options, told_of_misfits, with_m
 from streams.spark.source_checks import SourceChecks
 from streams.spark.typed_input import shortened
 from versioned import spark_functions as F
-from versioned.errors import CheckpointMismatchError
+from versioned.errors import CheckpointMismatchError, ConfigurationError
+from versioned.identifiers import check_columns
 from versioned.session_settings import with_sound_reads
 
 SOURCE: Final = "_source"
@@ -106,6 +107,24 @@ def unite(spark: SparkSession, sources: Mapping[str, SparkSource]) -> DataFrame:
         bounded = shortened(source.read(spark), source.contract.max_bytes)
         united = united.unionByName(_pack(bounded, topic), allowMissingColumns=True)
     return united.withColumn(CLOCK, F.current_timestamp())
+
+
+def check_topics(topics: Collection[str], sources: Collection[str]) -> None:
+    """Refuse topics without a source, sources without a topic, and topics that cannot name a column.
+
+    Raises:
+        ConfigurationError: naming them.
+
+    >>> check_topics({"orders"}, {"order": ...})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    versioned.errors.ConfigurationError: Topics without a source: ['orders']; sources without a topic: ['order']. ...
+    """
+    if set(topics) != set(sources):
+        raise ConfigurationError(
+            f"Topics without a source: {sorted(set(topics) - set(sources))}; sources without a topic: "
+            f"{sorted(set(sources) - set(topics))}. Give each topic of the topology exactly one source."
+        )
+    check_columns(topics)
 
 
 def topics_in_order(application: str, known: tuple[str, ...], sources: Collection[str]) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from streams.spark.ledger import Ledger, LedgerState
 from streams.spark.lost_input import lost_behind
 from streams.spark.recovery import HELD_BY, TAKEOVER, Survey, checkpoint_of, fence, refuse_running, telling
 from versioned import faults
-from versioned.commit import Merge, Step, commit, every_commit, history, is_missing, own_details, same_keys
+from versioned.commit import Merge, Step, commit, every_commit, history, is_missing, own_details, same_keys, takes_back
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.restore import check_version, restore
@@ -196,7 +196,7 @@ def facts_of(
         details: Mapping[str, Any] = {ERASED: said[ERASED]} if ERASED in said else _UNSAID
         if batch is not None and batch <= row and not is_told:
             is_told, details = True, telling(written)
-        commits.append(CommitFacts(int(one["version"]), batch, details, one["operation"] == "RESTORE"))
+        commits.append(CommitFacts(int(one["version"]), batch, details, takes_back(one)))
     return commits
 
 

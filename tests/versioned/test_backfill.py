@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from versioned.spec import CURRENT, TimeScope
 from versioned.table import VersionedTable
 
 _KEYS = "abcd"
@@ -69,6 +70,23 @@ def test_a_version_that_ends_at_the_last_microsecond_before_1970_is_not_counted_
     records = spark.createDataFrame([("a", "x", -1, 1), ("a", "y", -20, 2)], "k STRING, v STRING, us LONG, seq LONG")
     done = table.backfill(records.withColumn("ts", F.timestamp_micros("us")), sequence="seq", dry_run=True)
     assert (done.counts["accepted"], done.counts["latest"]) == (2, 1)
+
+
+@pytest.mark.parametrize("time_scope", ["store", pytest.param("key", marks=pytest.mark.slow)])
+def test_a_backfill_tells_what_will_be_current_and_what_the_next_purge_removes(
+    spark: SparkSession, tmp_path: Path, time_scope: TimeScope
+) -> None:
+    table = VersionedTable.create(
+        spark, str(tmp_path / "t"), "k STRING, v STRING", keys="k", history_retention="30 s", time_scope=time_scope
+    )
+    table.put(_records(spark, [("a", "live", 1_000), ("b", "live", 950), ("b", "live", 1_000)]), deleted="dead")
+    old = [(key, str(at), at) for key in "abc" for at in range(100, 900, 100)]
+    old += [("d", "d", 100), ("d", None, 200), ("e", "e1", 100), ("e", "e2", 100), ("f", "f", 100), ("f", None, 990)]
+    told = table.backfill(_records(spark, old), deleted="dead").counts
+    rows = table.rows().count()
+    currents = table.rows().where(CURRENT).where("v IS DISTINCT FROM 'live'").count()
+    table.purge()
+    assert (told["latest"], told["expired"]) == (currents, rows - table.rows().count())
 
 
 @pytest.mark.slow

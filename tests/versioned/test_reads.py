@@ -55,6 +55,14 @@ def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Vers
     return made
 
 
+def test_a_stream_is_looked_up_batch_by_batch_since_the_horizon_moves(
+    spark: SparkSession, table: VersionedTable
+) -> None:
+    stream = spark.readStream.format("rate").load().selectExpr("'a' AS k", "timestamp AS at")
+    with pytest.raises(SchemaError, match=r"are a stream\. Look up each of its batches, in writeStream\.foreachBatch"):
+        table.lookup(stream, "at")
+
+
 def test_current_is_the_latest_version_of_each_key(table: VersionedTable) -> None:
     assert sorted(_seen(table.current())) == [("a", "z", 1000, None), ("b", "p", 5, None), ("c", "r", 950, None)]
 

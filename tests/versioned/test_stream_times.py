@@ -113,14 +113,15 @@ def test_a_restored_table_has_the_stream_time_of_then(spark: SparkSession, tmp_p
     assert table.stream_times() == {0: 10_000_000}
 
 
+@pytest.mark.parametrize("operation", ["RESTORE", "CLONE"])
 @pytest.mark.parametrize(("times", "told"), [({"0": 9}, []), ({"0": 9, "1": 2}, [{"0": 9, "1": 2}])])
-def test_below_a_restore_to_an_instant_only_what_rows_cannot_tell_still_counts(
-    times: dict[str, int], told: list[dict[str, int]]
+def test_below_a_restore_to_an_instant_or_a_clone_only_what_rows_cannot_tell_still_counts(
+    times: dict[str, int], told: list[dict[str, int]], operation: str
 ) -> None:
     said = json.dumps({"versioned": {}, "details": {"streamTimes": times}})
     before = {"version": 1, "operation": "WRITE", "userMetadata": said}
     instant = {"version": None, "timestamp": "2026-01-01"}
-    restored = {"version": 2, "operation": "RESTORE", "operationParameters": instant, "userMetadata": None}
+    restored = {"version": 2, "operation": operation, "operationParameters": instant, "userMetadata": None}
     assert told_times([restored, before]) == told
 
 

@@ -29,6 +29,10 @@ def _restore(version: int, to: int | None) -> dict[str, Any]:
     return {**_commit(version, "RESTORE"), "operationParameters": said}
 
 
+def _put_in_place(version: int, operation: str) -> dict[str, Any]:
+    return {**_commit(version, operation), "operationParameters": {"source": "delta.`/copies/store`"}}
+
+
 def test_maintenance_on_top_hides_no_batch() -> None:
     state = state_of([_commit(8, "OPTIMIZE"), _commit(7), _commit(6, txn="app/store/main", batch=4)])
     assert (state.version, state.written, state.restored) == (8, Written(1, 4), False)
@@ -38,7 +42,7 @@ def test_maintenance_on_top_hides_no_batch() -> None:
 
 @pytest.mark.parametrize("operation", ["OPTIMIZE", "CREATE TABLE", "CREATE OR REPLACE TABLE"])
 def test_what_delta_commits_by_itself_beside_a_batch_is_none_of_that_batch(operation: str) -> None:
-    beside = {**_commit(8, txn="app/other/main", batch=4), "operation": operation}
+    beside = {**_commit(8, txn="app/other/main", batch=4), "operation": operation, "operationParameters": {}}
     own = _commit(7, txn="app/store/main", batch=4)
     state = state_of([beside, own])
     assert state.written is not None
@@ -60,6 +64,9 @@ _BATCH = _commit(6, txn="app/store/main")
         pytest.param([_restore(9, 7), _commit(8), _restore(7, 5), _BATCH], True, id="back to where it was taken back"),
         pytest.param([_restore(8, 5), _restore(7, 6), _BATCH], True, id="brought forward, then taken back"),
         pytest.param([_restore(7, None), _BATCH], True, id="to an instant, which tells no version"),
+        pytest.param([_put_in_place(7, "CLONE"), _BATCH], True, id="a clone took its place"),
+        pytest.param([_put_in_place(7, "CREATE OR REPLACE TABLE AS SELECT"), _BATCH], True, id="other rows did"),
+        pytest.param([_restore(8, 6), _put_in_place(7, "CLONE"), _BATCH], False, id="a clone did, and was taken back"),
     ],
 )
 def test_a_restore_counts_if_it_takes_the_newest_batch_back(newest_first: list[dict[str, Any]], restored: bool) -> None:

@@ -17,6 +17,8 @@ from pyspark.sql import SparkSession
 from streams.functions import cast, coalesce, concat
 from streams.kstream import KStream
 from streams.nodes import Joined, Materialized, Topology
+from streams.spark import SparkSource, StreamingApplication
+from streams.spark.contract import InputContract
 from streams.spark.engine import operators_of
 from streams.spark.suppress import SuppressOperator
 from streams.topology import StreamsBuilder
@@ -184,6 +186,46 @@ def test_an_unfinished_batch_is_finished_though_a_node_that_put_records_aside_is
     assert [value for _, value, _ in sink_rows(spark, renamed, renamed.topology)["counts"]] == [(1,)]
     rejects = spark.read.format("delta").load(str(renamed.table("rejects"))).select("node", "reason").collect()
     assert [tuple(row) for row in rejects] == [("first", "NULL_KEY")]
+
+
+@pytest.mark.slow
+def test_an_operator_that_was_out_of_the_plan_goes_on_from_no_rows_that_lack_what_came_meanwhile(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with_counts, without = _counted("totals"), StreamsBuilder()
+    without.stream("a", name="stream", **_SOURCE).to_changelog("out")
+    on_spark(spark, tmp_path, with_counts, [Input("a", "k", "1", 10)], [1])
+    on_spark(spark, tmp_path, without.build(), [Input("a", "k", "2", 11)], [1])
+    write_records(spark, tmp_path, with_counts, [Input("a", "k", "3", 12)], 2)
+    with pytest.raises(
+        ConfigurationError, match='table totals was left at batch 0; the plan has been without "totals"'
+    ):
+        application(spark, tmp_path, with_counts).run()
+    shutil.rmtree(tmp_path / "out" / "totals")
+    app = application(spark, tmp_path, with_counts)
+    app.run()
+    # The sinks have a gap where the plan was without them, and go on.
+    assert [value for _, value, _ in sink_rows(spark, app, with_counts)["counts"]] == [(1,), (1,)]
+
+
+@pytest.mark.slow
+def test_what_comes_only_once_is_known_again_by_a_node_of_another_name(spark: SparkSession, tmp_path: Path) -> None:
+    def run(name: str) -> int:
+        builder = StreamsBuilder()
+        builder.stream("a", name=name, **_SOURCE).to_changelog("out")
+        write_records(spark, tmp_path, builder.build(), [Input("a", "k", "1", 10, sequence=7)])
+        source = SparkSource(
+            "parquet",
+            {"path": str(tmp_path / "a")},
+            "k STRING, v STRING, ts TIMESTAMP, seq LONG, part INT, dead BOOLEAN",
+            sequence_by="seq",
+            contract=InputContract(unique=True),
+        )
+        app = StreamingApplication(spark, "once", builder.build(), str(tmp_path / "out"), {"a": source})
+        app.run()
+        return spark.read.format("delta").load(str(app.table("out"))).count()
+
+    assert (run("orders"), run("orders_in")) == (1, 1)
 
 
 def _final(bound: StrictBufferConfig) -> Topology:

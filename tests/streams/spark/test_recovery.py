@@ -78,6 +78,11 @@ def _restore(table: str) -> Break:
     return act
 
 
+def _clone(spark: SparkSession, out: Path) -> None:
+    spark.sql(f"CREATE TABLE delta.`{out / 'copy'}` SHALLOW CLONE delta.`{out / 'prices'}` VERSION AS OF 1")
+    spark.sql(f"CREATE OR REPLACE TABLE delta.`{out / 'prices'}` SHALLOW CLONE delta.`{out / 'copy'}`")
+
+
 def _delete(*names: str) -> Break:
     def act(_: SparkSession, out: Path) -> None:
         for name in names:
@@ -126,6 +131,7 @@ _FAULTS: dict[str, tuple[Break, str, type[Exception]]] = {
     "truncated offsets": (_write("_checkpoint/offsets/1", "v1\n{}\n"), "checkpoint-damaged", CheckpointMismatchError),
     "empty offsets": (_write("_checkpoint/offsets/1", ""), "checkpoint-damaged", CheckpointMismatchError),
     "restored table": (_restore("prices"), "table-restored", CheckpointMismatchError),
+    "a clone in a table's place": (_clone, "table-restored", CheckpointMismatchError),
     "deleted table": (_delete("priced_orders"), "table-gone", CheckpointMismatchError),
     "older copy of a table": (_older_copy, "table-replaced", CheckpointMismatchError),
     "restored ledger": (_restore("ledger"), "ledger-restored", CheckpointMismatchError),
@@ -135,7 +141,7 @@ _FAULTS: dict[str, tuple[Break, str, type[Exception]]] = {
 }
 
 #: Others break the same rules.
-_ALIKE = dict.fromkeys(("checkpoint of another query", "empty offsets"), pytest.mark.slow)
+_ALIKE = dict.fromkeys(("checkpoint of another query", "empty offsets", "a clone in a table's place"), pytest.mark.slow)
 
 
 @pytest.mark.parametrize("fault", [pytest.param(name, marks=_ALIKE.get(name, ())) for name in _FAULTS])

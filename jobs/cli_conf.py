@@ -53,17 +53,19 @@ def show(config: Config, sets: Sets = None, json: AsJson = False) -> None:
 @conf.command()
 def schema(
     kind: Annotated[str | None, typer.Argument(help=f"Print one: {', '.join(KINDS)}. Without it, write all.")] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder to write them into.")] = FOLDER,
+    out: Annotated[
+        Path | None, typer.Option("--out", help=f"Folder to write them into; of all, {FOLDER} if not given.")
+    ] = None,
     json: AsJson = False,
 ) -> None:
-    """JSON schemas of the settings, for editors."""
-    if kind is None:
-        files = [str(file) for file in write(out)]
-        echo_json({"files": files}) if json else typer.echo("\n".join(files))
-    elif kind not in KINDS:
+    """JSON schemas of the settings, for editors: one to the screen, or with --out, as all of them, into a folder."""
+    if kind is not None and kind not in KINDS:
         raise ConfigurationError(f'There are no settings of kind "{kind}". Allowed: {", ".join(KINDS)}')
-    else:
+    if kind is not None and out is None:
         echo_json(schema_of(kind))
+        return
+    files = [str(file) for file in write(out or FOLDER, list(KINDS) if kind is None else [kind])]
+    echo_json({"files": files}) if json else typer.echo("\n".join(files))
 
 
 def _layers(file: Path, sets: dict[str, str]) -> Layers:

@@ -8,17 +8,20 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
 
 from jobs.maintenance import MaintainSettings
 from jobs.settings import JobSettings
 from jobs.strict import validated
 from jobs.validate_settings import ValidateSettings
+from versioned.durations import in_words
 from versioned.errors import ConfigurationError
 
 #: Below the current folder: who has the library installed wants them in a project of their own.
@@ -31,13 +34,20 @@ KINDS: Final[dict[str, type[BaseModel]]] = {
 }
 
 
+class _InWords(GenerateJsonSchema):
+    """Schemas whose defaults can be written as they are told: a duration in words, since no ISO 8601 is read."""
+
+    def encode_default(self, dft: Any) -> Any:
+        return in_words(dft) if isinstance(dft, timedelta) else super().encode_default(dft)
+
+
 def schema_of(kind: str) -> dict[str, Any]:
     """The JSON schema (draft 2020-12) of one kind of settings.
 
     >>> schema_of("validate")["required"]
     ['docs']
     """
-    schema = KINDS[kind].model_json_schema(by_alias=True)
+    schema = KINDS[kind].model_json_schema(by_alias=True, schema_generator=_InWords)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": f"delta-versioned: {kind}"}
 
 
@@ -69,8 +79,12 @@ def checked(said: dict[str, Any]) -> BaseModel:
     return validated(KINDS[kind_of(said)], said)
 
 
-def write(folder: Path) -> list[Path]:
-    """Write all schemas into a folder, which is made if it is not there.
+def write(folder: Path, kinds: Sequence[str] = tuple(KINDS)) -> list[Path]:
+    """Write schemas into a folder, which is made if it is not there.
+
+    Args:
+        folder: The folder.
+        kinds: Of which kinds of settings.
 
     Returns:
         The files.
@@ -78,10 +92,10 @@ def write(folder: Path) -> list[Path]:
     Raises:
         ConfigurationError: the folder cannot be made or written.
     """
-    files = [folder / f"{kind}.schema.json" for kind in KINDS]
+    files = [folder / f"{kind}.schema.json" for kind in kinds]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for kind, file in zip(KINDS, files, strict=True):
+        for kind, file in zip(kinds, files, strict=True):
             file.write_text(json.dumps(schema_of(kind), indent=2, sort_keys=True) + "\n", encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(f"{folder}: {error.strerror}. Name a folder that can be written.") from None

@@ -22,6 +22,7 @@ import yaml
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from jobs.strict import nearest
 from jobs.yaml_file import NOT_WHAT_IT_SAYS, told_of_key
 from streams.reasons import INVALID
 from versioned.errors import ConfigurationError
@@ -32,6 +33,8 @@ RECORD_RETENTION: Final = "suppressed.record.retention.ms"
 _DOTTED: Final = (RECORD_RETENTION,)
 #: Below these, names are the user's own.
 _NAMED: Final = ("plan", "plan_settings", "sources", "kafka")
+#: What lies below these, by name, and the keys of which each has one.
+_MADE_BY: Final = {"plan": ("step", ("op",)), "sources": ("source", ("format", "kafka"))}
 #: Paths of options; None stands for a user's own name.
 _OPTIONS: Final = (("sources", None, "options"), ("sources", None, "kafka", "options"), ("kafka", None, "options"))
 #: Where the keys are reasons, which are upper case.
@@ -66,20 +69,18 @@ class Layers:
         """The layers of a file, of the variables that begin with ``VERSIONED_JOB__``, and of ``--set``.
 
         Raises:
-            ConfigurationError: a variable or a path goes below a key that holds a plain value; a key is no text.
+            ConfigurationError: a variable or a path goes below a key that holds a plain value, or into a step or source
+                that there is not; a key is no text.
         """
         for key in file:
             if not isinstance(key, str):
                 raise ConfigurationError(f"{key!r}: {told_of_key(key)}")
-        said: dict[str, Any] = {}
-        for name in sorted(environment or {}):
-            if name.startswith(PREFIX):
-                parts = name.removeprefix(PREFIX).split("__")
-                said = _with(said, file, parts, (environment or {})[name], name)
+        variables = {
+            name: name.removeprefix(PREFIX).split("__") for name in sorted(environment or {}) if name.startswith(PREFIX)
+        }
+        said = _said(variables, environment or {}, file)
         below = merged([said, file])
-        path_said: dict[str, Any] = {}
-        for name, value in (sets or {}).items():
-            path_said = _with(path_said, below, parts_of(name), value, name)
+        path_said = _said({name: parts_of(name) for name in sets or {}}, sets or {}, below)
         return cls((("--set", path_said), ("environment", said), ("file", file)))
 
     def merged(self) -> dict[str, Any]:
@@ -156,6 +157,34 @@ def _options_at(parts: Sequence[str]) -> int | None:
 
 def _is_below(parts: Sequence[str], above: Sequence[str | None]) -> bool:
     return len(parts) >= len(above) and all(key in (None, part) for key, part in zip(above, parts, strict=False))
+
+
+def _said(paths: Mapping[str, Sequence[str]], values: Mapping[str, str], below: Mapping[str, Any]) -> dict[str, Any]:
+    """What variables, or dotted paths, say together, over ``below``."""
+    said: dict[str, Any] = {}
+    for name, parts in paths.items():
+        said = _with(said, below, parts, values[name], name)
+    for name, parts in paths.items():
+        _check_is_there(said, below, parts, name)
+    return said
+
+
+def _check_is_there(said: Mapping[str, Any], below: Mapping[str, Any], path: Sequence[str], variable: str) -> None:
+    """Refuse a path into a step or source that there is not, and that is not made by these variables either.
+
+    >>> _check_is_there({"plan": {"clam": {"wait": "1 h"}}}, {"plan": {"calm": {}}}, ["plan", "clam", "wait"], "x")
+    Traceback (most recent call last):
+    versioned.errors.ConfigurationError: x: there is no step "clam"; did you mean "calm"? Allowed here: calm
+    """
+    field = path[0].lower()
+    here, known = said.get(field), below.get(field)
+    if field not in _MADE_BY or len(path) < 3 or not isinstance(here, Mapping) or not isinstance(known, Mapping):
+        return
+    what, makes = _MADE_BY[field]
+    name = _key(path[1], [*here, *known], is_ours=False)
+    is_made = name not in here or (isinstance(here[name], Mapping) and {*makes} & {*here[name]})
+    if known and name not in known and not is_made:
+        raise ConfigurationError(f'{variable}: there is no {what} "{name}"{nearest(name, list(map(str, known)))}')
 
 
 def _with(

@@ -60,7 +60,17 @@ _COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }  # fmt: skip
-_SYNTAX: Final = "fields, constants, + - * / %, comparisons, and or not, in (...), is None, a if c else b, functions"
+_SYNTAX: Final = (
+    "fields, constants, + - * / %, comparisons (== != < <= > >=), and or not, in (...), is None, a if c else b, "
+    "functions"
+)
+#: How constants are called in YAML, JSON and SQL, in small letters, and what they are called here.
+_CONSTANT_WORDS: Final = {
+    "true": "Write True.",
+    "false": "Write False.",
+    "null": 'Write None; "is None" asks for it.',
+    "none": 'Write None; "is None" asks for it.',
+}
 
 
 def parse(said: Any, names: tuple[str, ...], known: Known | None = None, *, field: bool = False) -> Expr:
@@ -177,8 +187,9 @@ class _Reader:
             return Expr("ref", node.id)
         row = next(name for name in self._names if name != "key")
         near = difflib.get_close_matches(node.id, self._names, n=1)
+        constant = _CONSTANT_WORDS.get(node.id.lower())
         field_or_text = f'Write "{row}.{node.id}" for a field, "\'{node.id}\'" for a text.'
-        hint = f'Did you mean "{near[0]}"?' if near else field_or_text
+        hint = constant or (f'Did you mean "{near[0]}"?' if near else field_or_text)
         raise ConfigurationError(f'there is no "{node.id}"; known are {", ".join(self._names)}. {hint}')
 
     def _field(self, of: ast.expr, name: str) -> Expr:

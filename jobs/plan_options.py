@@ -109,15 +109,16 @@ def suppressed_of(step: WindowClosesStep | TimeLimitStep | WallClockStep) -> Sup
 
     Raises:
         ConfigurationError: a duration is not allowed, or options that do not go together.
-        TopologyError: final results with an eager buffer.
     """
     buffer = buffer_of(step.buffer)
     if isinstance(step, WindowClosesStep):
+        if not isinstance(buffer, StrictBufferConfig):
+            raise PlacedError(
+                "buffer.when_full",
+                "final results never leave early. Write shut_down or spill, or leave buffer out [R51]",
+            )
         return Suppressed.until_window_closes(
-            buffer,  # type: ignore[arg-type]  # an eager one is refused there, with the remedy
-            size_of=_size_of(step.size_of),
-            close_idle=step.close_idle,
-            retention=step.retention,
+            buffer, size_of=_size_of(step.size_of), close_idle=step.close_idle, retention=step.retention
         )
     if isinstance(step, WallClockStep):
         size_of = _size_of(step.size_of)

@@ -189,8 +189,15 @@ class JobSettings(Strict):
     @field_validator("trigger")
     @classmethod
     def _is_trigger(cls, value: str) -> str:
-        if value != "available_now" and duration_us(value) < 1_000:
-            raise ValueError('write "available_now" or an interval such as "10 seconds", at least 1 millisecond')
+        try:
+            is_one = value == "available_now" or duration_us(value) >= 1_000
+        except ConfigurationError:
+            is_one = False
+        if not is_one:
+            raise ValueError(
+                f'"{value:.60}" is none: write "available_now" or an interval such as "10 seconds", at least 1 '
+                "millisecond"
+            )
         return value
 
     @model_validator(mode="after")

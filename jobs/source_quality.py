@@ -52,13 +52,25 @@ class _Look:
         where = f'Topic "{topic}", batch {batch_id}'
         errors = {found.rule: found.error for found in verdicts if found.error is not None}
         if errors:
-            self._tell(ExpectationError(f"{where}: rules that could not be judged: {errors}. Look at their arguments."))
+            end = self._end("the rules", topic)
+            self._tell(
+                ExpectationError(f"{where}: rules that could not be judged: {errors}. Look at their arguments. {end}")
+            )
         wrong = wrong_of(verdicts)
         if wrong:
-            end = "Nothing of the batch was written." if self._fails else "The batch was taken as it is."
+            end = self._end("the input", topic)
             self._tell(
                 DataQualityError(f"{where}: rules that do not hold, and the rows that break them: {wrong}. {end}")
             )
+
+    def _end(self, wrong: str, topic: str) -> str:
+        """What became of the batch, and how to go on: where it is refused, nothing has landed that would bind it."""
+        if not self._fails:
+            return "The batch was taken as it is."
+        return (
+            f"Nothing of the batch was written. Correct {wrong} and start again, or let the batch in with policy warn, "
+            f"or reject: --set sources.{topic}.quality.policy=warn"
+        )
 
     def _tell(self, error: ExpectationError | DataQualityError) -> None:
         if self._fails:

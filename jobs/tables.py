@@ -13,10 +13,9 @@ from pyspark.sql.types import StringType, StructType
 
 from jobs.place_setting import has_scheme
 from jobs.strict import nearest
-from streams.describe import span_us
 from versioned import spark_functions as F
 from versioned.commit import is_missing
-from versioned.durations import instant
+from versioned.durations import in_words, instant
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.put_checks import key_in_type
@@ -66,8 +65,8 @@ def promise(spec: VersionedTableSpec) -> dict[str, Any]:
     return {
         "keys": list(spec.keys),
         "values": list(spec.values),
-        "history_retention": span_us(spec.history_retention_us),
-        "grace": span_us(spec.grace_us),
+        "history_retention": in_words(spec.history_retention_us),
+        "grace": in_words(spec.grace_us),
         "valid_from": spec.valid_from,
         "valid_to": spec.valid_to,
         "time_scope": spec.time_scope,

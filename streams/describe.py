@@ -40,15 +40,7 @@ from streams.plan_checks import is_versioned, materialized_of, side_without_vers
 from suppress.buffer_config import EagerBufferConfig, StrictBufferConfig
 from suppress.suppressed import UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, Windows
-
-_UNITS: Final = (
-    (86_400_000_000, "day"),
-    (3_600_000_000, "hour"),
-    (60_000_000, "minute"),
-    (1_000_000, "second"),
-    (1_000, "millisecond"),
-    (1, "microsecond"),
-)
+from versioned.durations import in_words
 
 
 def describe(topology: Topology) -> str:
@@ -81,18 +73,7 @@ def span(duration: timedelta) -> str:
     """
     if duration >= FOREVER:
         return "for ever"
-    return span_us(duration // timedelta(microseconds=1))
-
-
-def span_us(duration_us: int) -> str:
-    """A duration in microseconds, in words."""
-    words = []
-    rest = abs(duration_us)
-    for unit_us, unit in _UNITS:
-        count, rest = divmod(rest, unit_us)
-        if count:
-            words.append(f"{count} {unit}{'s' if count > 1 else ''}")
-    return ("-" if duration_us < 0 else "") + (" ".join(words) or "0")
+    return in_words(duration)
 
 
 def _lines(topology: Topology, node: Node) -> list[str]:
@@ -171,8 +152,8 @@ def _joined(joined: Joined) -> list[str]:
 
 
 def _join_windows(windows: JoinWindows) -> str:
-    before, after = span_us(windows.before_us), span_us(windows.after_us)
-    return f"{before} before to {after} after, grace {span_us(windows.grace_us)}"
+    before, after = in_words(windows.before_us), in_words(windows.after_us)
+    return f"{before} before to {after} after, grace {in_words(windows.grace_us)}"
 
 
 def _aggregate(node: StreamAggregate | TableAggregate) -> list[str]:
@@ -206,15 +187,15 @@ def windows_in_words(windows: Windows) -> str:
     >>> windows_in_words(TimeWindows.of("1 hour").grace("10 minutes"))
     'tumbling windows of 1 hour, grace 10 minutes'
     """
-    grace = f", grace {span_us(windows.grace_us)}"
+    grace = f", grace {in_words(windows.grace_us)}"
     if isinstance(windows, TimeWindows):
         if windows.advance_us == windows.size_us:
-            return f"tumbling windows of {span_us(windows.size_us)}{grace}"
-        return f"hopping windows of {span_us(windows.size_us)} every {span_us(windows.advance_us)}{grace}"
+            return f"tumbling windows of {in_words(windows.size_us)}{grace}"
+        return f"hopping windows of {in_words(windows.size_us)} every {in_words(windows.advance_us)}{grace}"
     if isinstance(windows, SessionWindows):
-        return f"sessions with gap {span_us(windows.gap_us)}{grace}"
+        return f"sessions with gap {in_words(windows.gap_us)}{grace}"
     if isinstance(windows, SlidingWindows):
-        return f"sliding windows of {span_us(windows.difference_us)}{grace}"
+        return f"sliding windows of {in_words(windows.difference_us)}{grace}"
     return "one unlimited window"
 
 
@@ -224,12 +205,17 @@ def _suppress(node: Suppress) -> list[str]:
         idle = ["also by the wall clock"] if suppressed.close_idle or suppressed.retention_us is not None else []
         return ["suppress until the window closes", *idle, _buffer(suppressed.buffer)]
     if isinstance(suppressed, UntilWallClockTimeLimit):
-        return [f"suppress for {span_us(suppressed.wait_us)} of wall-clock time", _buffer(suppressed.buffer)]
+        return [f"suppress for {in_words(suppressed.wait_us)} of wall-clock time", _buffer(suppressed.buffer)]
     if isinstance(suppressed, UntilTimeLimit):
         timer = [] if suppressed.timer == "first" else [f"timer {suppressed.timer}"]
-        timer += [] if suppressed.max_age_us is None else [f"at most for {span_us(suppressed.max_age_us)}"]
+        timer += [] if suppressed.max_age_us is None else [f"at most for {in_words(suppressed.max_age_us)}"]
         clock = [] if suppressed.clock == "record" else ["from the window's start"]
-        return [f"suppress for {span_us(suppressed.wait_us)} of event time", *clock, *timer, _buffer(suppressed.buffer)]
+        return [
+            f"suppress for {in_words(suppressed.wait_us)} of event time",
+            *clock,
+            *timer,
+            _buffer(suppressed.buffer),
+        ]
     return ["suppress"]
 
 

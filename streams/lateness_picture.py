@@ -13,9 +13,9 @@ from datetime import timedelta
 from fractions import Fraction
 from typing import Final
 
-from streams.describe import span_us
 from streams.lateness import BOUNDS_US, Histogram, SuggestedGrace, suggested_grace
 from versioned.drawing import Picture, headline, quantity
+from versioned.durations import in_words
 from versioned.svg import RULE, SOFT_INK, compact, line, rect, text
 
 _WIDTH: Final = 1000
@@ -157,7 +157,7 @@ def _table(counted: Histogram) -> tuple[tuple[str, ...], ...]:
 
 
 def _late(bound_us: int) -> str:
-    return "on time" if bound_us == 0 else span_us(bound_us)
+    return "on time" if bound_us == 0 else in_words(bound_us)
 
 
 def _short(bound_us: int) -> str:

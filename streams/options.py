@@ -10,7 +10,7 @@ from types import MethodType
 from typing import Concatenate, Final, Generic, Literal, ParamSpec
 
 from versioned.choices import check_choice
-from versioned.durations import Duration, Resolution, check_resolution, duration
+from versioned.durations import Duration, Resolution, check_resolution, duration, in_words
 from versioned.errors import ConfigurationError
 from versioned.given import check_kind, check_name
 
@@ -75,17 +75,21 @@ class Materialized:
         check_resolution(self.time_resolution)
         check_choice("late_policy", self.late_policy, LatePolicy)
         if self.segment_interval is not None and self.segment_interval < _LEAST_SEGMENT:
-            raise ConfigurationError(f"segment_interval must be at least 1 millisecond; got {self.segment_interval}.")
+            raise ConfigurationError(
+                f"segment_interval must be at least 1 millisecond; got {in_words(self.segment_interval)}."
+            )
         if self.grace is None:
             return
         if self.history_retention is None:
             raise ConfigurationError(
-                f"A grace of {self.grace} needs a versioned store; use Materialized.versioned(history_retention)."
+                f"A grace of {in_words(self.grace)} needs a versioned store; use "
+                "Materialized.versioned(history_retention)."
             )
         if self.grace > self.history_retention:
             raise ConfigurationError(
-                f"grace ({self.grace}) must not be larger than history_retention ({self.history_retention}): a record "
-                "older than the history has no place in it. Shorten grace or keep history longer."
+                f"grace ({in_words(self.grace)}) must not be larger than history_retention "
+                f"({in_words(self.history_retention)}): a record older than the history has no place in it. Shorten "
+                "grace or keep history longer."
             )
 
     @classmethod
@@ -282,4 +286,4 @@ def _check_span(what: str, value: timedelta | None, instead: str) -> None:
 def _not_negative(what: str, value: timedelta | None, instead: str) -> None:
     _check_span(what, value, instead)
     if value is not None and value < timedelta(0):
-        raise ConfigurationError(f"{what} must not be negative; got {value}.")
+        raise ConfigurationError(f"{what} must not be negative; got {in_words(value)}.")

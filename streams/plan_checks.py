@@ -38,7 +38,7 @@ from streams.user_functions import check_functions
 from suppress.buffer_config import StrictBufferConfig
 from suppress.suppressed import UntilTimeLimit, UntilWindowCloses
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
-from versioned.durations import Resolution, duration_us
+from versioned.durations import Resolution, duration_us, in_words
 from versioned.errors import TopologyError
 
 _LOG: Final = logging.getLogger(__name__)
@@ -367,8 +367,9 @@ def _check_stream_table_join(node: StreamTableJoin) -> None:
     if node.joined.grace > retention:
         raise TopologyError(
             "R145", node.name,
-            f"the join grace ({node.joined.grace}) is larger than the history retention of {table.name} ({retention}): "
-            "a record would be looked up after its version has expired. Shorten the one or lengthen the other.",
+            f"the join grace ({in_words(node.joined.grace)}) is larger than the history retention of {table.name} "
+            f"({in_words(retention)}): a record would be looked up after its version has expired. Shorten the one or "
+            "lengthen the other.",
         )  # fmt: skip
 
 
@@ -413,8 +414,8 @@ def _check_windowed_aggregate(node: WindowedAggregate) -> None:
         parts = _size_and_grace(node.windows)
         raise TopologyError(
             "R14", node.name,
-            f"a retention of {materialized.retention} is shorter than {parts}: windows would be forgotten while they "
-            "can still change. Lengthen the retention or shorten the grace.",
+            f"a retention of {in_words(materialized.retention)} is shorter than {parts}: windows would be forgotten "
+            "while they can still change. Lengthen the retention or shorten the grace.",
         )  # fmt: skip
 
 
@@ -433,13 +434,13 @@ def _check_group_of_windows(node: WindowedAggregate) -> None:
 
 
 def _size_and_grace(windows: Windows) -> str:
-    grace = timedelta(microseconds=windows.grace_us)
+    grace = in_words(windows.grace_us)
     if isinstance(windows, TimeWindows):
-        return f"size {timedelta(microseconds=windows.size_us)} + grace {grace}"
+        return f"size {in_words(windows.size_us)} + grace {grace}"
     if isinstance(windows, SessionWindows):
-        return f"gap {timedelta(microseconds=windows.gap_us)} + grace {grace}"
+        return f"gap {in_words(windows.gap_us)} + grace {grace}"
     difference_us = windows.difference_us if isinstance(windows, SlidingWindows) else 0
-    return f"twice the difference {timedelta(microseconds=difference_us)} + grace {grace}"
+    return f"twice the difference {in_words(difference_us)} + grace {grace}"
 
 
 def _check_table_aggregate(node: TableAggregate) -> None:
@@ -469,7 +470,7 @@ def _check_global_table(node: GlobalTableSource) -> None:
 
 def _check_reorder(node: TableSource | ToTable) -> None:
     if node.reorder is not None and node.reorder < timedelta(0):
-        raise TopologyError("R169", node.name, f"reorder must not be negative; got {node.reorder}.")
+        raise TopologyError("R169", node.name, f"reorder must not be negative; got {in_words(node.reorder)}.")
 
 
 def _check_condition(node: StreamFilter | TableFilter) -> None:

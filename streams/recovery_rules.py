@@ -19,10 +19,8 @@ from versioned.errors import (
     ReplayMismatchError,
     VersionedError,
 )
+from versioned.replay import GIVE_UP as _GIVE_UP
 
-_GIVE_UP: Final = (
-    "start with --new-epoch: it reads the sources from their starting offsets, so name those that are not applied yet"
-)
 _RESET: Final = f"or {_GIVE_UP}; or start over with a new root"
 
 #: Epoch and batch id.

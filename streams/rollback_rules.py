@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from streams.recovery_rules import BatchOf
 from versioned.errors import ConfigurationError, RetentionError
+from versioned.replay import way_back
 
 #: In the details of a commit: rows were erased by it (``streams.spark.erase``).
 ERASED: Final = "erased"
@@ -64,7 +65,11 @@ def row_of(rows: Collection[BatchOf], batch_id: int | None) -> BatchOf:
             break
     newest = max(reachable, key=lambda row: row[1], default=None)
     if newest is None:
-        raise ConfigurationError("The application has written no batch in this epoch: there is nothing to go back to.")
+        epoch = max((epoch for epoch, _ in rows), default=1)
+        raise ConfigurationError(
+            "The application has written no batch in this epoch: there is nothing to go back to. "
+            f"If its first batch cannot end, {way_back(epoch, 0)}."
+        )
     if batch_id is None:
         return newest
     found = max((row for row in reachable if row[1] <= batch_id), key=lambda row: row[1], default=None)

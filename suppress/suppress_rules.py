@@ -12,6 +12,7 @@ from suppress.order import canonical_order
 from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from suppress.window_rules import Window, close_wait_us
 from suppress.windows import SessionWindows, SlidingWindows, Windows
+from versioned.durations import in_words
 from versioned.errors import ConfigurationError
 
 _LOG: Final = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ def _final_rule(
     if retention_us is not None and retention_us <= 0:
         # On Spark the records of a batch have one arrival: each of them would have a final result of its own.
         raise ConfigurationError(
-            f"{node}: a retention of {retention_us} microseconds would close each window with its first record. Give "
+            f"{node}: a retention of {in_words(retention_us)} would close each window with its first record. Give "
             "one that is longer than records of a window are apart, or none, to close windows by stream time only."
         )
     lead_us = unit_us if isinstance(windows, (SessionWindows, SlidingWindows)) else 0

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 from suppress.buffer_config import EagerBufferConfig, StrictBufferConfig
 from suppress.sizes import SizeOf, sizer
 from versioned.choices import check_choice
-from versioned.durations import Duration, duration_us
+from versioned.durations import Duration, duration_us, in_words
 from versioned.errors import ConfigurationError, TopologyError
 from versioned.given import check_kind, check_name
 
@@ -143,15 +143,16 @@ class UntilTimeLimit(Suppressed):
         check_choice("timer", self.timer, Timer)
         check_choice("clock", self.clock, Clock)
         if (self.timer == "last") != (self.max_age_us is not None):
+            max_age = "no max_age" if self.max_age_us is None else f"max_age {in_words(self.max_age_us)}"
             raise ConfigurationError(
-                f'max_age and timer="last" go together; got timer="{self.timer}" and max_age {self.max_age_us}. '
+                f'max_age and timer="last" go together; got timer="{self.timer}" and {max_age}. '
                 "Without max_age a busy key would be suppressed for ever (R106)."
             )
         if self.max_age_us is not None and self.max_age_us < self.wait_us:
             raise ConfigurationError(
-                f"max_age must be at least wait; got max_age {self.max_age_us} and wait {self.wait_us} microseconds. A "
-                "row leaves no sooner than wait after its first update, so it would not be kept (R106): lengthen "
-                "max_age or shorten wait."
+                f"max_age must be at least wait; got max_age {in_words(self.max_age_us)} and wait "
+                f"{in_words(self.wait_us)}. A row leaves no sooner than wait after its first update, so it would not "
+                "be kept (R106): lengthen max_age or shorten wait."
             )
 
 
@@ -180,7 +181,7 @@ def _check_buffer(given: object) -> None:
 
 def _not_negative(what: str, value_us: Any) -> None:
     if value_us is not None and value_us < 0:
-        raise ConfigurationError(f"{what} must not be negative; got {value_us} microseconds.")
+        raise ConfigurationError(f"{what} must not be negative; got {in_words(value_us)}.")
 
 
 def _optional_us(value: Duration | None) -> int | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from versioned.durations import Duration, duration_us
+from versioned.durations import Duration, duration_us, in_words
 from versioned.errors import ConfigurationError
 from versioned.given import check_kind, given_instant_us
 
@@ -44,8 +44,8 @@ class TimeWindows(_Graceful):
         _is_whole("Advance", self.advance_us, "advance_by(...)")
         if not 0 < self.advance_us <= self.size_us:
             raise ConfigurationError(
-                f"Advance must be positive and at most the window size; got advance {self.advance_us} and size "
-                f"{self.size_us} microseconds."
+                f"Advance must be positive and at most the window size; got advance {in_words(self.advance_us)} and "
+                f"size {in_words(self.size_us)}."
             )
 
     @classmethod
@@ -190,7 +190,8 @@ class JoinWindows(_Graceful):
         _is_whole("after", self.after_us, "JoinWindows.of(difference)")
         if self.before_us + self.after_us < 0:
             raise ConfigurationError(
-                f"before + after must not be negative; got {self.before_us} + {self.after_us} microseconds."
+                f"before + after must not be negative; got before {in_words(self.before_us)} and after "
+                f"{in_words(self.after_us)}."
             )
         _at_least("Grace", self.grace_us, 0, "grace(...)")
 
@@ -229,7 +230,7 @@ def _at_least(what: str, value_us: int, least_us: int, instead: str) -> None:
     _is_whole(what, value_us, instead)
     if value_us < least_us:
         bound = "must not be negative" if least_us == 0 else "must be larger than zero"
-        raise ConfigurationError(f"{what} {bound}; got {value_us} microseconds.")
+        raise ConfigurationError(f"{what} {bound}; got {in_words(value_us)}.")
 
 
 def _is_whole(what: str, value_us: int, instead: str) -> None:

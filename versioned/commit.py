@@ -218,7 +218,8 @@ def commit(
             "Stop this driver; if it is the rightful one, start it with --new-epoch."
         )
     if step is not None:
-        check_origin(f"{name} of batch {step.batch_id} in {target}", landed.details, details or {})
+        batch = step.epoch, step.batch_id
+        check_origin(f"{name} of batch {step.batch_id} in {target}", batch, landed.details, details or {})
     remember(target, landed.version)
     faults.point(f"after:{name}")
     return landed

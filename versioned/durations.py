@@ -39,6 +39,17 @@ _PART: Final = re.compile(r"([+-]?\d+)\s*([a-z]+)")
 _MOST_DIGITS: Final = 25
 
 
+#: The largest first, as a duration is told in.
+_WORDS_US: Final = (
+    (86_400_000_000, "day"),
+    (3_600_000_000, "hour"),
+    (60_000_000, "minute"),
+    (1_000_000, "second"),
+    (1_000, "millisecond"),
+    (1, "microsecond"),
+)
+
+
 def capped_us(duration_us: int) -> int:
     """A duration that does not overflow beside an instant in a column, and means the same there.
 
@@ -80,6 +91,22 @@ def duration_us(value: Duration) -> int:
     90000000
     """
     return max(-LONGEST_US, capped_us(_exact_us(value)))
+
+
+def in_words(value: timedelta | int) -> str:
+    """A duration, or its microseconds, as people write it: its largest whole units.
+
+    >>> in_words(timedelta(hours=26)), in_words(-3_600_000_000), in_words(0)
+    ('1 day 2 hours', '-1 hour', '0')
+    """
+    value_us = value // _MICROSECOND if isinstance(value, timedelta) else value
+    words = []
+    rest = abs(value_us)
+    for unit_us, unit in _WORDS_US:
+        count, rest = divmod(rest, unit_us)
+        if count:
+            words.append(f"{count} {unit}{'s' if count > 1 else ''}")
+    return ("-" if value_us < 0 else "") + (" ".join(words) or "0")
 
 
 def span_us(option: str, value: Duration) -> int:
@@ -177,7 +204,10 @@ def _unit_us(unit: str, value: str) -> int:
 
 def _not_a_duration(value: object) -> str:
     said = f'"{value}"' if isinstance(value, str) else repr(value)
-    return f'{said} is not a duration. Write a number and a unit, such as "10 minutes" or "1 day 2 hours".'
+    return (
+        f'{said} is not a duration. Write a number and a unit, such as "10 minutes" or "1 day 2 hours". Units: us, ms, '
+        "s, min, h, d, or in words up to weeks; whole numbers only."
+    )
 
 
 def _too_long(value: str) -> str:

@@ -21,6 +21,10 @@ CHECKPOINT: Final = "checkpoint"
 FINGERPRINTS: Final = "fingerprints"
 DRIVER: Final = "driver"
 
+#: What is left where a checkpoint's batches do not go on.
+GIVE_UP: Final = (
+    "start with --new-epoch: it reads the sources from their starting offsets, so name those that are not applied yet"
+)
 
 #: Of this process and all that are forked from it.
 _STARTED: Final = uuid.uuid4().hex
@@ -40,11 +44,29 @@ def without_origin(details: Mapping[str, Any]) -> dict[str, Any]:
     return {name: said for name, said in details.items() if name not in (CHECKPOINT, FINGERPRINTS, DRIVER)}
 
 
-def check_origin(where: str, landed: Mapping[str, Any], now: Mapping[str, Any], *, is_over: bool = False) -> None:
+def way_back(epoch: int, batch_id: int) -> str:
+    """What is left to do about a batch that cannot end: the batch before it, or, of the first one, to begin anew.
+
+    >>> way_back(1, 3)
+    'take the tables back to the batch before: versioned rollback --batch 2'
+    >>> way_back(1, 0)
+    'start over with another root, or delete this one: there is no batch before it'
+    """
+    if batch_id > 0:
+        return f"take the tables back to the batch before: versioned rollback --batch {batch_id - 1}"
+    if epoch > 1:
+        return f"{GIVE_UP}; there is no batch before it in this epoch"
+    return "start over with another root, or delete this one: there is no batch before it"
+
+
+def check_origin(
+    where: str, batch: tuple[int, int], landed: Mapping[str, Any], now: Mapping[str, Any], *, is_over: bool = False
+) -> None:
     """Refuse a batch that is not the one that landed under its id. What either side does not say is not compared.
 
     Args:
         where: What landed, for the message.
+        batch: Epoch and id of the batch.
         landed: The details of its commit.
         now: The details of the batch at hand.
         is_over: Whether all of it landed, so that nothing is made of its input any more. Records that are read with
@@ -54,7 +76,7 @@ def check_origin(where: str, landed: Mapping[str, Any], now: Mapping[str, Any], 
         FencedError: it was counted by another checkpoint.
         ReplayMismatchError: a topic's records are not the same ones.
 
-    >>> check_origin("batch 3", {"fingerprints": {"rates": "2:1f:3c"}}, {"fingerprints": {"rates": "2:1f:3c"}})
+    >>> check_origin("batch 3", (1, 3), {"fingerprints": {"rates": "2:1f:3c"}}, {"fingerprints": {"rates": "2:1f:3c"}})
     """
     theirs, ours = landed.get(CHECKPOINT), now.get(CHECKPOINT)
     if theirs and ours and theirs != ours:
@@ -68,30 +90,30 @@ def check_origin(where: str, landed: Mapping[str, Any], now: Mapping[str, Any], 
             raise ReplayMismatchError(
                 f"{where} landed with other input than it has now: {'; '.join(changed)}. What landed would be kept and "
                 "the rest made of the new input. Put the input back as it was (deleted or overwritten files, expired "
-                "offsets, other columns of a source: change them once this batch is done); or take the tables back to "
-                "the batch before: versioned rollback --batch."
+                "offsets, other columns of a source: change them once this batch is done); or "
+                f"{way_back(*batch)}."
             )
 
 
-def check_driver(where: str, landed: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def check_driver(where: str, batch: tuple[int, int], landed: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Refuse to go on where another driver has written the batch at hand since this one began it.
 
     Args:
         where: What landed, for the message.
+        batch: Epoch and id of the batch.
         landed: The details of its commit.
         now: The details of the batch at hand.
 
     Raises:
         FencedError: it is another driver's.
 
-    >>> check_driver("batch 3", {"driver": "a"}, {"driver": "a"})
+    >>> check_driver("batch 3", (1, 3), {"driver": "a"}, {"driver": "a"})
     """
     theirs, ours = landed.get(DRIVER), now.get(DRIVER)
     if theirs and ours and theirs != ours:
         raise FencedError(
             f"{where} was written by another driver, on the same checkpoint, while this one made the same batch. What "
-            "the two have written of it may not belong together. Stop both, take the tables back to the batch before "
-            "(versioned rollback --batch), and start one."
+            f"the two have written of it may not belong together. Stop both, {way_back(*batch)}. Then start one."
         )
 
 

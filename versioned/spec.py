@@ -22,6 +22,7 @@ from versioned.durations import (
     capped_us,
     check_resolution,
     duration_us,
+    in_words,
 )
 from versioned.errors import ConfigurationError, NotAVersionedTableError
 from versioned.identifiers import TableRef, beside, check_columns
@@ -75,12 +76,12 @@ class VersionedTableSpec:
         check_columns((*self.keys, *self.values, self.valid_from, self.valid_to), reserved=system)
         if self.history_retention_us < 0:
             raise ConfigurationError(
-                f"history_retention must not be negative; got {self.history_retention_us} microseconds (R186)."
+                f"history_retention must not be negative; got {in_words(self.history_retention_us)} (R186)."
             )
         if not 0 <= self.grace_us <= self.history_retention_us:
             raise ConfigurationError(
-                f"grace must be between 0 and history_retention; got grace {self.grace_us} and "
-                f"history_retention {self.history_retention_us} microseconds. Shorten grace or keep history longer."
+                f"grace must be between 0 and history_retention; got grace {in_words(self.grace_us)} "
+                f"and history_retention {in_words(self.history_retention_us)}. Shorten grace or keep history longer."
             )
         check_choice("time_scope", self.time_scope, TimeScope)
         check_resolution(self.time_resolution)

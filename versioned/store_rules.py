@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Literal
 
+from versioned.durations import in_words
 from versioned.errors import ConfigurationError, RecordError
 from versioned.timeline import Timeline
 
@@ -103,8 +104,8 @@ class VersionedStore:
         grace_us = retention_us if grace_us is None else grace_us
         if retention_us < 0 or not 0 <= grace_us <= retention_us:
             raise ConfigurationError(
-                f"grace must be between 0 and the history retention; got grace {grace_us} and retention {retention_us} "
-                "microseconds. Shorten grace or keep history longer."
+                f"grace must be between 0 and the history retention; got grace {in_words(grace_us)} and "
+                f"retention {in_words(retention_us)}. Shorten grace or keep history longer."
             )
         self.retention_us = retention_us
         self.grace_us = grace_us

@@ -404,15 +404,15 @@ class StreamingApplication:
         batch.pii_columns = self._pii_columns
         landed = self._landed_before_crash(batch)
         batch.is_replay = landed is not None
+        this = batch.epoch, batch_id
         if batch.is_replay and self._found is not None:
-            this = batch.epoch, batch.batch_id
             batch.landed, steps = self._found.versions(*this), self._found.newest_steps(*this)
             batch.spared = written_before_crash(self.topology, self._operators, self._root, steps)
         batch.drains = tuple(landed.get("drains", ())) if landed else self._drains
         prints = {topic: said.fingerprint for topic, said in came.items() if topic in self._sources}
         batch.details |= {"drains": batch.drains, CHECKPOINT: self._query_id(), FINGERPRINTS: prints, **this_driver()}
         is_over = batch_id == state.batch_id
-        check_origin(f'Batch {batch_id} of "{self.name}"', landed or {}, batch.details, is_over=is_over)
+        check_origin(f'Batch {batch_id} of "{self.name}"', this, landed or {}, batch.details, is_over=is_over)
         self._landed_report = landed.get("report") if landed else None
         return batch
 

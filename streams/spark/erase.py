@@ -32,6 +32,7 @@ from versioned.durations import duration
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.reading import read_table
+from versioned.replay import way_back
 from versioned.spec import DELETED, SPEC_PROPERTY, SYSTEM_FROM, VersionedTableSpec, known_target
 from versioned.statistics import always_hidden
 from versioned.touched import DELETION_VECTORS
@@ -374,7 +375,7 @@ def _refuse_unfinished(application: StreamingApplication) -> Survey:
         raise CheckpointMismatchError(
             f"Batch {begun} of {application.name} has begun and is not in the ledger. A driver elsewhere may be in it, "
             "and write rows again that it has read. Stop that driver, start the application once, let it end, then "
-            "erase again. If the batch cannot end, go back to the one before it: versioned rollback --batch."
+            f"erase again. If the batch cannot end, {way_back(found.ledger.epoch, begun)}."
         )
     return found
 

@@ -226,8 +226,9 @@ class Ledger:
     ) -> None:
         """Write the batch's row: the batch is done once it is there."""
         landed = commit(self.target, lambda: Append(ledger_frame(session, row)), step, details)
-        check_driver(f"The ledger's row of batch {step.batch_id}", landed.details, details or {})
-        self.newest_own = (step.epoch, step.batch_id, (details or {}).get(CHECKPOINT)), landed.version
+        batch = step.epoch, step.batch_id
+        check_driver(f"The ledger's row of batch {step.batch_id}", batch, landed.details, details or {})
+        self.newest_own = (*batch, (details or {}).get(CHECKPOINT)), landed.version
 
     def append_epoch(self, session: SparkSession, state: LedgerState, counts: Mapping[str, int] | None = None) -> None:
         """Write the row with which an epoch begins: no batch of its own yet, all state of the one before.

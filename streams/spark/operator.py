@@ -140,7 +140,8 @@ class Batch:
             FencedError: another driver has written it, and not before this one started.
         """
         if landed.version > self.landed.get(target.short_name, -1):
-            check_driver(f"Batch {self.batch_id} in {target}", landed.details, self.details)
+            this = self.epoch, self.batch_id
+            check_driver(f"Batch {self.batch_id} in {target}", this, landed.details, self.details)
         self.landed[target.short_name] = landed.version
 
     def create(

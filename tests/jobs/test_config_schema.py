@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import jsonschema
 import pytest
 import yaml
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from typer.testing import CliRunner
 
+from jobs.cli import app
 from jobs.config_schema import FOLDER, KINDS, kind_of, schema_of, write
+from jobs.strict import Strict
 from versioned.errors import ConfigurationError
 
 _CONF = Path(__file__).parents[2] / "conf"
@@ -32,6 +37,38 @@ def test_a_schema_is_one(kind: str) -> None:
 def test_the_published_schema_is_that_of_the_code(kind: str) -> None:
     published = json.loads((_SCHEMAS / f"{kind}.schema.json").read_text(encoding="utf-8"))
     assert published == json.loads(json.dumps(schema_of(kind))), "run: python -m jobs.config_schema"
+
+
+def _models(kind: type[BaseModel] = Strict) -> Iterator[type[BaseModel]]:
+    for model in kind.__subclasses__():
+        yield model
+        yield from _models(model)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_default_of_a_schema_can_be_written(kind: str) -> None:
+    schema = schema_of(kind)
+    models = {model.__name__: model for model in _models()} | {"": KINDS[kind]}
+    wrong = {}
+    for name, part in {"": schema, **schema.get("$defs", {})}.items():
+        fields = {said.alias or field: said for field, said in models[name].model_fields.items() if name in models}
+        for key, told in part.get("properties", {}).items():
+            if told.get("default") is not None:
+                adapter: TypeAdapter[Any] = TypeAdapter(Annotated[(fields[key].annotation, fields[key])])  # type: ignore[valid-type]
+                try:
+                    adapter.validate_python(told["default"], strict=True)
+                except ValidationError as error:
+                    wrong[f"{name}.{key}"] = str(error)
+    assert not wrong
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_schema_is_written_into_the_folder_that_is_named(kind: str, tmp_path: Path) -> None:
+    ended = CliRunner().invoke(app, ["conf", "schema", kind, "--out", str(tmp_path / "schemas")])
+    file = tmp_path / "schemas" / f"{kind}.schema.json"
+    assert (ended.exit_code, ended.stdout.split()) == (0, [str(file)])
+    assert json.loads(file.read_text(encoding="utf-8")) == json.loads(json.dumps(schema_of(kind)))
+    assert [file] == list(file.parent.iterdir())
 
 
 def test_all_kinds_are_written(tmp_path: Path) -> None:

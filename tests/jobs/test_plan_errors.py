@@ -117,6 +117,11 @@ _WRONG = [
     ("x: {op: table, store: {kind: versioned, history_retention: 1 day, grace: 2 days}}", ["plan.x.store", "grace"]),
     ("x: {op: count, from: s, windowed_by: {kind: tumbling, size: 0 s}}", ["plan.x.windowed_by", "larger than zero"]),
     ("x: {op: suppress, from: t, until: time_limit, wait: 1 s, timer: last}", ["plan.x", "max_age"]),
+    ("x: {op: suppress, from: w, until: window_closes, buffer: {max_records: 5, when_full: emit_early}}",
+     ["plan.x.buffer.when_full: final results never leave early", "R51"]),
+    ("j: {op: join, from: s, with: t}\nx: {op: corrections, from: j}",
+     ["plan.x.from: j is no join", "correction_retention: 1 day"]),
+    ("x: {op: corrections, from: s}", ["plan.x.from: s is no join of a stream with a table"]),
 ]  # fmt: skip
 
 
@@ -132,7 +137,6 @@ def test_a_fault_is_told_with_its_path_and_what_is_allowed(text: str, told: list
     [
         ("x: {op: suppress, from: v, until: time_limit, wait: 1 s}", "R165"),
         ("x: {op: suppress, from: t, until: window_closes}", "R51"),
-        ("x: {op: suppress, from: w, until: window_closes, buffer: {max_records: 5, when_full: emit_early}}", "R51"),
         ("x: {op: join, from: s, with: t, grace: 1 minute}", "R145"),
         ("x: {op: join, from: s, with: v, too_late: side_table}", "R145"),
         ("x: {op: global_table, store: {kind: versioned, history_retention: 1 day}}", "R170"),

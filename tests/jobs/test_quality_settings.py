@@ -10,8 +10,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from jobs import source_quality
 from jobs.cli import app
 from jobs.exit_codes import BAD_DATA, FAILED, WRONG_SETTINGS, exit_code
+from jobs.expectations import Verdict
 from jobs.quality_settings import QualitySettings
 from jobs.settings import parse
 from jobs.source_quality import checks_of
@@ -131,6 +133,25 @@ def test_a_dry_run_names_tables_and_sources(tmp_path: Path) -> None:
     ended = _validated(tmp_path, {"root": "tables", "docs": "pages", "job": "job.yaml"}, "--dry-run", "--json")
     told = [json.loads(line)["table"] for line in ended.stdout.splitlines()]
     assert (ended.exit_code, told) == (0, ["ledger", "prices", "sources.s"])
+
+
+@pytest.mark.parametrize(
+    ("verdict", "error"),
+    [
+        (Verdict("r", "", holds=False, broken=2), DataQualityError),
+        (Verdict("r", "", holds=False, error="no column"), ExpectationError),
+    ],
+    ids=["data that breaks a rule", "a rule that cannot be judged"],
+)
+def test_a_source_that_fails_says_how_to_go_on(
+    verdict: Verdict, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_quality, "judge_batch", lambda *_: [verdict])
+    checks = checks_of(_quality(_NOT_NULL, policy="fail"))
+    assert checks is not None
+    assert checks.look is not None
+    with pytest.raises(error, match=r"start again, or let the batch in .*--set sources\.orders\.quality\.policy=warn"):
+        checks.look("orders", None, 4)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

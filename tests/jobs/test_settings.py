@@ -64,6 +64,7 @@ def test_durations_are_written_as_people_write_them(written: str, expected: time
         ("trigger", "now and then", ("trigger", "now and then")),
         ("trigger", "0 seconds", ("trigger", "available_now")),
         ("trigger", "999 us", ("trigger", "at least 1 millisecond")),
+        *(("trigger", wrong, (f'"{wrong}"', 'write "available_now"')) for wrong in ("availableNow", "once", "10")),
         ("order", "random", ("order", "arrival", "sequence")),
         ("sources", {}, ("sources",)),
         (
@@ -222,6 +223,48 @@ def test_a_variable_below_a_plain_value_is_refused_by_its_name() -> None:
         load(_CONFIG, {"VERSIONED_JOB__TRIGGER__EVERY": "10 seconds"})
     # The value might have been a secret.
     assert "available_now" not in str(refused.value)
+
+
+_STEPS: dict[str, Any] = {
+    "plan": {"clicks": {"op": "stream"}, "limited": {"op": "suppress", "buffer": {"max_records": 1}}},
+    "sources": {"clicks": {"format": "rate"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("variable", "told"),
+    [
+        ("VERSIONED_JOB__PLAN__LIMTED__BUFFER__MAX_RECORDS", 'no step "limted"; did you mean "limited"?'),
+        ("VERSIONED_JOB__SOURCES__CLIKS__OPTIONS__PATH", 'no source "cliks"; did you mean "clicks"?'),
+        ("plan.limted.buffer.max_records", 'no step "limted"; did you mean "limited"?'),
+        ("sources.cliks.path", 'no source "cliks"; did you mean "clicks"? Allowed here: clicks'),
+    ],
+)
+def test_a_path_into_a_step_or_source_that_is_not_there_is_refused_with_the_name_meant(
+    variable: str, told: str
+) -> None:
+    is_variable = variable.startswith("VERSIONED")
+    with pytest.raises(ConfigurationError) as refused:
+        Layers.of(_STEPS, {variable: "5"} if is_variable else {}, {} if is_variable else {variable: "5"})
+    assert f"{variable}: there is {told}" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        {"sources.more.path": "in", "sources.more.format": "json"},
+        {"plan.more": "{op: stream}", "plan.more.key": "k"},
+        {"plan.limited": "{op: suppress}", "plan.limited.wait": "1 h"},
+    ],
+    ids=["a source", "a step", "one that is there"],
+)
+def test_paths_that_make_a_step_or_source_together_are_taken(sets: dict[str, str]) -> None:
+    for said in (
+        Layers.of(_STEPS, {}, sets),
+        Layers.of(_STEPS, {f"VERSIONED_JOB__{path.replace('.', '__')}": value for path, value in sets.items()}, {}),
+    ):
+        (field, name, key), value = next((path.split("."), sets[path]) for path in sets if path.count(".") == 2)
+        assert said.merged()[field][name][key] == value
 
 
 @pytest.mark.parametrize(

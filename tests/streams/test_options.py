@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from streams.options import Joined
+from streams.options import Joined, Materialized
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
 from versioned.errors import ConfigurationError
@@ -24,3 +25,16 @@ def test_a_span_that_is_negative_is_refused_with_its_name(option: str) -> None:
     builder.stream("s").to_changelog("out")
     with pytest.raises(ConfigurationError, match=f"{option} must not be negative; got -1 hour"):
         TopologyTestDriver(builder.build(), **{option: "-1 hour"})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: Joined.with_grace_period("-1 hour"), "Join grace must not be negative; got -1 hour."),
+        (lambda: Materialized.versioned("1 day", grace="26 hours"), "grace (1 day 2 hours) must not be larger"),
+    ],
+)
+def test_a_wrong_duration_is_told_in_the_words_that_people_write(make: Callable[[], object], told: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        make()
+    assert told in str(refused.value)

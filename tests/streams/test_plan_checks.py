@@ -369,16 +369,16 @@ def test_a_retention_of_just_the_size_and_grace_is_accepted(make: Callable[[], o
 @pytest.mark.parametrize(
     ("windows", "told"),
     [
-        (_HOURS, "size 1:00:00 + grace 0:10:00"),
-        (SessionWindows.of("1 hour").grace("10 minutes"), "gap 1:00:00 + grace 0:10:00"),
+        (_HOURS, "size 1 hour + grace 10 minutes"),
+        (SessionWindows.of("1 hour").grace("10 minutes"), "gap 1 hour + grace 10 minutes"),
         (
             SlidingWindows.of_time_difference_and_grace("1 hour", "10 minutes"),
-            "twice the difference 1:00:00 + grace 0:10:00",
+            "twice the difference 1 hour + grace 10 minutes",
         ),
     ],
 )
 def test_the_refused_retention_is_named_beside_size_and_grace(windows: Windows, told: str) -> None:
-    with pytest.raises(TopologyError, match=rf"a retention of 0:59:00 is shorter than {re.escape(told)}: "):
+    with pytest.raises(TopologyError, match=rf"a retention of 59 minutes is shorter than {re.escape(told)}: "):
         _stored(windows, timedelta(minutes=59))
 
 

@@ -191,7 +191,17 @@ def test_a_full_strict_buffer_shuts_down_and_says_what_to_do(bounds: dict[str, A
     with pytest.raises(BufferFullError) as caught:
         feed(buffer, [("C", "zz", 2)])
     message = str(caught.value)
-    assert all(part in message for part in ("alerts", words, "Raise the bound", "shorten the grace", "spill"))
+    assert all(part in message for part in ("alerts", words, "Raise the bound, shorten the wait, or let it spill"))
+
+
+@pytest.mark.parametrize("final", [False, True])
+def test_a_full_buffer_advises_what_the_next_start_follows_and_settings_know(final: bool) -> None:
+    buffer = SuppressBuffer(BufferRule("n", NEVER_US, max_records=0, final=final))
+    with pytest.raises(BufferFullError, match="when_full: spill, in Python ") as full:
+        feed(buffer, [("A", "xx", 0)])
+    # A store of windows refuses another grace.
+    assert "grace" not in str(full.value)
+    assert ("shorten the wait" in str(full.value)) is not final
 
 
 def test_what_is_due_leaves_before_a_bound_is_judged() -> None:

@@ -102,7 +102,7 @@ def test_a_retention_that_would_close_a_window_with_its_first_record_is_refused(
     own: str | None, default_us: int | None
 ) -> None:
     idle = Suppressed.until_window_closes(BufferConfig.unbounded(), close_idle=True, retention=own)
-    with pytest.raises(ConfigurationError, match=r"n: a retention of (0|-5) microseconds would close each window"):
+    with pytest.raises(ConfigurationError, match=r"n: a retention of (0|-5 microseconds) would close each window"):
         buffer_rule("n", idle, TimeWindows.of("1 hour"), default_retention_us=default_us)
 
 

@@ -87,9 +87,14 @@ def test_restarting_the_timer_needs_a_greatest_age_and_nothing_else_takes_one(ma
         make()
 
 
+def test_a_greatest_age_that_is_one_too_many_is_told_as_people_write_it() -> None:
+    with pytest.raises(ConfigurationError, match=r'got timer="first" and max_age 1 hour\. Without'):
+        Suppressed.until_time_limit("5 s", _EAGER, max_age="1 hour")
+
+
 @pytest.mark.rule("R106")
 def test_a_greatest_age_below_the_wait_could_not_be_kept_and_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"max_age 4000000 and wait 5000000 microseconds.*R106"):
+    with pytest.raises(ConfigurationError, match=r"max_age 4 seconds and wait 5 seconds.*R106"):
         Suppressed.until_time_limit("5 s", _EAGER, timer="last", max_age="4 s")
 
 
@@ -135,7 +140,7 @@ def test_a_size_that_is_none_is_refused_by_every_kind(make: Callable[[], object]
     ],
 )
 def test_a_negative_duration_is_refused(make: Callable[[], object]) -> None:
-    with pytest.raises(ConfigurationError, match="must not be negative; got -1000 microseconds"):
+    with pytest.raises(ConfigurationError, match="must not be negative; got -1 millisecond"):
         make()
 
 

@@ -45,8 +45,22 @@ def test_setting_a_grace_leaves_the_original_as_it_was(windows: Windows | JoinWi
 
 @pytest.mark.parametrize("windows", _GRACEFUL, ids=_kind)
 def test_a_negative_grace_is_refused(windows: Windows | JoinWindows) -> None:
-    with pytest.raises(ConfigurationError, match="Grace must not be negative; got -1000 microseconds"):
+    with pytest.raises(ConfigurationError, match="Grace must not be negative; got -1 millisecond"):
         windows.grace(timedelta(milliseconds=-1))
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: TimeWindows.of("1 hour").advance_by("2 hours"), "got advance 2 hours and size 1 hour."),
+        (lambda: JoinWindows.of("1 s").before("-2 hours"), "got before -2 hours and after 1 second."),
+        (lambda: SessionWindows.of("-90 s"), "got -1 minute 30 seconds."),
+    ],
+)
+def test_a_wrong_duration_is_told_in_the_words_that_people_write(make: Callable[[], object], told: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        make()
+    assert str(refused.value).endswith(told)
 
 
 @pytest.mark.rule("R12")
@@ -141,7 +155,7 @@ def test_windows_made_of_anything_but_microseconds_are_refused_with_what_takes_i
 
 
 def test_the_message_about_an_advance_names_both_numbers() -> None:
-    with pytest.raises(ConfigurationError, match="advance 6000 and size 5000"):
+    with pytest.raises(ConfigurationError, match="advance 6 milliseconds and size 5 milliseconds"):
         TimeWindows.of("5 ms").advance_by("6 ms")
 
 

@@ -16,6 +16,7 @@ from versioned.durations import (
     LONGEST_US,
     duration,
     duration_us,
+    in_words,
     instant,
     instant_us,
 )
@@ -70,6 +71,24 @@ def test_a_text_that_is_no_duration_is_refused_with_what_was_written(text: str) 
     with pytest.raises(ConfigurationError, match="is not a duration") as refused:
         duration_us(text)
     assert f'"{text}"' in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["10 m", "10 sec", "2 w", "1 month", "1.5 days"])
+def test_a_number_and_a_unit_that_are_refused_are_told_all_units_that_there_are(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="whole numbers only") as refused:
+        duration_us(text)
+    short, _, longest = str(refused.value).partition("Units: ")[2].partition(", or in words up to ")
+    assert sorted(duration_us(f"1 {unit}") for unit in short.split(", ")) == sorted(
+        duration_us(f"1 {unit}") for unit in ["microsecond", "millisecond", "second", "minute", "hour", "day"]
+    )
+    assert duration_us(f"2 {longest.partition(';')[0]}") == 14 * 24 * _HOUR_US
+
+
+@given(st.integers(-LONGEST_US, LONGEST_US))
+def test_a_duration_in_words_is_read_as_itself_but_for_its_sign(us: int) -> None:
+    words = in_words(us)
+    assert words == "0" or duration_us(words.removeprefix("-")) == abs(us)
+    assert words.startswith("-") == (us < 0)
 
 
 @pytest.mark.parametrize("value", [30, 1.5, None, True])

@@ -24,19 +24,19 @@ _SAME = {"checkpoint": "q", "fingerprints": {"a": "3:1f:2", "b": "1:1:1"}}
     ],
 )
 def test_the_same_origin_or_one_that_is_not_told_passes(landed: dict[str, Any], now: dict[str, Any]) -> None:
-    check_origin("batch 1", landed, now)
+    check_origin("batch 1", (1, 1), landed, now)
 
 
 def test_the_batch_that_another_driver_makes_at_the_same_time_is_fenced() -> None:
     with pytest.raises(FencedError, match="batch 1 was written by another driver, on the same checkpoint"):
-        check_driver("batch 1", {"driver": "other"}, this_driver())
+        check_driver("batch 1", (1, 1), {"driver": "other"}, this_driver())
     for told in ({}, this_driver()):
-        check_driver("batch 1", told, this_driver())
+        check_driver("batch 1", (1, 1), told, this_driver())
 
 
 def test_the_batch_of_another_checkpoint_is_fenced() -> None:
     with pytest.raises(FencedError, match=r"batch 1 .* another driver, with the checkpoint other.*--new-epoch"):
-        check_origin("batch 1", {**_SAME, "checkpoint": "other"}, _SAME)
+        check_origin("batch 1", (1, 1), {**_SAME, "checkpoint": "other"}, _SAME)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_records_read_with_other_columns_are_the_same_if_they_are_as_many_and_th
 ) -> None:
     outcome = nullcontext() if is_same else pytest.raises(ReplayMismatchError, match="other columns of a source")
     with outcome:
-        check_origin("batch 1", {"fingerprints": {"a": landed}}, {"fingerprints": {"a": now}}, is_over=is_over)
+        check_origin("batch 1", (1, 1), {"fingerprints": {"a": landed}}, {"fingerprints": {"a": now}}, is_over=is_over)
 
 
 @pytest.mark.parametrize(
@@ -71,4 +71,23 @@ def test_records_read_with_other_columns_are_the_same_if_they_are_as_many_and_th
 )
 def test_other_input_under_the_same_id_is_refused_topic_by_topic(now: dict[str, str], told: str) -> None:
     with pytest.raises(ReplayMismatchError, match=told):
-        check_origin("batch 1", _SAME, {**_SAME, "fingerprints": now})
+        check_origin("batch 1", (1, 1), _SAME, {**_SAME, "fingerprints": now})
+
+
+@pytest.mark.parametrize(
+    ("batch", "told", "not_told"),
+    [
+        ((1, 7), "versioned rollback --batch 6", "--new-epoch"),
+        ((1, 0), "another root, or delete this one", "rollback"),
+        ((2, 0), "start with --new-epoch", "rollback"),
+    ],
+    ids=["a later batch", "the very first", "the first of a new epoch"],
+)
+def test_a_first_batch_that_cannot_end_is_not_sent_to_the_batch_before_it(
+    batch: tuple[int, int], told: str, not_told: str
+) -> None:
+    with pytest.raises(ReplayMismatchError, match=told) as other_input:
+        check_origin("this batch", batch, _SAME, {**_SAME, "fingerprints": {}})
+    with pytest.raises(FencedError, match=told) as other_driver:
+        check_driver("this batch", batch, {"driver": "other"}, this_driver())
+    assert not_told not in f"{other_input.value}{other_driver.value}"

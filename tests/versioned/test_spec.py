@@ -38,9 +38,9 @@ def test_the_time_columns_have_the_names_of_the_design_unless_given() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        pytest.param({"history_retention": "-1 us"}, r"must not be negative; got -1 microseconds", id="retention < 0"),
-        pytest.param({"grace": "-1 us"}, r"got grace -1 and\s+history_retention 604800000000", id="grace < 0"),
-        pytest.param({"grace": "8 days"}, r"grace 691200000000 and\s+history_retention 604800000000", id="too long"),
+        pytest.param({"history_retention": "-1 us"}, r"must not be negative; got -1 microsecond ", id="retention < 0"),
+        pytest.param({"grace": "-1 us"}, r"got grace -1 microsecond and history_retention 7 days\.", id="grace < 0"),
+        pytest.param({"grace": "8 days"}, r"grace 8 days and history_retention 7 days\.", id="too long"),
     ],
 )
 def test_impossible_durations_are_refused_with_the_numbers(changes: dict[str, Any], message: str) -> None:

@@ -225,7 +225,7 @@ def test_a_null_key_is_refused_with_the_time() -> None:
 def test_a_negative_retention_or_a_grace_outside_it_is_refused_with_the_numbers(
     retention_us: int, grace_us: int | None
 ) -> None:
-    with pytest.raises(ConfigurationError, match=rf"retention {retention_us} microseconds"):
+    with pytest.raises(ConfigurationError, match=rf"retention {retention_us} microsecond"):
         VersionedStore(retention_us, grace_us)
 
 

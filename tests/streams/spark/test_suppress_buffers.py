@@ -344,7 +344,7 @@ def test_a_full_strict_buffer_commits_nothing_and_goes_on_with_a_larger_bound(
     with pytest.raises(StreamingQueryException) as failure:
         app.run()
     message = str(failure.value)
-    assert all(part in message for part in ("calm", "3 of 2 records", "Raise the bound", "shorten the grace", "spill"))
+    assert all(part in message for part in ("calm", "3 of 2 records", "Raise the bound, shorten the wait", "spill"))
     assert _ledger_batches(spark, app) == 0
     assert spark.read.format("delta").load(str(app.table("latest"))).count() == 0
     larger = application(spark, tmp_path, plan(3))

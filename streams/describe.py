@@ -85,14 +85,18 @@ def span(duration: timedelta) -> str:
 
 
 def span_us(duration_us: int) -> str:
-    """A duration in microseconds, in words."""
+    """A duration in microseconds, in words, which mean it again: each unit has its own sign.
+
+    >>> span_us(-5_400_000_000)
+    '-1 hour -30 minutes'
+    """
     words = []
-    rest = abs(duration_us)
+    sign, rest = "-" if duration_us < 0 else "", abs(duration_us)
     for unit_us, unit in _UNITS:
         count, rest = divmod(rest, unit_us)
         if count:
-            words.append(f"{count} {unit}{'s' if count > 1 else ''}")
-    return ("-" if duration_us < 0 else "") + (" ".join(words) or "0")
+            words.append(f"{sign}{count} {unit}{'s' if count > 1 else ''}")
+    return " ".join(words) or "0"
 
 
 def _lines(topology: Topology, node: Node) -> list[str]:

@@ -141,7 +141,8 @@ def instant_us(value: datetime) -> int:
     Raises:
         ConfigurationError: it is no datetime.
     """
-    if not isinstance(value, datetime):
+    # Of pandas' NaT, which is a datetime that is not equal to itself, not even an int would come out.
+    if not isinstance(value, datetime) or value != value:
         raise ConfigurationError(f"{value!r} is no instant. Give a datetime, as in datetime(2026, 1, 31).")
     aware = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
     return (aware - _EPOCH) // _MICROSECOND

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,6 +120,11 @@ def test_a_datetime_without_zone_is_utc() -> None:
 def test_the_zone_of_a_datetime_counts() -> None:
     east = timezone(timedelta(hours=2))
     assert instant_us(datetime(1970, 1, 1, 2, tzinfo=east)) == 0
+
+
+def test_what_pandas_has_for_no_instant_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="NaT is no instant"):
+        instant_us(pd.NaT)  # type: ignore[arg-type]
 
 
 def test_an_instant_before_1970_is_negative() -> None:

@@ -27,10 +27,11 @@ def test_the_picture_has_the_same_days_whatever_zone_the_process_is_in(spark: Sp
     departures = spark.sql("SELECT TIMESTAMP '2026-01-02 12:00:00Z' AS windowStart")
     first, last = _span(departures)
     aircraft = spark.sql(
-        """SELECT * FROM VALUES ('before', 'JFK', TIMESTAMP '2025-12-01Z', TIMESTAMP '2026-01-02 00:00:00Z'),
-        ('first', 'JFK', TIMESTAMP '2026-01-01Z', TIMESTAMP '2026-01-02 00:00:01Z'),
+        """SELECT * FROM VALUES ('before', 'JFK', TIMESTAMP '2025-12-01 00:00:00Z', TIMESTAMP '2026-01-02 00:00:00Z'),
+        ('first', 'JFK', TIMESTAMP '2026-01-01 00:00:00Z', TIMESTAMP '2026-01-02 00:00:01Z'),
         ('last', 'JFK', TIMESTAMP '2026-01-05 23:59:59Z', CAST(NULL AS TIMESTAMP)),
-        ('behind', 'JFK', TIMESTAMP '2026-01-06Z', CAST(NULL AS TIMESTAMP)) AS t(tailnum, origin, validFrom, validTo)"""
+        ('behind', 'JFK', TIMESTAMP '2026-01-06 00:00:00Z', CAST(NULL AS TIMESTAMP))
+        AS t(tailnum, origin, validFrom, validTo)"""
     )
     assert (first, last) == (pd.Timestamp("2026-01-02", tz="UTC"), pd.Timestamp("2026-01-06", tz="UTC"))
     assert list(_busiest(aircraft, first, last)["tailnum"]) == ["first", "last"]

@@ -12,7 +12,7 @@ from streams.spark.guards import counts
 from streams.spark.invariants import Facts, invariants_of, with_facts
 from streams.spark.stored_kinds import StoredTable
 from versioned.identifiers import is_column
-from versioned.spec import VersionedTableSpec
+from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 
 _ADDED = ("NEXT_START", "IS_OPEN", "HAS_VALUES", "STREAM_TIME", "DUE_AT", "NEXT_CLOCK", "UNBALANCED", "CODE")
 
@@ -25,10 +25,10 @@ def test_no_column_of_a_user_is_called_like_one_that_invariants_add(added: str) 
 def test_keys_are_judged_as_they_are_whatever_they_are_called(spark: SparkSession) -> None:
     keys = ("shop", "is_open", "stream_time")
     spec = VersionedTableSpec.of(keys=keys, values=["v"], history_retention="1 day")
-    columns = (*keys, "v", "deleted", "current", "validFrom", "validTo")
+    columns = (*keys, "v", DELETED, CURRENT, "validFrom", "validTo")
     rows = spark.createDataFrame(
         [("a", is_open, 1, 7, False, True, datetime(2026, 1, 1), None) for is_open in (True, False)],
-        "shop STRING, is_open BOOLEAN, stream_time INT, v INT, deleted BOOLEAN, current BOOLEAN, "
+        f"shop STRING, is_open BOOLEAN, stream_time INT, v INT, {DELETED} BOOLEAN, {CURRENT} BOOLEAN, "
         "validFrom TIMESTAMP, validTo TIMESTAMP",
     )
     table = StoredTable("shops", "versions", columns, keys, None, spec)

@@ -36,9 +36,13 @@ def draw(aircraft: DataFrame, departures: DataFrame, path: Path) -> Path:
     figure, (above, below) = plt.subplots(
         2, 1, figsize=(11, 7), sharex=True, height_ratios=(3, 2), layout="constrained"
     )
-    _draw_versions(above, _busiest(aircraft, first, last), last)
-    _draw_counts(below, departures.where(F.col("windowStart").between(first, last)).orderBy("windowStart").toPandas())
-    above.set_xlim(first, last)
+    shown = departures.where(F.col("windowStart").between(first, last)).orderBy("windowStart").toPandas()
+    versions = _busiest(aircraft, first, last)
+    # Collected instants have no zone.
+    start, end = first.tz_localize(None), last.tz_localize(None)
+    _draw_versions(above, versions, end)
+    _draw_counts(below, shown)
+    above.set_xlim(start, end)
     figure.savefig(path, dpi=110)
     plt.close(figure)
     return path
@@ -46,7 +50,8 @@ def draw(aircraft: DataFrame, departures: DataFrame, path: Path) -> Path:
 
 def _span(departures: DataFrame) -> tuple[pd.Timestamp, pd.Timestamp]:
     middle = departures.agg(F.percentile_approx(F.unix_seconds("windowStart"), 0.5)).collect()[0][0] or 0
-    first = pd.Timestamp(middle, unit="s").floor("D")
+    # With its zone: Spark takes a bound without one for a time of this process's own zone.
+    first = pd.Timestamp(middle, unit="s", tz="UTC").floor("D")
     return first, first + pd.Timedelta(days=_DAYS)
 
 

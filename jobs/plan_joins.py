@@ -7,7 +7,7 @@ from typing import Any, Final
 from jobs.plan_options import join_windows_of, store_of
 from jobs.plan_rows import Constant, joined_row_of, row_of
 from jobs.plan_settings import JoinStep
-from jobs.strict import PlacedError, at
+from jobs.strict import PlacedError, at, said_otherwise
 from streams.kstream import KStream
 from streams.ktable import GlobalKTable, KTable
 from streams.nodes import Joined
@@ -61,7 +61,7 @@ def _check(step: JoinStep, left: Any, right: Any) -> None:
     what, operations, options = pair
     if step.op not in operations:
         raise PlacedError("op", f"{step.op} of {what} has no meaning. Allowed: {', '.join(operations)}.")
-    for given in sorted(step.model_fields_set - _COMMON):
+    for given in sorted(said_otherwise(step) - _COMMON):
         if given not in options:
             raise PlacedError(given, f"does not go with a join of {what}. Allowed: {', '.join(options)}.")
     for needed in ("key", "within"):

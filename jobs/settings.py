@@ -30,7 +30,7 @@ from jobs.place_setting import LocalPlace, Place
 from jobs.plan_arguments import PlanArgument
 from jobs.plan_settings import Plan
 from jobs.quality_settings import QualitySettings
-from jobs.strict import DurationSetting, Flag, Millis, Names, Spelled, Strict, validated
+from jobs.strict import DurationSetting, Flag, Millis, Names, Spelled, Strict, said_otherwise, validated
 from jobs.yaml_file import read_yaml
 from streams.spark.reader_options import FILES
 from versioned.durations import duration_us
@@ -83,7 +83,7 @@ class SourceSettings(Strict):
         if (self.format is None) == (self.kafka is None):
             raise ValueError("give either a format or kafka")
         of_format = ("path", "schema_ddl", "options", "transform", "partition_by", "sequence_by")
-        said = sorted(set(of_format) & self.model_fields_set)
+        said = sorted(set(of_format) & said_otherwise(self))
         if self.kafka is not None and said:
             raise ValueError(f"{', '.join(said)}: kafka says these itself; they are for a format")
         return self

@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel
 
 from jobs.layers import Layers, Origin
-from streams.describe import span
+from versioned.durations import in_words
 
 HIDDEN: Final = "***"
 #: Origins stand in one column behind lines that are no longer.
@@ -69,7 +69,8 @@ def shown(settings: Any) -> Any:
     if isinstance(settings, (list, tuple)):
         return [shown(value) for value in settings]
     if isinstance(settings, timedelta):
-        return span(settings) if settings else "0 seconds"
+        # Not "for ever", which is no duration.
+        return in_words(settings) if settings else "0 seconds"
     return settings.isoformat() if isinstance(settings, datetime) else settings
 
 

@@ -176,6 +176,21 @@ def validated(model: type[_M], said: Any) -> _M:
         raise ConfigurationError("The settings are nested too deeply.") from None
 
 
+def said_otherwise(settings: BaseModel) -> set[str]:
+    """The fields that were given, and as something else than what they are if nothing is said.
+
+    Settings that are shown say defaults too, so it makes no difference whether one was said.
+
+    >>> class Some(Strict):
+    ...     size: int = 1
+    >>> said_otherwise(Some(size=1)), said_otherwise(Some(size=2))
+    (set(), {'size'})
+    """
+    fields = type(settings).model_fields
+    given = settings.model_fields_set
+    return {name for name in given if getattr(settings, name) != fields[name].get_default(call_default_factory=True)}
+
+
 class PlacedError(ConfigurationError):
     """A fault and the path of the setting that has it."""
 

@@ -17,7 +17,7 @@ from versioned import spark_functions as F
 from versioned.commit import is_missing
 from versioned.durations import in_words, instant
 from versioned.errors import ConfigurationError
-from versioned.identifiers import TableRef, quote
+from versioned.identifiers import TableRef, is_path_in_sql, quote
 from versioned.put_checks import key_in_type
 from versioned.schema import columns_of
 from versioned.spec import VersionedTableSpec
@@ -30,8 +30,10 @@ def place_of(target: str) -> str:
 
     >>> place_of("sales.rates"), place_of("s3://bucket/rates"), place_of("dbfs:/mnt/rates"), place_of("/data/rates")
     ('sales.rates', 's3://bucket/rates', 'dbfs:/mnt/rates', '/data/rates')
+    >>> place_of("delta.`/data/rates`")
+    'delta.`/data/rates`'
     """
-    is_local_path = "/" in target and not has_scheme(target)
+    is_local_path = "/" in target and not has_scheme(target) and not is_path_in_sql(target)
     return os.path.abspath(target) if is_local_path and ".." not in target.split("/") else target
 
 

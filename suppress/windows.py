@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from versioned.durations import Duration, duration_us, in_words
+from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, Duration, duration_us, in_words
 from versioned.errors import ConfigurationError
 from versioned.given import check_kind, given_instant_us
 
@@ -151,6 +151,11 @@ class UnlimitedWindows(_Graceful):
 
     def __post_init__(self) -> None:
         _is_whole("Start", self.start_us, "start_on(...)")
+        if not FIRST_INSTANT_US <= self.start_us <= LAST_INSTANT_US:
+            raise ConfigurationError(
+                f"Start must be microseconds since 1970, of the years 1 to 9999; got {self.start_us}. Give "
+                "start_on(...) a datetime."
+            )
         _at_least("Grace", self.grace_us, 0, "grace(...)")
 
     @classmethod

@@ -94,19 +94,18 @@ def duration_us(value: Duration) -> int:
 
 
 def in_words(value: timedelta | int) -> str:
-    """A duration, or its microseconds, as people write it: its largest whole units.
+    """A duration, or its microseconds, as people write it: its largest whole units, which mean it again.
 
-    >>> in_words(timedelta(hours=26)), in_words(-3_600_000_000), in_words(0)
-    ('1 day 2 hours', '-1 hour', '0')
+    >>> in_words(timedelta(hours=26)), in_words(-5_400_000_000), in_words(0)
+    ('1 day 2 hours', '-1 hour -30 minutes', '0')
     """
     value_us = value // _MICROSECOND if isinstance(value, timedelta) else value
-    words = []
-    rest = abs(value_us)
+    sign, rest, words = "-" if value_us < 0 else "", abs(value_us), []
     for unit_us, unit in _WORDS_US:
         count, rest = divmod(rest, unit_us)
         if count:
-            words.append(f"{count} {unit}{'s' if count > 1 else ''}")
-    return ("-" if value_us < 0 else "") + (" ".join(words) or "0")
+            words.append(f"{sign}{count} {unit}{'s' if count > 1 else ''}")
+    return " ".join(words) or "0"
 
 
 def span_us(option: str, value: Duration) -> int:
@@ -168,7 +167,8 @@ def instant_us(value: datetime) -> int:
     Raises:
         ConfigurationError: it is no datetime.
     """
-    if not isinstance(value, datetime):
+    # Of pandas' NaT, which is a datetime that is not equal to itself, not even an int would come out.
+    if not isinstance(value, datetime) or value != value:
         raise ConfigurationError(f"{value!r} is no instant. Give a datetime, as in datetime(2026, 1, 31).")
     aware = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
     return (aware - _EPOCH) // _MICROSECOND

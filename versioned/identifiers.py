@@ -96,6 +96,15 @@ def named_twice(names: Iterable[str]) -> list[str]:
     return sorted(name for name in told if counted[name.lower()] > 1)
 
 
+def is_path_in_sql(target: str) -> bool:
+    """Whether a table is named by its path as SQL does.
+
+    >>> is_path_in_sql("delta.`/data/rates`"), is_path_in_sql("/data/rates")
+    (True, False)
+    """
+    return _PATH_IN_SQL.fullmatch(target) is not None
+
+
 @dataclass(frozen=True)
 class TableRef:
     """A Delta table by path or by catalog name. Make it with :meth:`parse`."""

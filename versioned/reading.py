@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame
 
 from versioned import spark_functions as F
 from versioned.identifiers import TableRef
+
+_CATALOG: Final = "spark.sql.catalog."
 
 
 def read_table(session: Any, target: TableRef, version: int | None = None) -> DataFrame:
@@ -30,13 +32,25 @@ def read_or_cached(session: Any, target: TableRef, version: int | None = None) -
 
 
 def in_full(session: Any, target: TableRef) -> TableRef:
-    """The table that a name of one part means now, under its whole name.
+    """The table that a name of one part, or of a schema and a table, means now, under its whole name.
 
     A handle keeps it: whatever catalog and schema the session uses later, it is the same table, and no temporary view
     of that name stands in its place.
     """
+    if len(target.parts) == 2 and not _is_catalog(session, target.parts[0]):
+        return TableRef(parts=(session.catalog.currentCatalog(), *target.parts))
     if len(target.parts) != 1:
         return target
     catalog, schema = session.catalog.currentCatalog(), session.catalog.currentDatabase()
     # A schema within others is told as one text, of which nobody can say where it parts.
     return target if "." in schema else TableRef(parts=(catalog, schema, *target.parts))
+
+
+def _is_catalog(session: Any, name: str) -> bool:
+    if name.lower() in (catalog.name.lower() for catalog in session.catalog.listCatalogs()):
+        return True
+    # Spark lists a catalog of the session's settings only once it was used.
+    try:
+        return session.conf.get(f"{_CATALOG}{name}", None) is not None
+    except Exception:  # the class differs between classic and Connect sessions, and some tell no such setting
+        return False

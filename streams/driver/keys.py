@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from streams.fields import WINDOW_FIELDS
 from streams.rows import Row, frozen, one_nan
+from streams.time_texts import as_instant
 from suppress.window_rules import Window
 
 #: A key as stores know it: its parts in order. Two sides of a join may name the same key differently.
@@ -34,8 +36,24 @@ def split_windowed_key(key: Row) -> tuple[Row, Window]:
 
 def as_key(value: Any) -> Row | None:
     """A key expression's result as a key: a row as it is, a single value as the field ``key``."""
-    key: Row | None = one_nan(value if value is None or isinstance(value, Row) else Row(key=value))
+    key: Row | None = one_form(value if value is None or isinstance(value, Row) else Row(key=value))
     return key
+
+
+def one_form(value: Any) -> Any:
+    """A key, or a part of one, in the form in which it is equal to what Spark holds to be the same one.
+
+    So each NaN is one, and an instant without a zone is one of UTC.
+
+    >>> one_form(Row(at=datetime(2026, 1, 1)))
+    Row(at=datetime.datetime(2026, 1, 1, 0, 0, tzinfo=datetime.timezone.utc))
+    """
+    if isinstance(value, datetime):
+        return as_instant(value)
+    if isinstance(value, Mapping):
+        parts = {name: one_form(part) for name, part in value.items()}
+        return Row(parts) if isinstance(value, Row) else parts
+    return type(value)(map(one_form, value)) if type(value) in (list, tuple) else one_nan(value)
 
 
 def whole_key(key: Row | None) -> Row | None:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from streams.driver.keys import one_form
 from streams.nodes import SourceNode
-from streams.rows import Row, one_nan
+from streams.rows import Row
 from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, instant_us
 from versioned.errors import RecordError
 
@@ -20,7 +21,7 @@ def key_row(source: SourceNode, key: Any) -> Row | None:
     """
     if key is None:
         return None
-    named: Row = one_nan(Row(_named(source, "key", source.key, key)))
+    named: Row = one_form(Row(_named(source, "key", source.key, key)))
     return named
 
 

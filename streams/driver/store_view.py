@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from streams.driver.keys import key_parts
+from streams.driver.keys import key_parts, one_form
 from streams.driver.processor import Dated, Processor
 from streams.driver.table_state import StoredTable, VersionedState
 from streams.nodes import Node
 from streams.plan_checks import is_versioned
-from streams.rows import Row, one_nan
+from streams.rows import Row
 from versioned.errors import ConfigurationError, RecordError
 from versioned.given import given_instant_us
 from versioned.store_rules import Version
@@ -99,7 +99,7 @@ class StoreView:
         elif names is not None and set(key) != set(names):
             raise RecordError(f"{node}: the key has the fields {list(names)}, not {list(key)}.")
         # The store finds a key by its parts in order.
-        row: Row = one_nan(Row({name: key[name] for name in names or key}))
+        row: Row = one_form(Row({name: key[name] for name in names or key}))
         return row
 
 

@@ -40,6 +40,8 @@ from versioned.upkeep import least_file_retention
 
 _LOG_RETENTION: Final = "delta.logRetentionDuration"
 _LEAST_LOG: Final = timedelta(days=30)
+#: So far ahead of UTC is the place on earth where a day begins first.
+_FIRST_OF_ALL: Final = timedelta(hours=14)
 #: Where a field stands: names, and ``[]`` for the elements of an array or a map.
 Path = tuple[str, ...]
 _EACH: Final = "[]"
@@ -166,7 +168,7 @@ def erase(
         ]
         # Before anything is removed: afterwards nothing tells whose it was.
         subjects, with_rows = _subjects_in(tables, wanted)
-        told = [table.erase(wanted, number in with_rows, at, dry_run) for number, table in enumerate(tables)]
+        told = [table.erase(wanted, number in with_rows, dry_run) for number, table in enumerate(tables)]
         given = wanted.count()
     finally:
         wanted.unpersist()
@@ -222,12 +224,16 @@ def paths_of(kind: DataType, name: str, above: Path = ()) -> Iterator[Path]:
 
 
 def gone_on(at: datetime, retention: timedelta) -> date:
-    """The first day that lies wholly after the time that something is kept.
+    """The first day that lies wholly after the time that something is kept, wherever on earth that day is read.
 
-    >>> gone_on(datetime(2026, 1, 1, 12), timedelta(days=7))
-    datetime.date(2026, 1, 9)
+    Args:
+        at: From when on it is kept, in UTC.
+        retention: How long.
+
+    >>> gone_on(datetime(2026, 1, 1, 9), timedelta(days=7)), gone_on(datetime(2026, 1, 1, 20), timedelta(days=7))
+    (datetime.date(2026, 1, 9), datetime.date(2026, 1, 10))
     """
-    return (at + retention).date() + timedelta(days=1)
+    return (at + retention + _FIRST_OF_ALL).date() + timedelta(days=1)
 
 
 class _Table:
@@ -262,7 +268,7 @@ class _Table:
         rows = read_table(self._spark, self._target)
         return rows.alias("t").join(keys.alias("s"), self._same(keys)).select("s.*").distinct()
 
-    def erase(self, keys: DataFrame, is_there: bool, at: datetime, dry_run: bool) -> ErasedTable:
+    def erase(self, keys: DataFrame, is_there: bool, dry_run: bool) -> ErasedTable:
         """Remove the rows of the keys, if any ``is_there``; only count them if ``dry_run``."""
         told = ErasedTable(self._target.short_name, self.fields)
         if not self.fields:
@@ -280,6 +286,8 @@ class _Table:
             # cut off removed before.
             with saying(self._spark, said):
                 self._spark.sql(f"REORG TABLE {self._target.sql} APPLY (PURGE)")
+        # Not before: files are kept from the commit on that left them.
+        at = datetime.now(timezone.utc)
         names = {RECORD} if self._is_rejects else {name for called in self._names.values() for name in called}
         return ErasedTable(
             told.table,

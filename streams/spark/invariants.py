@@ -23,9 +23,9 @@ from versioned import spark_functions as F
 from versioned.identifiers import quote
 from versioned.spec import CURRENT, DELETED
 
-#: Columns that :func:`with_facts` adds.
-NEXT_START, IS_OPEN, HAS_VALUES, STREAM_TIME = "next_valid_from", "is_open", "has_values", "stream_time"
-DUE_AT, NEXT_CLOCK, UNBALANCED, CODE = "due_at", "next_clock", "unbalanced_nodes", "reason_code"
+#: Columns that :func:`with_facts` adds. No column of a user is called so: those begin with a letter.
+NEXT_START, IS_OPEN, HAS_VALUES, STREAM_TIME = "_next_valid_from", "_is_open", "_has_values", "_stream_time"
+DUE_AT, NEXT_CLOCK, UNBALANCED, CODE = "_due_at", "_next_clock", "_unbalanced_nodes", "_reason_code"
 
 _NOT_NULL: Final = "expect_column_values_to_not_be_null"
 _NULL: Final = "expect_column_values_to_be_null"

@@ -6,19 +6,21 @@ What cannot be decoded is no reason to stop and is never dropped in silence: its
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import LongType, StringType, StructType, TimestampType
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from streams.spark.reader_options import MALFORMED, WHOLE_TEXTS
+from streams.spark.reader_options import MALFORMED, NO_OLD_DATES, WHOLE_TEXTS
 from streams.spark.sources import SparkSource
 from versioned import spark_functions as F
 from versioned.choices import check_choice
+from versioned.clock_texts import TIME_ALONE
 from versioned.errors import SchemaError
+from versioned.identifiers import quote
 from versioned.put_checks import key_in_type
 
 KeyFormat = Literal["json", "text"]
@@ -89,14 +91,16 @@ def decoded(frame: DataFrame, said: KafkaFormat) -> DataFrame:
     """
     key = F.lit(None) if said.key is None else _key(frame, said.key, said.key_format)
     read = frame.withColumns({_VALUE: _json("value", said.value), _KEY: key})
-    keys = _names(read, _KEY)
-    values = [name for name in _names(read, _VALUE) if name not in keys]
+    key_fields, value_fields = _fields(read, _KEY), _fields(read, _VALUE)
+    keys = [field.name for field in key_fields]
+    own = [field for field in value_fields if field.name not in keys]
+    values = [field.name for field in own]
     _check(said, [*keys, *values])
     numbered = said.ts if said.ts_unit is None else None
-    broken = _is_bad(_VALUE, "value") | _misleads("value", numbered, values)
+    broken = _is_bad(_VALUE, "value") | _misleads("value", numbered, own)
     bad = F.when(F.col("value").isNull(), F.lit(said.deleted is None)).otherwise(broken)
     if said.key is not None:
-        misleads = _misleads("key", numbered, keys) if said.key_format == "json" else F.lit(False)
+        misleads = _misleads("key", numbered, key_fields) if said.key_format == "json" else F.lit(False)
         bad = bad | (F.col("key").isNotNull() & (_is_bad(_KEY, "key") | misleads))
     text = F.to_json(F.struct(*(F.col(name).cast("string").alias(name) for name in ("key", "value"))))
     columns = {name: F.col(_KEY).getField(name) for name in keys} | {
@@ -114,9 +118,8 @@ def _json(column: str, ddl: str) -> Column:
     schema = f"{ddl}, {_CORRUPT} STRING"
     text = F.col(column).cast("string")
     # Of an array Spark would take the first object, and of anything else nothing.
-    return F.from_json(
-        F.when(text.rlike(_OBJECT), text), schema, {"columnNameOfCorruptRecord": _CORRUPT, **WHOLE_TEXTS}
-    )
+    options = {"columnNameOfCorruptRecord": _CORRUPT, **WHOLE_TEXTS, **NO_OLD_DATES}
+    return F.from_json(F.when(text.rlike(_OBJECT), text), schema, options)
 
 
 def _key(frame: DataFrame, ddl: str, key_format: KeyFormat) -> Column:
@@ -137,21 +140,28 @@ def _is_bad(decoded: str, column: str) -> Column:
     return F.col(decoded).isNull() | F.col(decoded).getField(_CORRUPT).isNotNull() | ~is_text
 
 
-def _misleads(column: str, instant: str | None, fields: Collection[str]) -> Column:
-    """Whether a text has more in it than the one JSON object that Spark takes, or a number where a time belongs."""
+def _misleads(column: str, instant: str | None, fields: Sequence[StructField]) -> Column:
+    """Whether a text has more in it than the one JSON object that Spark takes, or other things where a time belongs.
+
+    That is a number where the event time does, or a time without its day.
+    """
     text = F.col(column).cast("string")
     objects = F.from_json(F.concat(F.lit("["), text, F.lit("]")), "array<struct<>>", dict(WHOLE_TEXTS))
     is_more = F.coalesce(F.size(objects), F.lit(0)) != 1
-    if instant is None or instant not in fields:
+    times = [field.name for field in fields if isinstance(field.dataType, TimestampType)]
+    if not times:
         return is_more
-    # Spark takes it for seconds.
-    is_number = F.get_json_object(text, f"$['{instant}']").rlike(_NUMBER)
-    return is_more | F.coalesce(is_number, F.lit(False))
+    written = F.from_json(text, ", ".join(f"{quote(name)} STRING" for name in times), dict(WHOLE_TEXTS))
+    for name in times:
+        # Of the one Spark makes an instant of today, of the other seconds.
+        wrong = f"^{TIME_ALONE}|{_NUMBER}" if name == instant else f"^{TIME_ALONE}"
+        is_more = is_more | F.coalesce(written.getField(name).rlike(wrong), F.lit(False))
+    return is_more
 
 
-def _names(frame: DataFrame, column: str) -> list[str]:
+def _fields(frame: DataFrame, column: str) -> list[StructField]:
     kind = frame.schema[column].dataType
-    return [name for name in kind.names if name != _CORRUPT] if isinstance(kind, StructType) else []
+    return [field for field in kind.fields if field.name != _CORRUPT] if isinstance(kind, StructType) else []
 
 
 def _event_time(frame: DataFrame, said: KafkaFormat, found: Column | None) -> Column:

@@ -21,6 +21,8 @@ FILES: Final = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"
 #: Spark's reader of JSON makes nulls of a line with a longer text than this allows. How large a record may be is for
 #: its source's contract to say, with a reason and a count.
 WHOLE_TEXTS: Final = {"maxStringLen": str(2**31 - 1)}
+#: Of digits Spark's reader of JSON makes a date so many days after 1970, as its first versions wrote them.
+NO_OLD_DATES: Final = {"enableDateTimeParsingFallback": "false"}
 #: A stream passes over a file that comes later than its first batch and is so much older than the newest one; by
 #: default that is a week, which a file that was moved, or unpacked from an archive, may well be.
 _ANY_AGE: Final = {"maxFileAge": "36500d"}
@@ -43,7 +45,7 @@ def reader_options(form: str, said: Mapping[str, str]) -> dict[str, str]:
     """
     kind, lower = form.lower(), {name.lower(): value for name, value in said.items()}
     told = dict(_ANY_AGE) if kind in FILES else {}
-    told |= WHOLE_TEXTS if kind == "json" else {}
+    told |= WHOLE_TEXTS | NO_OLD_DATES if kind == "json" else {}
     told |= csv_options(has_header=lower.get("header", "").lower() == "true") if kind == "csv" else {}
     return {**told, **said}
 

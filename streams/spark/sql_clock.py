@@ -14,19 +14,50 @@ from typing import Final
 from streams.time_texts import asks_for_now, is_time_alone
 from versioned.errors import ConfigurationError
 
+_OF_DAYS: Final = """
+    date date_add date_diff date_sub datediff day dayofmonth dayofweek dayofyear hour last_day minute month quarter
+    second to_date unix_micros unix_millis unix_seconds weekday weekofyear year
+"""
 #: Words that make an instant of a text.
 INSTANTS: Final = frozenset(("timestamp", "timestamp_ltz", "timestamp_ntz", "to_timestamp", "try_to_timestamp"))
+#: Those, and words that make a day of a text, or take it for either.
+DAYS: Final = INSTANTS | frozenset(_OF_DAYS.split())
+#: The kind of what stands behind the last word.
+_END: Final = "end"
 _ESCAPED: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
 _CONTROLS: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 
 
-def is_of_today(word: str) -> bool:
-    """Whether a text begins with a word that Spark takes for an instant or a day of now.
+def check_now(words: Sequence[tuple[str, str]], days: frozenset[str]) -> None:
+    """Refuse a text such as ``'today'`` where Spark would take it for the instant or the day on which it is asked.
 
-    >>> is_of_today("' Today'"), is_of_today("'nowhere'")
-    (True, False)
+    Args:
+        words: The condition.
+        days: Words and columns, in small letters, that are about instants or days.
+
+    Raises:
+        ConfigurationError: naming the text.
     """
-    return asks_for_now(_unescaped(word)[1:])
+    asking, is_day, depth, last = "", False, 0, ""
+    for kind, word in (*words, (_END, "")):
+        lower = word.strip("`").lower()
+        if kind in ("word", "sign"):
+            # What a CASE gives, or a function is given, has one type with what is beside it there.
+            depth = max(0, depth + (lower in ("(", "case")) - (lower in (")", "end")))
+        ends = kind == _END or (kind == "word" and lower in ("and", "or") and depth == 0)
+        # The "and" of a "between" is part of what it says.
+        if ends and not (lower == "and" and last == "between"):
+            if asking and is_day:
+                raise ConfigurationError(
+                    f"a condition follows from the row alone, or a replay would decide differently: no {asking} beside "
+                    "an instant or a day, for which Spark takes it. Compare with an instant of the row."
+                )
+            asking, is_day = "", False
+        elif kind == "text" and asks_for_now(_unescaped(word)[1:]):
+            asking = word
+        if kind == "word" and depth == 0 and lower in ("between", "and", "or"):
+            last = lower
+        is_day |= kind in ("word", "quoted") and lower in days
 
 
 def check_times(words: Sequence[tuple[str, str]], instants: frozenset[str]) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql.types import StructType
 
-from streams.spark.sql_clock import INSTANTS, check_times, is_of_today
+from streams.spark.sql_clock import DAYS, INSTANTS, check_now, check_times
 from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
 
@@ -48,6 +48,8 @@ _ALLOWED: Final = """
     try_multiply try_subtract try_to_timestamp unix_micros unix_millis unix_seconds upper weekday weekofyear year
 """
 _BEFORE_BRACKETS: Final = frozenset(_WORDS.split())
+#: Types that have numbers in brackets, behind the "as" of a cast.
+_TYPES: Final = frozenset(("decimal", "dec", "numeric", "char", "varchar"))
 #: The functions that a condition may call.
 FUNCTIONS: Final = frozenset(_ALLOWED.split())
 
@@ -65,9 +67,9 @@ def sql_condition(text: str, columns: StructType) -> Column:
     """
     check_condition(text)
     there = {name.lower() for name in columns.names}
-    instants = {field.name.lower() for field in columns if "timestamp" in field.dataType.simpleString()}
     words, before = list(_words(text)), ""
-    check_times(words, INSTANTS | instants)
+    check_times(words, INSTANTS | _of_type(columns, "timestamp"))
+    check_now(words, DAYS | _of_type(columns, "timestamp", "date"))
     for kind, word in words:
         name = word.strip("`").lower()
         asks = kind in ("word", "quoted") and before != "." and name in _WITHOUT_COLUMN.split()
@@ -77,6 +79,11 @@ def sql_condition(text: str, columns: StructType) -> Column:
             )
         before = word
     return F.expr(text)
+
+
+def _of_type(columns: StructType, *kinds: str) -> set[str]:
+    """The columns that have one of these types, or something of it within them, in small letters."""
+    return {field.name.lower() for field in columns if any(kind in field.dataType.simpleString() for kind in kinds)}
 
 
 def check_condition(text: str) -> None:
@@ -96,7 +103,9 @@ def check_condition(text: str) -> None:
     for kind, word in _words(text):
         _check_word(word, before, is_word=kind == "word")
         before = [before[1], word]
-    check_times(list(_words(text)), INSTANTS)
+    words = list(_words(text))
+    check_times(words, INSTANTS)
+    check_now(words, DAYS)
 
 
 def _words(text: str) -> Iterator[tuple[str, str]]:
@@ -118,7 +127,7 @@ def _check_word(word: str, before: list[str], *, is_word: bool) -> None:
     lower, last = word.lower(), before[1].lower()
     if is_word and (lower in _FORBIDDEN.split() or (lower == "from" and last != "distinct")):
         raise ConfigurationError(f'a condition is about one row: no "{word}". Put a column of that name in backticks.')
-    if (is_word and lower in _ASKING.split()) or is_of_today(word):
+    if is_word and lower in _ASKING.split():
         raise ConfigurationError(
             f"a condition follows from the row alone, or a replay would decide differently: no {word}. Put a column of "
             "that name in backticks; compare with an instant of the row."
@@ -127,6 +136,7 @@ def _check_word(word: str, before: list[str], *, is_word: bool) -> None:
         raise ConfigurationError(f"a condition has two texts side by side: {before[1]} {word}. Write them as one.")
     if word != "(" or not re.match(r"[\w'\"`]", last):
         return
-    if before[0] == "." or last not in FUNCTIONS | _BEFORE_BRACKETS:
+    types = _TYPES if before[0].lower() == "as" else frozenset()
+    if before[0] == "." or last not in FUNCTIONS | _BEFORE_BRACKETS | types:
         called = "".join(before) if before[0] == "." else before[1]
         raise ConfigurationError(f'a condition has no function "{called}". Allowed: {", ".join(sorted(FUNCTIONS))}')

@@ -210,6 +210,13 @@ def test_what_is_shown_are_settings_that_mean_the_same(name: str, tmp_path: Path
     assert load(file, {}) == load(_CONF / f"{name}.yaml", {})
 
 
+def test_what_is_shown_of_a_source_in_kafka_means_the_same(tmp_path: Path) -> None:
+    kafka = {"servers": "b:9092", "topic": "t", "value": "v INT", "key": "k STRING"}
+    file, again = Path(_counts(tmp_path, "sources/s", {"kafka": kafka})), tmp_path / "shown.yaml"
+    again.write_text(_run("conf", "show", "--config", str(file)).stdout, encoding="utf-8")
+    assert load(again, {}) == load(file, {})
+
+
 def test_a_bound_that_was_taken_away_is_shown(tmp_path: Path) -> None:
     said = yaml.safe_load(Path(_ALERTS).read_text(encoding="utf-8"))
     next(iter(said["sources"].values()))["contract"] = {"max_bytes": None}

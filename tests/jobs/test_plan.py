@@ -14,9 +14,11 @@ import yaml
 
 from jobs import quickstart_plan
 from jobs.job_plan import plan_of
+from jobs.layers import Layers
 from jobs.plan import build
 from jobs.plan_settings import steps_of
 from jobs.settings import parse
+from jobs.shown import annotated, shown
 from streams import nodes
 from streams.functions import concat, upper, when
 from streams.nodes import Joined, Materialized, Node, Topology
@@ -170,6 +172,14 @@ _SAME: list[tuple[str, Callable[[_Sources], Any]]] = [
     (
         "x: {op: left_join, from: s, with: s2, within: {before: -1 minute, after: 5 minutes}}",
         lambda d: d.s.left_join(d.s2, windows=JoinWindows.of("5 minutes").before("-1 minute"), name="x"),
+    ),
+    (
+        "x: {op: left_join, from: s, with: s2, within: {before: -90 minutes, after: 2 hours}}",
+        lambda d: d.s.left_join(d.s2, windows=JoinWindows.of("2 hours").before("-90 minutes"), name="x"),
+    ),
+    (
+        "x: {op: join, from: s, with: v, correction_retention: 99999999 days}",
+        lambda d: d.s.join(d.v, joined=Joined().with_corrections(timedelta.max), name="x"),
     ),
     (
         "x: {op: outer_join, from: s, with: s2, within: {difference: 5 minutes, after: 1 minute}}",
@@ -346,6 +356,12 @@ def test_a_declared_step_is_the_node_that_the_dsl_makes(text: str, by_dsl: Calla
     sources = _Sources()
     by_dsl(sources)
     assert _all_nodes(_declared(text)) == _all_nodes(sources.builder.build())
+
+
+@pytest.mark.parametrize("text", [text for text, _ in _SAME], ids=[" ".join(text.split())[:80] for text, _ in _SAME])
+def test_a_plan_that_is_shown_with_its_defaults_is_the_same_plan(text: str) -> None:
+    printed = annotated(shown(steps_of(yaml.safe_load(_SOURCES + text))), Layers.of({}))
+    assert _all_nodes(build(steps_of(yaml.safe_load(printed)))) == _all_nodes(_declared(text))
 
 
 def test_every_kind_of_node_can_be_declared() -> None:

@@ -130,7 +130,7 @@ def test_windows_are_told_in_words(windows: Windows, words: str) -> None:
 
 @pytest.mark.parametrize(
     ("duration", "words"),
-    [(timedelta(0), "0"), (timedelta(seconds=-90), "-1 minute 30 seconds"), (FOREVER, "for ever")],
+    [(timedelta(0), "0"), (timedelta(seconds=-90), "-1 minute -30 seconds"), (FOREVER, "for ever")],
 )
 def test_durations_are_told_in_words(duration: timedelta, words: str) -> None:
     assert span(duration) == words

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -60,12 +61,25 @@ def test_a_temporary_view_does_not_stand_in_for_a_table_of_its_name(session: Spa
     ("given", "full"),
     [
         ("rates", "spark_catalog.named_a.rates"),
-        ("named_b.rates", "named_b.rates"),
+        ("named_b.rates", "spark_catalog.named_b.rates"),
+        ("elsewhere.rates", "elsewhere.rates"),
+        ("Spark_Catalog.rates", "Spark_Catalog.rates"),
+        ("elsewhere.named_b.rates", "elsewhere.named_b.rates"),
         ("/data/rates", "/data/rates"),
     ],
 )
-def test_only_names_of_one_part_depend_on_the_session(session: SparkSession, given: str, full: str) -> None:
+def test_a_name_is_told_with_the_schema_and_the_catalog_that_it_means_now(
+    session: SparkSession, given: str, full: str
+) -> None:
+    # A catalog that the session knows and has not used yet.
+    session.conf.set("spark.sql.catalog.elsewhere", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
     assert str(in_full(session, TableRef.parse(given))) == full
+
+
+def test_a_name_of_two_parts_means_a_schema_where_the_session_does_not_tell_its_settings() -> None:
+    catalogs = Mock(listCatalogs=lambda: [Mock()], currentCatalog=lambda: "dev")
+    session = Mock(catalog=catalogs, conf=Mock(get=Mock(side_effect=RuntimeError("CONFIG_NOT_AVAILABLE"))))
+    assert str(in_full(session, TableRef.parse("sales.rates"))) == "dev.sales.rates"
 
 
 _Write = Callable[[VersionedTable], object]

@@ -63,6 +63,20 @@ def test_values_that_are_not_a_number_are_one_group(by: Any) -> None:
     assert values(driver) == [1, 2, 3]
 
 
+def test_an_instant_with_its_zone_and_without_one_are_one_key() -> None:
+    builder = StreamsBuilder()
+    by_key = builder.stream("events", key="at", value="v").group_by_key()
+    by_key.count(name="counted").to_changelog("out")
+    builder.stream("others").group_by(lambda value: {"in": value["in"]}).count(name="grouped").to_changelog("told")
+    driver = TopologyTestDriver(builder.build())
+    instants = [datetime(2026, 1, 1), datetime(2026, 1, 1, tzinfo=UTC)]
+    for ts, at in enumerate([*instants, datetime(2026, 1, 1, 9, tzinfo=timezone(timedelta(hours=9)))]):
+        driver.pipe_input("events", at, 1, ts)
+        driver.pipe_input("others", "k", {"in": {"at": at}}, ts)
+    assert (values(driver), values(driver, "told")) == ([1, 2, 3], [1, 2, 3])
+    assert [driver.stores["counted"].get(at) for at in instants] == [(Row(count=3), 2)] * 2
+
+
 def test_a_key_that_is_not_a_number_is_one_key_also_where_it_waits_in_a_file() -> None:
     builder = StreamsBuilder()
     table = builder.table("events", Materialized.key_value("rows"), key="k", value="v")

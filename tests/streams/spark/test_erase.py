@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta, timezone
+from contextlib import nullcontext
+from datetime import date, datetime, timedelta, timezone
 from functools import reduce
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from byte_search import hits
 from crashing import crash, then
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 from touched_keys import deletion_vectors
 from two_tables import application, commits, topology, write_batch
 
@@ -19,16 +22,18 @@ from streams.nodes import Topology
 from streams.spark import SparkSource, StreamingApplication
 from streams.spark import erase as erase_module
 from streams.spark.doctor import examine
-from streams.spark.erase import ErasureReceipt, erase
+from streams.spark.erase import ErasureReceipt, erase, gone_on
 from streams.topology import Joined, Materialized, StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import JoinWindows, TimeWindows
 from versioned import faults
 from versioned.errors import CheckpointMismatchError, ConfigurationError
+from versioned.identifiers import TableRef
 from versioned.session_settings import session_settings
 from versioned.statistics import always_hidden
 from versioned.table import VersionedTable
+from versioned.touched import DELETION_VECTORS
 
 _TABLES = ("prices", "priced_orders", "rejects")
 
@@ -79,10 +84,40 @@ def test_the_receipt_tells_tables_rows_versions_and_the_day_but_no_values(erased
     assert {table.table: table.rows for table in receipt.tables} == {"prices": 2, "priced_orders": 3, "rejects": 1}
     assert receipt.rows == 6
     assert all(table.version is not None for table in receipt.tables)
-    assert receipt.files_gone == (receipt.at + timedelta(days=8)).date()
+    assert receipt.files_gone is not None
+    assert timedelta(days=8) <= receipt.files_gone - receipt.at.date() <= timedelta(days=10)
     # No pii_columns: the log has told the least and the greatest item of each file.
-    assert receipt.log_gone == (receipt.at + timedelta(days=31)).date()
+    assert receipt.log_gone == receipt.files_gone + timedelta(days=23)
     assert "tea" not in str(receipt.to_json())
+
+
+@pytest.mark.parametrize("hour", [0, 9, 10, 14, 15, 23])
+@pytest.mark.parametrize("ahead", [-12, 0, 9, 14])
+def test_when_the_day_that_is_told_begins_the_time_is_over_wherever_one_lives(hour: int, ahead: int) -> None:
+    at, kept = datetime(2026, 1, 1, hour, 30, tzinfo=timezone.utc), timedelta(days=7)
+    day = gone_on(at, kept)
+    begins = datetime(day.year, day.month, day.day, tzinfo=timezone(timedelta(hours=ahead)))
+    assert at + kept <= begins <= at + kept + timedelta(days=2, hours=3)
+
+
+def test_the_days_are_counted_from_the_last_commit_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [datetime(2026, 1, 1, tzinfo=timezone.utc)]
+
+    def rewritten(_: str) -> None:
+        clock[0] += timedelta(days=3)
+
+    session = Mock(sql=rewritten)
+    for name, told in {
+        "datetime": Mock(now=lambda _: clock[0]),
+        "saying": lambda *_: nullcontext(),
+        "_said": lambda *_: {},
+        "least_file_retention": lambda *_: timedelta(days=7),
+    }.items():
+        monkeypatch.setattr(erase_module, name, told)
+    kept, properties = StructType().add("item", "string"), {DELETION_VECTORS: "true"}
+    table = erase_module._Table(session, TableRef.parse("/data/prices"), kept, properties, {"item": ("item",)})
+    told = table.erase(Mock(), is_there=False, dry_run=False)
+    assert (told.files_gone, told.log_gone) == (date(2026, 1, 12), date(2026, 2, 4))
 
 
 @pytest.mark.slow

@@ -25,7 +25,8 @@ _AT_SENT = datetime(2026, 1, 2, tzinfo=timezone.utc)
 _SENT = "2026-01-02 00:00:00"
 _AT = "2026-01-01 12:00:00"
 _ISO = '"ts":"2026-01-01T12:00:00Z"'
-_FORMAT = KafkaFormat("price DOUBLE, n BIGINT, ts TIMESTAMP", key="item STRING, lot INT", deleted="gone")
+_VALUE = "price DOUBLE, n BIGINT, ts TIMESTAMP, at TIMESTAMP, day DATE"
+_FORMAT = KafkaFormat(_VALUE, key="item STRING, lot INT", deleted="gone")
 _KEY = '{"item":"tea","lot":1}'
 #: (key, value) -> (item, price, n, ts, gone), or None where it is malformed.
 _CASES: list[tuple[str | None, str | None, tuple[Any, ...] | None]] = [
@@ -47,6 +48,12 @@ _CASES: list[tuple[str | None, str | None, tuple[Any, ...] | None]] = [
     (_KEY, '{"n":1,"ts":"yesterday"}', None),
     (_KEY, '{"n":1,"ts":20250131}', None),
     (_KEY, '{"n":1,"ts":-1.5e3}', None),
+    (_KEY, '{"n":1,"ts":"09:30"}', None),
+    (_KEY, '{"n":1,"ts":"T9"}', None),
+    (_KEY, f'{{"n":1,{_ISO},"at":"9:30"}}', None),
+    (_KEY, f'{{"n":1,{_ISO},"day":"7"}}', None),
+    (_KEY, f'{{"n":1,{_ISO},"day":"20260131"}}', None),
+    (_KEY, f'{{"n":1,{_ISO},"at":"2026-01-01 09:30","day":"2026-01-31"}}', ("tea", None, 1, _AT, False)),
     (_KEY, f'{{"n":1,{_ISO}}}{{"n":2,{_ISO}}}', None),
     (_KEY, f'{{"n":1,{_ISO}}},{{"n":2,{_ISO}}}', None),
     (_KEY, f'{{"n":1,{_ISO}}} more', None),
@@ -70,7 +77,8 @@ def _decoded(spark: SparkSession, said: KafkaFormat, records: list[tuple[str | N
 
 def test_each_record_is_decoded_or_told_to_be_malformed(spark: SparkSession) -> None:
     rows = _decoded(spark, _FORMAT, [(key, value) for key, value, _ in _CASES])
-    assert rows[0].asDict().keys() == {"item", "lot", "price", "n", "ts", "gone", "partition", "offset", MALFORMED}
+    columns = {"item", "lot", "price", "n", "ts", "at", "day", "gone", "partition", "offset", MALFORMED}
+    assert rows[0].asDict().keys() == columns
     for (key, value, wanted), row in zip(_CASES, rows, strict=True):
         got = None if row[MALFORMED] else (row["item"], row["price"], row["n"], row["ts"], row["gone"])
         assert got == wanted, (key, value)

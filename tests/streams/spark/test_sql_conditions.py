@@ -29,6 +29,9 @@ from versioned.errors import ConfigurationError
         "d > date_add(DATE '2026-01-01', 7) AND ts < DATE '2026-01-01' + INTERVAL '1' DAY",
         "departed < '09:30' AND ts > '2026-01-01'",
         "to_date('2026-01-01') < d OR s = cast(5 AS string) || s",
+        "delivery IN ('today', 'tomorrow') OR note LIKE 'Today%'",
+        "delivery = 'today' AND ts >= DATE '2026-01-01' AND know = `snow`",
+        "cast(x AS DECIMAL(10,2)) > 1 AND try_cast(y AS numeric(3)) = cast(z AS varchar(4))",
     ],
 )
 def test_what_is_about_one_row_passes(text: str) -> None:
@@ -76,8 +79,13 @@ def test_what_is_about_one_row_passes(text: str) -> None:
         "cast('yesterday UTC' AS timestamp) > ts",
         r"cast('no\w' AS timestamp) > ts",
         r"ts <= TIMESTAMP '\t\156ow'",
-        r"ts <= '\u006eow'",
-        r"ts <= '\0now'",
+        r"ts <= cast('\u006eow' AS timestamp)",
+        r"to_timestamp('\0now') >= ts",
+        "CASE WHEN a AND b THEN 'now' WHEN c THEN TIMESTAMP '2026-01-01' END > s",
+        "if(a AND b, 'today', DATE '2026-01-01') > s",
+        "year('today') = y",
+        "decimal(1) > 0",
+        "a AS reflect(1)",
         "ts <= TIMESTAMP '09:30'",
         "s = 'a' OR cast('T09:30' AS timestamp) BETWEEN ts AND s",
         "ts BETWEEN to_timestamp(s) AND '9:30'",
@@ -111,6 +119,27 @@ def test_a_name_that_spark_knows_is_the_column_of_that_name(spark: SparkSession,
 def test_a_name_that_spark_takes_for_who_asks_or_when_must_be_a_column(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"is no column of the rows. They have: a, d"):
         sql_condition(text, StructType().add("a", "string").add("d", "date"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`At` <= 'now'",
+        r"at <= '\u006eow'",
+        "a = 'x' AND coalesce(a, 'today') = d",
+        "r.d BETWEEN '2026-01-01' AND 'tomorrow'",
+        "CASE WHEN a = 'x' AND b THEN 'now' ELSE at END > '2026-01-01'",
+        "end = 1 OR at > 'now'",
+    ],
+)
+def test_a_word_of_now_is_a_text_beside_texts_and_refused_beside_instants_and_days(text: str) -> None:
+    columns = (
+        StructType().add("a", "string").add("at", "timestamp").add("d", "date").add("r", StructType().add("d", "date"))
+    )
+    with pytest.raises(
+        ConfigurationError, match=r"a replay would decide differently: no '.*' beside an instant or a day"
+    ):
+        sql_condition(text, columns)
 
 
 def test_a_time_without_a_day_is_a_text_beside_texts_and_refused_beside_instants() -> None:

@@ -88,6 +88,13 @@ def test_it_is_put_aside_and_the_others_are_taken(
         assert {tuple(row) for row in taken} == _TAKEN
 
 
+def test_digits_are_no_date(spark: SparkSession, tmp_path: Path) -> None:
+    days = {"2026-01-31": True, "2026-1-5": True, "2026": True, "7": False, "20260131": False}
+    (tmp_path / "0").write_text("\n".join(f'{{"k": "{day}", "day": "{day}"}}' for day in days), encoding="utf-8")
+    read = SparkSource("json", {"path": str(tmp_path)}, "k STRING, day DATE").read_all(spark)
+    assert {row["k"]: row[MALFORMED] is None for row in read.collect()} == days
+
+
 def test_csv_is_read_as_spreadsheets_write_it(spark: SparkSession, tmp_path: Path) -> None:
     told = ['a "b" c', "C:\\", "x,y", " padded "]
     with (tmp_path / "0.csv").open("w", encoding="utf-8", newline="") as text:

@@ -73,6 +73,20 @@ def test_keys_in_another_order_than_the_tables_are_refused(spark: SparkSession, 
                 store.put(batch, empty)
 
 
+def test_a_column_of_another_type_than_the_tables_is_refused_before_anything_is_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    batch = Batch(spark, "app", TableRef.parse(str(tmp_path)), 1, 1, 0, {})
+    for kind, told in (("INT", None), ("INT", None), ("SMALLINT", None), ("BIGINT", r"\['price: int, now bigint'\]")):
+        store = HistoryStore("node", "table", Materialized.versioned("1 day"))
+        empty = Flow(spark.createDataFrame([], _SCHEMA.replace("v: STRING", f"price: {kind}")), {})
+        if told is None:
+            store.put(batch, empty)
+        else:
+            with pytest.raises(ConfigurationError, match=told):
+                store.put(batch, empty)
+
+
 @pytest.mark.parametrize("time_scope", ["partition", "store"])
 def test_what_is_known_of_changes_is_floored_to_the_resolution_as_they_are(
     time_scope: TimeScope, spark: SparkSession, tmp_path: Path

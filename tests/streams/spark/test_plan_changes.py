@@ -192,6 +192,7 @@ def test_sinks_of_tables_that_do_not_tell_their_kind_go_by_what_was_written_into
         spark.sql(f"ALTER TABLE {app.table(name).sql} UNSET TBLPROPERTIES IF EXISTS {told}")
     write_records(spark, tmp_path, _sunk(), [Input("a", "k", "2", 11)], 1)
     application(spark, tmp_path, _sunk()).run()
+    write_records(spark, tmp_path, _sunk(), [Input("a", "k", "3", 12)], 2)
     for changed, told in (("kinds", "is not to become one of"), ("key", "has a key that begins with")):
         with pytest.raises(Exception, match=told):
             application(spark, tmp_path, _sunk(changed)).run()

@@ -378,6 +378,11 @@ def restored_version(row: Row | Mapping[str, Any]) -> int | None:
     return int(version) if version.isdigit() else None
 
 
+def is_append(row: Row | Mapping[str, Any]) -> bool:
+    """Whether a commit only added rows."""
+    return row["operation"] == "WRITE" and (row["operationParameters"] or {}).get("mode") == "Append"
+
+
 def is_missing(session: SparkSession, target: TableRef) -> bool:
     """Whether there is no Delta table yet at the path or name."""
     if target.path is None:

@@ -7,9 +7,16 @@ from typing import Final
 
 from pyspark.sql.types import (
     ArrayType,
+    ByteType,
     CalendarIntervalType,
     DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
     MapType,
+    ShortType,
     StringType,
     StructField,
     StructType,
@@ -25,6 +32,10 @@ JSON_INSTANTS: Final = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
     "timeZone": "UTC",
 }
+
+#: How many digits the whole numbers of a type have at most.
+_DIGITS: Final[Mapping[type[DataType], int]] = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 20}
+_MORE_THAN_ANY: Final = 39
 
 
 def sql_type(kind: DataType) -> str:
@@ -60,6 +71,33 @@ def nullable(kind: DataType) -> DataType:
     if isinstance(kind, MapType):
         return MapType(kind.keyType, nullable(kind.valueType))
     return kind
+
+
+def holds(kind: DataType, given: DataType) -> bool:
+    """Whether a column of one type takes each value of another as it is: the same type, or a wider one of numbers.
+
+    >>> holds(LongType(), IntegerType()), holds(IntegerType(), LongType()), holds(DoubleType(), LongType())
+    (True, False, False)
+    >>> holds(DecimalType(12, 2), DecimalType(10, 2)), holds(DecimalType(12, 2), DecimalType(12, 1))
+    (True, False)
+    >>> holds(ArrayType(StructType().add("n", LongType())), ArrayType(StructType().add("n", ShortType())))
+    True
+    """
+    if isinstance(kind, StructType) and isinstance(given, StructType):
+        pairs = zip(kind.fields, given.fields, strict=False)
+        return kind.names == given.names and all(holds(one.dataType, other.dataType) for one, other in pairs)
+    if isinstance(kind, ArrayType) and isinstance(given, ArrayType):
+        return holds(kind.elementType, given.elementType)
+    if isinstance(kind, MapType) and isinstance(given, MapType):
+        return holds(kind.keyType, given.keyType) and holds(kind.valueType, given.valueType)
+    if isinstance(kind, DecimalType):
+        digits, scale = _DIGITS.get(type(given), _MORE_THAN_ANY), 0
+        if isinstance(given, DecimalType):
+            digits, scale = given.precision, given.scale
+        return scale <= kind.scale and digits - scale <= kind.precision - kind.scale
+    if type(kind) in _DIGITS and type(given) in _DIGITS:
+        return _DIGITS[type(kind)] >= _DIGITS[type(given)]
+    return kind == given or (isinstance(kind, DoubleType) and isinstance(given, FloatType))
 
 
 def kinds_in(kind: DataType) -> Iterator[DataType]:

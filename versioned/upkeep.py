@@ -18,6 +18,7 @@ from versioned.commit import (
     commit,
     detail_of,
     history,
+    is_append,
     is_conflict,
     properties_of,
     same_keys,
@@ -143,8 +144,7 @@ def optimize_appended(spark: SparkSession, target: TableRef, least_files: int) -
 
 
 def _grows(commit: Row) -> bool:
-    appends = commit["operation"] == "WRITE" and commit["operationParameters"].get("mode") == "Append"
-    return appends or commit["operation"] in _HARMLESS
+    return is_append(commit) or commit["operation"] in _HARMLESS
 
 
 def optimize_where(

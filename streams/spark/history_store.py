@@ -39,11 +39,12 @@ from streams.spark.of_keys import Amount
 from streams.spark.operator import Batch, StepOf
 from streams.spark.plain_store import LAST_US
 from streams.spark.repeated_tombstones import without_repeated_tombstones
+from streams.spark.stored_shape import check_types, without_versions
 from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned import put_frames
 from versioned import spark_functions as F
 from versioned.commit import newest_own
-from versioned.errors import ConfigurationError
+from versioned.errors import ConfigurationError, NotAVersionedTableError
 from versioned.identifiers import TableRef, quote
 from versioned.once import Once
 from versioned.put import PutBatch
@@ -180,8 +181,8 @@ class HistoryStore(TableState):
         target = self.target(batch.root)
         if batch.is_missing(target):
             return None
+        start = F.unix_micros(self._open(batch, target).spec.valid_from)
         rows = read_table(batch.session, target, self._version_before(batch, target)).where(F.col(CURRENT))
-        start = F.unix_micros(VersionedTable.open(batch.session, target).spec.valid_from)
         return rows.select(F.struct(*map(quote, keys)).alias(KEY), start.alias(LAST_US))
 
     def _version_before(self, batch: Batch, target: TableRef) -> int | None:
@@ -265,11 +266,20 @@ class HistoryStore(TableState):
             if is_new:
                 check_apart(self._node, struct_fields(records, KEY), struct_fields(records, VALUE))
                 _create(batch, target, records, self._materialized)
-            opened = VersionedTable.open(batch.session, target)
+            opened = self._open(batch, target)
             if not is_new:
                 _check_promise(opened, records, self._materialized)
+                there, made = read_table(batch.session, target).schema, _flat(records).schema
+                # Of two types of numbers a put takes the wider one, and then the table has to be of it.
+                check_types(self._node, self._table_name, there, made, or_wider=True)
             self._table = opened
         return self._table
+
+    def _open(self, batch: Batch, target: TableRef) -> VersionedTable:
+        try:
+            return VersionedTable.open(batch.session, target)
+        except NotAVersionedTableError as error:
+            raise without_versions(self._node, self._table_name) from error
 
 
 def _as_stored(records: DataFrame, spec: VersionedTableSpec) -> Column:
@@ -325,7 +335,7 @@ def _check_promise(table: VersionedTable, records: DataFrame, materialized: Mate
 
 
 def _create(batch: Batch, target: TableRef, records: DataFrame, materialized: Materialized) -> None:
-    flat = records.select(f"{KEY}.*", f"{VALUE}.*").drop(PRESENT)
+    flat = _flat(records)
     columns = columns_of(", ".join(f"{quote(field.name)} {sql_type(field.dataType)}" for field in flat.schema.fields))
     keys = struct_fields(records, KEY)
     values = [name for name in columns.names if name not in keys]
@@ -333,6 +343,11 @@ def _create(batch: Batch, target: TableRef, records: DataFrame, materialized: Ma
     # The columns with personal data are those of the whole plan.
     make_versioned(batch.session, in_full(batch.session, target), columns, spec, batch.pii_columns)
     batch.there.add(target)
+
+
+def _flat(records: DataFrame) -> DataFrame:
+    """The fields of keys and values as columns, as a table has them."""
+    return records.select(f"{KEY}.*", f"{VALUE}.*").drop(PRESENT)
 
 
 def _promise(materialized: Materialized) -> dict[str, Any]:

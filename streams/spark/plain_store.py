@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql.types import StructType
 
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow, newest_of_keys, value_columns
 from streams.spark.of_keys import of_keys
 from streams.spark.operator import Batch, StepOf
-from streams.spark.stored_shape import aggregate_properties, check_aggregate, check_names, check_types
+from streams.spark.stored_shape import aggregate_properties, check_aggregate, check_names, check_plain, check_types
 from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned import spark_functions as F
 from versioned.commit import Write, properties_of
@@ -65,6 +66,8 @@ class PlainStore(TableState):
         self._rows: DataFrame | None = None
         self._is_ready = False
         self._said: Mapping[str, str] | None = None
+        #: Columns of the table that the plan has left out since.
+        self._left_out: list[Column] = []
 
     def target(self, root: TableRef) -> TableRef:
         """The table that it keeps."""
@@ -109,8 +112,8 @@ class PlainStore(TableState):
             ``_key``, ``_value``, ``_us`` and what is stored beside the value.
 
         Raises:
-            ConfigurationError: the plan was changed, and the table lacks a column that is asked for, or holds results
-                of another aggregate.
+            ConfigurationError: the plan was changed, and the table lacks a column that is asked for, or holds rows of
+                another key, results of another aggregate, versions, or tombstones that are none of the plan.
         """
         target = self.target(batch.root)
         if not self._is_ready and batch.is_missing(target):
@@ -121,7 +124,8 @@ class PlainStore(TableState):
         if self._keeps_tombstones:
             value = F.when(~F.col(DELETED), value)
         key = F.struct(*map(F.col, map(quote, keys)))
-        rows = self._checked(batch, (*keys, *stored, *self._extra))
+        own = (DELETED,) if self._keeps_tombstones else ()
+        rows = self._checked(batch, keys, (*keys, _TS, *stored, *self._extra, *own))
         return rows.select(key.alias(KEY), value.alias(VALUE), F.unix_micros(_TS).alias(US), *self._extra)
 
     def last_times(self, batch: Batch, keys: list[str]) -> DataFrame | None:
@@ -154,17 +158,20 @@ class PlainStore(TableState):
             batch.create(target, empty, {} if self._aggregate is None else aggregate_properties(self._aggregate))
         elif not self._is_ready:
             made = self._stored(self._frame)
-            there = self._checked(batch, made.columns)
+            there = self._checked(batch, self.key_type.names, made.columns).schema
             # What is kept beside an aggregate may grow wider from batch to batch, as sums of decimals do.
-            check_types(self._node, self._table, there.schema, made.drop(*self._extra).schema)
+            check_types(self._node, self._table, there, made.drop(*self._extra).schema)
+            self._left_out = _nulls(there, made.columns)
         self._is_ready = True
 
-    def _checked(self, batch: Batch, names: Iterable[str]) -> DataFrame:
+    def _checked(self, batch: Batch, keys: Iterable[str], names: Iterable[str]) -> DataFrame:
         """The table, which is there; once it is ready its columns are known to be those of the plan."""
         rows = read_table(batch.session, self.target(batch.root))
         if not self._is_ready:
+            said, keeps = self._properties(batch), self._keeps_tombstones
+            check_plain(self._node, self._table, said, rows.columns, keys, keeps_tombstones=keeps)
             if self._aggregate is not None:
-                check_aggregate(self._node, self._table, self._properties(batch), self._aggregate)
+                check_aggregate(self._node, self._table, said, self._aggregate)
             check_names(self._node, self._table, rows.columns, names, may_lack=True)
         return rows
 
@@ -178,7 +185,9 @@ class PlainStore(TableState):
         assert self._batch is not None
         newest = self._newest()
         gone = [] if self._keeps_tombstones else [F.col(VALUE).isNull().alias(_GONE)]
-        rows, target = self._stored(newest, *gone), self.target(self._batch.root)
+        # A row without a column that the plan left out would keep its former value there, and give it back once the
+        # plan has the column again.
+        rows, target = self._stored(newest, *self._left_out, *gone), self.target(self._batch.root)
         is_small = self._batch.is_small and not self._tells_changes(self._batch)
         return upsert(target, rows, self.key_type.names, _GONE if gone else None, is_small=is_small)
 
@@ -218,3 +227,11 @@ class PlainStore(TableState):
         is_last = F.lead(LATEST).over(so_far).isNull()
         told = changed.withColumns({OLD: old, LATEST: F.lit(True)})
         return told.withColumn(_IS_LAST, is_last).select(*map(F.col, CHANGE), _IS_LAST)
+
+
+def _nulls(there: StructType, made: Iterable[str]) -> list[Column]:
+    """The columns that only the table has, as nulls."""
+    names = {name.lower() for name in made}
+    return [
+        F.lit(None).cast(field.dataType).alias(field.name) for field in there.fields if field.name.lower() not in names
+    ]

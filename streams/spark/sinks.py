@@ -7,9 +7,9 @@ Rows carry ``_batch_id``, ``_scope`` and ``_seq`` (the record's place), so the o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar, Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from streams.key_fields import key_fields
 from streams.nodes import ChangelogSink, Output, TableSink
@@ -32,17 +32,22 @@ from streams.spark.flow import (
 )
 from streams.spark.kafka_sink import KafkaSink
 from streams.spark.operator import Batch, Operator
-from streams.spark.stored_shape import check_names, check_types
+from streams.spark.stored_shape import SINK, SinkKind, check_names, check_sink, check_types, sink_properties
 from streams.spark.table_table_join import count_ignored
 from versioned import spark_functions as F
-from versioned.commit import Append
+from versioned.commit import Append, back_in_time, is_append, properties_of
 from versioned.errors import ConfigurationError, SchemaError
 from versioned.identifiers import TableRef, named_twice
 from versioned.reading import read_table
 from versioned.upsert import upsert
+from versioned.written import written_by
+
+#: How many commits are looked at for one of a batch: others may lie on top.
+_LIMITS: Final = (5, 100, 100_000)
 
 
 class _SinkOperator(Operator[ChangelogSink | TableSink]):
+    kind: ClassVar[SinkKind]
     #: Whether rows may come without a column that the table has.
     _may_lack = False
     #: Whether rows are kept between being counted and written: else they are worked out twice, which takes less time
@@ -65,7 +70,7 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
         if self._rows is not None:
             if self._is_costly:
                 self._rows.persist()
-            self._make_ready(batch, self._rows)
+            self._make_ready(batch, self._rows, struct_fields(flow.frame, KEY))
 
     def tally(self) -> DataFrame | None:
         if self._rows is None:
@@ -106,24 +111,27 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
             )
         return rows
 
-    def _make_ready(self, batch: Batch, rows: DataFrame) -> None:
+    def _make_ready(self, batch: Batch, rows: DataFrame, keys: list[str]) -> None:
         (target,) = self.tables(batch.root)
         if self._is_ready:
             return
         empty = rows.drop("_deleted").limit(0)
         if batch.is_missing(target):
             # What is sent to Kafka, and looked at by guards, is read back by its batch.
-            batch.create(target, empty, found_by=[name for name in ("_batch_id", "ts") if name in empty.columns])
+            found_by = [name for name in ("_batch_id", "ts") if name in empty.columns]
+            batch.create(target, empty, sink_properties(self.kind, keys), found_by=found_by)
         else:
-            there = read_table(batch.session, target).schema
-            check_names(self.node.name, target.short_name, there.names, empty.columns, may_lack=self._may_lack)
-            check_types(self.node.name, target.short_name, there, empty.schema)
+            there, node, table = read_table(batch.session, target).schema, self.node.name, target.short_name
+            check_sink(node, table, _properties(batch.session, target), self.kind, there.names, keys)
+            check_names(node, table, there.names, empty.columns, may_lack=self._may_lack)
+            check_types(node, table, there, empty.schema)
         self._is_ready = True
 
 
 class ChangelogSinkOperator(_SinkOperator):
     """Appends every change, then sends what landed to Kafka if it is told to."""
 
+    kind = "changelog"
     _may_lack = True
 
     def __init__(self, node: ChangelogSink | TableSink) -> None:
@@ -171,6 +179,8 @@ class ChangelogSinkOperator(_SinkOperator):
 class TableSinkOperator(_SinkOperator):
     """Keeps the latest value per key; a tombstone deletes the row."""
 
+    kind = "latest"
+
     def write(self, batch: Batch) -> None:
         rows = self._rows
         if rows is None or not self._count:
@@ -194,6 +204,16 @@ class TableSinkOperator(_SinkOperator):
         deleted = F.col(VALUE).isNull().alias("_deleted")
         own = (F.lit(batch_id).cast("long").alias("_batch_id"), SCOPE, F.col(PLACE).alias("_seq"), deleted)
         return self._distinct(newest.select(*self._columns(frame), *own))
+
+
+def _properties(session: SparkSession, target: TableRef) -> Mapping[str, str]:
+    """What a sink's table tells of itself; one that was made before tables told their sink, as its commits tell it."""
+    told = properties_of(session, target)
+    if SINK in told:
+        return told
+    batches = (row for rows in back_in_time(session, target, _LIMITS) for row in rows if written_by(row) is not None)
+    newest = next(batches, None)
+    return told if newest is None else {**told, SINK: "changelog" if is_append(newest) else "latest"}
 
 
 def _latest_only(frame: DataFrame) -> DataFrame:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, Literal
 
 from pyspark.sql.types import DataType, StructField, StructType
 
 from versioned.errors import ConfigurationError
 from versioned.identifiers import named_twice
-from versioned.sql_types import nullable_columns
+from versioned.spec import DELETED, SPEC_PROPERTY
+from versioned.sql_types import holds, nullable_columns
 
 #: What an aggregate computes: a property of its table.
 _AGGREGATE: Final = "versioned.aggregate"
+#: What a sink's table holds, and for a table of latest rows by which columns.
+SINK: Final = "versioned.sink"
+_KEYS: Final = "versioned.keys"
+#: What a sink keeps: every change, or the latest row of each key.
+SinkKind = Literal["changelog", "latest"]
+#: The column behind the key of a table that keeps no versions.
+_BEHIND_KEY: Final = "ts"
+_ANOTHER_NAME: Final = "the node (its store, where that is named) another name, under which it begins empty"
 
 
 def check_beside(node: str, table: str, names: Iterable[str]) -> None:
@@ -70,7 +80,7 @@ def check_names(node: str, table: str, there: Iterable[str], made: Iterable[str]
     _refuse(node, table, sorted(after - before if may_lack else after ^ before))
 
 
-def check_types(node: str, table: str, there: StructType, made: StructType) -> None:
+def check_types(node: str, table: str, there: StructType, made: StructType, *, or_wider: bool = False) -> None:
     """Refuse rows of which a column has another type than the table's of that name: values would be cut or not fit.
 
     Args:
@@ -78,12 +88,14 @@ def check_types(node: str, table: str, there: StructType, made: StructType) -> N
         table: Its name.
         there: Its columns.
         made: Those of the rows that the plan makes now; :func:`check_names` is for those that only one side has.
+        or_wider: Whether the table's type may be a wider one, that holds each value of the rows' as it is.
 
     Raises:
         ConfigurationError: telling which columns, and both types of each.
     """
     before, after = nullable_columns(there), nullable_columns(made)
-    differing = [name for name, kind in after.items() if before.get(name, kind) != kind]
+    both = {name: (before.get(name, kind), kind) for name, kind in after.items()}
+    differing = [name for name, (old, new) in both.items() if old != new and not (or_wider and holds(old, new))]
     told = [f"{name}: {before[name].simpleString()}, now {after[name].simpleString()}" for name in differing]
     _refuse(node, table, told)
 
@@ -113,8 +125,116 @@ def check_aggregate(node: str, table: str, told: Mapping[str, str], kind: str) -
     if before != kind:
         raise ConfigurationError(
             f'The plan of "{node}" was changed: the table "{table}" holds results of {before}, and {kind} cannot go on '
-            "from them. Give the plan the former aggregate, or the node (its store, where that is named) another name, "
-            "under which it begins empty."
+            f"from them. Give the plan the former aggregate, or {_ANOTHER_NAME}."
+        )
+
+
+def check_plain(
+    node: str,
+    table: str,
+    told: Mapping[str, str],
+    there: Sequence[str],
+    keys: Iterable[str],
+    *,
+    keeps_tombstones: bool = False,
+) -> None:
+    """Refuse to go on from a table of latest rows that are those of other keys, versions, or in part tombstones.
+
+    Args:
+        node: Whose table it is.
+        table: Its name.
+        told: Its properties.
+        there: The names of its columns: those of its key come first, then ``ts``.
+        keys: The fields of the plan's key, in any order.
+        keeps_tombstones: Whether the plan keeps deleted keys as rows.
+
+    Raises:
+        ConfigurationError: telling what the table holds.
+    """
+    if SPEC_PROPERTY in told:
+        raise ConfigurationError(
+            f'The plan of "{node}" was changed: the table "{table}" has versions, of which the plan keeps none now. '
+            f"Let the store be versioned again, or give {_ANOTHER_NAME}."
+        )
+    if _BEHIND_KEY in there:
+        former = there[: there.index(_BEHIND_KEY)]
+        _check_key(node, table, former, keys, f"the key {list(former)}")
+    # No value has a column of this name.
+    if DELETED in there and not keeps_tombstones:
+        raise ConfigurationError(
+            f'The plan of "{node}" was changed: the table "{table}" keeps deleted keys as rows (its column '
+            f'"{DELETED}"), as foreign-key joins of two versioned tables do. The plan would take them for keys that '
+            f"are there. Give it the former tables, or {_ANOTHER_NAME}."
+        )
+
+
+def without_versions(node: str, table: str) -> ConfigurationError:
+    """What is said where a plan asks for versions of a table that has none.
+
+    Args:
+        node: Whose table it is.
+        table: Its name.
+    """
+    return ConfigurationError(
+        f'The plan of "{node}" was changed: the table "{table}" has no versions, which the plan asks for now. Let the '
+        f"store keep none again, or give {_ANOTHER_NAME}."
+    )
+
+
+def sink_properties(kind: SinkKind, keys: Iterable[str]) -> dict[str, str]:
+    """What the table of a sink says of it, as table properties of its creation.
+
+    Args:
+        kind: What it keeps.
+        keys: The fields of the key; of a changelog, which is only added to, they are no matter.
+
+    >>> sink_properties("latest", ["city", "day"])
+    {'versioned.sink': 'latest', 'versioned.keys': '["city", "day"]'}
+    >>> sink_properties("changelog", ["city"])
+    {'versioned.sink': 'changelog'}
+    """
+    return {SINK: kind} | ({_KEYS: json.dumps(list(keys))} if kind == "latest" else {})
+
+
+def check_sink(
+    node: str, table: str, told: Mapping[str, str], kind: SinkKind, there: Sequence[str], keys: Sequence[str]
+) -> None:
+    """Refuse a sink that would write into the table of another kind, or overwrite rows that have another key.
+
+    Args:
+        node: The sink.
+        table: The name of its table.
+        told: The table's properties. Of one that was made before they told the key only its first columns are known to
+            be of it; one that does not tell its kind is taken for one of this kind.
+        kind: What the sink keeps now.
+        there: The names of the table's columns.
+        keys: The fields of the plan's key, in any order.
+
+    Raises:
+        ConfigurationError: telling what the table holds.
+    """
+    before = told.get(SINK, kind)
+    if before != kind:
+        held = {"changelog": "every change, as to_changelog writes it", "latest": "the latest rows of to_latest"}
+        raise ConfigurationError(
+            f'The plan of "{node}" was changed: the table "{table}" holds {held[before]}, and is not to become one of '
+            f"{held[kind]}. Give the sink another name, or the plan the former one."
+        )
+    if kind == "latest" and _KEYS in told:
+        former = json.loads(told[_KEYS])
+        _check_key(node, table, former, keys, f"the key {former}")
+    elif kind == "latest":
+        first = list(there[: len(keys)])
+        _check_key(node, table, first, keys, f"a key that begins with {first}")
+
+
+def _check_key(node: str, table: str, former: Iterable[str], keys: Iterable[str], told: str) -> None:
+    """Refuse another key: rows of several former ones would stand under one, or one row for several of them."""
+    now = list(keys)
+    if {name.lower() for name in former} != {name.lower() for name in now}:
+        raise ConfigurationError(
+            f'The plan of "{node}" was changed: the table "{table}" has {told}, but the plan now gives {now}. Give the '
+            f"plan the former key, or {_ANOTHER_NAME}."
         )
 
 
@@ -147,6 +267,6 @@ def _refuse(node: str, table: str, differing: list[str]) -> None:
     if differing:
         raise ConfigurationError(
             f'The plan of "{node}" was changed: the table "{table}" holds other columns than it makes now: '
-            f"{differing}. Give the plan the former fields and types, or the node (its store, where that is named) "
-            "another name, under which it begins empty; a sink's table can be given a column by ALTER TABLE."
+            f"{differing}. Give the plan the former fields and types, or {_ANOTHER_NAME}; a sink's table can be given "
+            "a column by ALTER TABLE."
         )

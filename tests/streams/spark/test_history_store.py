@@ -73,6 +73,41 @@ def test_keys_in_another_order_than_the_tables_are_refused(spark: SparkSession, 
                 store.put(batch, empty)
 
 
+def test_a_column_of_another_type_than_the_tables_is_refused_before_anything_is_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    batch = Batch(spark, "app", TableRef.parse(str(tmp_path)), 1, 1, 0, {})
+    for kind, told in (("INT", None), ("INT", None), ("SMALLINT", None), ("BIGINT", r"\['price: int, now bigint'\]")):
+        store = HistoryStore("node", "table", Materialized.versioned("1 day"))
+        empty = Flow(spark.createDataFrame([], _SCHEMA.replace("v: STRING", f"price: {kind}")), {})
+        if told is None:
+            store.put(batch, empty)
+        else:
+            with pytest.raises(ConfigurationError, match=told):
+                store.put(batch, empty)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("wide", "narrow"), [("BIGINT", "INT"), ("INT", "SMALLINT"), ("DECIMAL(12, 2)", "DECIMAL(10, 1)")]
+)
+def test_numbers_of_a_narrower_type_than_the_tables_are_put_into_it(
+    spark: SparkSession, tmp_path: Path, wide: str, narrow: str
+) -> None:
+    puts = [(wide, "a", 1, 10), (wide, "a", 2, 30), (narrow, "a", 3, 20), (narrow, "b", 4, 40), (narrow, "a", 5, 50)]
+    for number, (kind, key, value, us) in enumerate(puts, 1):
+        schema = _SCHEMA.replace("v: STRING", "v: INT")
+        records = spark.createDataFrame([((key,), (value,), us, 0, [number])], schema)
+        records = records.withColumn(VALUE, F.struct(F.col(VALUE).getField("v").cast(kind).alias("v")))
+        batch = Batch(spark, "app", TableRef.parse(str(tmp_path)), 1, number, 0, {})
+        store = HistoryStore("node", "table", Materialized.versioned("1 day"))
+        store.put(batch, Flow(records))
+        store.write(batch)
+        store.release()
+    rows = spark.read.format("delta").load(str(tmp_path / "table")).sort("k", "validFrom")
+    assert [int(row["v"]) for row in rows.collect()] == [1, 3, 2, 5, 4]
+
+
 @pytest.mark.parametrize("time_scope", ["partition", "store"])
 def test_what_is_known_of_changes_is_floored_to_the_resolution_as_they_are(
     time_scope: TimeScope, spark: SparkSession, tmp_path: Path

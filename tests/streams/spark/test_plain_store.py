@@ -1,4 +1,7 @@
-"""How tables without versions are written: anew where they are small, unless somebody follows their changes."""
+"""How tables without versions are written: anew where they are small, unless somebody follows their changes.
+
+And what a plan that was changed does with the rows that are there.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,15 @@ import pytest
 from both_engines import Input, application, on_driver, on_spark, sink_rows, write_records
 from pyspark.sql import SparkSession
 
-from streams.nodes import Topology
+from streams.nodes import Materialized, Topology
+from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow
+from streams.spark.history_store import HistoryStore
+from streams.spark.operator import Batch
+from streams.spark.plain_store import PlainStore
 from streams.topology import StreamsBuilder
 from versioned.commit import history
+from versioned.errors import ConfigurationError
+from versioned.identifiers import TableRef
 
 pytestmark = pytest.mark.slow
 
@@ -56,3 +65,57 @@ def test_a_table_of_keys_alone_is_stored_without_any_value_column(spark: SparkSe
     app = on_spark(spark, tmp_path, topology, records, [2, 4])
     assert sink_rows(spark, app, topology) == on_driver(topology, records)
     assert spark.read.format("delta").load(str(app.table("keys"))).columns == ["k", "ts"]
+
+
+def _put(
+    spark: SparkSession,
+    folder: Path,
+    number: int,
+    store: PlainStore | HistoryStore,
+    values: str,
+    *rows: tuple[str, ...],
+) -> None:
+    """Write a batch into a store; a row is its key and its values."""
+    schema = f"{KEY} STRUCT<k: STRING>, {VALUE} STRUCT<{values}>, {US} LONG, {SCOPE} INT, {PLACE} ARRAY<BIGINT>"
+    records = spark.createDataFrame([((row[0],), row[1:], number, 0, [number]) for row in rows], schema)
+    batch = Batch(spark, "app", TableRef.parse(str(folder)), 1, number, 0, {}, is_small=number % 2 == 0)
+    store.put(batch, Flow(records))
+    store.write(batch)
+
+
+@pytest.mark.parametrize("number", [2, 3], ids=["written anew", "merged"])
+def test_a_column_that_the_plan_left_out_is_null_in_the_rows_that_have_changed_since(
+    spark: SparkSession, tmp_path: Path, number: int
+) -> None:
+    both = "a: STRING, b: STRING"
+    _put(spark, tmp_path, 1, PlainStore("table", "table"), both, ("x", "1", "old"), ("y", "1", "old"))
+    _put(spark, tmp_path, number, PlainStore("table", "table"), "a: STRING", ("x", "2"))
+    _put(spark, tmp_path, number + 2, PlainStore("table", "table"), both, ("z", "3", "new"))
+    rows = spark.read.format("delta").load(str(tmp_path / "table")).select("k", "a", "b").collect()
+    assert {tuple(row) for row in rows} == {("x", "2", None), ("y", "1", "old"), ("z", "3", "new")}
+
+
+@pytest.mark.parametrize(
+    ("former", "now", "told"),
+    [
+        ("plain", "versioned", '"table" has no versions, which the plan asks for now'),
+        ("versioned", "plain", '"table" has versions, of which the plan keeps none now'),
+        ("tombstones", "plain", '"table" keeps deleted keys as rows'),
+        ("plain", "tombstones", r"\['deleted'\]"),
+    ],
+)
+def test_a_store_does_not_go_on_with_the_table_of_a_store_of_another_kind(
+    spark: SparkSession, tmp_path: Path, former: str, now: str, told: str
+) -> None:
+    stores = {
+        "plain": lambda: PlainStore("node", "table"),
+        "versioned": lambda: HistoryStore("node", "table", Materialized.versioned("1 day")),
+        "tombstones": lambda: PlainStore("node", "table", keeps_tombstones=True),
+    }
+    _put(spark, tmp_path, 1, stores[former](), "v: STRING", ("x", "1"))
+    batch = Batch(spark, "app", TableRef.parse(str(tmp_path)), 1, 3, 0, {})
+    with pytest.raises(ConfigurationError, match=told):
+        stores[now]().last_times(batch, ["k"])
+    with pytest.raises(ConfigurationError, match=told):
+        _put(spark, tmp_path, 3, stores[now](), "v: STRING", ("x", "2"))
+    _put(spark, tmp_path, 3, stores[former](), "v: STRING", ("x", "2"))

@@ -120,8 +120,11 @@ def _kept(changed: str = "none") -> Topology:
         return stream.map_values(lambda value: {"v": cast(value.v, kind)}, name=f"as_{name}")
 
     shown("store").to_table(Materialized.key_value("store"), name="table")
-    shown("changelog").to_changelog("changelog")
-    shown("latest").to_latest("latest")
+    names = ("latest", "changelog") if changed == "sinks" else ("changelog", "latest")
+    shown(names[0]).to_changelog(names[0])
+    shown(names[1]).to_latest(names[1])
+    of_both = stream.group_by(lambda key, value: {"k": key.k} if changed == "group" else {"k": key.k, "v": value.v})
+    of_both.count(name="groups")
     grouped = stream.group_by_key()
     hourly = grouped.windowed_by(TimeWindows.of("1 hour"))
     if changed == "type":
@@ -150,6 +153,8 @@ def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
             (name, rf"""the table "{name}" .*: \['v: bigint, now double'\]""")
             for name in ("store", "changelog", "latest")
         ),
+        ("sinks", '"(changelog|latest)" holds .* is not to become one of .*Give the sink another name'),
+        ("group", r"""the table "groups" has the key \['k', 'v'\], but the plan now gives \['k'\]"""),
         ("kind by windows", 'the table "hourly" holds results of sum, and max cannot go on from them'),
         (
             "column by windows",
@@ -164,6 +169,37 @@ def test_what_cannot_go_on_from_what_is_stored_is_refused_before_anything_is_wri
     with pytest.raises(Exception, match=told):
         application(spark, kept, _kept(changed), "LONG").run()
     assert sorted(kept.rglob("_delta_log/*.json")) == before
+
+
+def _sunk(changed: str = "none") -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("a", name="stream", **_SOURCE)
+    names = ("second", "first") if changed == "kinds" else ("first", "second")
+    stream.to_changelog(names[0])
+    if changed == "key":
+        # The value as the key, and the former key as the value: the same columns.
+        wide = stream.map_values(lambda key, value: {"k": key.k, "v": value.v}, name="wide")
+        stream = wide.select_key("v", name="turned").map_values(lambda value: {"k": value.k}, name="former")
+    stream.to_latest(names[1])
+    return builder.build()
+
+
+@pytest.mark.slow
+def test_sinks_of_tables_that_do_not_tell_their_kind_go_by_what_was_written_into_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    app = on_spark(spark, tmp_path, _sunk(), [Input("a", "k", "1", 10)], [1])
+    for name in ("first", "second"):
+        told = "('versioned.sink', 'versioned.keys')"
+        spark.sql(f"ALTER TABLE {app.table(name).sql} UNSET TBLPROPERTIES IF EXISTS {told}")
+    write_records(spark, tmp_path, _sunk(), [Input("a", "k", "2", 11)], 1)
+    application(spark, tmp_path, _sunk()).run()
+    write_records(spark, tmp_path, _sunk(), [Input("a", "k", "3", 12)], 2)
+    for changed, told in (("kinds", "is not to become one of"), ("key", "has a key that begins with")):
+        with pytest.raises(Exception, match=told):
+            application(spark, tmp_path, _sunk(changed)).run()
+    counts = {name: spark.read.format("delta").load(str(app.table(name))).count() for name in ("first", "second")}
+    assert counts == {"first": 2, "second": 1}
 
 
 def _counted(name: str) -> Topology:

@@ -9,16 +9,23 @@ import pytest
 from pyspark.sql.types import DataType, IntegerType, LongType, StructField, StructType
 
 from streams.spark.stored_shape import (
+    SinkKind,
     aggregate_properties,
     check_aggregate,
     check_beside,
     check_names,
+    check_plain,
     check_rows,
+    check_sink,
     check_types,
+    sink_properties,
+    without_versions,
 )
 from versioned.errors import ConfigurationError
 
 _THERE: Final = StructType().add("k", LongType(), nullable=False).add("value", StructType().add("a", LongType()))
+_INT, _LONG = IntegerType(), LongType()
+_TOTALS: Final = ["city", "day", "ts", "count"]
 _A, _B = StructField("a", LongType()), StructField("b", LongType())
 
 
@@ -89,3 +96,85 @@ def test_a_column_of_another_type_is_refused_with_both_types_and_one_that_only_o
         ConfigurationError, match=r"\['a: bigint, now int', 's: struct<a:bigint>, now struct<b:bigint>'\]"
     ):
         check_types("table", "table", there, StructType().add("a", IntegerType()).add("s", StructType([_B])))
+
+
+@pytest.mark.parametrize(("stored", "given", "is_taken"), [(_LONG, _INT, True), (_INT, _LONG, False)])
+def test_a_wider_number_may_be_in_the_table_where_puts_widen_them(
+    stored: DataType, given: DataType, is_taken: bool
+) -> None:
+    there, made = StructType().add("n", stored), StructType().add("n", given)
+    if is_taken:
+        check_types("table", "table", there, made, or_wider=True)
+    else:
+        with pytest.raises(ConfigurationError, match=r"\['n: int, now bigint'\]"):
+            check_types("table", "table", there, made, or_wider=True)
+    with pytest.raises(ConfigurationError, match="n: "):
+        check_types("table", "table", there, made)
+
+
+@pytest.mark.parametrize(
+    ("keys", "is_taken"),
+    [
+        (["city", "day"], True),
+        (["Day", "city"], True),
+        (["city"], False),
+        (["city", "day", "count"], False),
+        (["city", "count"], False),
+    ],
+)
+def test_a_table_of_latest_rows_is_taken_only_with_all_the_fields_of_its_key_and_no_others(
+    keys: list[str], is_taken: bool
+) -> None:
+    if is_taken:
+        check_plain("totals", "totals", {}, _TOTALS, keys)
+        return
+    told = re.escape(f"\"totals\" has the key ['city', 'day'], but the plan now gives {keys}.")
+    with pytest.raises(ConfigurationError, match=told):
+        check_plain("totals", "totals", {}, _TOTALS, keys)
+
+
+def test_tombstones_that_are_rows_are_left_to_a_plan_that_knows_them() -> None:
+    there = ["k", "ts", "v", "deleted"]
+    check_plain("join", "joined", {}, there, ["k"], keeps_tombstones=True)
+    with pytest.raises(ConfigurationError, match='"joined" keeps deleted keys as rows'):
+        check_plain("join", "joined", {}, there, ["k"])
+
+
+def test_a_store_that_is_versioned_or_no_longer_is_told_as_such() -> None:
+    with pytest.raises(ConfigurationError, match='"store" has versions, of which the plan keeps none now'):
+        check_plain("table", "store", {"versioned.spec": "{}"}, ["k", "validFrom"], ["k"])
+    assert '"store" has no versions, which the plan asks for now' in str(without_versions("table", "store"))
+
+
+@pytest.mark.parametrize(("former", "now"), [("changelog", "latest"), ("latest", "changelog")])
+def test_a_changelog_is_no_table_of_latest_rows_nor_the_reverse(former: SinkKind, now: SinkKind) -> None:
+    columns = ["k", "v", "ts", "_batch_id", "_scope", "_seq"]
+    check_sink("out", "out", sink_properties(former, ["k"]), former, columns, ["k"])
+    with pytest.raises(ConfigurationError, match=f'"out" holds .*to_{former}.* of .*to_{now}'):
+        check_sink("out", "out", sink_properties(former, ["k"]), now, columns, ["k"])
+
+
+@pytest.mark.parametrize(
+    ("made_by", "keys", "told"),
+    [
+        (["city", "day"], ["city"], r"has the key \['city', 'day'\], but the plan now gives \['city'\]"),
+        (["city"], ["city", "day"], r"has the key \['city'\], but"),
+        (None, ["day"], r"has a key that begins with \['city'\], but"),
+        (["city", "day"], ["day", "city"], None),
+        (None, ["day", "city"], None),
+    ],
+)
+def test_the_latest_rows_of_one_key_are_not_overwritten_by_those_of_another(
+    made_by: list[str] | None, keys: list[str], told: str | None
+) -> None:
+    properties = {} if made_by is None else sink_properties("latest", made_by)
+    columns = [*_TOTALS[:2], "count", "ts", "_batch_id", "_scope", "_seq"]
+    if told is None:
+        check_sink("now", "now", properties, "latest", columns, keys)
+        return
+    with pytest.raises(ConfigurationError, match=told):
+        check_sink("now", "now", properties, "latest", columns, keys)
+
+
+def test_a_changelog_takes_records_of_another_key() -> None:
+    check_sink("out", "out", sink_properties("changelog", ["k"]), "changelog", ["k", "v", "ts"], ["v"])

@@ -309,8 +309,8 @@ class SuppressOperator(Operator[Suppress]):
     def _replace_marks(self, batch: Batch) -> ReplaceWhere:
         """The windows that the wall clock closed, as long as a record could still find them in the window store.
 
-        That goes by the window's own scope, as closing by stream time does: others may be silent for ever. A table of an
-        earlier release tells no scopes, and goes by the slowest.
+        That goes by the window's own scope, as closing by stream time does: others may be silent for ever. A table of
+        an earlier release tells no scopes, and goes by the slowest.
         """
         marks, times = read_table(batch.session, self.tables(batch.root)[-1]), dict(batch.times_of(self.node.name))
         reached = F.lit(min(times.values(), default=-(2**62))).cast("long")

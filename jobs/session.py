@@ -19,7 +19,7 @@ from versioned.session_settings import SOUND_READS
 
 _PROJECT: Final = Path(__file__).parents[1]
 #: Set where the session is not ours to configure: by spark-submit for the Python program that it starts, by Databricks
-#: on every cluster and on serverless compute, and by users of Spark Connect.
+#: on every compute, and by users of Spark Connect.
 _GIVEN: Final = ("PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE")
 #: What the library cannot do without, whatever ``conf/`` says or lacks.
 ESSENTIAL: Final[Mapping[str, str]] = {

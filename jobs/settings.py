@@ -147,7 +147,7 @@ class JobSettings(Strict):
     keys_cross_partitions: Flag = Field(
         default=True,
         description="Whether a new key may come from several partitions of a source. `false` keeps the partitions "
-        "apart after a change of key too, each with its own stream time: for tenants, say.",
+        "apart after a change of key too, each with its own stream time: for tenants, say, of which at most 1,000.",
     )
     checkpoint: Place | None = Field(
         default=None,

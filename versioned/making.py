@@ -14,6 +14,7 @@ from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
 from versioned.schema import check_keys
+from versioned.session_settings import with_sound_reads
 from versioned.spec import VersionedTableSpec
 
 if TYPE_CHECKING:
@@ -78,8 +79,9 @@ def make_table(session: SparkSession, target: TableRef, create: str, *, or_take:
 
     Raises:
         ConfigurationError: somebody else made it meanwhile, and that will not do; or other files are at its path; or
-            Delta keeps no columns of such a type.
+            Delta keeps no columns of such a type; or the session refuses a setting that this library cannot do without.
     """
+    with_sound_reads(session)  # Else a table would be left that nobody can use from here.
     faults.point(f"before:{target.short_name}")
     try:
         session.sql(create)

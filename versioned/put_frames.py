@@ -166,17 +166,20 @@ def refuse_late(
     )
 
 
-def stream_time_before(observed_us: Column, scope: Iterable[str | Column], spec: VersionedTableSpec) -> Column:
+def stream_time_before(
+    observed_us: Column, scope: Iterable[str | Column], spec: VersionedTableSpec, us: str | Column = "_us"
+) -> Column:
     """Stream time before each record at its place, of rows with ``_us``, ``_place`` and ``_scope``.
 
     Args:
         observed_us: Stream time before the batch.
         scope: What has a stream time of its own.
         spec: The table.
+        us: What moves it; null in rows that do not.
     """
     # Records of several scopes that have one stream time may be at the same place.
     order = Window.partitionBy(*scope).orderBy("_place", "_scope").rowsBetween(*_BEFORE)
-    return F.greatest(_before_batch(observed_us, spec), F.max("_us").over(order))
+    return F.greatest(_before_batch(observed_us, spec), F.max(us).over(order))
 
 
 def _before_batch(observed_us: Column, spec: VersionedTableSpec) -> Column:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from versioned.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -60,10 +62,21 @@ def with_sound_reads(session: SparkSession) -> None:
 
     They stay set: what is read from a table runs when the user asks for it. What is so by default is not touched, which
     some services do not allow.
+
+    Raises:
+        ConfigurationError: the session refuses one of them.
     """
     for name, value in SOUND_READS.items():
         if _of(session, name) != value:
-            session.conf.set(name, value)
+            try:
+                session.conf.set(name, value)
+            except Exception as error:  # the class differs between classic and Connect sessions
+                raise ConfigurationError(
+                    f"The session refuses {name} = {value}, without which what is read may be wrong: "
+                    f"{(str(error).splitlines() or [type(error).__name__])[0]} Use a session that takes it, such as "
+                    "one on classic compute of Databricks instead of serverless compute, or have it set where the "
+                    "session's server is configured."
+                ) from error
 
 
 def _of(session: SparkSession, name: str) -> str | None:

@@ -99,8 +99,8 @@ class StreamingApplication:
         suppressed_record_retention: ``suppressed.record.retention.ms``: the longest that a suppression of a time limit,
             or final results with ``close_idle``, hold a record by the wall clock (KIP-539); off by default.
         keys_cross_partitions: Whether a new key (``select_key``, ``group_by``, foreign-key joins) may come from several
-            partitions of a source. Then its records share one stream-time scope from there on. False for partitions
-            that have nothing to do with each other, such as tenants: each keeps its own stream time.
+            partitions of a source. Then its records share one stream-time scope from there on. False: each keeps its
+            own, as partitions that have nothing to do with each other should, such as tenants; at most 1,000 of them.
         metrics_level: ``"debug"`` adds lateness and the sizes of buffers (R63-R74); it costs a sort per measured node.
         checkpoint: The query's checkpoint folder; default ``<root>/_checkpoint``. Epochs after the first have their own
             beside it, ``<checkpoint>-epoch-2``.

@@ -232,9 +232,11 @@ def lookup_times(times: Mapping[int, int]) -> Column:
     """The instant of each record's ``_scope`` in microseconds, null where the scope is not known."""
     if not times:
         return F.lit(None).cast("long")
-    scopes = F.array(*(F.lit(scope) for scope in times))
-    instants = F.array(*(F.lit(us).cast("long") for us in times.values()))
-    return F.try_element_at(F.map_from_arrays(scopes, instants), F.col(SCOPE))
+    # A literal each would be some messages to the JVM for each scope. Texts of numbers are one message for all, and
+    # Spark makes the map of them once for each query, not for each row.
+    scopes, instants = [*map(int, times)], [*map(int, times.values())]
+    told = f"map_from_arrays(from_json('{scopes}', 'ARRAY<INT>'), from_json('{instants}', 'ARRAY<BIGINT>'))"
+    return F.expr(f"try_element_at({told}, {SCOPE})")
 
 
 def stream_time_at(before_us: Column, us: str = US, group: str | Column = SCOPE) -> Column:

@@ -127,7 +127,9 @@ class HistoryStore(TableState):
         if self._drops_repeats and not flow.is_empty:
             rows = read_table(batch.session, target).where(F.col(CURRENT))
             latest = struct_keys(put_frames.versions(rows, spec), spec.keys).select(KEY, VALUE, US)
-            records = batch.cut(without_repeated_tombstones(records, latest, spec, times, few=batch.has_few(flow)))
+            few = batch.has_few(flow)
+            cut = None if few or batch.is_small else batch.cut
+            records = batch.cut(without_repeated_tombstones(records, latest, spec, times, few=few, cut=cut))
         self._batch = batch
         count = None if flow.bounds is None else flow.count
         floored, names = _floored(flow.bounds, spec), table.names_keys

@@ -6,14 +6,12 @@ records come to one Python function in order of place, as a stream: a group neve
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 from itertools import chain, groupby
 from typing import Any, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, is_remote
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from streams.rows import one_nan
@@ -37,6 +35,11 @@ _CHUNK_ROWS: Final = 100_000
 #: later places last.
 _ROUGH_SCOPES: Final = 2**11
 _ROUGH_PLACES: Final = 2**52
+#: The settings by which Arrow's types of a schema may differ.
+_OF_ARROW: Final = ("spark.sql.session.timeZone", "spark.sql.execution.arrow.useLargeVarTypes")
+#: Schemas in Arrow, by all that tells them; how many are kept. No session is, of which each batch has another object.
+_ARROW: Final[dict[tuple[object, ...], pa.Schema]] = {}
+_ARROW_KEPT: Final = 256
 
 #: What a fold tells: ("out", row), ("state", row) or ("count", (what, n)).
 Told = tuple[str, Any]
@@ -155,13 +158,15 @@ def _schema(out: DataType, state: DataType) -> StructType:
 
 
 def _arrow_schema(session: SparkSession, schema: StructType) -> pa.Schema:
-    return _known_arrow_schema(session, schema.json())
-
-
-@lru_cache(maxsize=256)
-def _known_arrow_schema(session: SparkSession, schema: str) -> pa.Schema:
-    # The public way to Arrow types; an empty local relation needs no job.
-    return session.createDataFrame([], StructType.fromJson(json.loads(schema))).toArrow().schema
+    asked = (schema.json(), is_remote(), *(session.conf.get(name, None) for name in _OF_ARROW))
+    known = _ARROW.get(asked)
+    if known is None:
+        # The public way to Arrow types; an empty local relation needs no job, but a plan.
+        known = session.createDataFrame([], schema).toArrow().schema
+        if len(_ARROW) >= _ARROW_KEPT:
+            _ARROW.clear()
+        _ARROW[asked] = known
+    return known
 
 
 def _runner(fold: Fold, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

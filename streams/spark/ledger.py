@@ -6,6 +6,7 @@ Stream times, running maxima and counters live here, so that a restart goes on e
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -21,6 +22,9 @@ from versioned.reading import read_table
 from versioned.replay import CHECKPOINT, check_driver
 from versioned.schema import create_plain
 
+_LOG: Final = logging.getLogger(__name__)
+#: Of more stream-time scopes of a node a driver is warned, since all of them go into each commit of a batch.
+MOST_SCOPES: Final = 1_000
 #: Plain TIMESTAMP is what the session takes it for, which may be one without a time zone.
 _COLUMNS: Final = {
     "application": "STRING",
@@ -133,6 +137,7 @@ class Ledger:
         self.application = application
         #: The row that this driver wrote last: epoch, batch and checkpoint, and the table's version with it.
         self.newest_own: tuple[tuple[int, int, str | None], int] | None = None
+        self._is_warned = False
 
     def create(self) -> None:
         """Make the table if it is not there."""
@@ -225,10 +230,25 @@ class Ledger:
         self, session: SparkSession, row: Mapping[str, Any], step: Step, details: Mapping[str, Any] | None = None
     ) -> None:
         """Write the batch's row: the batch is done once it is there."""
+        self._warn_of_scopes(row["stream_times"])
         landed = commit(self.target, lambda: Append(ledger_frame(session, row)), step, details)
         batch = step.epoch, step.batch_id
         check_driver(f"The ledger's row of batch {step.batch_id}", batch, landed.details, details or {})
         self.newest_own = (*batch, (details or {}).get(CHECKPOINT)), landed.version
+
+    def _warn_of_scopes(self, times: Mapping[str, Times]) -> None:
+        """Say once that there are very many stream-time scopes."""
+        known = max(map(len, times.values()), default=0)
+        if known > MOST_SCOPES and not self._is_warned:
+            self._is_warned = True
+            _LOG.warning(
+                '"%s" keeps %d stream-time scopes, more than %d: the stream times of all of them go into the ledger '
+                "and into every commit of each batch. Let partition_by of the source name a column that puts many into "
+                "one, such as pmod(hash(tenant), 64).",
+                self.application,
+                known,
+                MOST_SCOPES,
+            )
 
     def append_epoch(self, session: SparkSession, state: LedgerState, counts: Mapping[str, int] | None = None) -> None:
         """Write the row with which an epoch begins: no batch of its own yet, all state of the one before.

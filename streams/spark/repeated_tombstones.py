@@ -1,30 +1,44 @@
 """Tombstones that a versioned store is spared, since its key's latest version is one already (R160).
 
-Whether a key's latest version is a tombstone depends on which records before it were stored, and that on stream time:
-so the batch's records are gone through one by one, without their values. The rule is the versioned store's own.
+Whether a key's latest version is a tombstone depends on which records before it were stored, and that on stream time,
+which a spared tombstone does not move: so records are gone through one by one, without their values. The rule is the
+versioned store's own.
+
+What is late is mostly plain without that. Stream time lies between the newest of the records that are stored for
+certain and the newest of all before; of a record that is late by both of these, or by neither, nothing is left to
+decide. Where a batch has no other, keys do not depend on each other, and many tasks go through many records. Else one
+does, as it does where they are few.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
 
 from pyspark.sql import DataFrame
 
-from streams.driver.keys import key_parts
-from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE
+from streams.driver.keys import Key, key_parts
+from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, lookup_times
 from streams.spark.kernel import OUT, PlainRow, Told, fold_groups, told_rows
 from streams.spark.of_keys import of_keys
+from versioned import put_frames
 from versioned import spark_functions as F
+from versioned.durations import LONGEST_US
 from versioned.spec import VersionedTableSpec
 from versioned.store_rules import VersionedStore
 
-_ALL = "_all"
+_ALL: Final = "_all"
+#: Of a record: whether it is known to be late; and whether only the fate of those before it tells.
+_IS_LATE: Final = "_is_late"
+_IS_OPEN: Final = "_is_open"
 
 
 @dataclass(frozen=True)
 class TombstoneFold:
     """Tells the places of tombstones that follow a tombstone. Values are only whether there is one.
+
+    A group is a key, or all of them: then events and states have their keys themselves.
 
     Args:
         spec: The store.
@@ -35,15 +49,16 @@ class TombstoneFold:
     times: Mapping[int, int]
 
     def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
-        store = self._store(states)
+        own = key_parts(group[KEY]) if KEY in group else None
+        store = self._store(own, states)
         for event in events:
-            key = key_parts(event[KEY])
-            if event[VALUE] is not None or store.get(key) is not None:
-                store.put(key, event[VALUE], event[US], event[SCOPE])
-            else:
+            key = key_parts(event[KEY]) if own is None else own
+            if event[VALUE] is None and store.get(key) is None:
                 yield ("out", {SCOPE: event[SCOPE], PLACE: event[PLACE]})
+            elif not event[_IS_LATE]:
+                store.put(key, event[VALUE], event[US], event[SCOPE])
 
-    def _store(self, states: Iterator[PlainRow]) -> VersionedStore:
+    def _store(self, own: Key | None, states: Iterator[PlainRow]) -> VersionedStore:
         spec = self.spec
         store = VersionedStore(
             spec.history_retention_us,
@@ -52,14 +67,20 @@ class TombstoneFold:
             first_stream_time_us=spec.first_stream_time_us,
         )
         for state in states:
-            store.restore(key_parts(state[KEY]), state[VALUE], state[US])
+            store.restore(key_parts(state[KEY]) if own is None else own, state[VALUE], state[US])
         for scope, us in self.times.items():
             store.observe(us, scope)
         return store
 
 
 def without_repeated_tombstones(
-    records: DataFrame, current: DataFrame, spec: VersionedTableSpec, times: Mapping[int, int], *, few: bool = False
+    records: DataFrame,
+    current: DataFrame,
+    spec: VersionedTableSpec,
+    times: Mapping[int, int],
+    *,
+    few: bool = False,
+    cut: Callable[[DataFrame], DataFrame] | None = None,
 ) -> DataFrame:
     """The records but for the tombstones of keys whose latest version is a tombstone, or that have none.
 
@@ -69,13 +90,43 @@ def without_repeated_tombstones(
         spec: The store.
         times: Its stream time per scope before the batch, microseconds.
         few: Whether the records are few: then only versions of their keys are moved.
+        cut: Has the rows of a frame computed once, for records so many that several tasks are worth a job that tells
+            whether they can be; None = one task goes through all.
     """
     has_value = F.when(F.col(VALUE).isNotNull(), True).alias(VALUE)
-    everything = F.lit(True).alias(_ALL)
-    touched = of_keys(current, records, few=few)
-    events = records.select(everything, KEY, has_value, US, SCOPE, PLACE)
-    states = touched.select(everything, KEY, has_value, US)
+    events = records.select(KEY, has_value, US, SCOPE, PLACE)
+    states = of_keys(current, records, few=few).select(KEY, has_value, US)
+    judged = None if cut is None else _judged(events, spec, times, cut)
     out = records.select(SCOPE, PLACE).schema
-    told = fold_groups(events, states, [_ALL], TombstoneFold(spec, dict(times)), out, states.schema)
+    if judged is not None:
+        # What is late is known, or each key has a stream time of its own.
+        own = spec if spec.time_scope == "key" else _never_late(spec)
+        told = fold_groups(judged, states, [KEY], TombstoneFold(own, {}), out, states.schema)
+    else:
+        everything, unknown = F.lit(True).alias(_ALL), F.lit(False).alias(_IS_LATE)
+        fold = TombstoneFold(spec, dict(times))
+        told = fold_groups(
+            events.select("*", everything, unknown), states.select("*", everything), [_ALL], fold, out, states.schema
+        )
     spared = told_rows(told, "out", OUT).select(SCOPE, PLACE)
     return records.join(spared, [SCOPE, PLACE], "left_anti").select(*records.columns)
+
+
+def _judged(
+    events: DataFrame, spec: VersionedTableSpec, times: Mapping[int, int], cut: Callable[[DataFrame], DataFrame]
+) -> DataFrame | None:
+    """The events with whether each is late; None if only going through all of them one by one tells."""
+    if spec.time_scope == "key" or spec.grace_us >= LONGEST_US:
+        return events.withColumn(_IS_LATE, F.lit(False))
+    before, grace, never = lookup_times(times), F.lit(spec.grace_us).cast("long"), F.lit(False)
+    at_most = put_frames.stream_time_before(before, [SCOPE], spec)
+    may_be = events.withColumn(_IS_OPEN, F.coalesce(F.col(US) < at_most - grace, never))
+    is_stored = F.col(VALUE).isNotNull() & ~F.col(_IS_OPEN)
+    at_least = put_frames.stream_time_before(before, [SCOPE], spec, F.when(is_stored, F.col(US)))
+    told = may_be.withColumn(_IS_LATE, F.coalesce(F.col(US) < at_least - grace, never))
+    judged = cut(told.withColumn(_IS_OPEN, F.col(_IS_OPEN) & ~F.col(_IS_LATE)))
+    return judged.drop(_IS_OPEN) if judged.where(_IS_OPEN).isEmpty() else None
+
+
+def _never_late(spec: VersionedTableSpec) -> VersionedTableSpec:
+    return replace(spec, history_retention_us=LONGEST_US, grace_us=LONGEST_US, first_stream_time_us=None)

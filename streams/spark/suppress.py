@@ -29,6 +29,7 @@ from streams.spark.flow import (
     VALUE,
     Flow,
     NodeReport,
+    lookup_times,
     struct_fields,
 )
 from streams.spark.kernel import COUNT, OUT, STATE, TOLD, WHAT, fold_groups, told_rows
@@ -303,14 +304,20 @@ class SuppressOperator(Operator[Suppress]):
     def _just_closed(self) -> DataFrame:
         assert self._told is not None
         out = told_rows(self._told, "out", OUT)
-        return out.where(F.col(VALUE).getField(CLOSED_BY) == "wall_clock").select(f"{KEY}.*")
+        return out.where(F.col(VALUE).getField(CLOSED_BY) == "wall_clock").select(f"{KEY}.*", SCOPE)
 
     def _replace_marks(self, batch: Batch) -> ReplaceWhere:
-        """The windows that the wall clock closed, as long as a record could still find them in the window store."""
-        marks = self.tables(batch.root)[-1]
-        slowest = min(batch.times_of(self.node.name).values(), default=-(2**62))
-        kept = F.unix_micros(END) >= F.lit(max(slowest - self._store_retention_us, -(2**62)))
-        together = self._just_closed().unionByName(read_table(batch.session, marks)).distinct()
+        """The windows that the wall clock closed, as long as a record could still find them in the window store.
+
+        That goes by the window's own scope, as closing by stream time does: others may be silent for ever. A table of
+        an earlier release tells no scopes, and goes by the slowest.
+        """
+        marks, times = read_table(batch.session, self.tables(batch.root)[-1]), dict(batch.times_of(self.node.name))
+        reached = F.lit(min(times.values(), default=-(2**62))).cast("long")
+        if SCOPE in marks.columns:
+            reached = F.coalesce(lookup_times(times), reached)
+        kept = F.unix_micros(END) >= reached - F.lit(self._store_retention_us)
+        together = self._just_closed().select(*map(quote, marks.columns)).unionByName(marks).distinct()
         return ReplaceWhere(together.where(kept), "true")
 
     def _is_due(self, batch: Batch) -> bool:
@@ -384,7 +391,7 @@ class SuppressOperator(Operator[Suppress]):
                 target, self.node.name, self._as_rows(frame.withColumns({PRIOR: F.col(OLD), **longs}))
             )
         if self.closes_idle and not self._is_ready and batch.is_missing(self.tables(batch.root)[-1]):
-            keys = self._input.frame.limit(0).select(f"{KEY}.*")
+            keys = self._input.frame.limit(0).select(f"{KEY}.*", SCOPE)
             batch.create(self.tables(batch.root)[-1], keys)
         self._is_ready = True
 

@@ -86,7 +86,7 @@ def test_the_installed_wheel_runs_without_the_project(wheel: Path, tmp_path: Pat
 
 
 def test_the_notebooks_install_this_wheel_and_no_other_pyspark_than_that_of_the_runtime(wheel: Path) -> None:
-    # Serverless compute ends a session that installs PySpark, and the wheel depends on it.
+    # The wheel depends on PySpark: with its dependencies it would replace the runtime's.
     for notebook in _NOTEBOOKS:
         assert f"# MAGIC %pip install -q --no-deps ../dist/{wheel.name}\n" in notebook.read_text(encoding="utf-8")
 

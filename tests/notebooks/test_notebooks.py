@@ -42,7 +42,7 @@ def test_a_notebook_imports_as_one(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", _FILES, ids=_IDS)
-def test_a_notebook_keeps_off_what_serverless_compute_has_not(file: Path) -> None:
+def test_a_notebook_keeps_off_what_spark_connect_has_not(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
     assert [word for word in ("sparkContext", "_jvm", ".rdd", "_jsparkSession") if word in text] == []
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from versioned.errors import ConfigurationError
+from versioned.identifiers import TableRef
+from versioned.making import make_table
 from versioned.session_settings import (
     MISSING_FILES,
     SOUND_READS,
@@ -38,6 +42,13 @@ class _Conf:
 
     def unset(self, name: str) -> None:
         self.said.pop(name, None)
+
+
+class _BarsAll(_Conf):
+    """What a session has set that lets nothing be set."""
+
+    def set(self, name: str, value: str) -> None:
+        raise RuntimeError(f"[CONFIG_NOT_AVAILABLE] Configuration {name} is not available.\nJVM stacktrace: ...")
 
 
 @dataclass(eq=False)
@@ -133,6 +144,15 @@ def test_reads_are_sound_whatever_the_session_says(said: dict[str, str]) -> None
     session: Any = _Session(_Conf(dict(said)))
     with_sound_reads(session)
     assert session.conf.said == SOUND_READS
+
+
+def test_a_session_that_refuses_a_setting_is_told_so_before_a_table_is_made() -> None:
+    """As serverless compute does: a table that was made first would be in the way of the next try."""
+    conf, made = _BarsAll(), []
+    session: Any = SimpleNamespace(conf=conf, sql=made.append)
+    with pytest.raises(ConfigurationError, match=rf"refuses {UNIONS} = false.*CONFIG_NOT_AVAILABLE.*classic compute"):
+        make_table(session, TableRef.parse("/t/prices"), "CREATE TABLE delta.`/t/prices` (k STRING) USING DELTA")
+    assert made == []
 
 
 def test_a_setting_that_is_sound_by_default_is_not_touched(spark: SparkSession) -> None:

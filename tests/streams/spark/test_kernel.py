@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import weakref
 from collections.abc import Iterable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +16,18 @@ from pyspark.sql.types import ArrayType, LongType, StructType
 
 from streams.rows import Row
 from streams.spark.flow import KEY, PLACE, SCOPE
-from streams.spark.kernel import EVENT, OUT, STATE, TOLD, PlainRow, Told, _pieces, _runner, fold_groups
+from streams.spark.kernel import (
+    EVENT,
+    OUT,
+    STATE,
+    TOLD,
+    PlainRow,
+    Told,
+    _arrow_schema,
+    _pieces,
+    _runner,
+    fold_groups,
+)
 from versioned.errors import ConfigurationError
 
 #: The last microsecond of the year 9999, and the first of the year 1.
@@ -149,3 +163,39 @@ def test_each_scope_comes_once_states_first_and_records_in_order_of_place_whatev
     out = StructType().add("scope", LongType()).add("seen", ArrayType(LongType()))
     told = fold_groups(events, states, [SCOPE], _first_and_last, out, states.schema).select(f"{OUT}.*").collect()
     assert sorted(map(tuple, told)) == [(scope, [100, *range(len(places))]) for scope in scopes]
+
+
+_ARROW = pa.schema([("n", pa.int64())])
+
+
+class _Session:
+    """Another object of a session, as each batch has one; it counts how often Arrow types are asked for."""
+
+    def __init__(self, **settings: str) -> None:
+        self.planned = 0
+        self.conf = SimpleNamespace(get=lambda name, default: settings.get(name.rpartition(".")[2], default))
+
+    def createDataFrame(self, rows: list[Any], schema: StructType) -> Any:
+        self.planned += 1
+        return SimpleNamespace(toArrow=lambda: pa.Table.from_pylist(rows, _ARROW))
+
+
+@pytest.mark.parametrize(
+    ("settings", "planned"), [({}, 0), ({"timeZone": "Asia/Tokyo"}, 1), ({"useLargeVarTypes": "true"}, 1)]
+)
+def test_the_arrow_types_of_a_schema_are_asked_for_once_whichever_object_of_the_session_comes_with_a_batch(
+    settings: dict[str, str], planned: int
+) -> None:
+    schema = StructType().add(f"n of {settings}", LongType())
+    sessions: list[Any] = [_Session(), _Session(), _Session(**settings)]
+    assert [_arrow_schema(session, schema) for session in sessions] == [_ARROW] * 3
+    assert [session.planned for session in sessions] == [1, 0, planned]
+
+
+def test_the_kept_arrow_types_keep_no_session_alive() -> None:
+    session: Any = _Session()
+    _arrow_schema(session, StructType().add("kept", LongType()))
+    gone = weakref.ref(session)
+    del session
+    gc.collect()
+    assert gone() is None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from both_engines import Input, application, write_records
@@ -12,9 +14,11 @@ from pyspark.sql import SparkSession
 from jobs.validate import ledger_facts
 from streams import Materialized, StreamsBuilder
 from streams.nodes import Topology
-from streams.spark.ledger import Ledger, LedgerState
+from streams.spark import ledger as ledger_module
+from streams.spark.ledger import MOST_SCOPES, Ledger, LedgerState
 from streams.spark.rejects import Rejects
 from streams.spark.sql_views import register_table_sql
+from versioned.commit import Step
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
 from versioned.session_settings import session_settings
@@ -96,3 +100,19 @@ def test_an_epoch_that_was_begun_with_an_older_row_goes_on_behind_the_newest_bef
 def test_a_state_is_the_same_from_the_ledger() -> None:
     for state in (LedgerState(2, 4, clock_us=7), LedgerState(1, 4).begun_anew(2, {"prices": 7}, (1, 4))):
         assert LedgerState.from_json(state.epoch, state.batch_id, state.to_json()) == state
+
+
+@pytest.mark.parametrize(("scopes", "warnings"), [(MOST_SCOPES, 0), (MOST_SCOPES + 1, 1)])
+def test_a_driver_is_warned_once_of_more_scopes_than_commits_can_well_carry(
+    scopes: int, warnings: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    landed = SimpleNamespace(details={}, version=1)
+    monkeypatch.setattr(ledger_module, "commit", lambda *_: landed)
+    session: Any = None
+    ledger = Ledger(session, TableRef.parse("/t/ledger"), "app")
+    for batch in range(3):
+        row = {"stream_times": {"few": {0: 7}, "many": dict.fromkeys(range(scopes), 7)}}
+        ledger.append(session, row, Step("app", "ledger", "row", 1, batch))
+    assert [f"keeps {scopes} stream-time scopes" in record.getMessage() for record in caplog.records] == [
+        True
+    ] * warnings

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,8 +19,10 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from streams.nodes import Materialized, Topology
 from streams.spark import StreamingApplication
 from streams.spark import application as running
+from streams.spark import suppress as suppressing
 from streams.spark.arrival import Arrived, arrived
 from streams.spark.doctor import examine
+from streams.spark.engine import operators_of
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
 from suppress.buffer_config import BufferConfig
@@ -27,6 +30,7 @@ from suppress.suppressed import Suppressed
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
 from versioned import faults
 from versioned.errors import ConfigurationError
+from versioned.identifiers import TableRef
 
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}
 _UNBOUNDED = BufferConfig.unbounded()
@@ -256,6 +260,34 @@ def test_a_suppression_by_stream_time_alone_tells_each_window_once_where_another
     others = [(ms, key, value[:1], us) for ms, key, value, us in clocked.told["slow_out"]]
     assert clocked.told["plain_out"] == others
     assert len({key for _, key, *_ in others}) == len(others) > 1
+
+
+@pytest.mark.rule("R117")
+@pytest.mark.parametrize(
+    ("tells_scopes", "left"),
+    [(True, ["just now", "new", "silent", "unknown"]), (False, ["just now", "new", "old", "silent", "unknown"])],
+    ids=["its scope", "none, as in tables of before"],
+)
+def test_what_keeps_records_out_of_a_window_that_the_clock_closed_goes_by_the_stream_time_of_its_scope(
+    tells_scopes: bool, left: list[str], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A device of the scope 0 is silent for ever; the store keeps windows for a day.
+    day = 86_400
+    at = {"silent": (0, 0), "old": (0, 1), "new": (9 * day, 1), "unknown": (0, 2)}
+    rows = [(k, start, start + 60, scope) for k, (start, scope) in at.items()]
+    seconds = spark.createDataFrame(
+        [*rows, ("just now", 10 * day, 10 * day + 60, 1)], "k STRING, s LONG, e LONG, n INT"
+    )
+    windows = seconds.selectExpr("k", "timestamp_seconds(s) windowStart", "timestamp_seconds(e) windowEnd", "n _scope")
+    marks = windows.where("k != 'just now'").drop(*([] if tells_scopes else ["_scope"]))
+    operator: Any = operators_of(_by_the_clock(["tumbling"]), None, True)["tumbling_final"]
+    monkeypatch.setattr(suppressing, "read_table", lambda *_: marks)
+    monkeypatch.setattr(operator, "_just_closed", lambda: windows.where("k = 'just now'"))
+    times = {0: 30_000_000, 1: 10 * day * 1_000_000}
+    batch: Any = SimpleNamespace(session=spark, root=TableRef.parse("/t"), times_of=lambda _: times)
+    replaced = operator._replace_marks(batch)
+    assert replaced.frame.columns == marks.columns
+    assert sorted(row["k"] for row in replaced.frame.collect()) == left
 
 
 @pytest.mark.rule("R13")

@@ -18,7 +18,8 @@ def validate(
     from jobs.validate import validate as judged_all
 
     settings, job = settings_of(config, sets_of(sets))
-    pages, targets = pages_of(settings, work), tables_of(settings, work)
+    pages = pages_of(settings, work)
+    targets = tables_of(settings, work, lambda: quiet_session("validate"))
     checked = [topic for topic, source in (job.sources if job else {}).items() if source.quality is not None]
     if dry_run:
         for name in (*names_of(targets), *(f"sources.{topic}" for topic in checked)):

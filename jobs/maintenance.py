@@ -15,13 +15,13 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pydantic import Field, field_validator
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, is_remote
 
 from jobs.exit_codes import line_of
-from jobs.named_tables import NamedTables, check_catalog, name_of, tables_of, those_there
+from jobs.named_tables import NamedTables, check_there, name_of, tables_of, those_there
 from jobs.strict import DurationSetting, Flag
 from streams.spark.window_upkeep import optimize_windows, purge_windows
 from versioned import upkeep
@@ -31,7 +31,7 @@ from versioned.identifiers import TableRef
 from versioned.table import VersionedTable
 
 _LOG: Final = logging.getLogger(__name__)
-#: Tables that only grow, and window stores, are compacted from this many files on.
+#: All but versioned tables are compacted from this many files on.
 _MANY_FILES: Final = 16
 _A_SECOND: Final = timedelta(seconds=1)
 _LEAST_PAUSE: Final = timedelta(milliseconds=1)
@@ -43,7 +43,8 @@ class MaintainSettings(NamedTables):
     verify: Flag = Field(default=True, description="Check the invariants of versioned tables.")
     purge: Flag = Field(default=True, description="Delete expired versions, and windows beyond a stated retention.")
     optimize: Flag = Field(
-        default=True, description="Compact the closed history of versioned tables, and tables that only grow."
+        default=True,
+        description="Compact the closed history of versioned tables, and the small files of others once they are many.",
     )
     vacuum: Flag = Field(default=False, description="Remove files that no version within `retain` needs.")
     retain: DurationSetting | None = Field(default=None, description="At least 7 days, which is the default.")
@@ -71,6 +72,7 @@ class MaintainSettings(NamedTables):
 class Upkeep:
     """What was done with one table; ``broken`` counts rows per broken invariant, ``failed`` tells why it was not done.
 
+    ``held_back`` tells which silent scope holds the purge back.
     Only upkeep that is repeated goes on after a failure: the next pass tries again.
     """
 
@@ -81,6 +83,7 @@ class Upkeep:
     done: tuple[str, ...] = ()
     seconds: float = 0.0
     failed: str | None = None
+    held_back: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -90,7 +93,8 @@ class Upkeep:
         if self.failed is not None:
             return f"{self.table:<24} FAILED: {self.failed}"
         rows = "" if self.rows is None else f"{self.rows:,} rows sound" if not self.broken else f"BROKEN: {self.broken}"
-        return f"{self.table:<24} {', '.join(filter(None, (rows, *self.done))) or 'nothing to do'}"
+        held_back = self.held_back and f"purge held back by {self.held_back}"
+        return f"{self.table:<24} {', '.join(filter(None, (rows, *self.done, held_back))) or 'nothing to do'}"
 
 
 def maintain(
@@ -122,11 +126,11 @@ def maintain(
     """
     told, stopped, missing = on_table or (lambda _kept: None), stop or Event(), None
     if settings.every is None:
-        targets = tables_of(settings, work)
-        check_catalog(spark, targets)
+        targets = tables_of(settings, work, lambda: spark)
+        check_there(spark, targets)
         return _pass(targets, told, lambda target: _look_after(spark, settings, target))
     while True:
-        before, (targets, missing) = missing, those_there(settings, work)
+        before, (targets, missing) = missing, those_there(settings, work, lambda: spark)
         if missing not in (None, before):  # Once, not in every pass: the stream may make it yet.
             _LOG.warning("Upkeep leaves out what is not there, and looks for it in each pass: %s", missing)
         refused = list[RetentionError]()
@@ -159,10 +163,11 @@ def beside(
     """
     repeated = settings if settings.every is not None else settings.model_copy(update={"every": _A_SECOND})
     stop, failed = Event(), list[BaseException]()
+    own = _session_beside(spark)  # Here, since what goes wrong in the thread is raised as late as the block ends.
 
     def run() -> None:
         try:
-            maintain(spark.newSession(), repeated, work, on_table, stop)
+            maintain(own, repeated, work, on_table, stop)
         except BaseException as error:
             # The block may last for months: whoever watches the stream is told now.
             _LOG.error("Upkeep beside the stream has ended: %s", line_of(error), exc_info=error)
@@ -177,6 +182,11 @@ def beside(
         thread.join()
     if failed:
         raise failed[0]
+
+
+def _session_beside(spark: SparkSession) -> SparkSession:
+    # A remote session has no newSession, and a classic one no cloneSession.
+    return cast(SparkSession, cast(Any, spark).cloneSession()) if is_remote() else spark.newSession()
 
 
 def _pass(
@@ -223,27 +233,31 @@ def _look_after(spark: SparkSession, settings: MaintainSettings, target: TableRe
         table = None
     rows: int | None = None
     broken: dict[str, int] = {}
+    held_back: str | None = None
     if table is not None and settings.verify:
         report = table.verify()
         rows, broken = report.rows, {rule: count for rule, count in report.broken.items() if count}
     # What is broken is evidence: nothing of it is removed before somebody has looked.
     if not broken:
-        if settings.purge and _purged(spark, target, table):
-            done.append("purged")
+        if settings.purge:
+            held_back = None if table is None else table.spec.held_back_by(table.stream_times())
+            if _purged(spark, target, table):
+                done.append("purged")
         if settings.optimize and _optimized(spark, target, table):
             done.append("optimized")
         if settings.vacuum:
             _vacuum(spark, target, table, settings)
             done.append("vacuumed")
-    return Upkeep(name, table is not None, rows, broken, tuple(done), round(time.monotonic() - started, 1))
+    seconds = round(time.monotonic() - started, 1)
+    return Upkeep(name, table is not None, rows, broken, tuple(done), seconds, held_back=held_back)
 
 
 def _optimized(spark: SparkSession, target: TableRef, table: VersionedTable | None) -> bool:
-    if table is None:
-        windows = optimize_windows(spark, target, _MANY_FILES)
-        return windows or upkeep.optimize_appended(spark, target, _MANY_FILES)
-    table.optimize()
-    return True
+    if table is not None:
+        table.optimize()
+        return True
+    kinds = (optimize_windows, upkeep.optimize_appended, upkeep.optimize_merged)
+    return any(compacted(spark, target, _MANY_FILES) for compacted in kinds)
 
 
 def _vacuum(spark: SparkSession, target: TableRef, table: VersionedTable | None, settings: MaintainSettings) -> None:

@@ -1,76 +1,115 @@
-"""The tables that a command looks at: all below a folder, or those of these names, there or in a catalog."""
+"""The tables that a command looks at: all below a folder or address, or those of these names, there or in a catalog."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 from pydantic import Field
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from jobs.place_setting import LocalPlace, local_folder
+from jobs.exit_codes import line_of
+from jobs.place_setting import Place, below, has_scheme, local_folder
 from jobs.strict import Names, Strict, nearest
 from versioned.commit import is_missing
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 
-_NO_ROOT: Final = "root: give the folder of the tables, or tables of a catalog, as in sales.prices."
+_NO_ROOT: Final = (
+    "root: give the folder of the tables, or tables of a catalog or with an address, as in sales.prices or "
+    "s3a://bucket/tables/prices."
+)
+#: Of each table's log one of these is there: its first commit, or the checkpoint before which Delta removes commits.
+_OF_EACH_LOG: Final = "{00000000000000000000.json,*.checkpoint*}"
+
+#: The session, made when it is asked for: names alone need none.
+Session = Callable[[], SparkSession]
 
 
 class NamedTables(Strict):
     """Settings that name tables."""
 
-    root: LocalPlace | None = Field(
-        default=None, description="Folder of the tables, below the work folder; needed unless all are of a catalog."
+    root: Place | None = Field(
+        default=None,
+        description="Folder of the tables, below the work folder, or its address, `s3a://bucket/tables`; needed unless "
+        "all tables are of a catalog or have an address themselves.",
     )
     tables: Names = Field(
         default=(),
         description="Names of tables; all below `root` if none are given. One with a dot is that of a catalog: "
-        "`sales.prices`.",
+        "`sales.prices`; one may be an address, `s3a://bucket/tables/prices`.",
     )
 
 
-def tables_of(named: NamedTables, work: Path) -> list[TableRef]:
-    """The tables that settings name, in their order; whether those of a catalog are there, only Spark can tell.
+def tables_of(named: NamedTables, work: Path, session: Session) -> list[TableRef]:
+    """The tables that settings name, in their order; whether those of a catalog are there, only Spark can tell, and of
+    those with an address as well.
+
+    Args:
+        named: The settings.
+        work: The folder that ``root`` lies below.
+        session: Asked for where the root is an address and no tables are named: then Spark lists them.
 
     Raises:
-        ConfigurationError: there is none below the root, or not one of these names; or no root where one is needed.
+        ConfigurationError: there is none below the root, or not one of these names; or no root where one is needed; or
+            its tables cannot be listed.
     """
-    found, missing = those_there(named, work)
+    found, missing = those_there(named, work, session)
     if missing is not None:
         raise ConfigurationError(missing)
     return found
 
 
-def those_there(named: NamedTables, work: Path) -> tuple[list[TableRef], str | None]:
-    """As :func:`tables_of`, and what is said if there are none below the root, or not all.
+def those_there(named: NamedTables, work: Path, session: Session) -> tuple[list[TableRef], str | None]:
+    """As :func:`tables_of`, and what is said if there are none below the root, or not all, or they cannot be listed.
 
     Raises:
         ConfigurationError: there is no root where one is needed, or the work folder has a scheme.
     """
-    root = None if named.root is None else local_folder(work) / named.root
-    of_catalog = {name: TableRef.parse(name) for name in named.tables if _is_of_catalog(name, root)}
-    below = [name for name in named.tables if name not in of_catalog]
-    if not below and of_catalog:
-        return list(of_catalog.values()), None
+    root = None if named.root is None else below(local_folder(work), named.root)
+    if root is not None and has_scheme(root):
+        root = root.rstrip("/")
+    elsewhere = {name: _parsed(name) for name in named.tables if _is_of_catalog(name, root) or _is_address(name)}
+    names = [name for name in named.tables if name not in elsewhere]
+    if not names and elsewhere:
+        return list(elsewhere.values()), None
     if root is None:
         raise ConfigurationError(_NO_ROOT)
-    there = {log.parent.name: log.parent for log in sorted(root.glob("*/_delta_log"))}
-    found = of_catalog | {name: TableRef.parse(str(there[name].resolve())) for name in below or there if name in there}
-    return [found[name] for name in dict.fromkeys(named.tables or found) if name in found], _missing(root, there, below)
+    if not has_scheme(root):
+        there = {log.parent.name: str(log.parent.resolve()) for log in sorted(Path(root).glob("*/_delta_log"))}
+    elif names:
+        there = {name: f"{root}/{name}" for name in names}
+    else:
+        try:
+            there = _listed(session(), root)
+        except Exception as error:  # whatever the store, or Spark without its classes, says
+            return [], (
+                f"root: the tables below {root} cannot be listed ({line_of(error)}). Mend that; or name them: "
+                "tables: [prices, orders]."
+            )
+    found = elsewhere | {name: _parsed(there[name]) for name in names or there if name in there}
+    return [found[name] for name in dict.fromkeys(named.tables or found) if name in found], _missing(root, there, names)
 
 
-def check_catalog(spark: SparkSession, targets: list[TableRef]) -> None:
-    """Refuse tables that the catalog does not have.
+def check_there(spark: SparkSession, targets: list[TableRef]) -> None:
+    """Refuse tables that only Spark can look for, and that it does not find: of the catalog, or with an address.
 
     Raises:
         ConfigurationError: naming them.
     """
-    missing = [str(target) for target in targets if target.path is None and is_missing(spark, target)]
-    if missing:
-        raise ConfigurationError(f"tables: not in the catalog: {', '.join(missing)}. Write them as in sales.prices.")
+    asked = [target for target in targets if target.path is None or has_scheme(target.path)]
+    missing = [target for target in asked if is_missing(spark, target)]
+    names = [str(target) for target in missing if target.path is None]
+    places = [str(target) for target in missing if target.path is not None]
+    told = [f"not in the catalog: {', '.join(names)}. Write them as in sales.prices."] if names else []
+    told += [f"there is no table at {', '.join(places)}. Run the job first, or name another place."] if places else []
+    if told:
+        raise ConfigurationError(f"tables: {' '.join(told)}")
 
 
 def name_of(target: TableRef) -> str:
@@ -88,19 +127,49 @@ def names_of(targets: Sequence[TableRef]) -> list[str]:
     >>> names_of([TableRef.parse(f"/data/{name}") for name in ("prices-eu", "prices_eu", "sold-eu")])
     ['prices-eu', 'prices_eu', 'sold_eu']
     """
-    shared = Counter(map(name_of, targets))
-    return [
-        name_of(target) if target.path is None or shared[name_of(target)] == 1 else target.path.rpartition("/")[2]
-        for target in targets
-    ]
+    names = list(map(name_of, targets))
+    for longer in (_folder_of, str):
+        shared = Counter(names)
+        names = [name if shared[name] == 1 else longer(target) for name, target in zip(names, targets, strict=True)]
+    return names
 
 
-def _is_of_catalog(name: str, root: Path | None) -> bool:
+def _folder_of(target: TableRef) -> str:
+    return str(target) if target.path is None else target.path.rpartition("/")[2]
+
+
+def _listed(spark: SparkSession, root: str) -> dict[str, str]:
+    """Where the tables below an address are, by their name: the folders with a log, which Spark lists."""
+    _parsed(root)  # What Spark would take for a pattern is refused.
+    logs = spark.read.format("binaryFile").option("pathGlobFilter", _OF_EACH_LOG)
+    try:
+        # It only lists: no file is opened, and no task runs for one.
+        files = logs.load(f"{root}/*/_delta_log").inputFiles()
+    except AnalysisException as error:
+        if "PATH_NOT_FOUND" not in str(error):
+            raise
+        return {}
+    # They come as in a URL: what is no letter of one is told by its number.
+    names = {unquote(file).rsplit("/", 3)[1] for file in files}
+    return {name: f"{root}/{name}" for name in sorted(names)}
+
+
+def _parsed(name: str) -> TableRef:
+    target = TableRef.parse(name)
+    return target if target.path is None else replace(target, path=target.path.rstrip("/"))
+
+
+def _is_of_catalog(name: str, root: str | None) -> bool:
     # A node, and so its folder, may have a dot in its name too.
-    return "." in name and "/" not in name and (root is None or not (root / name).is_dir())
+    return "." in name and "/" not in name and (root is None or has_scheme(root) or not Path(root, name).is_dir())
 
 
-def _missing(root: Path, there: Collection[str], names: list[str]) -> str | None:
+def _is_address(name: str) -> bool:
+    # As it is, or as SQL writes it, delta.`s3a://bucket/prices`.
+    return "/" in name and has_scheme(str(TableRef.parse(name)))
+
+
+def _missing(root: str, there: Collection[str], names: list[str]) -> str | None:
     """What is said if there are no tables in a folder, or not all of these names."""
     if not there:
         return f"root: there are no tables below {root}. Run the job first, or name another folder."

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs.exit_codes import BAD_DATA, DONE, EXPECTED, FAILED, exit_code, line_of, reason
 from jobs.expectations import Judge, Verdict
-from jobs.named_tables import check_catalog, names_of, tables_of
+from jobs.named_tables import check_there, names_of, tables_of
 from jobs.place_setting import check_writable
 from jobs.run import source_of
 from jobs.settings import JobSettings, SourceSettings, load_of
@@ -120,8 +120,8 @@ def validate(
         if on_judged is not None:
             on_judged(found)
 
-    targets = tables_of(settings, work)
-    check_catalog(spark, targets)
+    targets = tables_of(settings, work, lambda: spark)
+    check_there(spark, targets)
     # Before any table: what is compared with them is never newer than they are.
     times = {ledger: _facts_or_unread(spark, ledger) for ledger in dict.fromkeys(map(_beside, targets))}
     for ledger, unread in times.items():

@@ -134,6 +134,19 @@ def _shop(spark: SparkSession, folder: Path) -> dict[str, Any]:
     }
 
 
+def _upkeep(spark: SparkSession, folder: Path) -> dict[str, Any]:
+    """A pass of upkeep beside a stream, in a session of its own: the server lists the tables of ``_batch``."""
+    from jobs.maintenance import MaintainSettings, Upkeep, beside
+
+    kept: list[Upkeep] = []
+    with beside(spark, MaintainSettings(root=f"file://{folder}/small/tables"), folder, kept.append):
+        pass  # The pass that is under way ends first.
+    return {
+        "done": {one.table: [one.rows, *one.done] for one in kept},
+        "failed": [one.failed for one in kept if one.failed],
+    }
+
+
 def _missing(spark: SparkSession, folder: Path) -> str:
     """What ``DeltaTable`` says where the server has no plugin for it."""
     from delta.tables import DeltaTable
@@ -172,7 +185,7 @@ plan:
   s: {op: stream, key: k}
   out: {op: to_changelog, from: s}
 """
-_PARTS = {"job": _job, "prices": _prices, "missing": _missing, "batch": _batch, "shop": _shop}
+_PARTS = {"job": _job, "prices": _prices, "missing": _missing, "batch": _batch, "upkeep": _upkeep, "shop": _shop}
 
 if __name__ == "__main__":
     os.environ["SPARK_REMOTE"] = sys.argv[1]  # As a user of a command says it.

@@ -32,7 +32,7 @@ def _told(folder: Path, *parts: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return _told(tmp_path_factory.mktemp("connect"), "prices", "missing", "batch", "job")
+    return _told(tmp_path_factory.mktemp("connect"), "prices", "missing", "batch", "upkeep", "job")
 
 
 def test_the_session_is_a_remote_one(told: dict[str, Any]) -> None:
@@ -68,6 +68,13 @@ def test_a_versioned_table_deletes_and_purges(told: dict[str, Any]) -> None:
 
 def test_an_application_runs_its_batches_in_the_server(told: dict[str, Any]) -> None:
     assert told["batch"] == {"priced": [["tea", 1, 10.0, None]]}
+
+
+def test_upkeep_beside_a_stream_looks_after_the_tables_that_the_server_lists(told: dict[str, Any]) -> None:
+    assert told["upkeep"] == {
+        "done": {"ledger": [None], "priced": [None], "prices": [2, "optimized"], "rejects": [None]},
+        "failed": [],
+    }
 
 
 def test_a_command_shows_its_batches_counts_them_and_writes_their_metrics(told: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ from versioned.durations import (
     check_resolution,
     duration_us,
     in_words,
+    instant,
 )
 from versioned.errors import ConfigurationError, NotAVersionedTableError
 from versioned.identifiers import TableRef, beside, check_columns
@@ -153,6 +154,29 @@ class VersionedTableSpec:
         if not stream_times or self.time_scope == "key":
             return None
         return max(min(stream_times.values()) - self.history_retention_us, FIRST_INSTANT_US)
+
+    def held_back_by(self, stream_times: Mapping[int, int]) -> str | None:
+        """The scope that holds the horizon back by more than the retention, in words; None if none does.
+
+        A partition that has had no record for long keeps the history of all others.
+
+        Args:
+            stream_times: By scope, in microseconds.
+
+        >>> spec = VersionedTableSpec.of(keys="id", values=["price"], history_retention="1 s")
+        >>> spec.held_back_by({0: 5_000_000, 7: 3_000_000})
+        'scope 7 (stream time 1970-01-01 00:00:03+00:00, 2 seconds behind that of scope 0)'
+        >>> spec.held_back_by({0: 5_000_000, 7: 4_000_000}) is None
+        True
+        """
+        if not stream_times or self.time_scope == "key":
+            return None
+        slowest, fastest = (chosen(stream_times, key=stream_times.__getitem__) for chosen in (min, max))
+        behind_us = stream_times[fastest] - stream_times[slowest]
+        if behind_us <= self.history_retention_us:
+            return None
+        at = instant(stream_times[slowest])
+        return f"scope {slowest} (stream time {at}, {in_words(behind_us)} behind that of scope {fastest})"
 
     def beside_keys(self, name: str) -> str:
         """What a column is called that tells something of a record beside its key.

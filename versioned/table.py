@@ -465,14 +465,17 @@ class VersionedTable:
         return verify_frame(read_table(self._spark, self._target), self._spec)
 
     def purge(self) -> bool:
-        """Delete closed versions and tombstones that no promised lookup can find; never a latest value.
+        """Delete closed versions and tombstones that no promised lookup can find; never a latest value. A scope that is
+        silent for longer than the retention holds it back, and a warning is logged.
 
         Returns:
             Whether anything was deleted.
         """
+        times, judged = self._times_now()
+        upkeep.tell_held_back(self._target, self._spec, times)
         # Not by what an earlier purge removed: of a partition that appeared since, history is promised before that.
-        horizon_us = self._spec.horizon_us(self.stream_times())
-        return upkeep.purge(self._spark, self._target, self._spec, horizon_us, self._said()) is not None
+        horizon_us, said = self._spec.horizon_us(times), {**said_times(times), **judged}
+        return upkeep.purge(self._spark, self._target, self._spec, horizon_us, said) is not None
 
     def optimize(self, *, current: bool = False) -> None:
         """Compact the files of closed history (and of current rows, if asked; that may make a batch retry)."""

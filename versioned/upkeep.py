@@ -5,6 +5,7 @@ Nothing here may take away what a lookup is promised or what a replay needs (R18
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
@@ -20,16 +21,18 @@ from versioned.commit import (
     history,
     is_append,
     is_conflict,
+    newest_own,
     properties_of,
     same_keys,
     saying,
     told_so_far,
 )
-from versioned.durations import Duration, duration
+from versioned.durations import Duration, duration, in_words
 from versioned.errors import CommitError, ConfigurationError, RetentionError
 from versioned.identifiers import TableRef, quote
 from versioned.lookup_frames import HORIZON, key_horizons
 from versioned.reading import read_table
+from versioned.replay import without_origin
 from versioned.session_settings import session_settings
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 from versioned.stream_times import give_up
@@ -40,6 +43,15 @@ _FILE_RETENTION: Final = "delta.deletedFileRetentionDuration"
 #: Delta 4.4 goes by the table's property alone, and takes files that RETAIN would have it keep, unless this is off.
 _IGNORES_RETAIN: Final = "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled"
 _TRIES: Final = 4
+_LOG: Final = logging.getLogger(__name__)
+#: Below this a file is small where batches rewrite those that they touch, and small ones are packed up to the other: a
+#: batch that changes one row rewrites all of its file.
+_SMALL_BYTES: Final = 16 * 1024**2
+_PACKED_BYTES: Final = 128 * 1024**2
+_PACKED: Final[Mapping[str, str]] = {
+    "spark.databricks.delta.optimize.minFileSize": str(_SMALL_BYTES),
+    "spark.databricks.delta.optimize.maxFileSize": str(_PACKED_BYTES),
+}
 #: Operations on a table that only grows, beside appends.
 _HARMLESS: Final = frozenset(
     {
@@ -78,6 +90,23 @@ def expired_rows(rows: DataFrame, spec: VersionedTableSpec, horizon: Column | No
         horizon = F.col(HORIZON)
     gone = F.lit(False) if horizon is None else expired(spec, horizon)
     return rows.where(gone).select(*map(quote, spec.keys), quote(spec.valid_from))
+
+
+def tell_held_back(target: TableRef, spec: VersionedTableSpec, stream_times: Mapping[int, int]) -> None:
+    """Warn of a scope that is silent for so long that a purge removes little or nothing.
+
+    Args:
+        target: The table.
+        spec: Its contract.
+        stream_times: By scope, in microseconds.
+    """
+    silent = spec.held_back_by(stream_times)
+    if silent is not None:
+        _LOG.warning(
+            "%s: the purge is held back by %s: history is kept from that stream time on, less the retention of %s. A "
+            "record of that partition moves it on; or give the table time_scope=\"store\" when it is made anew.",
+            target, silent, in_words(spec.history_retention_us),
+        )  # fmt: skip
 
 
 def purge(
@@ -143,12 +172,45 @@ def optimize_appended(spark: SparkSession, target: TableRef, least_files: int) -
     return True
 
 
+def optimize_merged(spark: SparkSession, target: TableRef, least_files: int) -> bool:
+    """Compact the small files of a table into which batches merge: a plain table, an aggregate, a table sink.
+
+    A batch that meets this on the same files tries again, and so does this.
+
+    Args:
+        spark: The session.
+        target: A table; one that this library has not written is left as it is, and so is one with large files.
+        least_files: Fewer files than this are left as they are.
+
+    Returns:
+        Whether it was compacted. Where batches came before each try it was not, and a warning is logged.
+    """
+    detail = detail_of(spark, target)
+    if detail is None or detail["numFiles"] < least_files:
+        return False
+    if detail["sizeInBytes"] >= detail["numFiles"] * _SMALL_BYTES:
+        return False
+    told = newest_own(spark, target, None)
+    if told is None:
+        return False
+    try:
+        optimize_where(spark, target, without_origin(told.details), None, _PACKED)
+    except CommitError as error:
+        _LOG.warning("%s The next upkeep does.", error)
+        return False
+    return True
+
+
 def _grows(commit: Row) -> bool:
     return is_append(commit) or commit["operation"] in _HARMLESS
 
 
 def optimize_where(
-    spark: SparkSession, target: TableRef, details: Mapping[str, object], partitions: str | None
+    spark: SparkSession,
+    target: TableRef,
+    details: Mapping[str, object],
+    partitions: str | None,
+    settings: Mapping[str, str | None] | None = None,
 ) -> None:
     """Compact the small files of some partitions; None = of all.
 
@@ -157,6 +219,7 @@ def optimize_where(
         target: The table.
         details: Facts to travel with the commit.
         partitions: A condition on columns that partition the table.
+        settings: Of the session, while it runs.
 
     Raises:
         CommitError: the table was changed during each of the tries.
@@ -164,7 +227,7 @@ def optimize_where(
     where = "" if partitions is None else f" WHERE {partitions}"
     for attempt in range(1, _TRIES + 1):
         try:
-            with saying(spark, details):
+            with saying(spark, details), session_settings(spark, settings or {}):
                 spark.sql(f"OPTIMIZE {target.sql}{where}")
             return
         except Exception as error:

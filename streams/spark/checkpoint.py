@@ -99,11 +99,15 @@ def facts_of(checkpoint: str, files: Mapping[str, str], sources: int = 0) -> Che
 
 
 def read_by_spark(spark: SparkSession, checkpoint: str) -> dict[str, str]:
-    """The files of a checkpoint on any file system that Spark can read, by their name below it."""
+    """The files of a checkpoint on any file system that Spark can read, by their name below it.
+
+    A query that runs meanwhile takes its oldest files away: one that goes after it was listed is left out.
+    """
     found: dict[str, str] = {}
     for name in ("metadata", "offsets", "commits"):
         try:
-            frame = spark.read.format("binaryFile").load(f"{checkpoint.rstrip('/')}/{name}")
+            reader = spark.read.format("binaryFile").option("ignoreMissingFiles", "true")
+            frame = reader.load(f"{checkpoint.rstrip('/')}/{name}")
             rows = frame.select("path", "content").collect()
         except AnalysisException as error:
             if "PATH_NOT_FOUND" not in str(error):

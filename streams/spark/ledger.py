@@ -166,16 +166,10 @@ class Ledger:
 
         An epoch that died right behind its first row goes on from all that had ended by then, as it would have itself.
         """
-        newest = (
-            self._own_rows()
-            .orderBy(F.desc("epoch"), F.desc("batch_id"))
-            .limit(1)
-            .select("epoch", "batch_id", "state")
-            .collect()
-        )
-        if not newest:
+        newest = self._newest_id()
+        if newest is None:
             return LedgerState()
-        state = LedgerState.from_json(newest[0]["epoch"], newest[0]["batch_id"], newest[0]["state"])
+        state = self.after(*newest)
         if state.behind is None:
             return state
         missed = self.ended_since(state.behind, state.epoch)
@@ -202,8 +196,14 @@ class Ledger:
 
     def newest_row(self) -> tuple[int, int]:
         """Epoch and batch of the newest row; those of the initial state if there is none, or no ledger."""
-        state = self.last_if_any()
-        return state.epoch, state.batch_id
+        newest = None if is_missing(self._spark, self.target) else self._newest_id()
+        return newest or (LedgerState.epoch, LedgerState.batch_id)
+
+    def _newest_id(self) -> tuple[int, int] | None:
+        # Without what the rows say: of all of them that is read, and of one alone it is needed.
+        rows = self._own_rows().select("epoch", "batch_id")
+        newest = rows.orderBy(F.desc("epoch"), F.desc("batch_id")).limit(1).collect()
+        return (newest[0]["epoch"], newest[0]["batch_id"]) if newest else None
 
     def batches(self) -> DataFrame:
         """The rows of batches, without those of :meth:`append_epoch`, which took no time.

@@ -20,6 +20,8 @@ _SAID: list[tuple[str, str, Any]] = [
     ("operations.md", "one such batch for each {:,} current rows", touched.ROWS_PER_PUT),
     ("operations.md", "current rows (at most {:,}), or", touched.MOST_IN_A_ROW),
     ("operations.md", "once they have {:,} files", maintenance._MANY_FILES),
+    ("operations.md", "less than {} MB on average", upkeep._SMALL_BYTES >> 20),
+    ("operations.md", "into files of up to {} MB", upkeep._PACKED_BYTES >> 20),
     ("operations.md", "keep files less than {} days", upkeep.LEAST_FILE_RETENTION.days),
     ("operations.md", "more content than its source allows ({} MiB", ContractSettings().max_bytes >> 20),  # type: ignore[operator]
     ("architecture.md", "a flow of at most {:,} records looks up", of_keys.MOST_SENT),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
@@ -14,14 +15,18 @@ from typing import Any, cast
 import pytest
 from busy_tables import rows_of, write_busy
 from crashing import crash_at
+from fault_compare import Differences, differences, tables_of
+from fault_plans import application as faulty
+from fault_plans import write_batches
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from two_tables import application
 
 import jobs.maintenance
 from jobs.maintenance import MaintainSettings, Upkeep, beside, maintain
 from jobs.strict import validated
-from streams.spark import BatchReport
+from streams.spark import BatchReport, interpreted
 from versioned import faults, upkeep
 from versioned.errors import CommitError, ConfigurationError, RetentionError
 from versioned.identifiers import TableRef
@@ -183,6 +188,47 @@ def test_upkeep_in_a_thread_tells_in_the_log_why_it_ended_before_the_block_does(
     ]
 
 
+def test_upkeep_beside_a_stream_that_can_have_no_session_of_its_own_fails_before_the_block(tmp_path: Path) -> None:
+    def refuses() -> SparkSession:
+        raise RuntimeError("no more sessions")
+
+    spark = cast(SparkSession, SimpleNamespace(newSession=refuses))
+    with pytest.raises(RuntimeError, match="no more sessions"), beside(spark, MaintainSettings(root="out"), tmp_path):
+        pytest.fail("the block was begun")
+
+
+def test_over_spark_connect_upkeep_beside_a_stream_has_a_clone_of_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[object]()
+    monkeypatch.setattr(jobs.maintenance, "is_remote", lambda: True)
+    monkeypatch.setattr(jobs.maintenance, "maintain", lambda session, *_: asked.append(session))
+    with beside(cast(SparkSession, SimpleNamespace(cloneSession=lambda: "a clone")), MaintainSettings(), tmp_path):
+        pass
+    assert asked == ["a clone"]
+
+
+def test_what_holds_a_purge_back_is_told_beside_what_was_done() -> None:
+    kept = Upkeep("prices", True, 3, done=("optimized",), held_back="scope 7 (stream time 2025-01-01 00:00:00+00:00)")
+    assert str(kept).partition(" ")[2].strip() == (
+        "3 rows sound, optimized, purge held back by scope 7 (stream time 2025-01-01 00:00:00+00:00)"
+    )
+
+
+def test_tables_below_an_address_are_listed_by_spark_and_looked_after(spark: SparkSession, tmp_path: Path) -> None:
+    for name in ("told twice", "orders"):
+        spark.range(1).write.format("delta").save(f"{tmp_path}/out/{name}")
+    for folder in ("_checkpoint/offsets", "begun/_delta_log"):
+        (tmp_path / "out" / folder).mkdir(parents=True)
+    address = f"file://{tmp_path}/out"
+    kept = maintain(spark, MaintainSettings(root=address), tmp_path)
+    assert [one.table for one in kept] == ["orders", "told_twice"]
+    with pytest.raises(ConfigurationError, match=f"root: there are no tables below {address}/orders"):
+        maintain(spark, MaintainSettings(root=f"{address}/orders"), tmp_path)
+    with pytest.raises(ConfigurationError, match=f"tables: there is no table at {address}/gone"):
+        maintain(spark, MaintainSettings(root=address, tables=("orders", "gone")), tmp_path)
+
+
 def _passes(settings: MaintainSettings, work: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The tables of the last of three passes."""
 
@@ -286,3 +332,49 @@ def test_tables_that_only_grow_are_compacted_and_others_left_alone(
     }
     assert not upkeep.optimize_appended(spark, targets["ledger"], 3)
     assert rows_of(spark, out, "ledger", *_TABLES) == before
+
+
+@pytest.mark.slow
+def test_a_scope_that_is_silent_for_longer_than_the_history_is_told_to_hold_the_purge_back(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    columns = "k STRING, v STRING"
+    table = VersionedTable.create(spark, f"{tmp_path}/out/t", columns, keys="k", history_retention="100 seconds")
+    rows = spark.createDataFrame(
+        [("a", "x", 10, 0), ("a", "y", 1000, 0), ("b", "x", 10, 7)], f"{columns}, s LONG, p INT"
+    )
+    table.put(rows.withColumn("ts", F.timestamp_seconds("s")), partition="p")
+    kept = maintain(spark, MaintainSettings(root="out"), tmp_path)
+    silent = "scope 7 (stream time 1970-01-01 00:00:10+00:00, 0:16:30 behind that of scope 0)"
+    assert [(one.held_back, "purged" in one.done) for one in kept] == [(silent, False)]
+    assert f"the purge is held back by {silent}" in caplog.text
+
+
+#: Of applications of some kinds, a table into which batches merge.
+_MERGED = {"table aggregates": "plain_a", "correction feed": "answers"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", _MERGED)
+def test_an_application_of_which_a_table_is_compacted_before_each_write_gives_what_it_gives_without(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    # As of large tables: a small batch writes a small table anew as a whole, to one file.
+    monkeypatch.setattr(interpreted, "SMALL_TABLES", 0)
+    monkeypatch.setattr(jobs.maintenance, "_MANY_FILES", 2)
+    write_batches(tmp_path / "in", 3)
+    whole, kept = (faulty(spark, kind, tmp_path / "in", tmp_path / out) for out in ("whole", "kept"))
+    whole.run()
+    told, own, alone = list[Upkeep](), spark.newSession(), threading.Lock()
+    settings = MaintainSettings(root="kept", tables=(_MERGED[kind],), purge=False)
+
+    def looks_after(name: str) -> None:
+        if name.startswith("before:"):
+            with alone, suppress(ConfigurationError):  # It is not there yet.
+                maintain(own, settings, tmp_path, told.append)
+
+    with faults.armed(looks_after):
+        kept.run()
+    found = differences(*(tables_of(spark, app, versions=False) for app in (kept, whole)))
+    assert found == Differences(), found.examples
+    assert ("optimized",) in [one.done for one in told]

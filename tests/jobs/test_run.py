@@ -176,8 +176,6 @@ def test_upkeep_of_a_work_folder_with_a_scheme_is_refused_even_if_it_is_repeated
 @pytest.mark.parametrize(
     ("model", "said", "path"),
     [
-        (MaintainSettings, {"root": "s3://b/t"}, "root"),
-        (ValidateSettings, {"root": "s3://b/t", "docs": "pages"}, "root"),
         (ValidateSettings, {"root": "t", "docs": "dbfs:/pages"}, "docs"),
         (MetricsSettings, {"prometheus": "s3://b/x.prom"}, "prometheus"),
     ],

@@ -132,3 +132,25 @@ def test_a_table_that_a_later_version_made_is_refused_by_what_it_says() -> None:
     said = json.loads(_spec().to_properties()[SPEC_PROPERTY]) | {"shards": 4}
     with pytest.raises(ConfigurationError, match=r"rates was made by a later version.* says \['shards'\]"):
         VersionedTableSpec.from_properties({SPEC_PROPERTY: json.dumps(said)}, "rates")
+
+
+@pytest.mark.parametrize(
+    ("stream_times", "changes", "told"),
+    [
+        (
+            {0: 8, 1: 1, 2: 9},
+            {},
+            "scope 1 (stream time 1970-01-02 00:00:00+00:00, 8 days, 0:00:00 behind that of scope 2)",
+        ),
+        ({0: 8, 1: 1}, {}, None),
+        ({0: 8, 1: 0}, {"time_scope": "key"}, None),
+        ({0: 8}, {}, None),
+        ({}, {}, None),
+    ],
+    ids=["longer than the retention", "as long as the retention", "each key for itself", "one scope", "no record"],
+)
+def test_a_scope_that_is_silent_for_longer_than_the_retention_is_told(
+    stream_times: dict[int, int], changes: dict[str, Any], told: str | None
+) -> None:
+    days_us = {scope: day * 86_400_000_000 for scope, day in stream_times.items()}
+    assert _spec(**changes).held_back_by(days_us) == told

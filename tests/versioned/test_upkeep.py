@@ -14,14 +14,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from versioned import faults, put
-from versioned.commit import Step, history, own_details
+from versioned.commit import Append, Merge, Step, commit, history, own_details
 from versioned.durations import instant
 from versioned.errors import RetentionError
+from versioned.identifiers import TableRef
 from versioned.put import PutBatch
 from versioned.restore import check_version, restore
 from versioned.spec import VersionedTableSpec
 from versioned.table import VersionedTable
-from versioned.upkeep import expired_rows
+from versioned.upkeep import expired_rows, optimize_merged, tell_held_back
 
 _SPEC = VersionedTableSpec.of(keys="k", values=["v"], history_retention="1 day")
 
@@ -308,3 +309,29 @@ def test_a_table_goes_back_to_a_version_as_long_as_its_files_are_there(
     check_version(session, old.target, 1)
     restore(session, old.target, 1)
     assert _seen(old.rows()) == [("k", "v", 1, None)]
+
+
+def test_what_batches_merged_into_a_table_is_compacted_and_others_tables_are_left(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    merged, foreign = (TableRef.parse(f"{tmp_path}/{name}") for name in ("merged", "foreign"))
+    spark.range(2).coalesce(1).write.format("delta").save(str(foreign.path))
+    commit(merged, lambda: Append(spark.range(2).coalesce(1)))
+    for number in (2, 3):
+        rows = spark.range(number, number + 1).coalesce(1)
+        commit(
+            merged, lambda rows=rows: Merge(rows, "t.id = s.id", lambda m: m.whenNotMatchedInsertAll()), None, {"n": 7}
+        )  # type: ignore[misc]
+    assert [optimize_merged(spark, merged, least) for least in (4, 3, 3)] == [False, True, False]
+    newest = history(spark, merged, 1)[0]
+    assert (newest["operation"], (own_details(newest) or {})["details"]) == ("OPTIMIZE", {"n": 7})
+    assert sorted(row["id"] for row in spark.read.format("delta").load(str(merged.path)).collect()) == [0, 1, 2, 3]
+    assert not optimize_merged(spark, foreign, 1)
+
+
+def test_a_purge_that_a_silent_scope_holds_back_is_told_with_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
+    tell_held_back(TableRef.parse("sales.prices"), _SPEC, {0: 86_400_000_000, 7: 0})
+    assert caplog.messages == []
+    tell_held_back(TableRef.parse("sales.prices"), _SPEC, {0: 86_400_000_001, 7: 0})
+    assert "sales.prices: the purge is held back by scope 7 (stream time 1970-01-01 00:00:00+00:00, " in caplog.text
+    assert "the retention of 1 day, 0:00:00. A record of that partition moves it on" in caplog.text

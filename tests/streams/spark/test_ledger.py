@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from both_engines import Input, application, write_records
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from jobs.validate import ledger_facts
 from streams import Materialized, StreamsBuilder
 from streams.nodes import Topology
-from streams.spark import ledger as ledger_module
+from streams.spark import ledger as ledgers
 from streams.spark.ledger import MOST_SCOPES, Ledger, LedgerState
 from streams.spark.rejects import Rejects
 from streams.spark.sql_views import register_table_sql
@@ -97,6 +98,25 @@ def test_an_epoch_that_was_begun_with_an_older_row_goes_on_behind_the_newest_bef
     assert ledger.last() == ended.begun_anew(2, {"prices": 7}, (1, 3))
 
 
+@pytest.mark.slow
+def test_of_the_newest_row_alone_it_is_read_what_a_batch_goes_on_from(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(spark, TableRef.parse(f"{tmp_path}/ledger"), "app")
+    ledger.create()
+    assert (ledger.last(), ledger.newest_row()) == (LedgerState(), (1, -1))
+    for epoch, batch in ((1, 9), (2, 3), (2, 4)):
+        ledger.append_epoch(spark, LedgerState(epoch, batch, clock_us=batch))
+
+    def of_newest(session: SparkSession, target: TableRef) -> DataFrame:
+        is_newest = (F.col("epoch") == 2) & (F.col("batch_id") == 4)
+        told = F.when(is_newest, F.col("state")).otherwise(F.raise_error(F.lit("read")))
+        return read_table(session, target).withColumn("state", told)
+
+    monkeypatch.setattr(ledgers, "read_table", of_newest)
+    assert (ledger.last(), ledger.newest_row()) == (LedgerState(2, 4, clock_us=4), (2, 4))
+
+
 def test_a_state_is_the_same_from_the_ledger() -> None:
     for state in (LedgerState(2, 4, clock_us=7), LedgerState(1, 4).begun_anew(2, {"prices": 7}, (1, 4))):
         assert LedgerState.from_json(state.epoch, state.batch_id, state.to_json()) == state
@@ -107,7 +127,7 @@ def test_a_driver_is_warned_once_of_more_scopes_than_commits_can_well_carry(
     scopes: int, warnings: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     landed = SimpleNamespace(details={}, version=1)
-    monkeypatch.setattr(ledger_module, "commit", lambda *_: landed)
+    monkeypatch.setattr(ledgers, "commit", lambda *_: landed)
     session: Any = None
     ledger = Ledger(session, TableRef.parse("/t/ledger"), "app")
     for batch in range(3):

@@ -16,7 +16,7 @@ from busy_tables import rows_of
 from crashing import Crash, crash, crash_at, then
 from fault_compare import step_commits
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from two_tables import SCHEMAS, application, commits, topology, write_batch
 
 from streams.expressions import trace
@@ -552,3 +552,19 @@ def test_a_checkpoint_reads_the_same_through_spark(spark: SparkSession, ran: Pat
         "commits/1",
     }
     assert read_checkpoint(spark, f"file://{ran}/_checkpoint").query == json.loads(told["metadata"])["id"]
+
+
+def test_a_checkpoint_is_read_through_spark_while_a_query_takes_its_oldest_files_away(
+    spark: SparkSession, copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load: Any = DataFrameReader.load
+
+    def loads(reader: DataFrameReader, path: str) -> DataFrame:
+        frame: DataFrame = load(reader, path)
+        if path.endswith("/offsets"):  # It was listed, and is not read yet.
+            (copied / "_checkpoint" / "offsets" / "0").unlink()
+        return frame
+
+    monkeypatch.setattr(DataFrameReader, "load", loads)
+    told = read_by_spark(spark, f"file://{copied}/_checkpoint")
+    assert ("offsets/0" in told, "offsets/1" in told, "commits/1" in told) == (False, True, True)

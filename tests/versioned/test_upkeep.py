@@ -334,4 +334,4 @@ def test_a_purge_that_a_silent_scope_holds_back_is_told_with_what_to_do(caplog: 
     assert caplog.messages == []
     tell_held_back(TableRef.parse("sales.prices"), _SPEC, {0: 86_400_000_001, 7: 0})
     assert "sales.prices: the purge is held back by scope 7 (stream time 1970-01-01 00:00:00+00:00, " in caplog.text
-    assert "the retention of 1 day, 0:00:00. A record of that partition moves it on" in caplog.text
+    assert "the retention of 1 day. A record of that partition moves it on" in caplog.text

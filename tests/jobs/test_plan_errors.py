@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from jobs.job_plan import plan_of
 from jobs.plan import build
 from jobs.plan_settings import steps_of
 from jobs.settings import parse
@@ -173,3 +174,9 @@ _SETTINGS: dict[str, Any] = {"application": "a", "root": "r", "sources": {"s": {
 def test_the_settings_around_a_plan_are_checked_with_it(said: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         parse(_SETTINGS | said)
+
+
+def test_a_field_that_a_table_would_hold_twice_is_refused_before_anything_runs() -> None:
+    said = {"s": {"op": "table", "key": "user", "value": ["user", "n"], "store": {"kind": "key_value"}}}
+    with pytest.raises(TopologyError, match=r"\['user'\] twice"):
+        plan_of(parse(_SETTINGS | {"plan": said}))

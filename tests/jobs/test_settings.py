@@ -87,6 +87,10 @@ def test_a_wrong_key_or_value_is_refused_with_its_path(path: str, value: Any, to
     assert [part for part in told if part not in str(refused.value)] == []
 
 
+def test_a_trigger_may_be_as_short_as_a_millisecond() -> None:
+    assert parse(_changed("trigger", "1 millisecond")).trigger == "1 millisecond"
+
+
 _FILES = {"format": "json", "path": "in", "schema": "ts TIMESTAMP"}
 
 

@@ -84,6 +84,10 @@ def _with_options() -> Topology:
     builder = StreamsBuilder()
     history = Materialized.versioned("1 day", time_scope="key", late_policy="side_table")
     prices = builder.table("prices", history, value=("price",))
+    known = builder.table(
+        "known", Materialized.versioned("7 days", system_history=True), value=("price",), name="known"
+    )
+    known.group_by("price").sum("price", name="sums")
     sales = builder.stream("sales", value=("item",), name="sales")
     strict = Joined.with_grace_period("1 hour").with_too_late("side_table").with_on_expired("drop")
     sales.left_join(prices, joined=strict.with_corrections("2 hours"), name="priced")
@@ -102,6 +106,8 @@ def _with_options() -> Topology:
     [
         "prices: table of topic prices, key (key), time ts, versioned, history 1 day, grace 1 day, "
         "stream time per key, late ones to the rejects table",
+        "known: table of topic known, key (key), time ts, versioned, history 7 days, grace 7 days, system history",
+        "sums: sum of value.price, by value.price",
         "priced: left stream-table join, grace 1 hour, later ones to the rejects table, expired ones dropped, "
         "corrections for 2 hours",
         "checked: left stream-table join, expired ones to the rejects table",

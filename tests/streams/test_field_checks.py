@@ -170,6 +170,19 @@ def test_fields_that_the_plan_does_not_tell_are_not_asked_for(make: Make) -> Non
     sources.builder.build()
 
 
+def test_a_part_that_is_used_twice_at_each_step_is_looked_at_once() -> None:
+    def doubled(value: Any) -> Any:
+        total = value.amount
+        for _ in range(40):
+            total = total + total
+        return {"total": total}
+
+    # 2^40 looks would take days.
+    sources = _Sources()
+    sources.stream.map_values(doubled)
+    sources.builder.build()
+
+
 @pytest.mark.parametrize(
     ("make", "told"),
     [

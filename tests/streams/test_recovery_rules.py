@@ -35,6 +35,12 @@ _NEW = LedgerFacts("app")
         pytest.param(replace(_NEW, checkpoint="q"), CheckpointFacts("/c"), [], id="lost before anything was written"),
         pytest.param(replace(_LEDGER, checkpoint=None), _DONE, [_TABLE], id="a ledger from before ids were kept"),
         pytest.param(
+            LedgerFacts("app", 1, 0, None, (1, 0)),
+            CheckpointFacts("/c", "q", 0, 0),
+            [],
+            id="such a ledger of one batch",
+        ),
+        pytest.param(
             LedgerFacts("app", 2, -1, None, (2, -1)),
             CheckpointFacts("/c-epoch-2"),
             [replace(_TABLE, batch=(2, -1), restored=False, recorded=None)],
@@ -127,6 +133,8 @@ def test_a_new_epoch_needs_a_checkpoint_without_batches() -> None:
     [
         ((1, 5), ("q", "q"), False, None),
         ((1, 5), (None, "q"), False, None),
+        # Delta has cleaned the log.
+        ((1, 4), ("other", "q"), False, None),
         (None, (None, "q"), False, None),
         ((1, 6), ("q", "q"), False, "other-driver"),
         ((1, 5), ("other", "q"), False, "other-driver"),
@@ -139,3 +147,8 @@ def test_a_driver_writes_only_on_top_of_its_own_last_batch(
 ) -> None:
     found = turn(_LEDGER, newest, ids, restored)
     assert (None if found is None else found.rule) == rule
+
+
+def test_of_several_faults_of_a_checkpoint_the_first_is_told() -> None:
+    foreign = CheckpointFacts("/c", "other", 3, 3, damage="cut off")
+    assert [found.rule for found in of_checkpoint(_LEDGER, foreign, 5)] == ["checkpoint-foreign"]

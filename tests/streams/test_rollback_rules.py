@@ -68,6 +68,15 @@ def _commits(*batches: tuple[int, int] | None, oldest: int = 0) -> list[CommitFa
         (_commits(None, (1, 0), None), (1, 0), 1, None, {"n": 1}),
         # A table that a later batch wrote first is empty again.
         (_commits(None, None, (1, 3)), (1, 2), None, 1, {}),
+        (_commits(None, (1, 3)), (1, 2), None, 0, {}),
+        # Rows that were erased before that stay erased.
+        (
+            [CommitFacts(3, (1, 1)), CommitFacts(2, None, {"erased": True}), *_commits(None, (1, 0))],
+            (1, 0),
+            1,
+            2,
+            {"n": 1},
+        ),
         # Two steps of one batch; the second epoch goes on behind batch 0.
         (_commits(None, (1, 0), (1, 0), (1, 1), (2, -1), None, (3, 0), (3, 1)), (3, 0), 6, 6, {"n": 6}),
         # The log was cleaned, but the ledger knows.

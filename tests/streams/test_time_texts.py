@@ -49,6 +49,11 @@ def test_a_text_that_asks_the_clock_or_is_beyond_the_calendar_is_none(text: str)
     assert instant_of(text) is None
 
 
+@pytest.mark.parametrize(("text", "day"), [("2026", date(2026, 1, 1)), ("2026-3", date(2026, 3, 1))])
+def test_a_year_or_a_month_alone_is_its_first_day(text: str, day: date) -> None:
+    assert date_of(text) == day
+
+
 @pytest.mark.parametrize(
     ("text", "is_alone"),
     [("9:30", True), ("\x7f\t9:30", True), ("T9", True), ("T2026", False), ("2026-01-05 9:30", False)],

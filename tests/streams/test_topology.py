@@ -107,6 +107,8 @@ def test_table_operations_give_tables(kind: type[Node], make: Make) -> None:
         ("n", lambda x: x.stream.filter(lambda value: value.a > 1, name="n")),
         ("n", lambda x: x.table.filter(lambda v: v.c > 1, name="n", materialized=Materialized.key_value("store"))),
         ("store", lambda x: x.table.filter(lambda v: v.c > 1, materialized=Materialized.key_value("store"))),
+        ("store", lambda x: x.builder.global_table("gt2", Materialized.key_value("store"))),
+        ("gt2", lambda x: x.builder.global_table("gt2")),
         ("n", lambda x: x.stream.join(x.other, joined=Joined(name="n"))),
         ("n", lambda x: x.table.suppress(_LIMIT.with_name("n"))),
         ("n", lambda x: x.stream.group_by("g").count(name="n")),

@@ -297,6 +297,20 @@ def test_retention_flushes_what_an_event_time_buffer_has_held_too_long() -> None
     assert ticks[4][0].cause is Cause.RETENTION
 
 
+@pytest.mark.rule("R34", "R116")
+@pytest.mark.parametrize("first", ["A", "B"])
+@pytest.mark.parametrize("updates", [[], [("B", "w", 0)]], ids=["each once", "B again"])
+def test_retention_lets_go_of_the_longest_held_be_it_in_memory_or_in_the_file(
+    first: str, updates: list[Record]
+) -> None:
+    buffer = SuppressBuffer(BufferRule("n", NEVER_US, when_full="spill", max_records=1, retention_us=10))
+    order = ["A", "B"] if first == "A" else ["B", "A"]
+    for key, now_us in zip(order, (0, 5), strict=True):
+        feed(buffer, [(key, "v", 0)], now_us)
+    feed(buffer, updates, now_us=6)
+    assert [[key for key, _, _ in shown(buffer.tick(now_us))] for now_us in (10, 15)] == [[key] for key in order]
+
+
 @pytest.mark.rule("R121")
 def test_a_wall_clock_that_is_set_back_only_makes_rows_wait() -> None:
     buffer = SuppressBuffer(BufferRule("wall", wait_us=10, clock="wall"))

@@ -52,3 +52,9 @@ def test_a_record_moves_the_time_of_its_own_scope_also_where_another_one_holds_i
     assert _put(buffers, 0, 7, 7, 7) == []
     assert _put(buffers, 1, 3, 7, 3) == []
     assert {scope: buffer.stream_time_us for scope, buffer in buffers} == {0: 7, 1: 3}
+
+
+def test_a_time_limit_goes_by_the_time_of_the_update_and_not_by_that_of_the_scope() -> None:
+    buffers = _buffers(BufferRule("limit", wait_us=5), None)
+    assert _put(buffers, 1, 3, 20, 3) == []
+    assert buffers.of(1).stream_time_us == 20

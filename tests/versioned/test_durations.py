@@ -20,6 +20,7 @@ from versioned.durations import (
     in_words,
     instant,
     instant_us,
+    span_us,
 )
 from versioned.errors import ConfigurationError
 
@@ -125,6 +126,12 @@ def test_the_longest_duration_is_longer_than_time_and_eight_of_them_fit_in_64_bi
     assert LAST_INSTANT_US - FIRST_INSTANT_US < LONGEST_US < 2**63 // 8 - LAST_INSTANT_US // 8
 
 
+def test_a_span_may_be_of_no_length_but_not_negative() -> None:
+    assert span_us("max_future_skew", "0 seconds") == 0
+    with pytest.raises(ConfigurationError, match="max_future_skew must not be negative"):
+        span_us("max_future_skew", "-1 us")
+
+
 @given(st.timedeltas(min_value=timedelta(days=-100_000), max_value=timedelta(days=100_000)))
 def test_a_timedelta_keeps_every_microsecond(length: timedelta) -> None:
     assert duration(length) == timedelta(microseconds=duration_us(length)) == length
@@ -140,9 +147,10 @@ def test_the_zone_of_a_datetime_counts() -> None:
     assert instant_us(datetime(1970, 1, 1, 2, tzinfo=east)) == 0
 
 
-def test_what_pandas_has_for_no_instant_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="NaT is no instant"):
-        instant_us(pd.NaT)  # type: ignore[arg-type]
+@pytest.mark.parametrize("value", [pd.NaT, "2026-01-31", 0], ids=repr)
+def test_what_is_no_datetime_and_what_pandas_has_for_none_is_refused(value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{value!r} is no instant. Give a datetime"):
+        instant_us(value)
 
 
 def test_an_instant_before_1970_is_negative() -> None:

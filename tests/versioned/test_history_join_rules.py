@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from versioned.history_join_rules import Cause, HistoryJoin, Kind, ResultChange
+from versioned.history_join_rules import Cause, HistoryJoin, Kind, ResultChange, are_same
 
 Put = tuple[str, Any, int]
 
@@ -81,6 +81,17 @@ def test_a_tombstone_that_ends_a_result_is_a_start_without_value() -> None:
     joined(join, puts("a0", "b0"))
     assert emitted(joined(join, puts("b7-"))) == [(None, 7)]
     assert joined(join, puts("a8-")) == []
+
+
+def test_a_history_begins_with_the_first_start_of_either_side() -> None:
+    join = HistoryJoin("left", pair)
+    joined(join, puts("a0", "b5"))
+    assert join.history("k") == [(0, "(a0,None)"), (5, "(a0,b5)")]
+
+
+@pytest.mark.parametrize(("left", "right"), [(None, [1]), ([1], None), (None, {"n": 1}), ({"n": 1}, None)])
+def test_what_is_missing_is_not_the_same_as_a_list_or_a_row(left: Any, right: Any) -> None:
+    assert not are_same(left, right)
 
 
 SIDES = st.sampled_from(["left", "right"])

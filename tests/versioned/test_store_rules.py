@@ -236,6 +236,12 @@ def test_a_purge_keeps_what_can_be_looked_up_and_every_latest_value() -> None:
     assert [(version.key, version.value) for version in store] == [("old", "x"), ("k", "b"), ("k", "c"), ("tick", "t")]
 
 
+def test_a_store_that_has_seen_no_record_purges_nothing() -> None:
+    store = VersionedStore(10)
+    store.restore("k", "a", 5)
+    assert store.purge() == 0
+
+
 @dataclass(frozen=True)
 class Call:
     key: str

@@ -59,9 +59,18 @@ def test_an_answer_is_corrected_when_what_was_valid_at_its_time_changes(
     assert _told(steps) == wanted
 
 
-def test_an_answer_older_than_the_retention_is_left_as_it_is() -> None:
-    steps = [("prices", "a", 1), ("sales", "s", 5), ("prices", "b", 66), ("prices", "c", 4)]
-    assert _told(steps) == []
+@pytest.mark.parametrize(("newest", "wanted"), [(65, [(1, "sa", "sc", 5)]), (66, [])])
+def test_an_answer_is_corrected_up_to_the_retention_and_no_longer(newest: int, wanted: list[tuple[Any, ...]]) -> None:
+    steps = [("prices", "a", 1), ("sales", "s", 5), ("prices", "b", newest), ("prices", "c", 4)]
+    assert _told(steps) == wanted
+
+
+def test_an_answer_that_a_lagging_partition_keeps_is_not_corrected_by_one_that_has_passed_it() -> None:
+    driver = TopologyTestDriver(_topology())
+    driver.pipe_input("prices", "other", "a", 1_000_000, partition=1)
+    for topic, value, second in [("prices", "a", 1), ("sales", "s", 5), ("prices", "b", 66), ("prices", "c", 4)]:
+        driver.pipe_input(topic, "k", value, second * 1_000_000, partition=0)
+    assert driver.read_output("corrections") == []
 
 
 @pytest.mark.parametrize(("first", "wanted"), [(None, 1), (1, 1), (40, 0)], ids=["none yet", "slow", "fast"])

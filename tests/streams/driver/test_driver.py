@@ -363,6 +363,13 @@ def test_a_value_with_a_time_outside_the_calendar_is_put_aside_and_counted(value
     assert driver.total("dropped") == 1
 
 
+@pytest.mark.parametrize("value", [datetime.min, datetime.max], ids=repr)
+def test_the_first_and_the_last_instant_that_tables_hold_are_values(value: datetime) -> None:
+    driver = passing_through(value="v")
+    driver.pipe_input("events", "k", value.replace(tzinfo=UTC), 5)
+    assert driver.rejects == []
+
+
 def _late_for_a_store(b: StreamsBuilder) -> None:
     b.table("s", Materialized.versioned("1 second"), name="t", **_KV)
 

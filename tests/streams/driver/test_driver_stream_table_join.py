@@ -221,6 +221,15 @@ def test_a_rejected_record_that_waited_is_named_by_its_own_place() -> None:
     assert [(reject.reason, reject.offset, reject.ts_us) for reject in driver.rejects] == [("EXPIRED", 0, 20)]
 
 
+@pytest.mark.rule("R63", "R64")
+def test_the_lateness_of_the_records_that_look_up_is_measured() -> None:
+    driver = joining()
+    for ts in (9_000, 3_000):
+        driver.pipe_input("orders", "pen", 5, ts)
+    told = {metric.name: metric.value for metric in driver.metrics if metric.tags.get("processor-node-id") == "join"}
+    assert (told["record-lateness-avg"], told["record-lateness-max"]) == (3.0, 6.0)
+
+
 def test_what_waits_is_counted_with_its_bytes() -> None:
     driver = waiting()
     driver.pipe_input("orders", "pen", 5, 20)

@@ -282,3 +282,22 @@ def test_a_left_row_that_is_a_join_itself_counts_with_the_ts_of_what_its_sides_h
     driver.pipe_input("notes", "ann", None, 30)
     driver.pipe_input("cities", "de", "DE", 15)
     assert told(driver) == [("ann", "DE", 15)]
+
+
+@pytest.mark.rule("R150")
+def test_a_complete_join_without_a_store_answers_with_its_latest_result() -> None:
+    driver = joining(history="complete")
+    results(driver, "a10", "b20")
+    assert driver.stores["join"].get("k") == (Row(a="a10", b="b20"), 20)
+
+
+@pytest.mark.parametrize("history", ["latest", "complete"])
+def test_a_join_without_a_store_has_nothing_for_a_key_that_never_came(history: str) -> None:
+    assert joining(history=history).stores["join"].get("nobody") is None
+
+
+@pytest.mark.rule("R62")
+def test_a_late_record_between_versioned_tables_is_counted_as_ignored() -> None:
+    driver = joining()
+    results(driver, "a10", "a5")
+    assert driver.counters("join")["ignored"] == 1

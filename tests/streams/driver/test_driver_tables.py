@@ -114,6 +114,24 @@ def test_a_null_key_is_rejected_and_counted_as_skipped() -> None:
     assert ([reject.reason for reject in driver.rejects], driver.counters("t")["skipped"]) == (["NULL_KEY"], 1)
 
 
+@pytest.mark.rule("R62")
+def test_a_null_value_of_a_stream_is_skipped_by_its_aggregate() -> None:
+    builder = StreamsBuilder()
+    builder.stream("t", value="v").group_by_key().count(name="counts").to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    pipe(driver, ("a", 1, 1), ("a", None, 2))
+    assert seen(driver) == [("a", 1, 1)]
+    assert driver.counters("counts")["skipped"] == 1
+
+
+@pytest.mark.rule("R64", "R174")
+def test_the_lateness_of_a_record_that_is_refused_is_measured_too() -> None:
+    driver = running()
+    pipe(driver, ("k", 1, 10_000), ("k", 2, 1_000))
+    told = {metric.name: metric.value for metric in driver.metrics if metric.tags.get("processor-node-id") == "t"}
+    assert told["record-lateness-max"] == 9.0
+
+
 def test_finer_times_are_rounded_down_to_the_resolution_of_the_table() -> None:
     driver = running(Materialized.versioned("1 s", name="t", time_resolution=Resolution.MILLISECOND))
     pipe(driver, ("k", "a", 1_999), ("k", "b", -1))
@@ -286,6 +304,16 @@ def test_where_the_subtractor_leaves_nothing_the_adder_begins_anew() -> None:
     driver = TopologyTestDriver(builder.build())
     pipe(driver, ("a", 1, 0), ("a", 2, 1))
     assert seen(driver) == [("all", 101, 0), ("all", 102, 1)]
+
+
+@pytest.mark.rule("R163")
+def test_what_leaves_a_group_that_has_no_aggregate_makes_none() -> None:
+    builder, source = table(PLAIN)
+    grouped = source.group_by(lambda value: {"group": "all"})
+    grouped.aggregate(lambda: 0, lambda key, value, total: None, lambda key, value, total: total).to_changelog("out")
+    driver = TopologyTestDriver(builder.build())
+    pipe(driver, ("a", 1, 1), ("a", None, 2))
+    assert [value for _, value, _ in seen(driver) if value is not None] == []
 
 
 def _sum_until_null(key: Any, value: Any, total: Any) -> Any:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+import copy
+from collections.abc import Collection
+
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streams.driver.join_buffer import JoinBuffer, Side
@@ -18,26 +21,35 @@ HISTORY = st.lists(st.tuples(st.sampled_from(list(Side)), st.sampled_from("ab"),
 Record = tuple[Side, str, int]
 
 
-def run(windows: JoinWindows, history: list[Record]) -> tuple[list[tuple[int, int]], list[int], list[int]]:
-    """Joined pairs (left, right), and padded records with the stream time at which they left; by position."""
+def run(
+    windows: JoinWindows,
+    history: list[Record],
+    cuts: Collection[int] = (),
+    padded_sides: Collection[Side] = tuple(Side),
+) -> tuple[list[tuple[int, int]], list[int], list[int]]:
+    """Joined pairs (left, right), and padded records with the stream time at which they left; by position.
+
+    Before the records at ``cuts`` the buffer is restored from what it tells of itself.
+    """
     buffer = JoinBuffer(windows)
     pairs, padded, at = [], [], []
-    positions: dict[int, int] = {}
     # Two steps past the end: the first look may stop short of the last record, as Kafka's does.
     flush = [(Side.LEFT, "flush", FLUSH_US), (Side.RIGHT, "flush", 2 * FLUSH_US)]
     for position, (side, key, ts) in enumerate([*history, *flush]):
+        # Not among the steps past the end, of which none waits for a partner.
+        if position in cuts and position <= len(history):
+            buffer = JoinBuffer.restore(windows, map(copy.copy, buffer.records()), padded_sides, buffer.marks())
         stream_time = buffer.advance(ts)
         if ts == stream_time:
             for held in buffer.final_unmatched(side):
-                padded.append(positions[id(held)])
+                padded.append(held.value.n)
                 at.append(stream_time)
         record = buffer.hold(side, Row(key=key), Row(n=position), ts)
-        positions[id(record)] = position
         for partner in buffer.partners(side, Row(key=key), ts):
             record.matched = True
-            other = positions[id(partner)]
+            other = partner.value.n
             pairs.append((position, other) if side is Side.LEFT else (other, position))
-        if not record.matched and key != "flush":
+        if not record.matched and key != "flush" and side in padded_sides:
             if buffer.is_final(side, ts):
                 record.padded = True
                 padded.append(position)
@@ -90,3 +102,17 @@ def test_a_padded_result_never_leaves_before_its_window_and_grace_have_passed(
 def test_pairs_are_never_out_of_reach(windows: JoinWindows, history: list[Record]) -> None:
     pairs, _, _ = run(windows, history)
     assert all(in_reach(windows, history[left], history[right]) for left, right in pairs)
+
+
+@MANY
+@given(
+    windows=WINDOWS,
+    history=HISTORY,
+    cuts=st.frozensets(st.integers(0, 31)),
+    padded_sides=st.sampled_from([(), (Side.LEFT,), tuple(Side)]),
+)
+@example(JoinWindows(0, 1, 0), [(Side.LEFT, "a", 60), (Side.LEFT, "a", 0), (Side.RIGHT, "a", 0)], frozenset({1, 2}), ())
+def test_a_buffer_that_is_restored_from_its_records_goes_on_as_if_nothing_had_happened(
+    windows: JoinWindows, history: list[Record], cuts: frozenset[int], padded_sides: tuple[Side, ...]
+) -> None:
+    assert run(windows, history, cuts, padded_sides) == run(windows, history, (), padded_sides)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,3 +61,11 @@ def test_the_windows_that_touch_an_interval_and_those_that_start_in_it_are_found
     assert windows.starting(from_us, to_us) == [
         window for window in sorted(expected) if from_us <= window.start_us <= to_us
     ]
+
+
+@pytest.mark.parametrize("within", [[(1, 2)], [(10, 12), (20, 25)], [(20, 25), (10, 12)]])
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_an_outer_window_is_found_behind_those_within_it(within: list[tuple[int, int]], comes_first: bool) -> None:
+    outer, inner = Window(0, 100), [Window(*ends) for ends in within]
+    windows, _ = used([("put", window) for window in ([outer, *inner] if comes_first else [*inner, outer])])
+    assert windows.touching(50, 60) == [outer]

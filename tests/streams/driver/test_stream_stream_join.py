@@ -66,10 +66,16 @@ def test_records_without_key_are_padded_at_once_where_their_side_is_kept(kind: A
     assert running.counters("join")["skipped"] == 2 - len(outputs)
 
 
-def test_null_values_are_skipped_and_rejected_with_the_reason() -> None:
-    running = driver("outer", JoinWindows(10, 10, 0))
-    assert piped(running, ("left", "k", None, 1), ("right", "k", None, 2)) == []
-    assert [reject.reason for reject in running.rejects] == ["NULL_VALUE", "NULL_VALUE"]
+@pytest.mark.parametrize(
+    ("kind", "key", "value", "reason"),
+    [("outer", "k", None, "NULL_VALUE"), ("inner", "k", None, "NULL_VALUE"), ("inner", None, "v", "NULL_KEY")],
+)
+def test_nulls_that_join_nothing_are_skipped_and_rejected_with_the_reason(
+    kind: str, key: str | None, value: str | None, reason: str
+) -> None:
+    running = driver(kind, JoinWindows(10, 10, 0))
+    assert piped(running, ("left", key, value, 1), ("right", key, value, 2)) == []
+    assert [reject.reason for reject in running.rejects] == [reason, reason]
 
 
 def test_a_record_without_value_moves_the_time_after_which_records_are_padded() -> None:

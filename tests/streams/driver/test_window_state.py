@@ -131,6 +131,14 @@ def test_a_record_for_a_window_closed_by_the_wall_clock_is_late(windows: Windows
     assert not state.add(Row(key="b"), Row(v=1), 4, 4).is_late
 
 
+@pytest.mark.rule("R20", "R117")
+def test_that_a_window_was_closed_by_the_wall_clock_is_forgotten_with_it() -> None:
+    state = WindowState(TimeWindows(10, 10, 1_000), Aggregator(Aggregation("count")), 1, retention_us=100)
+    state.close_idle(Row(key="a"), Window(0, 10))
+    state.purge(111)
+    assert not state.add(Row(key="a"), Row(v=1), 3, 111).is_late
+
+
 @pytest.mark.rule("R20")
 def test_a_window_can_be_read_until_its_retention_has_passed() -> None:
     state = WindowState(TimeWindows(10, 10, 0), Aggregator(Aggregation("count")), 1, retention_us=100)

@@ -79,8 +79,11 @@ class Layers:
             name: name.removeprefix(PREFIX).split("__") for name in sorted(environment or {}) if name.startswith(PREFIX)
         }
         said = _said(variables, environment or {}, file)
-        below = merged([said, file])
-        path_said = _said({name: parts_of(name) for name in sets or {}}, sets or {}, below)
+        paths = {name: parts_of(name) for name in sets or {}}
+        path_said = _said(paths, sets or {}, merged([said, file]))
+        together = merged([path_said, said])
+        for name, parts in (*variables.items(), *paths.items()):
+            _check_is_there(together, file, parts, name)
         return cls((("--set", path_said), ("environment", said), ("file", file)))
 
     def merged(self) -> dict[str, Any]:
@@ -164,8 +167,6 @@ def _said(paths: Mapping[str, Sequence[str]], values: Mapping[str, str], below: 
     said: dict[str, Any] = {}
     for name, parts in paths.items():
         said = _with(said, below, parts, values[name], name)
-    for name, parts in paths.items():
-        _check_is_there(said, below, parts, name)
     return said
 
 

@@ -21,7 +21,7 @@ from pydantic import Field, field_validator
 from pyspark.sql import SparkSession, is_remote
 
 from jobs.exit_codes import line_of
-from jobs.named_tables import NamedTables, check_there, name_of, tables_of, those_there
+from jobs.named_tables import NamedTables, check_there, missing_there, name_of, tables_of, those_there
 from jobs.strict import DurationSetting, Flag
 from streams.spark.window_upkeep import optimize_windows, purge_windows
 from versioned import upkeep
@@ -131,6 +131,7 @@ def maintain(
         return _pass(targets, told, lambda target: _look_after(spark, settings, target))
     while True:
         before, (targets, missing) = missing, those_there(settings, work, lambda: spark)
+        missing = missing or missing_there(spark, targets)
         if missing not in (None, before):  # Once, not in every pass: the stream may make it yet.
             _LOG.warning("Upkeep leaves out what is not there, and looks for it in each pass: %s", missing)
         refused = list[RetentionError]()

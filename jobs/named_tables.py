@@ -18,7 +18,7 @@ from jobs.place_setting import Place, below, has_scheme, local_folder
 from jobs.strict import Names, Strict, nearest
 from versioned.commit import is_missing
 from versioned.errors import ConfigurationError
-from versioned.identifiers import TableRef
+from versioned.identifiers import TableRef, is_path_in_sql
 
 _NO_ROOT: Final = (
     "root: give the folder of the tables, or tables of a catalog or with an address, as in sales.prices or "
@@ -69,21 +69,23 @@ def those_there(named: NamedTables, work: Path, session: Session) -> tuple[list[
     """As :func:`tables_of`, and what is said if there are none below the root, or not all, or they cannot be listed.
 
     Raises:
-        ConfigurationError: there is no root where one is needed, or the work folder has a scheme.
+        ConfigurationError: there is no root where one is needed, or the work folder has a scheme; or a name is a path,
+            though the root is an address.
     """
     root = None if named.root is None else below(local_folder(work), named.root)
-    if root is not None and has_scheme(root):
-        root = root.rstrip("/")
     elsewhere = {name: _parsed(name) for name in named.tables if _is_of_catalog(name, root) or _is_address(name)}
     names = [name for name in named.tables if name not in elsewhere]
     if not names and elsewhere:
-        return list(elsewhere.values()), None
+        return list(dict.fromkeys(elsewhere.values())), None
     if root is None:
         raise ConfigurationError(_NO_ROOT)
     if not has_scheme(root):
         there = {log.parent.name: str(log.parent.resolve()) for log in sorted(Path(root).glob("*/_delta_log"))}
     elif names:
-        there = {name: f"{root}/{name}" for name in names}
+        there = {name: f"{root.rstrip('/')}/{name}" for name in names}
+        paths = [name for name in names if name.startswith("/") or is_path_in_sql(name)]
+        if paths:
+            raise ConfigurationError(f"tables: {', '.join(paths)}: name them below {root}, or by their address.")
     else:
         try:
             there = _listed(session(), root)
@@ -93,7 +95,8 @@ def those_there(named: NamedTables, work: Path, session: Session) -> tuple[list[
                 "tables: [prices, orders]."
             )
     found = elsewhere | {name: _parsed(there[name]) for name in names or there if name in there}
-    return [found[name] for name in dict.fromkeys(named.tables or found) if name in found], _missing(root, there, names)
+    targets = dict.fromkeys(found[name] for name in named.tables or found if name in found)
+    return list(targets), _missing(root, there, names)
 
 
 def check_there(spark: SparkSession, targets: list[TableRef]) -> None:
@@ -102,14 +105,20 @@ def check_there(spark: SparkSession, targets: list[TableRef]) -> None:
     Raises:
         ConfigurationError: naming them.
     """
+    told = missing_there(spark, targets)
+    if told is not None:
+        raise ConfigurationError(told)
+
+
+def missing_there(spark: SparkSession, targets: list[TableRef]) -> str | None:
+    """What is said of those that :func:`check_there` refuses; None if it refuses none."""
     asked = [target for target in targets if target.path is None or has_scheme(target.path)]
     missing = [target for target in asked if is_missing(spark, target)]
     names = [str(target) for target in missing if target.path is None]
     places = [str(target) for target in missing if target.path is not None]
     told = [f"not in the catalog: {', '.join(names)}. Write them as in sales.prices."] if names else []
     told += [f"there is no table at {', '.join(places)}. Run the job first, or name another place."] if places else []
-    if told:
-        raise ConfigurationError(f"tables: {' '.join(told)}")
+    return f"tables: {' '.join(told)}" if told else None
 
 
 def name_of(target: TableRef) -> str:
@@ -140,7 +149,8 @@ def _folder_of(target: TableRef) -> str:
 
 def _listed(spark: SparkSession, root: str) -> dict[str, str]:
     """Where the tables below an address are, by their name: the folders with a log, which Spark lists."""
-    _parsed(root)  # What Spark would take for a pattern is refused.
+    root = root.rstrip("/")
+    _parsed(f"{root}/")  # What Spark would take for a pattern is refused.
     logs = spark.read.format("binaryFile").option("pathGlobFilter", _OF_EACH_LOG)
     try:
         # It only lists: no file is opened, and no task runs for one.

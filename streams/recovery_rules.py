@@ -20,6 +20,7 @@ from versioned.errors import (
     VersionedError,
 )
 from versioned.replay import GIVE_UP as _GIVE_UP
+from versioned.replay import way_back
 
 _RESET: Final = f"or {_GIVE_UP}; or start over with a new root"
 
@@ -206,7 +207,7 @@ def _of_input(ledger: LedgerFacts, checkpoint: CheckpointFacts) -> Iterator[Find
         batch = checkpoint.offset
         files = ", ".join(checkpoint.lost[:_FEW])
         said = f"Batch {batch} has begun, and {len(checkpoint.lost)} files of its input are gone since: {files}."
-        without = f"versioned rollback --batch {batch - 1}" if batch > 0 else _GIVE_UP
+        without = way_back(ledger.epoch, batch)
         yield Finding("input-gone", checkpoint.place, said, f"put them back; or, to go on without them, {without}")
 
 

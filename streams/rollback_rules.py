@@ -120,7 +120,7 @@ def restoration(
     elif told is not None and any(commit.restores and commit.version > told.version for commit in commits):
         # Somebody else took the batch itself back.
         version = told.version
-    elif told is None and newest not in (None, recorded) and not is_whole:
+    elif told is None and newest != recorded and not is_whole:
         version = -1 if recorded is None else recorded
     else:
         return Restoration(None, details)

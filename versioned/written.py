@@ -130,7 +130,8 @@ def state_of(
         number = int(row["version"])
         if version < 0:
             version, blank = number, row["operation"] is None
-        if takes_back(row) and (standing is None or number <= standing):
+        # Before a table's first commit there was nothing to be taken back.
+        if number > 0 and takes_back(row) and (standing is None or number <= standing):
             found = restored_version(row)
             standing = -1 if found is None else found
         written = written_by(row)

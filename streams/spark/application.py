@@ -468,15 +468,17 @@ class StreamingApplication:
         for rule in self._rules:
             name, topic = rule.node.name, rule.node.topic
             offsets = batch.times_of(offsets_at(topic)) or batch.times_of(f"{name}/{OFFSET}")  # As they were kept once.
+            batch.offsets[offsets_at(topic)] = newest_times(batch.offsets.get(offsets_at(topic), {}), offsets)
             records = shape(records_of(input_rows, topic), rule, batch.wall_us, offsets, arrived.get(topic, 0))
             shaped[name] = batch.cut(records) if topic in arrived else records
         surveyed = survey_of({name: frame for name, frame in shaped.items() if self._topic_of(name) in arrived})
         flows: dict[str, Flow] = {}
         for rule in self._rules:
             name, rows, maxima = rule.node.name, surveyed.get(rule.node.name, []), self._maxima(rule.node.name)
+            known = offsets_at(rule.node.topic)
+            batch.offsets[known] = newest_times(batch.offsets[known], offsets_of(rows))
             records = placed(shaped[name], rule.places, rows, maxima, batch.number)
             flows[name] = Flow(records, bounds_of(rows), maxima_before(rows, self._order, maxima))
-        batch.offsets = {offsets_at(self._topic_of(name)): offsets_of(surveyed.get(name, [])) for name in shaped}
         # Of a topic that came there may be invalid records although no valid one is known: their frame stays.
         return {
             name: flow if self._topic_of(name) in arrived else self._empty.light(f"{name}/records", batch.session, flow)
@@ -549,12 +551,11 @@ class StreamingApplication:
         """Write the ledger row: the batch's commit point."""
         assert self._state is not None
         times = times_after(self._state.stream_times, reports)
-        offsets = {name: newest_times(batch.times_of(name), seen) for name, seen in batch.offsets.items()}
         times = {name: scopes for name, scopes in times.items() if not name.endswith(f"/{OFFSET}")}
         totals = totals_after(self._state.totals, reports)
         alarms = {name: report.alarm_us for name, report in reports.items() if report.alarm_us is not None}
         after = LedgerState(
-            batch.epoch, batch.batch_id, times | offsets, batch.details["maxima"], self._topics, alarms,
+            batch.epoch, batch.batch_id, times | batch.offsets, batch.details["maxima"], self._topics, alarms,
             holding_tables(self._operators), buffer_clocks(self._operators), batch.clock_us, totals,
         )  # fmt: skip
         after = replace(

@@ -173,7 +173,9 @@ class Ledger:
         if state.behind is None:
             return state
         missed = self.ended_since(state.behind, state.epoch)
-        return state if missed is None else missed.begun_anew(state.epoch, state.tables, state.behind)
+        return (
+            state if missed is None else missed.begun_anew(state.epoch, {**missed.tables, **state.tables}, state.behind)
+        )
 
     def last_if_any(self) -> LedgerState:
         """As :meth:`last`; the initial state also where there is no ledger."""

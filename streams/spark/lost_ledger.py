@@ -8,7 +8,8 @@ from dataclasses import replace
 from streams.recovery_rules import BatchOf
 from streams.spark.flow import NodeReport, times_after
 from streams.spark.ledger import LedgerState, Times
-from streams.spark.recovery import REPORT, Survey, writer_of
+from streams.spark.operator import REPORT
+from streams.spark.recovery import Survey, writer_of
 from versioned.stream_times import newest_times
 from versioned.written import Written
 

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -40,6 +40,10 @@ GROUP, BEFORE_US = "_group", "_before_us"
 RAW = "_raw"
 #: A write that a batch may make: the table, and as which node and step. The last two are parts of its transaction id.
 StepOf = tuple[TableRef, str, str]
+#: In the details of every write of a batch.
+REPORT: Final = "report"
+#: In those of a commit that shuts others out: node, epoch and batch of the write whose rows the table has.
+WRITER: Final = "writer"
 
 
 @dataclass

@@ -88,7 +88,7 @@ def refuse_orphans(
 def refuse_returned(spark: SparkSession, root: TableRef, found: Survey, operators: Operators) -> None:
     """Refuse a node that comes back with its former table: what came while the plan was without it is not in there.
 
-    Of a sink it is told only, since nothing goes on from its rows; of an emptied suppression it does not matter.
+    Of a sink it is told only, since nothing goes on from its rows; of an emptied buffer it does not matter.
     A new epoch takes all tables as they are.
 
     Args:
@@ -103,9 +103,11 @@ def refuse_returned(spark: SparkSession, root: TableRef, found: Survey, operator
     left = dict(_left_out(found))
     for name, operator in operators.items():
         for target in operator.tables(root):
-            if target not in left or isinstance(operator, SuppressOperator):
+            if target not in left or (isinstance(operator, SuppressOperator) and not operator.joins_find(target, root)):
                 continue
-            said = f'The table {target.short_name} was left at batch {left[target]}; the plan has been without "{name}"'
+            said = (
+                f'The table {target.short_name} of "{name}" was left at batch {left[target]}; the plan was without it'
+            )
             if isinstance(operator, ChangelogSinkOperator | TableSinkOperator):
                 _LOG.warning("%s since. What it would have got meanwhile is not in it.", said)
             elif not read_table(spark, target).isEmpty():

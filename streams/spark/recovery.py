@@ -29,7 +29,7 @@ from streams.spark.engine import Operators
 from streams.spark.interpreted import Measured, measured
 from streams.spark.ledger import Ledger, LedgerState, kept_checkpoint, kept_topics
 from streams.spark.lost_input import lost_input
-from streams.spark.operator import Operator, StepOf
+from streams.spark.operator import REPORT, WRITER, Operator, StepOf
 from streams.spark.sinks import ChangelogSinkOperator
 from versioned import spark_functions as F
 from versioned.commit import Append, Step, commit, recall
@@ -45,10 +45,6 @@ _LOG: Final = logging.getLogger(__name__)
 TAKEOVER: Final = "takeover"
 #: In the same: by which of several takeovers at a time.
 HELD_BY: Final = "heldBy"
-#: In the details of a commit that shuts others out: node, epoch and batch of the write whose rows the table has.
-_WRITER: Final = "writer"
-#: In the details of every write of a batch.
-REPORT: Final = "report"
 _FORGETS: Final = "delta.setTransactionRetentionDuration"
 
 
@@ -413,7 +409,7 @@ def telling(said: Written | None) -> Mapping[str, Any]:
         return {}
     # Who held the tables in a takeover that is over is told no more.
     details, writer = {name: told for name, told in said.details.items() if name != HELD_BY}, writer_of(said)
-    return details if writer is None else {**details, _WRITER: [writer[0], *writer[1]]}
+    return details if writer is None else {**details, WRITER: [writer[0], *writer[1]]}
 
 
 def writer_of(said: Written) -> tuple[str, BatchOf] | None:
@@ -422,8 +418,8 @@ def writer_of(said: Written) -> tuple[str, BatchOf] | None:
     Args:
         said: The newest write of a batch, which may only shut others out.
     """
-    if _WRITER in said.details:
-        node, epoch, batch_id = said.details[_WRITER]
+    if WRITER in said.details:
+        node, epoch, batch_id = said.details[WRITER]
         return node, (epoch, batch_id)
     return (said.node, (said.epoch, said.batch_id)) if REPORT in said.details else None
 

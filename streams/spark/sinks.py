@@ -31,7 +31,7 @@ from streams.spark.flow import (
     value_columns,
 )
 from streams.spark.kafka_sink import KafkaSink
-from streams.spark.operator import Batch, Operator
+from streams.spark.operator import REPORT, WRITER, Batch, Operator
 from streams.spark.stored_shape import SINK, SinkKind, check_names, check_sink, check_types, sink_properties
 from streams.spark.table_table_join import count_ignored
 from versioned import spark_functions as F
@@ -40,7 +40,7 @@ from versioned.errors import ConfigurationError, SchemaError
 from versioned.identifiers import TableRef, named_twice
 from versioned.reading import read_table
 from versioned.upsert import upsert
-from versioned.written import written_by
+from versioned.written import Written, written_by
 
 #: How many commits are looked at for one of a batch: others may lie on top.
 _LIMITS: Final = (5, 100, 100_000)
@@ -211,9 +211,14 @@ def _properties(session: SparkSession, target: TableRef) -> Mapping[str, str]:
     told = properties_of(session, target)
     if SINK in told:
         return told
-    batches = (row for rows in back_in_time(session, target, _LIMITS) for row in rows if written_by(row) is not None)
-    newest = next(batches, None)
+    commits = (row for rows in back_in_time(session, target, _LIMITS) for row in rows)
+    newest = next((row for row in commits if _is_of_a_batch(written_by(row))), None)
     return told if newest is None else {**told, SINK: "changelog" if is_append(newest) else "latest"}
+
+
+def _is_of_a_batch(said: Written | None) -> bool:
+    """Whether a commit has the rows of a batch; one that shuts older drivers out appends nothing, whatever the sink."""
+    return said is not None and REPORT in said.details and WRITER not in said.details
 
 
 def _latest_only(frame: DataFrame) -> DataFrame:

@@ -18,8 +18,12 @@ _OF_DAYS: Final = """
     date date_add date_diff date_sub datediff day dayofmonth dayofweek dayofyear hour last_day minute month quarter
     second to_date unix_micros unix_millis unix_seconds weekday weekofyear year
 """
-#: Words that make an instant of a text.
-INSTANTS: Final = frozenset(("timestamp", "timestamp_ltz", "timestamp_ntz", "to_timestamp", "try_to_timestamp"))
+_OF_INSTANTS: Final = """
+    timestamp timestamp_ltz timestamp_micros timestamp_millis timestamp_ntz timestamp_seconds to_timestamp
+    try_to_timestamp
+"""
+#: Words that make an instant, so that a text beside them becomes one.
+INSTANTS: Final = frozenset(_OF_INSTANTS.split())
 #: Those, and words that make a day of a text, or take it for either.
 DAYS: Final = INSTANTS | frozenset(_OF_DAYS.split())
 #: The kind of what stands behind the last word.

@@ -183,6 +183,10 @@ class SuppressOperator(Operator[Suppress]):
         closed = [root.child(f"{self.node.name}_closed")] if self.closes_idle else []
         return [root.child(self.node.name), *emitted, *closed]
 
+    def joins_find(self, target: TableRef, root: TableRef) -> bool:
+        """Whether a table is the one in which joins find what was told."""
+        return self._emitted is not None and target == self._emitted.target(root)
+
     def steps(self, root: TableRef) -> list[StepOf]:
         emitted = [] if self._emitted is None else self._emitted.steps(root)
         tables, node = self.tables(root), self.node.name

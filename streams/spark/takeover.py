@@ -229,7 +229,9 @@ def _hand_over(plan: _Plan, held: Held, wanted: Mapping[TableRef, Restoration]) 
     faults.point("takeover:handed-over")
     _forget_rows(spark, plan, owner)
     versions = {target.short_name: int(history(spark, target, 1)[0]["version"]) for target in wanted}
-    begun = replace(held.state, epoch=held.epoch, batch_id=batch, tables=versions)
+    # One that the plan was without at that batch stays unknown: it is refused at the start, or begins empty.
+    known = {name: at for name, at in versions.items() if name in held.state.tables or not held.state.tables}
+    begun = replace(held.state, epoch=held.epoch, batch_id=batch, tables=known)
     plan.ledger.append_epoch(spark, begun, held.counts)
 
 

@@ -345,13 +345,13 @@ def test_a_scope_that_is_silent_for_longer_than_the_history_is_told_to_hold_the_
     )
     table.put(rows.withColumn("ts", F.timestamp_seconds("s")), partition="p")
     kept = maintain(spark, MaintainSettings(root="out"), tmp_path)
-    silent = "scope 7 (stream time 1970-01-01 00:00:10+00:00, 0:16:30 behind that of scope 0)"
+    silent = "scope 7 (stream time 1970-01-01 00:00:10+00:00, 16 minutes 30 seconds behind that of scope 0)"
     assert [(one.held_back, "purged" in one.done) for one in kept] == [(silent, False)]
     assert f"the purge is held back by {silent}" in caplog.text
 
 
 #: Of applications of some kinds, a table into which batches merge.
-_MERGED = {"table aggregates": "plain_a", "correction feed": "answers"}
+_MERGED = {"table aggregates": "plain_a", "correction feed": "corrections"}
 
 
 @pytest.mark.slow

@@ -48,6 +48,27 @@ def test_tables_are_those_of_a_folder_and_of_a_catalog_in_the_order_of_their_nam
 @pytest.mark.parametrize(
     ("root", "names", "told"),
     [
+        ("dbfs:/", ("prices",), ["dbfs:/prices"]),
+        ("hdfs:///", ("prices",), ["hdfs:/prices"]),
+        (f"{_BUCKET}/", ("prices", f"{_BUCKET}/prices", "prices/"), [f"{_BUCKET}/prices"]),
+    ],
+)
+def test_below_an_address_a_table_is_taken_once_also_at_the_top_of_a_file_system(
+    work: Path, root: str, names: tuple[str, ...], told: list[str]
+) -> None:
+    targets = tables_of(NamedTables(root=root, tables=names), work, _no_session)
+    assert [target.path for target in targets] == told
+
+
+@pytest.mark.parametrize("name", ["/abs/prices", "delta.`/abs/prices`"])
+def test_a_path_is_no_name_below_an_address(work: Path, name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{name}: name them below {_BUCKET}, or by their address"):
+        tables_of(NamedTables(root=_BUCKET, tables=(name,)), work, _no_session)
+
+
+@pytest.mark.parametrize(
+    ("root", "names", "told"),
+    [
         ("out", ("prces", "no_table"), 'no table "prces" .* did you mean "prices".*no table "no_table"'),
         ("elsewhere", (), "there are no tables below"),
         (None, (), "root: give the folder of the tables, or tables of a catalog"),

@@ -271,6 +271,15 @@ def test_paths_that_make_a_step_or_source_together_are_taken(sets: dict[str, str
         assert said.merged()[field][name][key] == value
 
 
+@pytest.mark.parametrize("of_set", ["path", "format"])
+def test_a_variable_and_a_path_may_make_a_source_together(of_set: str) -> None:
+    said = {"path": "in", "format": "json"}
+    sets = {f"sources.more.{of_set}": said.pop(of_set)}
+    ((key, value),) = said.items()
+    layers = Layers.of(_STEPS, {f"VERSIONED_JOB__SOURCES__MORE__{key.upper()}": value}, sets)
+    assert layers.merged()["sources"]["more"] == {"path": "in", "format": "json"}
+
+
 @pytest.mark.parametrize(
     ("path", "value", "keys"),
     [

@@ -97,8 +97,12 @@ def test_a_table_is_restored_to_the_version_before_anything_later(
 
 
 def test_a_table_that_no_later_batch_wrote_stays_as_it_is_whatever_is_left_of_its_log() -> None:
-    for newest in (80, None):
-        assert restoration("prices", _commits(None, None, oldest=95), (1, 4), 80, newest).version is None
+    assert restoration("prices", _commits(None, None, oldest=95), (1, 4), 80, 80).version is None
+    assert restoration("prices", _commits(None, None, oldest=95), (1, 4), None, None).version is None
+
+
+def test_a_table_that_the_plan_was_without_since_is_taken_back_as_well() -> None:
+    assert restoration("prices", _commits(None, None, oldest=95), (1, 4), 80, None).version == 80
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ _BATCH = _commit(6, txn="app/store/main")
         pytest.param([_restore(7, None), _BATCH], True, id="to an instant, which tells no version"),
         pytest.param([_put_in_place(7, "CLONE"), _BATCH], True, id="a clone took its place"),
         pytest.param([_put_in_place(7, "CREATE OR REPLACE TABLE AS SELECT"), _BATCH], True, id="other rows did"),
+        pytest.param([_put_in_place(0, "CLONE")], False, id="a clone that is the table's first commit"),
         pytest.param([_restore(8, 6), _put_in_place(7, "CLONE"), _BATCH], False, id="a clone did, and was taken back"),
     ],
 )

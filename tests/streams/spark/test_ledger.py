@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -93,9 +94,10 @@ def test_an_epoch_that_was_begun_with_an_older_row_goes_on_behind_the_newest_bef
     ledger = Ledger(spark, TableRef.parse(f"{tmp_path}/ledger"), "app")
     ledger.create()
     found, ended = (LedgerState(1, n, {"prices": {0: n}}, topics=("prices",), checkpoint="q") for n in (3, 4))
+    ended = replace(ended, tables={"prices": 6, "first written then": 1})
     for state in (found, ended, found.begun_anew(2, {"prices": 7}, (1, 3))):
         ledger.append_epoch(spark, state)
-    assert ledger.last() == ended.begun_anew(2, {"prices": 7}, (1, 3))
+    assert ledger.last() == ended.begun_anew(2, {"prices": 7, "first written then": 1}, (1, 3))
 
 
 @pytest.mark.slow

@@ -80,6 +80,7 @@ def _restore(table: str) -> Break:
 
 def _clone(spark: SparkSession, out: Path) -> None:
     spark.sql(f"CREATE TABLE delta.`{out / 'copy'}` SHALLOW CLONE delta.`{out / 'prices'}` VERSION AS OF 1")
+    spark.sql(f"DELETE FROM delta.`{out / 'prices'}`")
     spark.sql(f"CREATE OR REPLACE TABLE delta.`{out / 'prices'}` SHALLOW CLONE delta.`{out / 'copy'}`")
 
 

@@ -12,8 +12,8 @@ import pytest
 from streams.recovery_rules import BatchOf, CheckpointFacts, LedgerFacts
 from streams.spark import doctor, operator, recovery
 from streams.spark.ledger import LedgerState
-from streams.spark.operator import Batch
-from streams.spark.recovery import REPORT, Survey
+from streams.spark.operator import REPORT, Batch
+from streams.spark.recovery import Survey
 from versioned.errors import CheckpointMismatchError
 from versioned.identifiers import TableRef
 from versioned.written import TableState, Written

@@ -9,7 +9,7 @@ import pytest
 
 from streams.recovery_rules import BatchOf
 from streams.rollback_rules import ERASED, CommitFacts, restoration
-from streams.spark.recovery import REPORT
+from streams.spark.operator import REPORT
 from streams.spark.takeover import facts_of
 
 _LONG = {REPORT: {"counts": 1}}

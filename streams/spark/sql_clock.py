@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from streams.time_texts import asks_for_now, is_time_alone
@@ -42,26 +42,13 @@ def check_now(words: Sequence[tuple[str, str]], days: frozenset[str]) -> None:
     Raises:
         ConfigurationError: naming the text.
     """
-    asking, is_day, depth, last = "", False, 0, ""
-    for kind, word in (*words, (_END, "")):
-        lower = word.strip("`").lower()
-        if kind in ("word", "sign"):
-            # What a CASE gives, or a function is given, has one type with what is beside it there.
-            depth = max(0, depth + (lower in ("(", "case")) - (lower in (")", "end")))
-        ends = kind == _END or (kind == "word" and lower in ("and", "or") and depth == 0)
-        # The "and" of a "between" is part of what it says.
-        if ends and not (lower == "and" and last == "between"):
-            if asking and is_day:
-                raise ConfigurationError(
-                    f"a condition follows from the row alone, or a replay would decide differently: no {asking} beside "
-                    "an instant or a day, for which Spark takes it. Compare with an instant of the row."
-                )
-            asking, is_day = "", False
-        elif kind == "text" and asks_for_now(_unescaped(word)[1:]):
-            asking = word
-        if kind == "word" and depth == 0 and lower in ("between", "and", "or"):
-            last = lower
-        is_day |= kind in ("word", "quoted") and lower in days
+    # What a CASE gives, or a function is given, has one type with what is beside it there.
+    asking = _beside(words, days, asks_for_now, ("and", "or"), at_top=True)
+    if asking:
+        raise ConfigurationError(
+            f"a condition follows from the row alone, or a replay would decide differently: no {asking} beside an "
+            "instant or a day, for which Spark takes it. Compare with an instant of the row."
+        )
 
 
 def check_times(words: Sequence[tuple[str, str]], instants: frozenset[str]) -> None:
@@ -74,23 +61,48 @@ def check_times(words: Sequence[tuple[str, str]], instants: frozenset[str]) -> N
     Raises:
         ConfigurationError: naming the time.
     """
-    alone, is_instant, last = "", False, ""
-    for kind, word in (*words, ("word", "and")):
+    alone = _beside(words, instants, is_time_alone, ("and", "or", "when", "then", "else"), at_top=False)
+    if alone:
+        raise ConfigurationError(
+            f"a condition takes {alone} for an instant: without a day it is one of today, and a replay would decide "
+            "differently. Write the day too."
+        )
+
+
+def _beside(
+    words: Sequence[tuple[str, str]],
+    kinds: frozenset[str],
+    asks: Callable[[str], bool],
+    ends: Collection[str],
+    *,
+    at_top: bool,
+) -> str:
+    """The last text that asks the clock in the first part of a condition that has one beside an instant; else none.
+
+    Args:
+        words: The condition.
+        kinds: Words and columns, in small letters, that make an instant of a text beside them.
+        asks: Whether a text asks the clock.
+        ends: The words at which a part ends.
+        at_top: Whether those within brackets and CASE end none.
+    """
+    asking, is_beside, depth, last = "", False, 0, ""
+    for kind, word in (*words, (_END, "")):
         lower = word.strip("`").lower()
-        ends = kind == "word" and lower in ("and", "or", "when", "then", "else")
+        if kind in ("word", "sign"):
+            depth = max(0, depth + (lower in ("(", "case")) - (lower in (")", "end")))
+        is_seen = kind == "word" and (depth == 0 or not at_top)
         # The "and" of a "between" is part of what it says.
-        if ends and not (lower == "and" and last == "between"):
-            if alone and is_instant:
-                raise ConfigurationError(
-                    f"a condition takes {alone} for an instant: without a day it is one of today, and a replay would "
-                    "decide differently. Write the day too."
-                )
-            alone, is_instant = "", False
-        elif kind == "text" and is_time_alone(_unescaped(word)[1:]):
-            alone = word
-        if ends or lower == "between":
+        if kind == _END or (is_seen and lower in ends and not (lower == "and" and last == "between")):
+            if asking and is_beside:
+                return asking
+            asking, is_beside = "", False
+        elif kind == "text" and asks(_unescaped(word)[1:]):
+            asking = word
+        if is_seen and (lower in ends or lower == "between"):
             last = lower
-        is_instant |= kind in ("word", "quoted") and lower in instants
+        is_beside |= kind in ("word", "quoted") and lower in kinds
+    return ""
 
 
 def _unescaped(word: str) -> str:

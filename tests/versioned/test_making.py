@@ -177,6 +177,10 @@ class _Outrun:
     session: SparkSession
     error: str
 
+    @property
+    def conf(self) -> Any:
+        return self.session.conf
+
     def sql(self, text: str) -> Any:
         done = self.session.sql(text)
         if text.startswith("CREATE TABLE"):

@@ -133,7 +133,7 @@ def maintain(
             shown.advance(bar)
             echo_json(kept.to_json()) if json else typer.echo(str(kept))
 
-        kept = looked_after(quiet_session("maintain"), settings, work, tell)
+        kept = looked_after(quiet_session("maintain"), settings, work, tell, None, targets)
     if any(table.broken for table in kept):
         raise typer.Exit(BAD_DATA)
 

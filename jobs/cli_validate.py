@@ -32,7 +32,7 @@ def validate(
             shown.advance(bar)
             echo_json(found.to_json()) if json else typer.echo(str(found))
 
-        judged = judged_all(quiet_session("validate"), settings, work, job, tell)
+        judged = judged_all(quiet_session("validate"), settings, work, job, tell, targets)
     if not json:
         typer.echo(f"pages: {pages / 'index.html'}")
     if code := code_of(judged):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
@@ -103,6 +103,7 @@ def maintain(
     work: Path,
     on_table: Callable[[Upkeep], None] | None = None,
     stop: Event | None = None,
+    targets: Sequence[TableRef] | None = None,
 ) -> list[Upkeep]:
     """Look after each table in turn. A table with broken rows is reported and otherwise left as it is.
 
@@ -115,6 +116,8 @@ def maintain(
         work: The folder that ``root`` lies below.
         on_table: Told after each table.
         stop: Ends upkeep that is repeated; the pass that is under way ends first.
+        targets: The tables that the settings name, if they were looked for already; with ``every`` they are looked for
+            in each pass.
 
     Returns:
         What the last pass did.
@@ -126,16 +129,16 @@ def maintain(
     """
     told, stopped, missing = on_table or (lambda _kept: None), stop or Event(), None
     if settings.every is None:
-        targets = tables_of(settings, work, lambda: spark)
-        check_there(spark, targets)
-        return _pass(targets, told, lambda target: _look_after(spark, settings, target))
+        once = tables_of(settings, work, lambda: spark) if targets is None else targets
+        check_there(spark, once)
+        return _pass(once, told, lambda target: _look_after(spark, settings, target))
     while True:
-        before, (targets, missing) = missing, those_there(settings, work, lambda: spark)
-        missing = missing or missing_there(spark, targets)
+        before, (there, missing) = missing, those_there(settings, work, lambda: spark)
+        missing = missing or missing_there(spark, there)
         if missing not in (None, before):  # Once, not in every pass: the stream may make it yet.
             _LOG.warning("Upkeep leaves out what is not there, and looks for it in each pass: %s", missing)
         refused = list[RetentionError]()
-        kept = _pass(targets, told, partial(_try_to_look_after, spark, settings, refused))
+        kept = _pass(there, told, partial(_try_to_look_after, spark, settings, refused))
         if _is_last(stopped, settings.every):
             if refused:
                 raise refused[0]
@@ -191,7 +194,7 @@ def _session_beside(spark: SparkSession) -> SparkSession:
 
 
 def _pass(
-    targets: list[TableRef], told: Callable[[Upkeep], None], look_after: Callable[[TableRef], Upkeep]
+    targets: Sequence[TableRef], told: Callable[[Upkeep], None], look_after: Callable[[TableRef], Upkeep]
 ) -> list[Upkeep]:
     kept = []
     for target in targets:

@@ -99,7 +99,7 @@ def those_there(named: NamedTables, work: Path, session: Session) -> tuple[list[
     return list(targets), _missing(root, there, names)
 
 
-def check_there(spark: SparkSession, targets: list[TableRef]) -> None:
+def check_there(spark: SparkSession, targets: Sequence[TableRef]) -> None:
     """Refuse tables that only Spark can look for, and that it does not find: of the catalog, or with an address.
 
     Raises:
@@ -110,7 +110,7 @@ def check_there(spark: SparkSession, targets: list[TableRef]) -> None:
         raise ConfigurationError(told)
 
 
-def missing_there(spark: SparkSession, targets: list[TableRef]) -> str | None:
+def missing_there(spark: SparkSession, targets: Sequence[TableRef]) -> str | None:
     """What is said of those that :func:`check_there` refuses; None if it refuses none."""
     asked = [target for target in targets if target.path is None or has_scheme(target.path)]
     missing = [target for target in asked if is_missing(spark, target)]

@@ -98,6 +98,7 @@ def validate(
     work: Path,
     job: JobSettings | None = None,
     on_judged: Callable[[Judged], None] | None = None,
+    targets: Sequence[TableRef] | None = None,
 ) -> list[Judged]:
     """Judge tables and the sources of a job, and write the pages. What cannot be read keeps no other from being judged.
 
@@ -107,6 +108,7 @@ def validate(
         work: The folder that all paths lie below.
         job: The application whose sources are judged; None = only tables.
         on_judged: Told after each.
+        targets: The tables that the settings name, if they were looked for already.
 
     Raises:
         ConfigurationError: there are no such tables, or the pages cannot be written.
@@ -120,7 +122,7 @@ def validate(
         if on_judged is not None:
             on_judged(found)
 
-    targets = tables_of(settings, work, lambda: spark)
+    targets = tables_of(settings, work, lambda: spark) if targets is None else targets
     check_there(spark, targets)
     # Before any table: what is compared with them is never newer than they are.
     times = {ledger: _facts_or_unread(spark, ledger) for ledger in dict.fromkeys(map(_beside, targets))}

@@ -19,10 +19,9 @@ from versioned.errors import (
     ReplayMismatchError,
     VersionedError,
 )
-from versioned.replay import GIVE_UP as _GIVE_UP
-from versioned.replay import way_back
+from versioned.replay import GIVE_UP, way_back
 
-_RESET: Final = f"or {_GIVE_UP}; or start over with a new root"
+_RESET: Final = f"or {GIVE_UP}; or start over with a new root"
 
 #: Epoch and batch id.
 BatchOf = tuple[int, int]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -131,10 +131,19 @@ def one_nan(value: Any) -> Any:
     """
     if isinstance(value, float):
         return NAN if value != value else value
+    return with_parts(value, one_nan)
+
+
+def with_parts(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A struct, map or array with each of its parts changed; any other value as it is.
+
+    >>> with_parts(Row(n=1, of=[2]), lambda part: part if isinstance(part, list) else -part)
+    Row(n=-1, of=[2])
+    """
     if isinstance(value, Mapping):
-        parts = {name: one_nan(part) for name, part in value.items()}
+        parts = {name: change(part) for name, part in value.items()}
         return Row(parts) if isinstance(value, Row) else parts
-    return type(value)(map(one_nan, value)) if type(value) in (list, tuple) else value
+    return type(value)(map(change, value)) if type(value) in (list, tuple) else value
 
 
 def own(value: Any) -> Any:

@@ -65,12 +65,17 @@ def only_history(
     scope = max(times, key=lambda one: (times[one], one))
     newest_us = F.lit(times[scope])
     if spec.time_scope == "key":
-        latest = current.select(*map(quote, spec.keys), F.unix_micros(quote(spec.valid_from)).alias(_LATEST_US))
-        shaped = shaped.join(latest, list(spec.keys), "left")
+        shaped = _with_latest(shaped, current, spec)
         newest_us = F.coalesce(_LATEST_US, newest_us)
     too_new = F.when(F.col("_us") > newest_us, NOT_HISTORY)
     told = shaped.withColumns({"_scope": F.lit(scope), "_reason": F.coalesce("_reason", too_new)})
     return told.drop(_LATEST_US)
+
+
+def _with_latest(frame: DataFrame, current: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    """With the start of the latest version of each row's key, null where it has none."""
+    latest = F.unix_micros(quote(spec.valid_from)).alias(_LATEST_US)
+    return frame.join(current.select(*map(quote, spec.keys), latest), list(spec.keys), "left")
 
 
 def backfill_frame(
@@ -101,7 +106,7 @@ def backfill_frame(
     try:
         outcomes = batch.outcomes().localCheckpoint(eager=True)
         rejected = held.where(F.col("_reason").isNotNull()).localCheckpoint(eager=True)
-        timed = horizons(spark, target, spec, outcomes, batch.stream_times)
+        timed = _horizons(spark, target, spec, outcomes, batch.stream_times)
         counts = _counts(batch, timed, rejected, spec)
         version = None
         if counts["accepted"] and not dry_run:
@@ -114,7 +119,7 @@ def backfill_frame(
         held.unpersist()
 
 
-def horizons(
+def _horizons(
     spark: SparkSession, target: TableRef, spec: VersionedTableSpec, outcomes: DataFrame, times: Mapping[int, int]
 ) -> DataFrame:
     """Outcomes with ``_horizon_us``: before it no promised lookup finds anything once the backfill is in the table.
@@ -129,15 +134,13 @@ def horizons(
     horizon_us = F.lit(spec.horizon_us(times)).cast("long")
     if spec.time_scope == "key":
         # No record lies behind the latest version of a key that has one.
-        latest = F.unix_micros(quote(spec.valid_from)).alias(_LATEST_US)
-        current = read_table(spark, target).where(CURRENT).select(*map(quote, spec.keys), latest)
         newest = F.max("_us").over(Window.partitionBy(*map(quote, spec.keys)))
-        outcomes = outcomes.join(current, list(spec.keys), "left")
+        outcomes = _with_latest(outcomes, read_table(spark, target).where(CURRENT), spec)
         horizon_us = F.coalesce(_LATEST_US, newest) - F.lit(spec.history_retention_us)
     return outcomes.withColumn(_HORIZON_US, horizon_us).drop(_LATEST_US)
 
 
-def lasting(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+def _lasting(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     """Whether each accepted record is a latest version behind the whole backfill, and whether a purge takes it.
 
     What a put says of a record is how it stood at its own place, before the others of its key.
@@ -160,7 +163,7 @@ def lasting(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
 
 
 def _counts(batch: PutBatch, outcomes: DataFrame, rejected: DataFrame, spec: VersionedTableSpec) -> dict[str, int]:
-    told = lasting(outcomes, spec).agg(F.count_if("latest").alias("latest"), F.count_if("expired").alias("expired"))
+    told = _lasting(outcomes, spec).agg(F.count_if("latest").alias("latest"), F.count_if("expired").alias("expired"))
     lasts = told.collect()[0]
     reasons = {f"rejected.{row[0]}": row[1] for row in rejected.groupBy("_reason").count().collect()}
     of_puts = batch.counts

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from streams.fields import WINDOW_FIELDS
-from streams.rows import Row, frozen, one_nan
+from streams.rows import Row, frozen, one_nan, with_parts
 from streams.time_texts import as_instant
 from suppress.window_rules import Window
 
@@ -50,10 +50,7 @@ def one_form(value: Any) -> Any:
     """
     if isinstance(value, datetime):
         return as_instant(value)
-    if isinstance(value, Mapping):
-        parts = {name: one_form(part) for name, part in value.items()}
-        return Row(parts) if isinstance(value, Row) else parts
-    return type(value)(map(one_form, value)) if type(value) in (list, tuple) else one_nan(value)
+    return one_nan(value) if isinstance(value, float) else with_parts(value, one_form)
 
 
 def whole_key(key: Row | None) -> Row | None:

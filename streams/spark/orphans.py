@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Final
 
 from pyspark.sql import SparkSession
 
 from streams.spark.engine import Operators
 from streams.spark.ledger import LedgerState
-from streams.spark.recovery import Survey, writer_of
+from streams.spark.recovery import Survey
 from streams.spark.sinks import ChangelogSinkOperator, TableSinkOperator
 from streams.spark.suppress import FinalResultsOperator, SuppressOperator
 from versioned.commit import is_missing
@@ -100,7 +100,7 @@ def refuse_returned(spark: SparkSession, root: TableRef, found: Survey, operator
     Raises:
         ConfigurationError: naming the table and the batch that it was left at.
     """
-    left = dict(_left_out(found))
+    left = {target: batch_id for target, (_, batch_id) in found.left_out().items()}
     for name, operator in operators.items():
         for target in operator.tables(root):
             if target not in left or (isinstance(operator, SuppressOperator) and not operator.joins_find(target, root)):
@@ -115,17 +115,6 @@ def refuse_returned(spark: SparkSession, root: TableRef, found: Survey, operator
                     f"{said} since: what came meanwhile is not in it. Delete the table, which is made anew; or give "
                     "the node or its store another name; or start with --new-epoch, which takes all tables as they are."
                 )
-
-
-def _left_out(found: Survey) -> Iterator[tuple[TableRef, int]]:
-    """Tables with rows of a batch that is over, of which the newest batch's plan did not know."""
-    for target, table in found.tables.items():
-        said = None if table.written is None else writer_of(table.written)
-        is_known = target.short_name in found.state.tables or target in found.left
-        if table.written is None or said is None or is_known or not found.state.tables:
-            continue
-        if table.written.application == found.ledger.application and said[1] <= found.ledger.batch:
-            yield target, said[1][1]
 
 
 def _refuse_another_kind(spark: SparkSession, root: TableRef, state: LedgerState, operator: SuppressOperator) -> None:

@@ -119,6 +119,14 @@ class Survey:
         """Some of the tables, as batches that may read them must know them."""
         return measured(self.tables[target] for target in tables)
 
+    def left_out(self) -> dict[TableRef, BatchOf]:
+        """Tables with rows of a batch that is over, of which the newest batch's plan did not know, with that batch."""
+        if not self.state.tables:
+            return {}
+        unknown = _unknown(self.ledger.application, self.state, self.tables)
+        over = {target: batch for target, batch in unknown.items() if batch <= self.ledger.batch}
+        return {target: batch for target, batch in over.items() if target not in self.left}
+
     def ahead(self) -> set[str]:
         """The tables that have something of a batch that is not in the ledger."""
         return {table.name for table in self.facts() if table.batch is not None and table.batch > self.ledger.batch}
@@ -224,15 +232,22 @@ def _left_by_former(ledger: Ledger, state: LedgerState, seen: Mapping[TableRef, 
 
     An epoch knows the tables that were there when it began. A driver that was shut out then may have made one since.
     """
+    unknown = _unknown(ledger.application, state, seen)
+    found = {target: batch for target, batch in unknown.items() if batch[0] < state.epoch}
+    ended = set(ledger.row_ids()) if found else set()
+    return {target: batch for target, batch in found.items() if batch not in ended}
+
+
+def _unknown(application: str, state: LedgerState, seen: Mapping[TableRef, TableState]) -> dict[TableRef, BatchOf]:
+    """Tables with rows of an application's batches of which its ledger's newest row knows nothing, with the batch."""
     found: dict[TableRef, BatchOf] = {}
     for target, table in seen.items():
         said = table.written
-        if said is not None and said.application == ledger.application and target.short_name not in state.tables:
+        if said is not None and said.application == application and target.short_name not in state.tables:
             writer = writer_of(said)
-            if writer is not None and writer[1][0] < state.epoch:
+            if writer is not None:
                 found[target] = writer[1]
-    ended = set(ledger.row_ids()) if found else set()
-    return {target: batch for target, batch in found.items() if batch not in ended}
+    return found
 
 
 def written_before_crash(

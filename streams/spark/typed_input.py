@@ -26,6 +26,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from streams.spark.reader_options import MALFORMED
 from versioned import spark_functions as F
 from versioned.identifiers import named_twice, quote
 from versioned.put_checks import in_range, in_type, rounds
@@ -137,6 +138,15 @@ def size_of(value: Column, kind: DataType) -> Column | None:
     if isinstance(kind, (ArrayType, MapType, VariantType)):
         return F.coalesce(F.octet_length(F.to_json(F.struct(value.alias("v")))), F.lit(0))
     return None
+
+
+def row_size(schema: StructType) -> Column | None:
+    """Bytes of the texts and binaries in a row; None where there can be none. A malformed row has its text alone."""
+    sizes = (size_of(F.col(quote(field.name)), field.dataType) for field in schema.fields if field.name != MALFORMED)
+    known = total(sizes)
+    if MALFORMED not in schema.names:
+        return known
+    return F.coalesce(F.octet_length(MALFORMED).cast("long"), F.lit(0).cast("long") if known is None else known)
 
 
 def total(sizes: Iterable[Column | None]) -> Column | None:

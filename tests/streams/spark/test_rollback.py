@@ -166,7 +166,7 @@ def test_what_cannot_be_done_is_refused_before_any_write(spark: SparkSession, so
         rollback(app, 0)
     for file in (copied / "priced_orders").glob("*.parquet"):
         file.unlink()
-    with pytest.raises(RetentionError, match="vacuum has removed them"):
+    with pytest.raises(RetentionError, match="own cleaning has removed"):
         rollback(app, 1)
     with pytest.raises(ConfigurationError, match='no table "price"; there are'):
         backfill(app, "price", spark.createDataFrame([], _OLD))

@@ -9,8 +9,9 @@ from pyspark.sql.types import DecimalType, StructType
 from streams.nodes import TableSource
 from streams.spark.flow import VALUE
 from streams.spark.intake import INVALID, IntakeRule, shape
+from streams.spark.reader_options import MALFORMED
 from streams.spark.sources import SparkSource
-from streams.spark.typed_input import cast_row_by_row, has_time_beyond, shortened
+from streams.spark.typed_input import cast_row_by_row, has_time_beyond, row_size, shortened
 from versioned import spark_functions as F
 
 _LONG = "repeat('x', 40)"
@@ -43,6 +44,32 @@ def test_a_value_is_kept_only_as_far_as_it_takes_to_find_it_too_large(
     assert [row.asDict(recursive=True) for row in cut.collect()] == [
         row.asDict(recursive=True) for row in wanted.collect()
     ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "size"),
+    [
+        ("'abcd' AS k, 'efg' AS v", 7),
+        (f"'abcd' AS k, 'efg' AS v, CAST(NULL AS STRING) AS {MALFORMED}", 7),
+        (f"'abcd' AS k, CAST(NULL AS STRING) AS v, 'abcd;ef\"g' AS {MALFORMED}", 9),
+        (f"1 AS k, '12345' AS {MALFORMED}", 5),
+        (f"1 AS k, CAST(NULL AS STRING) AS {MALFORMED}", 0),
+    ],
+    ids=[
+        "of all fields",
+        "it could be read",
+        "its text tells its fields again",
+        "numbers",
+        "numbers that could be read",
+    ],
+)
+def test_a_row_is_as_large_as_its_content_however_often_that_is_told(
+    columns: str, size: int, spark: SparkSession
+) -> None:
+    frame = spark.sql(f"SELECT {columns}")
+    told = row_size(frame.schema)
+    assert told is not None
+    assert frame.select(told).collect()[0][0] == size
 
 
 @pytest.mark.parametrize(

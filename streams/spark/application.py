@@ -59,7 +59,7 @@ from streams.spark.recovery import (
     written_before_crash,
 )
 from streams.spark.rejects import Rejects
-from streams.spark.sinks import send_to_kafka
+from streams.spark.sinks import check_columns, send_to_kafka
 from streams.spark.source_checks import look_at
 from streams.spark.sources import SparkSource, check_topics, records_of, topics_in_order, unite
 from streams.spark.suppress import SuppressOperator
@@ -146,6 +146,7 @@ class StreamingApplication:
         self._root = TableRef.parse(root)
         retention_us = optional_span_us("suppressed_record_retention", suppressed_record_retention)
         self._operators: Operators = operators_of(topology, retention_us, keys_cross_partitions)
+        check_columns(self._operators)
         send_to_kafka(self._operators, kafka or {})
         self._sources = dict(sources)
         check_choice("order", order, Order)

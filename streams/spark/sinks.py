@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from streams.fields import value_fields
 from streams.key_fields import key_fields
 from streams.nodes import ChangelogSink, Output, TableSink
 from streams.spark.flow import (
@@ -36,7 +37,7 @@ from streams.spark.stored_shape import SINK, SinkKind, check_names, check_sink, 
 from streams.spark.table_table_join import count_ignored
 from versioned import spark_functions as F
 from versioned.commit import Append, back_in_time, is_append, properties_of
-from versioned.errors import ConfigurationError, SchemaError
+from versioned.errors import ConfigurationError, SchemaError, TopologyError
 from versioned.identifiers import TableRef, named_twice
 from versioned.reading import read_table
 from versioned.upsert import upsert
@@ -103,12 +104,9 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
         Raises:
             SchemaError: fields of the key, of the value and of the sink itself are called the same.
         """
-        twice = list(dict.fromkeys(named_twice(rows.columns)))
-        if twice:
-            raise SchemaError(
-                f'Sink "{self.node.name}": {twice} would stand twice in its rows, which hold key, value and columns of '
-                "the sink itself side by side. Rename the value's field with map_values or in the joiner."
-            )
+        fault = _fault(rows.columns)
+        if fault:
+            raise SchemaError(f'Sink "{self.node.name}": {fault}')
         return rows
 
     def _make_ready(self, batch: Batch, rows: DataFrame, keys: list[str]) -> None:
@@ -204,6 +202,31 @@ class TableSinkOperator(_SinkOperator):
         deleted = F.col(VALUE).isNull().alias("_deleted")
         own = (F.lit(batch_id).cast("long").alias("_batch_id"), SCOPE, F.col(PLACE).alias("_seq"), deleted)
         return self._distinct(newest.select(*self._columns(frame), *own))
+
+
+def check_columns(operators: Mapping[str, Operator[Any]]) -> None:
+    """Refuse a sink whose rows would have a column twice, as far as the plan tells; else their first batch does.
+
+    The test driver keeps keys and values apart.
+
+    Raises:
+        TopologyError: with the columns.
+    """
+    for node in (operator.node for operator in operators.values() if isinstance(operator, _SinkOperator)):
+        fault = _fault([*(key_fields(node) or ()), *(value_fields(node) or ()), "ts", "_batch_id", SCOPE, "_seq"])
+        if fault:
+            raise TopologyError("column-names", node.name, fault)
+
+
+def _fault(columns: list[str]) -> str | None:
+    """What is wrong with rows of these columns, whatever their case."""
+    twice = list(dict.fromkeys(named_twice(columns)))
+    return (
+        f"{twice} would stand twice in its rows, which hold key, value and columns of the sink itself side by side. "
+        "Rename the value's field with map_values or in the joiner."
+        if twice
+        else None
+    )
 
 
 def _properties(session: SparkSession, target: TableRef) -> Mapping[str, str]:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from streams.nodes import Topology
 from streams.spark import SparkSource, StreamingApplication
 from streams.topology import StreamsBuilder
+from versioned.errors import TopologyError
 
 
 def _copied(key: str, value: str) -> Topology:
@@ -58,11 +59,27 @@ def test_a_field_that_the_sink_needs_for_itself_is_refused_with_its_name(spark: 
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.json").write_text('{"k": 1, "v": 2, "ts": "2026-01-01T00:00:00Z"}', encoding="utf-8")
     builder = StreamsBuilder()
-    builder.stream("in", key="k", value="v").map_values(lambda value: {"_SEQ": value.v}).to_changelog("out")
+    builder.stream("in", key="k", value="v").transform_values(lambda value: value.v, "_SEQ LONG").to_changelog("out")
     source = SparkSource("json", {"path": str(tmp_path / "in")}, "k LONG, v LONG, ts TIMESTAMP")
     app = StreamingApplication(spark, "twice", builder.build(), str(tmp_path / "out"), {"in": source})
     with pytest.raises(StreamingQueryException, match=r"\['_SEQ', '_seq'\] would stand twice"):
         app.run()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "twice"),
+    [("v", "v", r"\['v'\]"), ("K", "k", r"\['K', 'k'\]"), ("k", "Ts", r"\['Ts', 'ts'\]")],
+    ids=["a field that became the key as well", "by case alone", "the time"],
+)
+def test_it_is_refused_before_the_first_batch_where_the_plan_tells(
+    key: str, value: str, twice: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key="id", value="n").map_values(lambda _, row: {value: row.n})
+    stream.select_key(lambda id_, row: {key: id_.id}).to_changelog("out")
+    with pytest.raises(TopologyError, match=f"^out: {twice} would stand twice in its rows.* Rename the value's field"):
+        StreamingApplication(spark, "twice", builder.build(), str(tmp_path / "out"), {"in": SparkSource("delta")})
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow

@@ -78,6 +78,11 @@ class SourceSettings(Strict):
         """Whether a column orders its records; Kafka's have their offset."""
         return self.sequence_by is not None or self.kafka is not None or (self.format or "").lower() == "kafka"
 
+    @property
+    def goes_by_offset(self) -> bool:
+        """Whether nothing but Kafka's offset orders its records."""
+        return self.has_sequence and self.sequence_by in (None, "offset")
+
     @model_validator(mode="after")
     def _is_one_of_both(self) -> SourceSettings:
         if (self.format is None) == (self.kafka is None):
@@ -205,6 +210,12 @@ class JobSettings(Strict):
         without = [topic for topic, said in self.sources.items() if not said.has_sequence]
         if self.order == "sequence" and without:
             raise ValueError(f"order: sequence needs sequence_by on each source; {', '.join(without)} has none")
+        of_kafka = [topic for topic, said in self.sources.items() if said.goes_by_offset]
+        if self.order == "sequence" and of_kafka and len(self.sources) > 1:
+            raise ValueError(
+                f"order: sequence puts the records of all sources in the order of one numbering, and {of_kafka[0]} "
+                "goes by the offsets of its topic, which number no other source. Write order: arrival"
+            )
         return self
 
     @model_validator(mode="after")

@@ -11,7 +11,7 @@ from suppress.buffer_rules import BufferRule, WhenFull
 from suppress.order import canonical_order
 from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from suppress.window_rules import Window, close_wait_us
-from suppress.windows import SessionWindows, SlidingWindows, Windows
+from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
 from versioned.durations import in_words
 from versioned.errors import ConfigurationError
 
@@ -82,14 +82,38 @@ def _final_rule(
     )  # fmt: skip
 
 
-def warn_of_idle(node: str, suppressed: Suppressed | None, rule: BufferRule) -> None:
-    """Tell that nothing closes the windows of a silent input, though the plan asks for it: no retention says when."""
-    if isinstance(suppressed, UntilWindowCloses) and suppressed.close_idle and rule.retention_us is None:
+def warn_of_idle(node: str, suppressed: Suppressed | None, rule: BufferRule, windows: Windows | None) -> None:
+    """Tell of a retention that closes no windows, since there is none, or those of an input that is not silent.
+
+    Args:
+        node: The suppression's name.
+        suppressed: What the plan says.
+        rule: What it promises.
+        windows: Those of its table, or none.
+    """
+    if not isinstance(suppressed, UntilWindowCloses):
+        return
+    needed_us = _open_us(windows) + rule.wait_us
+    if rule.retention_us is not None and rule.retention_us < needed_us:
+        _LOG.warning(
+            "%s: the retention of %s counts from a window's first record, while others come too, and windows take "
+            "records for %s: those that come later are late. Give a retention of more than that and the longest time "
+            "for which the job stands still [R54]",
+            node, in_words(rule.retention_us), in_words(needed_us),
+        )  # fmt: skip
+    if suppressed.close_idle and rule.retention_us is None:
         _LOG.warning(
             "%s: close_idle closes no window, since there is no retention: give one to until_window_closes, or the "
             "application a suppressed_record_retention [R117]",
             node,
         )
+
+
+def _open_us(windows: Windows | None) -> int:
+    """From the first instant of a window to its end; a session's end is its first record's until another one comes."""
+    if isinstance(windows, TimeWindows):
+        return windows.size_us
+    return windows.difference_us if isinstance(windows, SlidingWindows) else 0
 
 
 def _bounds(buffer: StrictBufferConfig | EagerBufferConfig) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class SuppressProcessor(Processor):
         materialized = None if self._source is None else self._source.materialized
         unit_us = 1 if materialized is None else materialized.time_resolution.value
         self.rule = buffer_rule(node.name, node.suppressed, windows, unit_us, context.suppressed_retention_us)
-        warn_of_idle(node.name, node.suppressed, self.rule)
+        warn_of_idle(node.name, node.suppressed, self.rule, windows)
         self._order = tie_order(windows)
         size_of = _size_function(node.suppressed)
         self._buffers = ScopedBuffers(lambda _: SuppressBuffer(self.rule, size_of), windows)

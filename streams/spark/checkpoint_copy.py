@@ -167,8 +167,9 @@ def _cut_sources(folder: Path, batch_id: int) -> dict[int, dict[str, str]]:
 
 def _without_offsets(checkpoint: str, batch_id: int) -> CheckpointMismatchError:
     return CheckpointMismatchError(
-        f"The checkpoint {checkpoint} has no offsets of batch {batch_id}; Spark keeps those of the last 100 batches. "
-        "Name a later batch; or restore a copy of the checkpoint."
+        f"The checkpoint {checkpoint} has no offsets of batch {batch_id}; Spark keeps those of the last 100 triggers, "
+        "idle ones too (spark.sql.streaming.minBatchesToRetain). Start the application until a batch with input has "
+        "ended, and name that or a later one; or restore a copy of the checkpoint."
     )
 
 

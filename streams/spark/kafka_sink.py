@@ -115,7 +115,7 @@ class KafkaSink:
         own = (*keys, *_OWN, *((_DELETED,) if of_table else ()))
         values = [quote(name) for name in rows.columns if name not in own]
         tie = F.xxhash64(F.to_json(F.struct("*")))
-        ordered = Window.partitionBy(*of_key).orderBy(SCOPE, "_seq", tie)
+        ordered = Window.partitionBy(*of_key).orderBy("_seq", SCOPE, tie)
         value = F.to_json(F.struct(*values), _JSON)
         told = [F.col(name).isNotNull() for name in values if name != quote("ts")]
         if of_table:

@@ -33,7 +33,7 @@ _AT, _KIND, _AT_PLACE = "_at_us", "_kind", "_at_place"
 _IS_STORED, _IS_PUT, _IS_ASK = 0, 1, 2
 _ASK, _PUT = "_ask", "_put"
 _VERSION, _LATER, _CURRENT_US, _OBSERVED_US = "_version", "_later", "_current_us", "_observed_us"
-_LATER_PLACE, _NEWEST_US, _BEST = "_later_place", "_newest_us", "_best"
+_LATER_PLACE, _NEWEST_US, _BEST, _PUT_PLACE = "_later_place", "_newest_us", "_best", "_put_place"
 _HELPERS: Final = (STORED, _PUT, _VERSION, _LATER, _CURRENT_US, _OBSERVED_US, _LATER_PLACE, _NEWEST_US)
 
 
@@ -155,8 +155,10 @@ def _only_puts_before(found: DataFrame, spec: VersionedTableSpec, puts: DataFram
         *(F.col(quote(name)).alias(to) for name, to in zip(spec.keys, keys, strict=True)),
         F.struct(F.col(US).alias("us"), F.col(VALUE).alias("value")).alias(_BEST),
         place_among_scopes().alias(_AT_PLACE),
+        F.col(PLACE).alias(_PUT_PLACE),
     )
-    in_time = (F.col(_AT_PLACE) < F.col(PLACE)) & (F.col(_BEST).getField("us") <= F.col(US))
+    # By its own place, as above: behind a fork a record has more parts, and comes after the put that it was.
+    in_time = (F.col(_PUT_PLACE) < F.col(PLACE)) & (F.col(_BEST).getField("us") <= F.col(US))
     pairs = unknown.select(*keys, SCOPE, PLACE, US).join(new, keys).where(in_time)
     newest = F.max_by(_BEST, F.struct(F.col(_BEST).getField("us"), F.col(_AT_PLACE)))
     best = pairs.groupBy(SCOPE, PLACE).agg(newest.alias(_PUT))

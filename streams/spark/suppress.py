@@ -157,7 +157,7 @@ class SuppressOperator(Operator[Suppress]):
         assert node.suppressed is not None
         self._windows, self._made_by = None if made_by is None else made_by.windows, made_by
         self.rule: BufferRule = rule_of(node, default_retention_us)
-        warn_of_idle(node.name, node.suppressed, self.rule)
+        warn_of_idle(node.name, node.suppressed, self.rule, self._windows)
         self._emitted = PlainStore(f"{node.name}_emitted", f"{node.name}_emitted") if is_looked_up else None
         self._store_retention_us = 0 if made_by is None else capped_us(window_retention_us(made_by.node))
         self._batch: Batch | None = None

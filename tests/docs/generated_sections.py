@@ -92,7 +92,8 @@ MEANINGS: Final = {
     "result": "DDL of the aggregate, for Spark.",
     "buffer": "Its bounds.",
     "size_of": "What a byte bound counts; a function is called with the row: `key`, `value`, `ts_us`.",
-    "close_idle": "Let the job's `suppressed.record.retention.ms` close windows of a silent input; a `retention` of "
+    "close_idle": "Let the job's `suppressed.record.retention.ms` close windows so long after their "
+    "first record, also of a silent input; a `retention` of "
     "the step does so by itself.",
     "retention": "Longest wait by the wall clock (`suppressed.record.retention.ms` of this step).",
     "WindowStore.retention": "Older windows may be purged by `versioned maintain`; none without it.",

@@ -214,8 +214,9 @@ root: tables
 sources: {s: {format: json, path: input/s, schema: "ts TIMESTAMP, k STRING, v INT"}}
 plan:
   s: {op: stream, key: k, value: v}
-  renamed: {op: map_values, from: s, value: {ts: value.v}}
-  out: {op: to_changelog, from: renamed}
+  t: {op: to_table, from: s, store: {kind: key_value}}
+  joined: {op: left_join, from: s, with: t, value: {reason: left.v}}
+  out: {op: to_changelog, from: joined}
 """
 
 

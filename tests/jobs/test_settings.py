@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -509,3 +510,30 @@ def test_a_key_that_is_no_text_is_refused(text: str, tmp_path: Path) -> None:
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigurationError, match="a key is text"):
         load(file, {})
+
+
+_OF_KAFKA = {"kafka": {"servers": "host:9092", "topic": "prices", "value": "item STRING, price DOUBLE"}}
+_OF_FILES = {"format": "delta", "path": "input/orders", "sequence_by": "n"}
+
+
+@pytest.mark.parametrize("of_kafka", [_OF_KAFKA, {"format": "kafka", "options": {"subscribe": "prices"}}])
+@pytest.mark.parametrize(
+    ("order", "others", "is_refused"),
+    [
+        ("sequence", {"orders": _OF_FILES}, True),
+        ("sequence", {"orders": _OF_KAFKA}, True),
+        ("sequence", {}, False),
+        ("arrival", {"orders": _OF_FILES}, False),
+    ],
+)
+def test_offsets_of_kafka_are_no_sequence_that_other_sources_share(
+    order: str, others: dict[str, Any], is_refused: bool, of_kafka: dict[str, Any]
+) -> None:
+    said = _GOOD | {"order": order, "sources": {"prices": of_kafka, **others}}
+    told: AbstractContextManager[object] = (
+        pytest.raises(ConfigurationError, match=r"prices goes by the offsets of its topic.*Write order: arrival")
+        if is_refused
+        else nullcontext()
+    )
+    with told:
+        assert parse(said).order == order

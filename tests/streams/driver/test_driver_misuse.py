@@ -14,7 +14,7 @@ from streams.testing import TopologyTestDriver
 from streams.topology import Materialized, StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
-from suppress.windows import TimeWindows
+from suppress.windows import SessionWindows, SlidingWindows, TimeWindows
 from versioned.errors import ConfigurationError, UnknownNameError
 
 _FINAL = Suppressed.until_window_closes(BufferConfig.unbounded())
@@ -92,7 +92,7 @@ def _closing_idle(suppressed: Suppressed) -> Topology:
 
 @pytest.mark.rule("R117")
 @pytest.mark.parametrize(
-    ("own", "application", "warned"), [(None, None, True), ("1 hour", None, False), (None, "1 hour", False)]
+    ("own", "application", "warned"), [(None, None, True), ("2 hours", None, False), (None, "2 hours", False)]
 )
 def test_closing_idle_windows_without_any_retention_is_warned_of(
     caplog: pytest.LogCaptureFixture, own: str | None, application: str | None, warned: bool
@@ -103,6 +103,31 @@ def test_closing_idle_windows_without_any_retention_is_warned_of(
     assert [record.message.startswith("finals: close_idle closes no window") for record in caplog.records] == [
         True
     ] * warned
+
+
+@pytest.mark.rule("R54")
+@pytest.mark.parametrize(
+    ("windows", "retention", "needed"),
+    [
+        (TimeWindows.of("1 h").grace("2 h"), "179 minutes", "3 hours"),
+        (TimeWindows.of("1 h").grace("2 h"), "3 hours", None),
+        (SlidingWindows.of_time_difference_and_grace("1 h", "2 h"), "3 hours", "10800000001 microseconds"),
+        (SessionWindows.of_inactivity_gap_and_grace("1 h", "2 h"), "2 hours", "10800000001 microseconds"),
+        (SessionWindows.of_inactivity_gap_and_grace("1 h", "2 h"), "4 hours", None),
+    ],
+)
+def test_a_retention_that_ends_before_windows_stop_taking_records_is_warned_of(
+    caplog: pytest.LogCaptureFixture, windows: Any, retention: str, needed: str | None
+) -> None:
+    builder = StreamsBuilder()
+    counts = builder.stream("s", key="k", value="v").group_by_key().windowed_by(windows).count()
+    counts.suppress(Suppressed.until_window_closes(BufferConfig.unbounded(), retention=retention), name="finals")
+    with caplog.at_level(logging.WARNING):
+        TopologyTestDriver(builder.build())
+    told = [record.getMessage() for record in caplog.records]
+    assert [f"take records for {needed}: those that come later are late" in message for message in told] == (
+        [] if needed is None else [True]
+    )
 
 
 def test_nothing_is_warned_of_where_idle_windows_stay_open(caplog: pytest.LogCaptureFixture) -> None:

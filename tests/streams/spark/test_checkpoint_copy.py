@@ -101,7 +101,7 @@ def test_a_batch_that_the_checkpoint_no_longer_has_is_refused(
         monkeypatch.setattr(checkpoint_copy, "local_folder", lambda place: None)
     _checkpoint(tmp_path, {"offsets/5": "v1\n{}\n-"})
     check_copy(spark, str(tmp_path), 5)
-    with pytest.raises(CheckpointMismatchError, match=r"no offsets of batch 4.*last 100 batches"):
+    with pytest.raises(CheckpointMismatchError, match=r"no offsets of batch 4.*last 100 triggers, idle ones too"):
         check_copy(spark, str(tmp_path), 4)
 
 

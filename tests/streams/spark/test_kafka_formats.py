@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timezone
 from typing import Any
@@ -12,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
 from streams.spark.engine import operators_of
-from streams.spark.kafka_sink import KafkaSink
+from streams.spark.kafka_sink import NTH, KafkaSink
 from streams.spark.kafka_source import KafkaFormat, decoded, kafka_source
 from streams.spark.reader_options import MALFORMED
 from streams.spark.sinks import send_to_kafka
@@ -169,6 +170,24 @@ def test_a_text_is_refused_as_key_of_a_changelog_whose_key_has_more_fields(windo
     )
     with told:
         send_to_kafka(operators, {"alerts": KafkaSink("host:1", "alerts", "text")})
+
+
+def test_the_changes_of_a_key_are_told_in_the_order_in_which_a_table_takes_them_whatever_scope_they_are_of(
+    spark: SparkSession,
+) -> None:
+    rows = spark.sql(
+        "SELECT * FROM VALUES ('k', 'new', false, TIMESTAMP '2026-01-01', 7L, 0, array(200L)), "
+        "('k', 'old', false, TIMESTAMP '2026-01-01', 7L, 1, array(100L)), "
+        "('k', 'newest', false, TIMESTAMP '2026-01-01', 7L, 1, array(200L)) "
+        "AS t(k, v, deleted, ts, _batch_id, _scope, _seq)"
+    )
+    told = KafkaSink("none:1", "t", "text").records(rows, "app/out", ["k"], of_table=True)
+    sent = {json.loads(row["value"])["v"]: _nth(row) for row in told.collect()}
+    assert sorted(sent, key=lambda value: sent[value]) == ["old", "new", "newest"]
+
+
+def _nth(row: Any) -> int:
+    return next(int(bytes(header["value"])) for header in row["headers"] if header["key"] == NTH)
 
 
 def test_a_null_value_of_a_stream_is_a_tombstone_and_its_own_field_called_deleted_is_a_field(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from both_engines import Input, on_spark, sink_rows
+from both_engines import Input, on_driver, on_spark, sink_rows
 from packed import Scenario, cut_at_random, cut_once, run_packed
 from pyspark.sql import SparkSession
 
@@ -217,3 +217,24 @@ def test_a_plan_that_leaves_out_records_without_a_key_goes_on_with_the_batch_tha
         records = []
     app = on_spark(spark, tmp_path, plan(filtered=True), records, [4])
     assert [value for _, value, _ in sink_rows(spark, app, app.topology)["out"]] == [("kept",)]
+
+
+def test_a_change_of_a_table_that_is_joined_with_it_finds_itself_though_an_equal_instant_follows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    builder = StreamsBuilder()
+    table = builder.table("t", Materialized.versioned("1 hour"), key="k", value="v", deleted="dead", name="table")
+    both = table.to_stream().left_join(table, lambda left, right: {"v": concat(left.v, coalesce(right.v, "-"))})
+    both.to_changelog("out")
+    topology = builder.build()
+    records = [
+        Input("t", "a", "x", 10),
+        Input("t", "a", "y", 10),
+        Input("t", "b", "z", 10, 1),
+        Input("t", "b", "u", 5, 1),
+    ]
+    app = on_spark(spark, tmp_path, topology, records, [len(records)])
+    wanted = [("xx", "a"), ("yy", "a"), ("zz", "b"), ("uu", "b")]
+    assert [(value[0], key[0]) for key, value, _ in on_driver(topology, records)["out"]] == wanted
+    rows = spark.read.format("delta").load(str(app.table("out"))).orderBy("_seq").collect()
+    assert [(row["v"], row["k"]) for row in rows] == wanted

@@ -107,7 +107,7 @@ def _tell(receipt: ErasureReceipt) -> None:
     if receipt.files_gone is not None:
         typer.echo(f"From {receipt.files_gone} on a vacuum leaves no file with them: versioned maintain, vacuum: true.")
     if receipt.log_gone is not None:
-        typer.echo(f"Until {receipt.log_gone} logs may tell values of columns that are not among pii_columns.")
+        typer.echo(f"Until {receipt.log_gone} logs may tell values of columns that were not always among pii_columns.")
 
 
 def _line(table: ErasedTable, dry_run: bool) -> str:

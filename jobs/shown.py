@@ -22,7 +22,7 @@ Path = tuple[str, ...]
 _WORDS: Final = (
     "password|passwd|pwd|passphrase|passcode|secret|token|credential|signature|(?:access|account|api|private).?key"
 )
-_NAMES: Final = rf"{_WORDS}|connection.?string|user.?info|jaas|authorization|cookie"
+_NAMES: Final = rf"{_WORDS}|auth.?params|ticket|connection.?string|user.?info|jaas|authorization|cookie"
 _SECRET: Final = re.compile(rf"{_NAMES}|\b(?:sas|sig|pw)\b|\bauth$|(?:key|pass|json)$", re.I)
 #: ``user:password@`` in an address, and ``token@`` in one of the web; ``abfss://container@account`` has neither.
 _LOGIN: Final = re.compile(r"(?<=://)[^/\s:@]*:[^/\s]+(?=@)|(?:(?<=http://)|(?<=https://))[^/\s@]+(?=@)")
@@ -32,14 +32,16 @@ _PAIR: Final = re.compile(
     r"(?:\"[^\"]*\"|'[^']*'|\{[^}]*\}|[^&;\s]+)",
     re.I,
 )
-#: ``Bearer ...`` in a header.
-_HEADER: Final = re.compile(r"(\b(?:Bearer|Basic)\s+)\S+", re.I)
+#: ``Bearer ...`` in a header, and whatever else gives authorization.
+_HEADER: Final = re.compile(r"(\bAuthorization\s*:\s*(?:\w+\s+)?|\b(?:Bearer|Basic)\s+)\S+", re.I)
 #: Names of a plan's arguments are a user's own: ``key`` is mostly a column there.
 _SECRET_ARGUMENT: Final = re.compile(rf"{_NAMES}|(?:^|[_.-])pass$", re.I)
 #: What ends a line in YAML beside the usual characters.
 _SEPARATOR: Final = re.compile("[\x85\u2028\u2029]")
 #: Settings whose text may hold a secret. In others, such as a plan, nothing is replaced: it means what it says.
-_MAY_HOLD: Final = frozenset({"options", "path", "root", "checkpoint", "servers", "prometheus", "docs", "job"})
+_MAY_HOLD: Final = frozenset(
+    {"options", "path", "root", "tables", "checkpoint", "servers", "prometheus", "docs", "job"}
+)
 _ARGUMENTS: Final = "plan_settings"
 
 
@@ -53,6 +55,9 @@ def shown(settings: Any) -> Any:
     {'kafka.sasl.password': '***', 'subscribe': 'clicks'}
     >>> shown(SourceSettings(format="x", options={"url": "jdbc:h2:mem?password=tiger&ssl=true"}))["options"]
     {'url': 'jdbc:h2:mem?password=***&ssl=true'}
+    >>> from jobs.maintenance import NamedTables
+    >>> shown(NamedTables(tables=["s3a://scott:tiger@shop/prices"]))
+    {'tables': ['s3a://***@shop/prices']}
     >>> shown({"wait": timedelta(minutes=90)})
     {'wait': '1 hour 30 minutes'}
     """
@@ -88,7 +93,7 @@ def _hidden(said: Any, secret: re.Pattern[str] = _SECRET) -> Any:
     """
     if isinstance(said, dict):
         return {key: HIDDEN if secret.search(key) else _hidden(value, secret) for key, value in said.items()}
-    if isinstance(said, list):
+    if isinstance(said, (list, tuple)):
         return [_hidden(value, secret) for value in said]
     return _without_secrets(said) if isinstance(said, str) else said
 

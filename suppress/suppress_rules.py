@@ -93,7 +93,7 @@ def warn_of_idle(node: str, suppressed: Suppressed | None, rule: BufferRule, win
     """
     if not isinstance(suppressed, UntilWindowCloses):
         return
-    needed_us = _open_us(windows) + rule.wait_us
+    needed_us = _open_us(windows) + rule.wait_us - rule.tombstone_lead_us
     if rule.retention_us is not None and rule.retention_us < needed_us:
         _LOG.warning(
             "%s: the retention of %s counts from a window's first record, while others come too, and windows take "

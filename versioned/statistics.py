@@ -175,6 +175,11 @@ def always_hidden(properties: Mapping[str, str]) -> frozenset[str]:
     return frozenset(name for name, from_the_start in _kept(properties).items() if from_the_start)
 
 
+def hidden_columns(properties: Mapping[str, str]) -> frozenset[str]:
+    """Which columns of a table have no statistics from now on, by its properties; they may have had some."""
+    return frozenset(_kept(properties))
+
+
 def hides_any(properties: Mapping[str, str], columns: StructType) -> bool:
     """Whether a table hides one of these columns, or a field in one.
 

@@ -34,7 +34,7 @@ from versioned.identifiers import TableRef, quote
 from versioned.reading import read_table
 from versioned.replay import way_back
 from versioned.spec import DELETED, SPEC_PROPERTY, SYSTEM_FROM, VersionedTableSpec, known_target
-from versioned.statistics import always_hidden
+from versioned.statistics import always_hidden, hidden_columns
 from versioned.touched import DELETION_VECTORS
 from versioned.upkeep import least_file_retention
 
@@ -59,8 +59,9 @@ class ErasedTable:
     ``rows`` went, or became deletions, in the commit ``version`` (None = no such rows, so no commit). ``fields`` are
     the places that were compared; none = no row of the table can be told to be of the subject. A vacuum on the day
     ``files_gone`` or later removes the last file with the rows. Delta's log may tell values, as the least or the
-    greatest of a file, until ``log_gone``; None = it never did. Of a table with deletion vectors both days are told
-    even if it had no such rows: files may have some that were removed before.
+    greatest of a file, until ``log_gone``; None = it never did, of the columns by which rows were found and of those
+    among ``pii_columns``. Delta cleans a log when it writes a checkpoint, every ten commits or so. Of a table with
+    deletion vectors both days are told even if it had no such rows: files may have some that were removed before.
     """
 
     table: str
@@ -98,7 +99,7 @@ class ErasureReceipt:
 
     @property
     def log_gone(self) -> date | None:
-        """From this day on no log of a table tells a value; None = none ever did."""
+        """From this day on Delta may clean what logs tell of the key and of ``pii_columns``; None = they never did."""
         return max((table.log_gone for table in self.tables if table.log_gone is not None), default=None)
 
     def to_json(self) -> dict[str, Any]:
@@ -346,7 +347,9 @@ class _Table:
         return reduce(Column.__or__, found)
 
     def _is_hidden(self, names: set[str]) -> bool:
-        here = {name for name in names if any(True for _ in paths_of(self._schema, name))}
+        """Whether the log never told a value of these columns, nor of those that are personal data by now."""
+        told = names | hidden_columns(self._properties)
+        here = {name for name in told if any(True for _ in paths_of(self._schema, name))}
         return {name.lower() for name in here} <= {name.lower() for name in always_hidden(self._properties)}
 
     def _deleted(self, landed: Landed) -> int:

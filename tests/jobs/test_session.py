@@ -54,6 +54,8 @@ def test_the_defaults_hold_what_the_library_cannot_do_without(name: str, value: 
         "eventhubs.connectionString",
         "kafka.basic.auth.user.info",
         "kafka.sasl.jaas.config",
+        "pulsar.client.authParams",
+        "authentication.kerberos.ticket",
         "fs.azure.account.key.x",
     ],
 )

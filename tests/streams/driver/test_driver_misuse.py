@@ -111,8 +111,8 @@ def test_closing_idle_windows_without_any_retention_is_warned_of(
     [
         (TimeWindows.of("1 h").grace("2 h"), "179 minutes", "3 hours"),
         (TimeWindows.of("1 h").grace("2 h"), "3 hours", None),
-        (SlidingWindows.of_time_difference_and_grace("1 h", "2 h"), "3 hours", "10800000001 microseconds"),
-        (SessionWindows.of_inactivity_gap_and_grace("1 h", "2 h"), "2 hours", "10800000001 microseconds"),
+        (SlidingWindows.of_time_difference_and_grace("1 h", "2 h"), "2 hours", "3 hours"),
+        (SessionWindows.of_inactivity_gap_and_grace("1 h", "2 h"), "2 hours", "3 hours"),
         (SessionWindows.of_inactivity_gap_and_grace("1 h", "2 h"), "4 hours", None),
     ],
 )

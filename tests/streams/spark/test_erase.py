@@ -14,7 +14,7 @@ from byte_search import hits
 from crashing import crash, then
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StringType, StructType
 from touched_keys import deletion_vectors
 from two_tables import application, commits, topology, write_batch
 
@@ -31,7 +31,7 @@ from versioned import faults
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.session_settings import session_settings
-from versioned.statistics import always_hidden
+from versioned.statistics import HIDDEN, always_hidden
 from versioned.table import VersionedTable
 from versioned.touched import DELETION_VECTORS
 
@@ -383,3 +383,24 @@ def test_tables_made_just_before_a_kill_never_have_statistics_of_hidden_columns(
     details = [spark.sql(f"DESCRIBE DETAIL {table.sql}").select("properties") for table in app.tables()]
     properties = [row[0] for row in reduce(DataFrame.unionAll, details).collect()]
     assert [sorted(set(_HIDDEN) - always_hidden(each)) for each in properties] == [[] for _ in app.tables()]
+
+
+@pytest.mark.parametrize(
+    ("said", "is_hidden"),
+    [
+        ({"customer": True}, True),
+        ({"customer": True, "email": True}, True),
+        ({"customer": True, "email": False}, False),
+        ({"customer": False}, False),
+        ({"customer": True, "phone": False}, True),
+    ],
+    ids=["the key alone", "from the start", "a value since later", "the key since later", "a column of other tables"],
+)
+def test_the_log_never_told_a_value_only_if_all_that_is_personal_was_hidden_from_the_start(
+    said: dict[str, bool], is_hidden: bool
+) -> None:
+    schema = StructType().add("customer", LongType()).add("email", StringType())
+    table = erase_module._Table(
+        Mock(), TableRef.parse("/x"), schema, {HIDDEN: json.dumps(said)}, {"customer": ("customer",)}
+    )
+    assert table._is_hidden({"customer"}) == is_hidden

@@ -74,14 +74,14 @@ class SourceSettings(Strict):
     )
 
     @property
-    def has_sequence(self) -> bool:
-        """Whether a column orders its records; Kafka's have their offset."""
-        return self.sequence_by is not None or self.kafka is not None or (self.format or "").lower() == "kafka"
+    def is_kafka(self) -> bool:
+        """Whether its records are Kafka's, which have an offset."""
+        return self.kafka is not None or (self.format or "").lower() == "kafka"
 
     @property
     def goes_by_offset(self) -> bool:
         """Whether nothing but Kafka's offset orders its records."""
-        return self.has_sequence and self.sequence_by in (None, "offset")
+        return self.is_kafka and self.sequence_by in (None, "offset")
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> SourceSettings:
@@ -207,11 +207,13 @@ class JobSettings(Strict):
 
     @model_validator(mode="after")
     def _sequence_has_columns(self) -> JobSettings:
-        without = [topic for topic, said in self.sources.items() if not said.has_sequence]
-        if self.order == "sequence" and without:
+        if self.order != "sequence":
+            return self
+        without = [topic for topic, said in self.sources.items() if said.sequence_by is None and not said.is_kafka]
+        if without:
             raise ValueError(f"order: sequence needs sequence_by on each source; {', '.join(without)} has none")
         of_kafka = [topic for topic, said in self.sources.items() if said.goes_by_offset]
-        if self.order == "sequence" and of_kafka and len(self.sources) > 1:
+        if of_kafka and len(self.sources) > 1:
             raise ValueError(
                 f"order: sequence puts the records of all sources in the order of one numbering, and {of_kafka[0]} "
                 "goes by the offsets of its topic, which number no other source. Write order: arrival"

@@ -537,3 +537,9 @@ def test_offsets_of_kafka_are_no_sequence_that_other_sources_share(
     )
     with told:
         assert parse(said).order == order
+
+
+def test_files_may_number_the_records_of_all_sources_in_a_column_called_offset() -> None:
+    numbered = _OF_FILES | {"sequence_by": "offset"}
+    said = _GOOD | {"order": "sequence", "sources": {"prices": numbered, "orders": numbered}}
+    assert parse(said).order == "sequence"

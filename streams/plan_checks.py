@@ -37,6 +37,7 @@ from streams.nodes import (
 from streams.user_functions import check_functions
 from suppress.buffer_config import StrictBufferConfig
 from suppress.suppressed import UntilTimeLimit, UntilWindowCloses
+from suppress.window_rules import open_for_us
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 from versioned.durations import Resolution, duration_us, in_words
 from versioned.errors import TopologyError
@@ -169,12 +170,10 @@ def check_parents(node: Node, known: set[Node]) -> None:
 
 def least_retention_us(windows: Windows) -> int | None:
     """How long a window must be kept after its start, at least; none for unlimited windows (R14)."""
-    if isinstance(windows, TimeWindows):
-        return windows.size_us + windows.grace_us
-    if isinstance(windows, SessionWindows):
-        return windows.gap_us + windows.grace_us
-    # The earliest window that a sliding record changes starts two differences before the latest one.
-    return 2 * windows.difference_us + windows.grace_us if isinstance(windows, SlidingWindows) else None
+    if isinstance(windows, SlidingWindows):
+        # The earliest window that a sliding record changes starts two differences before the latest one.
+        return 2 * windows.difference_us + windows.grace_us
+    return open_for_us(windows)
 
 
 def window_retention_us(node: WindowedAggregate) -> int:

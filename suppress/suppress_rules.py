@@ -10,8 +10,8 @@ from suppress.buffer_config import EagerBufferConfig, StrictBufferConfig
 from suppress.buffer_rules import BufferRule, WhenFull
 from suppress.order import canonical_order
 from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
-from suppress.window_rules import Window, close_wait_us
-from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
+from suppress.window_rules import Window, close_wait_us, open_for_us
+from suppress.windows import SessionWindows, SlidingWindows, Windows
 from versioned.durations import in_words
 from versioned.errors import ConfigurationError
 
@@ -93,7 +93,7 @@ def warn_of_idle(node: str, suppressed: Suppressed | None, rule: BufferRule, win
     """
     if not isinstance(suppressed, UntilWindowCloses):
         return
-    needed_us = _open_us(windows) + rule.wait_us - rule.tombstone_lead_us
+    needed_us = 0 if windows is None else open_for_us(windows) or 0
     if rule.retention_us is not None and rule.retention_us < needed_us:
         _LOG.warning(
             "%s: the retention of %s counts from a window's first record, while others come too, and windows take "
@@ -107,13 +107,6 @@ def warn_of_idle(node: str, suppressed: Suppressed | None, rule: BufferRule, win
             "application a suppressed_record_retention [R117]",
             node,
         )
-
-
-def _open_us(windows: Windows | None) -> int:
-    """From the first instant of a window to its end; a session's end is its first record's until another one comes."""
-    if isinstance(windows, TimeWindows):
-        return windows.size_us
-    return windows.difference_us if isinstance(windows, SlidingWindows) else 0
 
 
 def _bounds(buffer: StrictBufferConfig | EagerBufferConfig) -> dict[str, Any]:

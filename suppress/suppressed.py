@@ -40,9 +40,8 @@ class Suppressed:
         Args:
             buffer: A strict one; an eager buffer would give results that are not final.
             size_of: What a byte bound counts.
-            close_idle: Let ``suppressed.record.retention.ms`` close windows so long after their first
-                record, whatever comes meanwhile; without it, and without
-                ``retention``, this does nothing, of which the log warns.
+            close_idle: Let ``suppressed.record.retention.ms`` close windows so long after their first record, whatever
+                comes meanwhile; without it, and without ``retention``, this does nothing, of which the log warns.
             retention: That limit for this node; zero is refused by whoever runs the plan.
 
         Raises:

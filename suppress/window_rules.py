@@ -107,6 +107,22 @@ def close_wait_us(windows: Windows, unit_us: int = 1) -> int | None:
     return gap_us + windows.grace_us + unit_us
 
 
+def open_for_us(windows: Windows) -> int | None:
+    """For how long a window takes records, from its first instant on; ``None`` for unlimited windows.
+
+    Example:
+        >>> open_for_us(TimeWindows(size_us=10, advance_us=10, grace_us=3))
+        13
+        >>> open_for_us(SessionWindows(gap_us=5, grace_us=2))  # of one record
+        7
+    """
+    if isinstance(windows, TimeWindows):
+        return windows.size_us + windows.grace_us
+    if isinstance(windows, SlidingWindows):
+        return windows.difference_us + windows.grace_us
+    return close_wait_us(windows, unit_us=0)
+
+
 def is_closed(windows: Windows, window: Window, stream_time_us: int, unit_us: int = 1) -> bool:
     """Whether the window takes no more records; a record for it is late (R10, R13).
 

@@ -31,7 +31,8 @@ BATCH: Final = "versioned-batch"
 NTH: Final = "versioned-nth"
 #: Header with the event time in microseconds since 1970: a tombstone has no value to hold it.
 TS: Final = "versioned-ts"
-_OWN: Final = ("_batch_id", SCOPE, "_seq")
+#: What a sink adds to each row of its own, beside ``ts``.
+OWN: Final = ("_batch_id", SCOPE, "_seq")
 _DELETED: Final = "deleted"
 _JSON: Final = {"ignoreNullFields": "false", **JSON_INSTANTS}
 
@@ -112,7 +113,7 @@ class KafkaSink:
     def records(self, rows: DataFrame, sink: str, keys: Sequence[str], *, of_table: bool) -> DataFrame:
         """Rows of a changelog as records of Kafka: ``key value headers``, the changes of a key in their order."""
         of_key = [F.col(quote(name)) for name in keys]
-        own = (*keys, *_OWN, *((_DELETED,) if of_table else ()))
+        own = (*keys, *OWN, *((_DELETED,) if of_table else ()))
         values = [quote(name) for name in rows.columns if name not in own]
         tie = F.xxhash64(F.to_json(F.struct("*")))
         ordered = Window.partitionBy(*of_key).orderBy("_seq", SCOPE, tie)

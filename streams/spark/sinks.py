@@ -32,7 +32,7 @@ from streams.spark.flow import (
     struct_fields,
     value_columns,
 )
-from streams.spark.kafka_sink import KafkaSink
+from streams.spark.kafka_sink import OWN, KafkaSink
 from streams.spark.operator import REPORT, WRITER, Batch, Operator
 from streams.spark.stored_shape import SINK, SinkKind, check_names, check_sink, check_types, sink_properties
 from streams.spark.table_table_join import count_ignored
@@ -214,7 +214,7 @@ def check_columns(operators: Mapping[str, Operator[Any]]) -> None:
         TopologyError: with the columns.
     """
     for node in (operator.node for operator in operators.values() if isinstance(operator, _SinkOperator)):
-        fault = _fault([*(key_fields(node) or ()), *(value_fields(node) or ()), "ts", "_batch_id", SCOPE, "_seq"])
+        fault = _fault([*(key_fields(node) or ()), *(value_fields(node) or ()), "ts", *OWN])
         if fault:
             raise TopologyError("column-names", node.name, fault)
 
@@ -222,11 +222,11 @@ def check_columns(operators: Mapping[str, Operator[Any]]) -> None:
 def _fault(columns: list[str]) -> str | None:
     """What is wrong with rows of these columns, whatever their case."""
     twice = list(dict.fromkeys(named_twice(columns)))
+    if not twice:
+        return None
     return (
         f"{twice} would stand twice in its rows, which hold key, value and columns of the sink itself side by side. "
         "Rename the value's field with map_values or in the joiner."
-        if twice
-        else None
     )
 
 

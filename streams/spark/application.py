@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final
@@ -17,7 +16,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streams.lateness import SuggestedGrace, suggested_grace
+from streams.lateness import SuggestedGrace
 from streams.nodes import SOURCES, SourceNode, Topology
 from streams.spark.alarms import with_alarms
 from streams.spark.applying import EmptyFlows, apply_all
@@ -30,7 +29,7 @@ from streams.spark.counting import Counting
 from streams.spark.engine import Operators, operators_of, tables_read, tally, writers_of
 from streams.spark.explain import explain, kafka_topics
 from streams.spark.few_tasks import in_few_tasks
-from streams.spark.flow import Flow, NodeReport, times_after
+from streams.spark.flow import Flow, NodeReport, counts_of, times_after
 from streams.spark.giving_back import giving_back
 from streams.spark.gone_files import naming_gone_files
 from streams.spark.guards import BatchGuard, GuardPolicy
@@ -45,7 +44,7 @@ from streams.spark.metrics import MetricsLevel, metric_rows, metric_values, tota
 from streams.spark.operator import Batch
 from streams.spark.orphans import buffer_clocks, holding_tables, refuse_orphans, refuse_returned
 from streams.spark.personal import check_personal
-from streams.spark.pictures import buffer_of, lateness_of
+from streams.spark.pictures import buffer_of, grace_of, lateness_of
 from streams.spark.places import Order, placed
 from streams.spark.reader_options import readable
 from streams.spark.recovery import (
@@ -53,6 +52,7 @@ from streams.spark.recovery import (
     begin_epoch,
     checkpoint_of,
     refuse_damage,
+    refuse_epoch,
     refuse_running,
     shut_out_older,
     survey,
@@ -74,7 +74,6 @@ from versioned.drawing import Picture
 from versioned.durations import Duration, optional_span_us, span_us
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef
-from versioned.reading import read_table
 from versioned.replay import CHECKPOINT, DRIVER, FINGERPRINTS, check_origin, this_driver
 from versioned.session_settings import with_sound_reads
 from versioned.side_by_side import side_by_side
@@ -149,6 +148,7 @@ class StreamingApplication:
         check_columns(self._operators)
         send_to_kafka(self._operators, kafka or {})
         self._sources = dict(sources)
+        self._topic_of = {node.name: node.topic for node in _source_nodes(topology)}
         check_choice("order", order, Order)
         self._order: Order = order
         self._metrics_level: MetricsLevel = metrics_level
@@ -182,7 +182,8 @@ class StreamingApplication:
 
     def tables(self) -> list[TableRef]:
         """Every table of this application but the ledger: the operators' and the rejects."""
-        return self._tables()
+        owned = [table for operator in self._operators.values() for table in operator.tables(self._root)]
+        return [self._rejects.target, *owned]
 
     @property
     def root(self) -> TableRef:
@@ -200,10 +201,13 @@ class StreamingApplication:
         return 0 if self._state is None else self._state.epoch
 
     def metrics(self) -> DataFrame:
-        """The metrics of every batch, one row each: ``ts, epoch, batch_id, name, level, group, tags, value``."""
-        rows = read_table(self._spark, self._ledger.target).where(F.col("application") == self.name)
-        each = rows.select(F.col("clock").alias("ts"), "epoch", "batch_id", F.explode("metrics").alias("metric"))
-        return each.select("ts", "epoch", "batch_id", "metric.*")
+        """The metrics of every batch, one row each: ``ts, epoch, batch_id, name, level, group, tags, value``.
+
+        Raises:
+            ConfigurationError: there is no ledger yet.
+        """
+        rows = self._ledger.rows().select("clock", "epoch", "batch_id", F.explode("metrics").alias("metric"))
+        return rows.select(F.col("clock").alias("ts"), "epoch", "batch_id", "metric.*")
 
     def reports(self, after: tuple[int, int] = (0, -1), until: tuple[int, int] | None = None) -> list[BatchReport]:
         """Reports of batches, as the ledger has them: after one, up to another, each given as epoch and batch."""
@@ -211,11 +215,7 @@ class StreamingApplication:
 
     def lateness(self, node: str) -> SuggestedGrace:
         """The grace that the lateness of a node's records suggests (with ``metrics_level="debug"``)."""
-        prefix = f"{node}.lateness<="
-        rows = read_table(self._spark, self._ledger.target).where(F.col("application") == self.name)
-        classes = rows.select(F.explode("counts").alias("what", "n")).where(F.col("what").startswith(prefix))
-        summed = classes.groupBy("what").agg(F.sum("n").alias("n")).collect()
-        return suggested_grace({int(row["what"].removeprefix(prefix)): row["n"] for row in summed})
+        return grace_of(self._ledger.rows(), node)
 
     def lateness_picture(self, node: str | None = None, share: float = 0.999) -> Picture:
         """How late a node's records came, with the grace that it suggests (with ``metrics_level="debug"``).
@@ -266,18 +266,14 @@ class StreamingApplication:
         self._state = self._agreed_state()
         assert self._found is not None
         self._topics = topics = self.refuse_changes(self._found)
-        united = unite(self._spark, {topic: self._sources[topic] for topic in topics})
-        nodes = _source_nodes(self.topology)
-        self._rules = checked_rules(nodes, self._sources, self._order, self._max_future_us, united.schema)
-        check_personal(self._pii_columns, self.topology, self._rules, united.schema)
+        united = self._united(topics)
         # Each query has a session of its own.
         read = tables_read(self._operators, self._root)
         self._interpretation = Interpretation(read, self._found.measured(read))
         self._there = self._found.there()
         self._rejects.create(self._spark, is_there=self._rejects.target in self._there)
-        for target in self._tables() if self._pii_columns else ():
-            if target in self._there and target != self._rejects.target:
-                hide(self._spark, target, self._pii_columns)
+        for target in self._there - {self._rejects.target} if self._pii_columns else ():
+            hide(self._spark, target, self._pii_columns)
         self._state = with_alarms(self._spark, self._root, self._state, self._operators, self._there)
         self._refuse_broken(self._state)
         # Only now: a topic that was refused may be taken out again.
@@ -295,7 +291,7 @@ class StreamingApplication:
         writers = writers_of(self._operators, self._root)
         own = (step for operator in self._operators.values() for step in operator.steps(self._root))
         steps = [self._rejects.step, *own]
-        return survey(self._spark, self._ledger, state, self._tables(), self._checkpoint, writers, steps)
+        return survey(self._spark, self._ledger, state, self.tables(), self._checkpoint, writers, steps)
 
     def refuse_changes(self, found: Survey) -> tuple[str, ...]:
         """Refuse a plan that left out what rows wait for or topics that were read, or takes in what it was without.
@@ -306,18 +302,34 @@ class StreamingApplication:
         Raises:
             ConfigurationError, CheckpointMismatchError: it does; says what to do.
         """
-        refuse_orphans(self._spark, self._root, found.state, self._operators, found.ahead())
+        self._refuse_waiting(found.state, found)
         refuse_returned(self._spark, self._root, found, self._operators)
-        whole = {n.name for n in _source_nodes(self.topology) if self._sources[n.topic].scope_column is None}
-        refuse_lost_scopes(self._spark, self._root, found.state, self._operators, whole)
         # What the last start kept comes first: it may have died before its first ledger row.
         return topics_in_order(self.name, found.topics or found.state.topics, self._sources)
+
+    def _refuse_waiting(self, state: LedgerState, found: Survey) -> None:
+        """Refuse a plan in which rows wait for what it has no more."""
+        refuse_orphans(self._spark, self._root, state, self._operators, found.ahead())
+        whole = {n.name for n in _source_nodes(self.topology) if self._sources[n.topic].scope_column is None}
+        refuse_lost_scopes(self._spark, self._root, state, self._operators, whole)
+
+    def _united(self, topics: Iterable[str]) -> DataFrame:
+        """All sources as one, once their columns were found to do."""
+        united = unite(self._spark, {topic: self._sources[topic] for topic in topics})
+        nodes = _source_nodes(self.topology)
+        self._rules = checked_rules(nodes, self._sources, self._order, self._max_future_us, united.schema)
+        check_personal(self._pii_columns, self.topology, self._rules, united.schema)
+        return united
 
     def _agreed_state(self) -> LedgerState:
         """The state to go on from, once ledger, checkpoint and tables are found to belong together."""
         if self._new_epoch:
             before = self.survey()
+            refuse_epoch(before)
             told = told_by_tables(before, holding_tables(self._operators)) if before.has_lost_ledger else before.state
+            # What the start would refuse is found before anybody is shut out.
+            self._refuse_waiting(told, before)
+            self._united(sorted(self._sources))
             state = begin_epoch(self._spark, self._ledger, told, before, self._checkpoint, self.survey)
             self._ledger.keep_topics(tuple(sorted(self._sources)), before.topics)
             self._new_epoch = False
@@ -452,7 +464,7 @@ class StreamingApplication:
         assert self._state is not None
         flows: dict[str, Flow] = {}
         refuse = partial(
-            refuse_damage, batch.session, self._ledger, self._state, self._query_id(), self._tables(), self._found
+            refuse_damage, batch.session, self._ledger, self._state, self._query_id(), self.tables(), self._found
         )
 
         def take() -> None:
@@ -472,7 +484,7 @@ class StreamingApplication:
             batch.offsets[offsets_at(topic)] = newest_times(batch.offsets.get(offsets_at(topic), {}), offsets)
             records = shape(records_of(input_rows, topic), rule, batch.wall_us, offsets, arrived.get(topic, 0))
             shaped[name] = batch.cut(records) if topic in arrived else records
-        surveyed = survey_of({name: frame for name, frame in shaped.items() if self._topic_of(name) in arrived})
+        surveyed = survey_of({name: frame for name, frame in shaped.items() if self._topic_of[name] in arrived})
         flows: dict[str, Flow] = {}
         for rule in self._rules:
             name, rows, maxima = rule.node.name, surveyed.get(rule.node.name, []), self._maxima(rule.node.name)
@@ -482,15 +494,12 @@ class StreamingApplication:
             flows[name] = Flow(records, bounds_of(rows), maxima_before(rows, self._order, maxima))
         # Of a topic that came there may be invalid records although no valid one is known: their frame stays.
         return {
-            name: flow if self._topic_of(name) in arrived else self._empty.light(f"{name}/records", batch.session, flow)
+            name: flow if self._topic_of[name] in arrived else self._empty.light(f"{name}/records", batch.session, flow)
             for name, flow in flows.items()
         }
 
     def _action(self, node: str, reason: str) -> Action:
         return action_at(self.topology.node(node), reason, self._contracts)
-
-    def _topic_of(self, node: str) -> str:
-        return next(source.topic for source in _source_nodes(self.topology) if source.name == node)
 
     def _reports(
         self,
@@ -502,7 +511,7 @@ class StreamingApplication:
         """Counts and stream times of all nodes; of a batch that landed in part, those it told then."""
         tally(self._operators, self._counting.frames(batch, reached))
         reports = {name: operator.report(batch) for name, operator in self._operators.items()}
-        self._counting.complete(batch, reports, {name: arrived.get(self._topic_of(name), 0) for name in flows})
+        self._counting.complete(batch, reports, {name: arrived.get(self._topic_of[name], 0) for name in flows})
         if self._landed_report is not None:
             # A node that was added since tells for itself; of what is spared that is nothing.
             reports |= {name: NodeReport() for name in batch.spared}
@@ -523,10 +532,6 @@ class StreamingApplication:
             return None if prints is None else {CHECKPOINT: self._state.checkpoint, FINGERPRINTS: prints}
         landed = None if self._found is None else self._found.landed(batch.epoch, batch.batch_id)
         return None if landed is None else dict(landed)
-
-    def _tables(self) -> list[TableRef]:
-        owned = [table for operator in self._operators.values() for table in operator.tables(self._root)]
-        return [self._rejects.target, *owned]
 
     def _buffers(self) -> tuple[str, ...]:
         return tuple(name for name, operator in self._operators.items() if isinstance(operator, SuppressOperator))
@@ -558,17 +563,11 @@ class StreamingApplication:
         after = LedgerState(
             batch.epoch, batch.batch_id, times | batch.offsets, batch.details["maxima"], self._topics, alarms,
             holding_tables(self._operators), buffer_clocks(self._operators), batch.clock_us, totals,
+            checkpoint=self._query_id(), fingerprints=batch.details[FINGERPRINTS],
+            tables=tables_after(self._state, batch.landed, self.tables()),
         )  # fmt: skip
-        after = replace(
-            after,
-            checkpoint=self._query_id(),
-            fingerprints=batch.details[FINGERPRINTS],
-            tables=tables_after(self._state, batch.landed, self._tables()),
-        )
         clocks = (self._state.clock_us or None, batch.clock_us)
         metrics = metric_values(self.name, self.topology, self._state.totals, totals, clocks, self._metrics_level)
-        counts = {f"{name}.{what}": n for name, report in reports.items() for what, n in report.counts.items()}
-        counts |= {f"{name}.put_aside.{why}": n for name, told in reports.items() for why, n in told.rejected.items()}
         row = {
             "application": self.name,
             "epoch": batch.epoch,
@@ -576,7 +575,7 @@ class StreamingApplication:
             "clock_us": batch.clock_us,
             "seconds": seconds,
             "input": sum(arrived.values()),
-            "counts": counts,
+            "counts": counts_of(reports),
             "stream_times": times,
             "versions": dict(batch.landed),
             "metrics": metric_rows(metrics),

@@ -170,6 +170,16 @@ def times_after(
     return after | {name: marks for report in reports.values() for name, marks in report.marks.items()}
 
 
+def counts_of(reports: Mapping[str, NodeReport]) -> dict[str, int]:
+    """What nodes count and put aside, by their names, as the ledger has it.
+
+    >>> counts_of({"a": NodeReport({"accepted": 2}, rejected={"BAD_TS": 1})})
+    {'a.accepted': 2, 'a.put_aside.BAD_TS': 1}
+    """
+    counts = {f"{name}.{what}": n for name, report in reports.items() for what, n in report.counts.items()}
+    return counts | {f"{name}.put_aside.{why}": n for name, told in reports.items() for why, n in told.rejected.items()}
+
+
 def _int_keys(times: Mapping[str, int]) -> dict[int, int]:
     return {int(scope): us for scope, us in times.items()}
 

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 
 from streams.buffer_picture import buffer_sizes
-from streams.lateness import added
+from streams.lateness import SuggestedGrace, added, suggested_grace
 from streams.lateness_picture import lateness_histogram
 from streams.ledger_readings import buffer_readings, lateness_classes
 from streams.nodes import SOURCES, Suppress, Topology
@@ -17,6 +17,16 @@ from versioned.drawing import Picture
 from versioned.errors import ConfigurationError
 
 _SIZES: Final = ("records", "bytes", "records_max", "bytes_max")
+
+
+def grace_of(ledger: DataFrame, node: str) -> SuggestedGrace:
+    """The grace that the lateness of a node's records suggests, over all batches.
+
+    Args:
+        ledger: The application's rows of the ledger.
+        node: The node's name.
+    """
+    return suggested_grace(_classes(ledger, [node])[node])
 
 
 def lateness_of(ledger: DataFrame, topology: Topology, node: str | None, share: float) -> Picture:
@@ -36,11 +46,9 @@ def lateness_of(ledger: DataFrame, topology: Topology, node: str | None, share: 
         raise ConfigurationError(f'"{node}" is no node of the plan. It has: {", ".join(names)}')
     topics = {node: node} if node is not None else {e.name: e.topic for e in topology if isinstance(e, SOURCES)}
     asked = list(topics)
-    columns = F.explode(F.map_filter("counts", lambda what, _: _is_class_of(what, asked))).alias("what", "n")
-    summed = ledger.select(columns).groupBy("what").agg(F.sum("n").alias("n")).collect()
-    rows = [{"counts": {row["what"]: row["n"]}} for row in summed]
+    by_node = _classes(ledger, asked)
     # A topic that several nodes read is counted once.
-    by_topic = {topics[name]: classes for name in reversed(asked) if (classes := lateness_classes(rows, name))}
+    by_topic = {topics[name]: by_node[name] for name in reversed(asked) if by_node[name]}
     histogram = added(by_topic.values())
     if not histogram:
         raise ConfigurationError(
@@ -77,6 +85,14 @@ def buffer_of(ledger: DataFrame, node: Suppress, rule: BufferRule, batches: int)
         max_bytes=rule.max_bytes,
         title=f'Suppression buffer "{node.name}"',
     )
+
+
+def _classes(ledger: DataFrame, nodes: list[str]) -> dict[str, dict[int, int]]:
+    """Of each node, how many records were how late, over all batches."""
+    columns = F.explode(F.map_filter("counts", lambda what, _: _is_class_of(what, nodes))).alias("what", "n")
+    summed = ledger.select(columns).groupBy("what").agg(F.sum("n").alias("n")).collect()
+    rows = [{"counts": {row["what"]: row["n"]}} for row in summed]
+    return {node: lateness_classes(rows, node) for node in nodes}
 
 
 def _is_class_of(what: Column, nodes: list[str]) -> Column:

@@ -343,6 +343,22 @@ def _damage_since(
     return next((found for name in sorted(facts) for found in of_table(own, facts[name])), None)
 
 
+def refuse_epoch(found: Survey) -> None:
+    """Refuse what a new epoch cannot mend either.
+
+    Args:
+        found: Ledger and tables as they are.
+
+    Raises:
+        CheckpointMismatchError: the tables are another application's, or are shut by a takeover that died.
+        ConfigurationError: a table was written by a node that the plan calls otherwise, or forgets its batches.
+    """
+    for wrong in left_by_epoch(found.findings()):
+        # Without a ledger no takeover can be ended, nor told from one that was.
+        if not (found.has_lost_ledger and wrong.rule == "unfinished-takeover"):
+            raise wrong.error()
+
+
 def begin_epoch(
     spark: SparkSession,
     ledger: Ledger,
@@ -366,14 +382,10 @@ def begin_epoch(
         look: Finds it anew.
 
     Raises:
-        CheckpointMismatchError: the new epoch's checkpoint folder is there already, or the tables are another
-            application's, or are shut by a takeover that died.
-        ConfigurationError: a table was written by a node that the plan calls otherwise, or forgets its batches.
+        CheckpointMismatchError: the new epoch's checkpoint folder is there already, or as :func:`refuse_epoch` says.
+        ConfigurationError: as :func:`refuse_epoch` says.
     """
-    for wrong in left_by_epoch(found.findings()):
-        # Without a ledger no takeover can be ended, nor told from one that was.
-        if not (found.has_lost_ledger and wrong.rule == "unfinished-takeover"):
-            raise wrong.error()
+    refuse_epoch(found)
     epoch = found.newest_epoch() + 1
     # Offsets that lie there are of tables that are gone: Spark would go on from them.
     check_free(checkpoint_of(checkpoint, epoch))

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from crashing import Crash, crash, crash_at, then
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 from two_tables import application, commits, topology, write_batch
 
 from streams.expressions import trace
-from streams.nodes import ChangelogSink, StreamFilter, Topology
+from streams.nodes import ChangelogSink, Joined, StreamFilter, StreamTableJoin, Topology
 from streams.spark import StreamingApplication, takeover
 from streams.spark.doctor import examine
 from streams.spark.kafka_sink import KafkaSink
@@ -23,7 +24,7 @@ from streams.spark.operator import Batch
 from streams.spark.rollback import rollback
 from streams.spark.sinks import ChangelogSinkOperator
 from versioned import faults
-from versioned.errors import CheckpointMismatchError
+from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
 
@@ -97,6 +98,30 @@ def test_a_table_that_a_driver_makes_after_it_was_shut_out_is_refused_until_it_i
     shutil.rmtree(out / "late-alerts")
     application(spark, own, out, _alerting()).run()
     assert read_table(spark, TableRef.parse(str(out / "late-alerts"))).count() == 2
+
+
+def _waiting() -> Topology:
+    plan = topology()
+    orders, prices = plan.node("orders"), plan.node("prices")
+    joined, joiner = Joined.with_grace_period(timedelta(minutes=30)), trace(lambda left, right: left, "left", "right")
+    join = StreamTableJoin("priced", (orders, prices), kind="left", joiner=joiner, joined=joined)
+    return Topology((prices, orders, join, ChangelogSink("priced_orders", (join,))))
+
+
+def test_an_epoch_whose_plan_or_sources_are_refused_shuts_nobody_out(spark: SparkSession, tmp_path: Path) -> None:
+    own, out = tmp_path / "input", tmp_path / "out"
+    write_batch(own, 0)
+    older = application(spark, own, out, _waiting())
+    older.run()
+    before, there = commits(out), application(spark, tmp_path / "missing", out, _waiting(), new_epoch=True)
+    with pytest.raises(ConfigurationError, match="rows wait in the table"):
+        application(spark, own, out, new_epoch=True).start()
+    with pytest.raises(AnalysisException, match="missing"):
+        there.start()
+    assert commits(out) == before
+    write_batch(own, 1)
+    older.run()
+    assert older.epoch == 1
 
 
 @pytest.mark.slow

@@ -176,6 +176,16 @@ def least_retention_us(windows: Windows) -> int | None:
     return open_for_us(windows)
 
 
+def said_retention_us(node: WindowedAggregate) -> int | None:
+    """How long its windows are kept, in microseconds, if the plan says so.
+
+    Args:
+        node: The windowed aggregate.
+    """
+    said = None if node.materialized is None else node.materialized.retention
+    return None if said is None else duration_us(said)
+
+
 def window_retention_us(node: WindowedAggregate) -> int:
     """How long after stream time passed its end a window is kept, and the mark of one that the wall clock closed.
 
@@ -188,9 +198,9 @@ def window_retention_us(node: WindowedAggregate) -> int:
     Returns:
         Microseconds.
     """
-    stored = None if node.materialized is None else node.materialized.retention
-    if stored is not None:
-        return duration_us(stored)
+    said_us = said_retention_us(node)
+    if said_us is not None:
+        return said_us
     least_us = None if node.windows is None else least_retention_us(node.windows)
     return max(_DAY_US, least_us or 0)
 

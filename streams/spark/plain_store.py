@@ -7,6 +7,7 @@ Where the ts of a deleted key still matters, tombstones stay as rows with ``dele
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -42,6 +43,7 @@ class PlainStore(TableState):
         keeps_tombstones: Whether a deleted key stays as a row, with its ts.
         extra: Columns of the changes that are stored beside the value.
         aggregate: Which kind of aggregate the values are results of, if they are.
+        properties: What the table says of itself when it is made.
     """
 
     def __init__(
@@ -52,12 +54,14 @@ class PlainStore(TableState):
         keeps_tombstones: bool = False,
         extra: tuple[str, ...] = (),
         aggregate: str | None = None,
+        properties: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._node = node
         self._table = table
         self._keeps_tombstones = keeps_tombstones
         self._extra = extra
         self._aggregate = aggregate
+        self._made_with = properties if aggregate is None else {**properties, **aggregate_properties(aggregate)}
         self._batch: Batch | None = None
         self._input: Flow | None = None
         #: The batch's changes, once somebody asked for them.
@@ -155,7 +159,7 @@ class PlainStore(TableState):
             check_apart(self._node, self.key_type.names, self.value_type.names)
             check_columns((*self.key_type.names, *value_columns(self.value_type.names), _TS))
             empty = self._stored(self._frame).limit(0)
-            batch.create(target, empty, {} if self._aggregate is None else aggregate_properties(self._aggregate))
+            batch.create(target, empty, self._made_with)
         elif not self._is_ready:
             made = self._stored(self._frame)
             there = self._checked(batch, self.key_type.names, made.columns).schema

@@ -17,7 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from streams.fields import CLOSED_BY
 from streams.nodes import Suppress
-from streams.plan_checks import window_retention_us, windowed_ancestor
+from streams.plan_checks import said_retention_us, window_retention_us, windowed_ancestor
 from streams.spark.flow import (
     CHANGE,
     KEY,
@@ -52,13 +52,13 @@ from streams.spark.suppress_fold import (
 )
 from streams.spark.table_state import TableState
 from streams.spark.window_store import END_US, START_US, WindowStoreOperator
-from streams.spark.window_upkeep import END, START
+from streams.spark.window_upkeep import END, START, keep_retention, window_results_properties
 from suppress.buffer_rules import BufferRule
 from suppress.sizes import SizeOf
 from suppress.suppress_rules import buffer_rule, warn_of_idle
 from suppress.suppressed import UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from versioned import spark_functions as F
-from versioned.commit import ReplaceWhere
+from versioned.commit import ReplaceWhere, properties_of
 from versioned.durations import LAST_INSTANT_US, capped_us
 from versioned.errors import BufferFullError
 from versioned.identifiers import TableRef, quote
@@ -108,7 +108,9 @@ class FinalResultsOperator(Operator[Suppress]):
         return told.where((F.col(TOLD) == "count") & ~is_other).select(WHAT, COUNT)
 
     def report(self, batch: Batch) -> NodeReport:
-        if not self._windows.survey.accepted:
+        survey = self._windows.survey
+        # What only met windows that the wall clock has closed moves stream time, too.
+        if not (survey.accepted or survey.late):
             return NodeReport()
         emitted = self._final_rows().count()
         return NodeReport({EMITTED: emitted} if emitted else {}, self._windows.stream_times)
@@ -158,12 +160,18 @@ class SuppressOperator(Operator[Suppress]):
         self._windows, self._made_by = None if made_by is None else made_by.windows, made_by
         self.rule: BufferRule = rule_of(node, default_retention_us)
         warn_of_idle(node.name, node.suppressed, self.rule, self._windows)
-        self._emitted = PlainStore(f"{node.name}_emitted", f"{node.name}_emitted") if is_looked_up else None
+        self._results_retention_us = None if made_by is None else said_retention_us(made_by.node)
+        self._emitted = self._results() if is_looked_up else None
         self._store_retention_us = 0 if made_by is None else capped_us(window_retention_us(made_by.node))
         self._batch: Batch | None = None
         self._input: Flow | None = None
         self._told: DataFrame | None = None
         self._is_ready = False
+
+    def _results(self) -> PlainStore:
+        name = f"{self.node.name}_emitted"
+        said = {} if self._made_by is None else window_results_properties(self.node.name, self._results_retention_us)
+        return PlainStore(name, name, properties=said)
 
     @property
     def state(self) -> TableState | None:
@@ -397,6 +405,9 @@ class SuppressOperator(Operator[Suppress]):
         if self.closes_idle and not self._is_ready and batch.is_missing(self.tables(batch.root)[-1]):
             keys = self._input.frame.limit(0).select(f"{KEY}.*", SCOPE)
             batch.create(self.tables(batch.root)[-1], keys)
+        results = None if self._emitted is None or self._made_by is None else self._emitted.target(batch.root)
+        if results is not None and not self._is_ready and not batch.is_missing(results):
+            keep_retention(batch.session, results, properties_of(batch.session, results), self._results_retention_us)
         self._is_ready = True
 
 

@@ -1,4 +1,4 @@
-"""Upkeep of window stores: windows whose retention is over are deleted (R20, R21).
+"""Upkeep of window stores: windows whose retention is over are deleted (R20, R21), and results of such windows.
 
 A store that was given no retention keeps every final window: a table of a lakehouse only forgets if asked to.
 """
@@ -23,6 +23,8 @@ from versioned.upkeep import optimize_where
 
 KIND: Final = "versioned.kind"
 WINDOW_STORE: Final = "window_store"
+#: What a suppression of windows has let out, for joins to find.
+WINDOW_RESULTS: Final = "window_results"
 _NODE: Final = "versioned.node"
 _RETENTION: Final = "versioned.windowRetentionUs"
 _WINDOWS: Final = "versioned.windows"
@@ -46,6 +48,16 @@ def window_store_properties(
     retention = None if retention_us is None else str(retention_us)
     said = {_RETENTION: retention, _WINDOWS: windows, _TIME_SCOPE: time_scope}
     return {KIND: WINDOW_STORE, _NODE: node} | {name: text for name, text in said.items() if text is not None}
+
+
+def window_results_properties(node: str, retention_us: int | None) -> dict[str, str]:
+    """What the table of a suppression's results says of itself.
+
+    Args:
+        node: The suppression.
+        retention_us: How long the windows are kept that the results are of, if it was said.
+    """
+    return {**window_store_properties(node, retention_us), KIND: WINDOW_RESULTS}
 
 
 def check_windows(
@@ -79,6 +91,18 @@ def check_windows(
             f"{target} holds {told[_WINDOWS]}, but the plan now has {windows}: windows that are final would be opened "
             "again, or never become final. Give the plan the former windows and grace, or the store another name."
         )
+    keep_retention(spark, target, told, retention_us)
+
+
+def keep_retention(spark: SparkSession, target: TableRef, told: Mapping[str, str], retention_us: int | None) -> None:
+    """Let a table that is there keep windows as long as the plan says now.
+
+    Args:
+        spark: The session.
+        target: A window store, or what a suppression has let out.
+        told: Its properties.
+        retention_us: How long the plan keeps windows, if it says so.
+    """
     if retention_us is None and _RETENTION in told:
         spark.sql(f"ALTER TABLE {target.sql} UNSET TBLPROPERTIES ({text_literal(_RETENTION)})")
     elif retention_us is not None and told.get(_RETENTION) != str(retention_us):
@@ -86,30 +110,35 @@ def check_windows(
 
 
 def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:
-    """Delete closed windows that ended before stream time minus the store's retention; in one commit, if there are any.
+    """Delete closed windows that ended before stream time minus their retention; in one commit, if there are any.
 
-    It may run beside the stream: batches replace open windows only.
+    Results do not tell the partition that a window came from: the slowest one's stream time is theirs.
+
+    It may run beside the stream: batches replace open windows only, and where one writes results the purge tries again.
 
     Args:
         spark: The session.
-        target: A table; any other than a window store with a retention is left as it is.
+        target: A table; any other than a window store or results of windows, with a retention, is left as it is.
     """
     properties = properties_of(spark, target)
-    if properties.get(KIND) != WINDOW_STORE or _RETENTION not in properties:
+    if properties.get(KIND) not in (WINDOW_STORE, WINDOW_RESULTS) or _RETENTION not in properties:
         return None
     told = told_so_far(spark, target)
     times = stream_times_told(told, properties[_NODE])
     if not times:
         return None
+    is_store = properties[KIND] == WINDOW_STORE
+    reached = lookup_times(times) if is_store else F.lit(min(times.values()))
+    each = (SCOPE, END) if is_store else (END,)
 
     def expired() -> DataFrame:
-        horizon = lookup_times(times) - F.lit(capped_us(int(properties[_RETENTION])))
-        rows = read_table(spark, target).where(~F.col(OPEN))
-        return rows.where(F.unix_micros(END) < horizon).select(SCOPE, END).distinct()
+        rows = read_table(spark, target)
+        ended = F.unix_micros(END) < reached - F.lit(capped_us(int(properties[_RETENTION])))
+        return (rows.where(~F.col(OPEN)) if is_store else rows).where(ended).select(*each).distinct()
 
     if expired().isEmpty():
         return None
-    gone = f"NOT t.{quote(OPEN)} AND {same_keys((SCOPE, END))}"
+    gone = f"NOT t.{quote(OPEN)} AND {same_keys(each)}" if is_store else same_keys(each)
     return commit(target, lambda: Merge(expired(), gone, lambda merge: merge.whenMatchedDelete()), None, told)
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -59,8 +60,9 @@ _WINDOWS: dict[str, Windows] = {
     "session": SessionWindows.of("30 seconds"),
     "sliding": SlidingWindows.of_time_difference_with_no_grace("30 seconds"),
 }
-#: What the wall clock says at each batch, in milliseconds after the first, and what comes in it.
-_STEPS: tuple[tuple[int, tuple[Input, ...]], ...] = (
+#: What the wall clock says at a batch, in milliseconds after the first, and what comes in it.
+_Step = tuple[int, tuple[Input, ...]]
+_STEPS: tuple[_Step, ...] = (
     (0, (Input("in", "a", "x", 1), Input("events", "a", "x", 90_000))),
     (2_000, (Input("in", "a", "y", 2), Input("in", "b", "z", 3))),
     # The first value of "a" has waited for three seconds, and so have the windows.
@@ -128,23 +130,35 @@ class _Clocked:
     ],
 )
 def clocked(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> _Clocked:
-    folder, topology, now_ms, written = tmp_path_factory.mktemp("clocked"), _by_the_clock(request.param), 0, 0
+    folder, topology = tmp_path_factory.mktemp("clocked"), _by_the_clock(request.param)
     app = application(spark, folder, topology, suppressed_record_retention=_RETENTION)
-
-    def arrived_now(rows: DataFrame) -> dict[str, Arrived]:
-        return {name: replace(said, clock_us=_START_US + now_ms * 1000) for name, said in arrived(rows).items()}
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(running, "arrived", arrived_now)
-        for now_ms, records in _STEPS:
-            before = _stored_windows(spark, app, request.param) if now_ms == _STEPS[-1][0] else {}
-            if records:
-                write_records(spark, folder, topology, records, written)
-            written += len(records)
-            app.run()
-    ledger = spark.read.format("delta").load(str(app.table("ledger"))).orderBy("batch_id").collect()
+    _run_steps(spark, app, folder, _STEPS[:-1])
+    before = _stored_windows(spark, app, request.param)
+    _run_steps(spark, app, folder, _STEPS[-1:], sum(len(records) for _, records in _STEPS[:-1]))
+    ledger = _ledger(spark, app)
     told, after = _timed_rows(spark, app, ledger), _stored_windows(spark, app, request.param)
     return _Clocked(request.param, *_driven(topology), told, before, after, ledger)
+
+
+def _run_steps(
+    spark: SparkSession, app: StreamingApplication, folder: Path, steps: Sequence[_Step], written: int = 0
+) -> None:
+    """Run a batch for each step, at its time by the wall clock; so many records were written before."""
+    with pytest.MonkeyPatch.context() as patched:
+        for now_ms, records in steps:
+            patched.setattr(running, "arrived", partial(_arrived_at, now_ms))
+            if records:
+                write_records(spark, folder, app.topology, records, written)
+            written += len(records)
+            app.run()
+
+
+def _arrived_at(now_ms: int, rows: DataFrame) -> dict[str, Arrived]:
+    return {name: replace(said, clock_us=_START_US + now_ms * 1000) for name, said in arrived(rows).items()}
+
+
+def _ledger(spark: SparkSession, app: StreamingApplication) -> list[Row]:
+    return spark.read.format("delta").load(str(app.table("ledger"))).orderBy("batch_id").collect()
 
 
 def _driven(topology: Topology) -> tuple[TopologyTestDriver, dict[str, _Timed]]:
@@ -260,6 +274,26 @@ def test_a_suppression_by_stream_time_alone_tells_each_window_once_where_another
     others = [(ms, key, value[:1], us) for ms, key, value, us in clocked.told["slow_out"]]
     assert clocked.told["plain_out"] == others
     assert len({key for _, key, *_ in others}) == len(others) > 1
+
+
+@pytest.mark.slow
+@pytest.mark.rule("R117")
+def test_what_leaves_at_a_record_that_only_met_windows_closed_by_the_clock_is_counted(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    builder = StreamsBuilder()
+    windows = TimeWindows.of_size_and_grace("1 minute", "30 seconds")
+    counts = builder.stream("events", name="stream", **_SOURCE).group_by_key().windowed_by(windows).count(name="counts")
+    idle = Suppressed.until_window_closes(_UNBOUNDED, close_idle=True, retention="3 seconds")
+    counts.suppress(idle, name="idle").to_changelog("idle_out")
+    counts.suppress(Suppressed.until_window_closes(_UNBOUNDED), name="plain").to_changelog("plain_out")
+    steps = [(0, "a", 60_000), (2_500, "b", 59_000), (3_000, None, 0), (3_100, "a", 119_000)]
+    app = application(spark, tmp_path, builder.build())
+    _run_steps(spark, app, tmp_path, [(ms, (Input("events", k, "x", at),) if k else ()) for ms, k, at in steps])
+    newest = _ledger(spark, app)[-1]
+    assert (newest["counts"]["counts.late"], newest["counts"].get("counts.accepted", 0)) == (1, 0)
+    assert newest["counts"]["plain.emitted"] == newest["counts"]["plain_out.emitted"] == 1
+    assert newest["stream_times"]["plain"] == newest["stream_times"]["counts"] == {0: 119_000_000}
 
 
 @pytest.mark.rule("R117")

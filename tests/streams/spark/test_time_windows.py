@@ -10,15 +10,23 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from both_engines import Input, on_driver, on_spark, sink_rows
+from both_engines import Input, application, on_driver, on_spark, sink_rows, write_records
 from pyspark.sql import SparkSession
 from random_plans import random_records
 
 from streams.nodes import Materialized, Topology
 from streams.spark import StreamingApplication, places
-from streams.spark.window_upkeep import check_windows, optimize_windows, purge_windows, window_store_properties
+from streams.spark.window_upkeep import (
+    check_windows,
+    optimize_windows,
+    purge_windows,
+    window_results_properties,
+    window_store_properties,
+)
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
+from suppress.buffer_config import BufferConfig
+from suppress.suppressed import Suppressed
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
 from versioned import spark_functions as F
 from versioned.commit import Append, commit, properties_of
@@ -164,6 +172,49 @@ def test_a_window_that_reaches_into_the_retention_stays(
     assert purge_windows(spark, target) is not None
     left = spark.read.format("delta").load(str(target.path)).selectExpr("unix_millis(windowEnd)").collect()
     assert sorted(end for (end,) in left) == [150, 575]
+
+
+@pytest.mark.rule("R20")
+def test_results_of_windows_beyond_the_retention_are_purged_by_the_slowest_partition(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    target = TableRef.parse(f"{tmp_path}/final_emitted")
+    rows = spark.sql("SELECT timestamp_millis(end) AS windowEnd FROM VALUES (149), (150) AS t(end)")
+    make_table(spark, target, create_plain(target, rows.schema, properties=window_results_properties("final", 500_000)))
+    told = {"report": {"final": {"times": {"0": 900_000, "1": 650_000}}}}
+    commit(target, lambda: Append(rows), None, told)
+    assert purge_windows(spark, target) is not None
+    left = spark.read.format("delta").load(str(target.path))
+    assert [end for (end,) in left.selectExpr("unix_millis(windowEnd)").collect()] == [150]
+    assert purge_windows(spark, target) is None
+
+
+@pytest.mark.slow
+@pytest.mark.rule("R20")
+def test_what_final_results_let_out_is_kept_as_long_as_the_plan_says_of_their_windows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    write_records(spark, tmp_path, _looked_up(None), [Input("a", "a", "x", ms) for ms in (0, 1_000, 1_500)])
+    for retention, left in ((None, [100, 1_100]), ("500 milliseconds", [1_100])):
+        app = application(spark, tmp_path, _looked_up(retention))
+        app.run()
+        if retention is not None:
+            write_records(spark, tmp_path, app.topology, [Input("a", "b", "x", 1_550)], 3)
+            app.run()
+        done = purge_windows(spark, app.table("final_emitted"))
+        rows = spark.read.format("delta").load(str(app.table("final_emitted")))
+        ends = sorted(end for (end,) in rows.selectExpr("unix_millis(windowEnd)").collect())
+        assert (ends, done is None) == (left, retention is None)
+
+
+def _looked_up(retention: str | None) -> Topology:
+    builder = StreamsBuilder()
+    grouped = builder.stream("a", name="stream", **_SOURCE).group_by_key()
+    stored = None if retention is None else Materialized.window_store("counts", retention)
+    counts = grouped.windowed_by(TimeWindows.of("100 milliseconds")).count(name="counts", materialized=stored)
+    final = counts.suppress(Suppressed.until_window_closes(BufferConfig.unbounded()), name="final")
+    counts.join(final, lambda count, told: told, name="both").to_changelog("out")
+    return builder.build()
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ found       ``_scope``, ``_place``, ``_pred`` struct(us, value), ``_succ_us``: o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -48,7 +49,7 @@ def among_all(accepted: DataFrame, stored: DataFrame, spec: VersionedTableSpec) 
     points = (_found(_versions(stored.join(late.select(*keys), keys, "left_semi"))), _asking(accepted))
     line = points[0].unionByName(points[1], allowMissingColumns=True)
     of_stored = _along(line, *keys).select(of_batch.columns)
-    return _nearest(of_batch.unionByName(of_stored), spec)
+    return _nearest(of_batch.unionByName(of_stored), keys)
 
 
 def among_blocks(accepted: DataFrame, stored: DataFrame, spec: VersionedTableSpec) -> DataFrame:
@@ -71,7 +72,37 @@ def among_blocks(accepted: DataFrame, stored: DataFrame, spec: VersionedTableSpe
     line = points[0]
     for more in points[1:]:
         line = line.unionByName(more, allowMissingColumns=True)
-    return _nearest(_along(line, *keys, _LEVEL, _BLOCK), spec)
+    return _nearest(_along(line, *keys, _LEVEL, _BLOCK), keys)
+
+
+def newest_before(asks: DataFrame, versions: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Of each place that asks, the newest version of its key at or before its instant that came before it; by blocks.
+
+    Args:
+        asks: Key columns, ``_scope``, ``_place`` and ``_us``.
+        versions: Key columns, ``_us``, ``_place``, ``_value``, and ``_rank``, an array of long: which of several of the
+            same instant is the newest.
+        keys: The key columns.
+
+    Returns:
+        Key columns, ``_scope``, ``_place`` and ``_pred`` struct(us, value), where there is one.
+    """
+    touched = asks.select(*keys).distinct()
+    asking = asks.select(*keys, "_scope", "_place", "_us").withColumn(LATE, F.lit(True))
+    told = versions.join(touched, list(keys), "left_semi").withColumn(LATE, F.lit(False))
+    of_key = Window.partitionBy(*keys)
+    # Of those at one place a version has not come before whoever asks.
+    by_place = of_key.orderBy("_place", F.desc(LATE)).rowsBetween(*_UNTIL_NOW)
+    asks_itself = F.col(LATE)
+    came = F.sum(F.when(asks_itself, 0).otherwise(1)).over(by_place)
+    line = asking.unionByName(told, allowMissingColumns=True)
+    line = line.withColumn(_NUMBER, came - F.when(asks_itself, 0).otherwise(1))
+    line = line.withColumn(_LAST, F.max(_NUMBER).over(of_key))
+    ranked = _versions(line.withColumn("_place", F.when(asks_itself, F.col("_place")).otherwise(F.col("_rank"))))
+    found = _in_blocks(_found(ranked.where(~asks_itself)), F.expr("shiftright(_number, _level)"))
+    points = found.unionByName(_in_blocks(_asking(line), F.expr("shiftright(_number, _level) - 1")))
+    nearest = _nearest(_along(points, *keys, _LEVEL, _BLOCK), keys)
+    return nearest.where(F.col(_PRED).isNotNull()).select(*keys, "_scope", "_place", _PRED)
 
 
 def _without_place(stored: DataFrame, accepted: DataFrame) -> DataFrame:
@@ -111,11 +142,11 @@ def _in_blocks(frame: DataFrame, number: Column) -> DataFrame:
     return sized.withColumn(_BLOCK, number).where(F.pmod(F.col(_BLOCK), F.lit(2)) == 0)
 
 
-def _nearest(frame: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+def _nearest(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Of what is before a record the newest, of equal instants the last by place; of what is after it the oldest."""
     us, place = (F.col(_PRED).getField(name) for name in ("us", "place"))
     rank = F.when(us.isNotNull(), F.struct(us, place.isNotNull().alias("is_of_batch"), place))
-    found = frame.groupBy(*spec.keys, "_scope", "_place").agg(
+    found = frame.groupBy(*keys, "_scope", "_place").agg(
         F.max_by(_PRED, rank).alias(_PRED), F.min(_SUCC_US).alias(_SUCC_US)
     )
     pred = F.col(_PRED)

@@ -6,7 +6,7 @@ never those after it.
 Of many records most are paired with stored versions (``lookup_pairs.py``). Else all that concerns a key is put on one
 line by event time: the stored versions, the batch's puts and the records that ask. One sort of that line answers nearly
 every record: its version is the last one before it, however many versions and records a key has. Only a record whose
-last version on the line came *after* it is looked up put by put.
+last version on the line came *after* it is looked up among the puts by itself.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from streams.spark.lookup_pairs import STORED, version, with_versions
 from streams.spark.of_keys import Amount
 from versioned import spark_functions as F
 from versioned.identifiers import quote
+from versioned.neighbours import newest_before
 from versioned.put import PutBatch
 from versioned.spec import VersionedTableSpec
 
@@ -34,7 +35,12 @@ _IS_STORED, _IS_PUT, _IS_ASK = 0, 1, 2
 _ASK, _PUT = "_ask", "_put"
 _VERSION, _LATER, _CURRENT_US, _OBSERVED_US = "_version", "_later", "_current_us", "_observed_us"
 _LATER_PLACE, _NEWEST_US, _BEST, _PUT_PLACE = "_later_place", "_newest_us", "_best", "_put_place"
+#: Which of several puts of one instant counts.
+_RANK: Final = "_rank"
 _HELPERS: Final = (STORED, _PUT, _VERSION, _LATER, _CURRENT_US, _OBSERVED_US, _LATER_PLACE, _NEWEST_US)
+#: Of more puts in a batch, records that ask before a version of their time was known are sorted with them.
+MANY_PUTS: Final = 1_000
+_Find = Callable[[DataFrame, DataFrame, list[str]], DataFrame]
 
 
 def lookup_versioned(
@@ -74,7 +80,8 @@ def lookup_versioned(
         line = _line(stream, stored, new, spec, keys, few=amount == "few")
         found = _last_before(line, len(keys), (STORED, _PUT) if has_puts else (STORED,), hides, spec)
     if new is not None:
-        found = _only_puts_before(cut(found), spec, new, keys)
+        find = _among_blocks if puts.counts.accepted > MANY_PUTS else _among_all
+        found = _only_puts_before(cut(found), spec, new, keys, find)
     found = _with_version(found, has_puts)
     best = F.col(_VERSION)
     reason = F.when(best.isNull(), NO_MATCH).when(best.getField("value").isNull(), TOMBSTONE)
@@ -144,25 +151,38 @@ def _last_before(
     return asked.select(f"{_ASK}.*", *told)
 
 
-def _only_puts_before(found: DataFrame, spec: VersionedTableSpec, puts: DataFrame, keys: list[str]) -> DataFrame:
+def _only_puts_before(
+    found: DataFrame, spec: VersionedTableSpec, puts: DataFrame, keys: list[str], find: _Find
+) -> DataFrame:
     """Where the last put at or before the instant came after the record: the last one that came before it."""
     came_after = F.coalesce(F.col(_PUT).getField("place") >= F.col(PLACE), F.lit(False))
     put = F.struct(F.col(_PUT).getField("us").alias("us"), F.col(_PUT).getField("value").alias("value"))
     known = found.where(~came_after).withColumn(_PUT, F.when(F.col(_PUT).isNotNull(), put))
-    # Others have few such records, so that few are joined with all puts of their key.
     unknown = found.where(came_after).drop(_PUT)
     new = puts.select(
         *(F.col(quote(name)).alias(to) for name, to in zip(spec.keys, keys, strict=True)),
-        F.struct(F.col(US).alias("us"), F.col(VALUE).alias("value")).alias(_BEST),
-        place_among_scopes().alias(_AT_PLACE),
-        F.col(PLACE).alias(_PUT_PLACE),
+        US,
+        PLACE,
+        VALUE,
+        place_among_scopes().alias(_RANK),
     )
-    # By its own place, as above: behind a fork a record has more parts, and comes after the put that it was.
-    in_time = (F.col(_PUT_PLACE) < F.col(PLACE)) & (F.col(_BEST).getField("us") <= F.col(US))
-    pairs = unknown.select(*keys, SCOPE, PLACE, US).join(new, keys).where(in_time)
-    newest = F.max_by(_BEST, F.struct(F.col(_BEST).getField("us"), F.col(_AT_PLACE)))
-    best = pairs.groupBy(SCOPE, PLACE).agg(newest.alias(_PUT))
+    best = find(unknown.select(*keys, SCOPE, PLACE, US), new, keys)
     return known.unionByName(unknown.join(best, [SCOPE, PLACE], "left"))
+
+
+def _among_all(asks: DataFrame, puts: DataFrame, keys: list[str]) -> DataFrame:
+    """What is found by comparing each record with all puts of its key: ``_scope _place _put``."""
+    put = F.struct(F.col(US).alias("us"), F.col(VALUE).alias("value")).alias(_BEST)
+    pairs = asks.join(puts.select(*keys, put, F.col(PLACE).alias(_PUT_PLACE), _RANK), keys)
+    # By its own place: behind a fork a record has more parts, and comes after the put that it was.
+    in_time = (F.col(_PUT_PLACE) < F.col(PLACE)) & (F.col(_BEST).getField("us") <= F.col(US))
+    newest = F.max_by(_BEST, F.struct(F.col(_BEST).getField("us"), F.col(_RANK)))
+    return pairs.where(in_time).groupBy(SCOPE, PLACE).agg(newest.alias(_PUT))
+
+
+def _among_blocks(asks: DataFrame, puts: DataFrame, keys: list[str]) -> DataFrame:
+    """The same by sorting: of a key with very many records and puts the pairs would be their product."""
+    return newest_before(asks, puts, keys).select(SCOPE, PLACE, F.col("_pred").alias(_PUT))
 
 
 def _with_version(found: DataFrame, has_puts: bool) -> DataFrame:

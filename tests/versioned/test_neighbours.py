@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import versioned.neighbours
-from versioned.neighbours import among_all, among_blocks
+from versioned.neighbours import among_all, among_blocks, newest_before
 from versioned.spec import VersionedTableSpec
 
 _SPEC = VersionedTableSpec.of(keys=("k",), values=("v",), history_retention="1 day")
@@ -75,7 +75,7 @@ def test_late_records_of_a_key_are_not_paired_with_all_its_stored_versions(
 ) -> None:
     compared: list[int] = []
 
-    def nearest(frame: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+    def nearest(frame: DataFrame, keys: list[str]) -> DataFrame:
         compared.append(frame.count())
         return frame
 
@@ -83,3 +83,29 @@ def test_late_records_of_a_key_are_not_paired_with_all_its_stored_versions(
     late = spark.createDataFrame([("a", at, _value("new", at), 0, [at], True) for at in range(20)], _ACCEPTED)
     among_all(late, spark.createDataFrame([("a", at, ("old",)) for at in range(500)], _STORED), _SPEC)
     assert compared[0] <= 20 * 20
+
+
+@pytest.mark.rule("R138")
+def test_an_ask_is_told_the_newest_of_the_versions_that_came_before_it(spark: SparkSession) -> None:
+    chance = random.Random(138)
+    places = [(key, [chance.randrange(40)], chance.randrange(12)) for key in "aab" for _ in range(60)]
+    asks = [(key, number, place, us) for number, (key, place, us) in enumerate(places)]
+    # Of one instant the greater rank is the newer; places repeat, ranks do not.
+    versions = [
+        (key, us, [chance.randrange(40)], [rank], _value("new", us)) for rank, (key, _, us) in enumerate(places)
+    ]
+    wanted = {}
+    for key, number, place, us in asks:
+        before = [(at, rank, value) for of, at, no, rank, value in versions if of == key and no < place and at <= us]
+        if before:
+            at, _, value = max(before, key=lambda version: version[:2])
+            wanted[number] = (at, value)
+    told = newest_before(
+        spark.createDataFrame(asks, "k STRING, _scope INT, _place ARRAY<BIGINT>, _us BIGINT"),
+        spark.createDataFrame(
+            versions, "k STRING, _us BIGINT, _place ARRAY<BIGINT>, _rank ARRAY<BIGINT>, _value STRUCT<v: STRING>"
+        ),
+        ["k"],
+    ).collect()
+    assert {row["_scope"]: (row["_pred"]["us"], row["_pred"]["value"]) for row in told} == wanted
+    assert 0 < len(wanted) < len(asks)

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from streams.nodes import Materialized
+from streams.spark import lookup
 from streams.spark.flow import FOUND, KEY, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.history_store import HistoryStore
 from streams.spark.lookup import _with_stream_time
@@ -44,9 +45,11 @@ def test_a_table_with_one_stream_time_has_it_for_records_of_every_partition(
 
 
 @pytest.mark.rule("R138")
+@pytest.mark.parametrize("few", [lookup.MANY_PUTS, 0], ids=["few puts", "many puts"])
 def test_a_key_of_another_type_finds_the_versions_of_the_one_key_that_it_is(
-    spark: SparkSession, tmp_path: Path
+    few: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(lookup, "MANY_PUTS", few)
     batches = (
         [("1", "stored", 10, 1), ("01", "no number", 11, 2), ("x", "no number", 11, 3)],
         [("1", "put", 20, 1), ("01", "no number", 21, 2), ("x", "no number", 21, 3), ("1", "put later", 22, 9)],

@@ -33,7 +33,7 @@ _CUTS: Final = (Cut(3, seed=889), Cut(4, seed=914))
 #: The sample: at least so many scenarios.
 _SCENARIOS: Final = 15
 #: The samples that ``make test`` has time for; the others have tests of their own there, and random plans.
-_QUICK: Final = ("propagation",)
+_QUICK: Final = ("propagation", "stream_table_join", "suppress_windowed")
 #: How many bytes a sliding window of texts began with is to be seen as it begins: no batch shows it.
 _OF_THE_DRIVER: Final = "suppress_time_limit/fuzzed-1"
 #: In these a step fails; each needs an application of its own.
@@ -131,6 +131,17 @@ def test_random_steps_give_what_kafka_streams_gave(spark: SparkSession, operatio
     fuzzed = (scenario for scenario in _scenarios("fuzzed") if scenario["op"] == operation)
     scenarios = [scenario for scenario in fuzzed if scenario["id"] != _OF_THE_DRIVER]
     _check(scenarios, _run(spark, operation, scenarios, cut))
+
+
+@pytest.mark.rule("R94", "R95", "R96", "R97", "R98", "R99", "R100", "R101", "R102", "R103")
+def test_with_the_record_timer_the_eviction_tables_give_the_outputs_of_kip_328(spark: SparkSession) -> None:
+    by_record = [
+        {**scenario, "params": {**scenario["params"], "timer": "record"}}
+        for scenario in _scenarios("suppress_time_limit")
+        if "kip_outputs" in scenario
+    ]
+    told = _run(spark, "suppress_time_limit", by_record, _WHOLE)
+    assert {name: said["outputs"] for name, said in told.items()} == {s["id"]: s["kip_outputs"] for s in by_record}
 
 
 @pytest.mark.slow

@@ -101,14 +101,13 @@ def source_of(topic: str, settings: SourceSettings, work: Path) -> SparkSource:
     contract, checks = _contract(settings.contract), checks_of(settings.quality)
     if settings.kafka is not None:
         return replace(settings.kafka.source(), contract=contract, checks=checks)
-    assert settings.format is not None  # one of both is there
     options = dict(settings.options)
     if settings.path is not None:
-        options["path"] = to_read(work, settings.path, settings.format)
+        options["path"] = to_read(work, settings.path, settings.form)
     with at(f"sources.{topic}.transform"):
         transform = None if settings.transform is None else named_function(settings.transform)
     return SparkSource(
-        settings.format,
+        settings.form,
         options,
         settings.schema_ddl,
         transform,
@@ -116,6 +115,7 @@ def source_of(topic: str, settings: SourceSettings, work: Path) -> SparkSource:
         sequence_by=settings.sequence_by,
         contract=contract,
         checks=checks,
+        table=settings.table,
     )
 
 

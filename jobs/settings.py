@@ -32,7 +32,7 @@ from jobs.plan_settings import Plan
 from jobs.quality_settings import QualitySettings
 from jobs.strict import DurationSetting, Flag, Millis, Names, Spelled, Strict, said_otherwise, validated
 from jobs.yaml_file import read_yaml
-from streams.spark.reader_options import FILES
+from streams.spark.reader_options import DELTA, FILES, check_place
 from versioned.durations import duration_us
 from versioned.errors import ConfigurationError
 from versioned.identifiers import check_columns
@@ -52,9 +52,15 @@ PlanSetting = Annotated[
 
 
 class SourceSettings(Strict):
-    """Where a topic's records come from: any Spark streaming source, or a Kafka topic described by ``kafka``."""
+    """Where a topic's records come from: any Spark streaming source, a table of a catalog, or a Kafka topic described
+    by ``kafka``."""
 
     format: str | None = None
+    table: str | None = Field(
+        default=None,
+        description="A Delta table of a catalog, such as `main.sales.orders`, instead of a path; `format` is left out, "
+        "or `delta`.",
+    )
     path: Place | None = None
     schema_ddl: str | None = Field(default=None, alias="schema")
     options: dict[str, str] = Field(default_factory=dict)
@@ -83,10 +89,15 @@ class SourceSettings(Strict):
         """Whether nothing but Kafka's offset orders its records."""
         return self.is_kafka and self.sequence_by in (None, "offset")
 
+    @property
+    def form(self) -> str:
+        """The format of what is not described by ``kafka``."""
+        return self.format or DELTA
+
     @model_validator(mode="after")
     def _is_one_of_both(self) -> SourceSettings:
-        if (self.format is None) == (self.kafka is None):
-            raise ValueError("give either a format or kafka")
+        if (self.format is None and self.table is None) == (self.kafka is None):
+            raise ValueError("give either a format, a table or kafka")
         of_format = ("path", "schema_ddl", "options", "transform", "partition_by", "sequence_by")
         said = sorted(set(of_format) & said_otherwise(self))
         if self.kafka is not None and said:
@@ -98,7 +109,10 @@ class SourceSettings(Strict):
         is_option = any(name.lower() == "path" for name in self.options)
         if self.path is not None and is_option:
             raise ValueError("options.path: the source has a path already, which would win. Leave one of them out")
-        form = (self.format or "").lower()
+        if self.kafka is None:
+            places = {} if self.path is None else {"path": self.path}
+            check_place(self.form, {**self.options, **places}, self.table, has_schema=self.schema_ddl is not None)
+        form = self.form.lower()
         if form in FILES and self.path is None and not is_option:
             raise ValueError(f"path is missing: a source of format {form} reads the files of a folder")
         if form in FILES - _WITHOUT_SCHEMA and self.schema_ddl is None:

@@ -45,8 +45,8 @@ MEANINGS: Final = {
     "[keep step](../concepts/places-and-order.md#sources-that-keep-step).",
     "JobSettings.max_future_skew": "A record further ahead of the batch clock is rejected as `FUTURE_TS`.",
     "SourceSettings.format": "A Spark streaming source: `json`, `parquet`, `delta`, `kafka`, `rate`, ...",
-    "SourceSettings.path": "Folder of a file source, which needs one, below the work folder; "
-    "a pattern if there is no folder of that name.",
+    "SourceSettings.path": "Folder of a source of files, which needs one, or of a Delta table, below the work folder; "
+    "of files also a pattern if there is no folder of that name.",
     "SourceSettings.schema": "Columns as DDL; file sources need them, but for `text`.",
     "SourceSettings.options": "Options of the Spark source.",
     "SourceSettings.partition_by": "Integer column that tells the stream-time scope; `partition` for Kafka.",

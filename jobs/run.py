@@ -17,7 +17,7 @@ from jobs.exit_codes import EXPECTED, exit_code, reason
 from jobs.following import in_process, run_followed
 from jobs.job_plan import picture_of, plan_of
 from jobs.named_function import fault_of, named_function
-from jobs.place_setting import below, local_folder, to_read
+from jobs.place_setting import below, local_folder, root_of, to_read
 from jobs.progress import HEADER, Progress, batch_line, summary, tables_of
 from jobs.session import build_session
 from jobs.settings import JobSettings, SourceSettings, load
@@ -49,7 +49,7 @@ def application(
         spark,
         settings.application,
         plan,
-        below(work, settings.root),
+        root_of(work, settings.root),
         sources,
         order=settings.order,
         max_future_skew=settings.max_future_skew,

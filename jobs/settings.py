@@ -26,7 +26,7 @@ from jobs.kafka_settings import KafkaSinkSettings, KafkaSourceSettings
 from jobs.layers import RECORD_RETENTION, Layers, of_fields
 from jobs.named_function import look_beside
 from jobs.option_settings import FunctionName
-from jobs.place_setting import LocalPlace, Place
+from jobs.place_setting import LocalPlace, Place, Root, schema_of
 from jobs.plan_arguments import PlanArgument
 from jobs.plan_settings import Plan
 from jobs.quality_settings import QualitySettings
@@ -152,7 +152,7 @@ class JobSettings(Strict):
     ]
     plan: PlanSetting
     plan_settings: dict[str, PlanArgument] = Field(default_factory=dict)
-    root: Place
+    root: Root
     sources: dict[str, SourceSettings] = Field(min_length=1)
     trigger: str = "available_now"
     order: Literal["arrival", "sequence"] = "arrival"
@@ -170,7 +170,8 @@ class JobSettings(Strict):
     )
     checkpoint: Place | None = Field(
         default=None,
-        description="Folder of the checkpoint, below the work folder; `_checkpoint` in the root if not given.",
+        description="Folder of the checkpoint, below the work folder; `_checkpoint` in the root if not given, and "
+        "needed if that is a schema of a catalog.",
     )
     guards: Literal["none", "warn", "fail"] = Field(
         default="none",
@@ -231,6 +232,15 @@ class JobSettings(Strict):
             raise ValueError(
                 f"order: sequence puts the records of all sources in the order of one numbering, and {of_kafka[0]} "
                 "goes by the offsets of its topic, which number no other source. Write order: arrival"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _checkpoint_has_a_folder(self) -> JobSettings:
+        if self.checkpoint is None and schema_of(self.root) is not None:
+            raise ValueError(
+                "checkpoint is missing: a schema of a catalog, as root is one, has no folder for it. Give one, below "
+                "the work folder or with an address"
             )
         return self
 

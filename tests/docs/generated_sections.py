@@ -38,7 +38,8 @@ MEANINGS: Final = {
     "JobSettings.application": "Stable name of the application: part of every transaction id.",
     "JobSettings.plan": "The steps of the plan by name, or the function that builds it.",
     "JobSettings.plan_settings": "Arguments of that function; text that reads as a duration is one.",
-    "JobSettings.root": "Folder of the tables, below the work folder.",
+    "JobSettings.root": "Folder of the tables, below the work folder; or a schema of a catalog that is there, "
+    "`catalog:main.shop`.",
     "JobSettings.sources": "Where the records of each topic come from.",
     "JobSettings.trigger": "`available_now`: all there is, then stop; or an interval such as `10 seconds`.",
     "JobSettings.order": "How several sources are merged; `sequence` needs `sequence_by` on each, and sources that "

@@ -188,6 +188,26 @@ def test_a_source_that_is_a_table_is_shown_as_it_is_said() -> None:
     assert (parse(told), told["sources"]["s"]["table"]) == (parse(said), "main.sales.orders")
 
 
+def test_a_root_may_be_a_schema_of_a_catalog_if_the_checkpoint_has_a_folder() -> None:
+    assert parse(_GOOD | {"root": "catalog:main.shop", "checkpoint": "ck"}).root == "catalog:main.shop"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"root": "catalog:main.shop"}, "checkpoint is missing: a schema of a catalog, as root is one, has no folder"),
+        ({"root": "catalog:main/shop", "checkpoint": "ck"}, "root: behind .catalog:. stands the name of a schema"),
+        ({"root": "catalog:", "checkpoint": "ck"}, 'root: "" is not a table name'),
+        ({"root": "catalog:main..shop", "checkpoint": "ck"}, 'root: "main..shop" is not a table name'),
+    ],
+)
+def test_a_root_that_is_no_schema_or_leaves_no_place_for_the_checkpoint_is_refused(
+    said: dict[str, str], told: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{told}"):
+        parse(_GOOD | said)
+
+
 def test_what_a_source_lacks_in_the_file_may_come_from_another_layer() -> None:
     layers = Layers.of(_source(path=None), {"VERSIONED_JOB__SOURCES__S__PATH": "in"})
     assert parse(layers.merged()).sources["s"].path == "in"

@@ -98,9 +98,9 @@ def told(app: StreamingApplication, settings: JobSettings, work: Path, done: Pro
 
 def source_of(topic: str, settings: SourceSettings, work: Path) -> SparkSource:
     """Where a topic comes from; a path is below the work folder, if it has no scheme."""
-    contract, checks = _contract(settings.contract), checks_of(settings.quality)
+    contract, checks, ahead = _contract(settings.contract), checks_of(settings.quality), settings.max_future_skew
     if settings.kafka is not None:
-        return replace(settings.kafka.source(), contract=contract, checks=checks)
+        return replace(settings.kafka.source(), contract=contract, checks=checks, max_future_skew=ahead)
     options = dict(settings.options)
     if settings.path is not None:
         options["path"] = to_read(work, settings.path, settings.form)
@@ -116,6 +116,7 @@ def source_of(topic: str, settings: SourceSettings, work: Path) -> SparkSource:
         contract=contract,
         checks=checks,
         table=settings.table,
+        max_future_skew=ahead,
     )
 
 

@@ -19,7 +19,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from jobs.contract_settings import ContractSettings
 from jobs.kafka_settings import KafkaSinkSettings, KafkaSourceSettings
@@ -38,6 +38,16 @@ from versioned.errors import ConfigurationError
 from versioned.identifiers import check_columns
 
 _S = TypeVar("_S", bound=Strict)
+
+
+def _no_past(value: timedelta) -> timedelta:
+    if value < timedelta(0):
+        raise ValueError("give 0 seconds or more: with less, records of the present would be rejected")
+    return value
+
+
+#: How far ahead of the clock a record may be.
+_Ahead = Annotated[DurationSetting, AfterValidator(_no_past)]
 #: Only plain text has columns of its own.
 _WITHOUT_SCHEMA: Final = frozenset({"text"})
 
@@ -71,6 +81,10 @@ class SourceSettings(Strict):
     )
     partition_by: str | None = None
     sequence_by: str | None = None
+    max_future_skew: _Ahead | None = Field(
+        default=None,
+        description="A record further ahead of the batch clock is rejected as `FUTURE_TS`; the job's if not given.",
+    )
     contract: ContractSettings = Field(
         default_factory=ContractSettings, description="What its rows are like, and what becomes of those that are not."
     )
@@ -156,7 +170,7 @@ class JobSettings(Strict):
     sources: dict[str, SourceSettings] = Field(min_length=1)
     trigger: str = "available_now"
     order: Literal["arrival", "sequence"] = "arrival"
-    max_future_skew: DurationSetting = timedelta(days=1)
+    max_future_skew: _Ahead = timedelta(days=1)
     suppressed_record_retention: Millis | None = Field(
         default=None,
         alias=RECORD_RETENTION,
@@ -198,13 +212,6 @@ class JobSettings(Strict):
         except ConfigurationError as error:
             raise ValueError(f"{error} A topic of any name can be read under another one: see its options.") from None
         return sources
-
-    @field_validator("max_future_skew")
-    @classmethod
-    def _is_no_past(cls, value: timedelta) -> timedelta:
-        if value < timedelta(0):
-            raise ValueError("give 0 seconds or more: with less, records of the present would be rejected")
-        return value
 
     @field_validator("trigger")
     @classmethod

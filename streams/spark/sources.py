@@ -20,6 +20,7 @@ from streams.spark.reader_options import DELTA, check_place, reader_options, tol
 from streams.spark.source_checks import SourceChecks
 from streams.spark.typed_input import shortened
 from versioned import spark_functions as F
+from versioned.durations import Duration, optional_span_us
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, check_columns
 from versioned.session_settings import with_sound_reads
@@ -48,10 +49,12 @@ class SparkSource:
         contract: What its rows are like, and what becomes of those that are not.
         checks: Rules of the user's own about its rows, and who is shown them before they are taken.
         table: The name of a Delta table of a catalog, such as ``main.sales.orders``, instead of a path.
+        max_future_skew: A record further ahead of the batch clock is rejected (``FUTURE_TS``); None = what the
+            application says.
 
     Raises:
         ConfigurationError: a table has a path, a schema or another format beside it, or Delta has neither path nor
-            table.
+            table; the skew is no duration, or negative.
 
     >>> SparkSource("parquet", {"path": "in/flights"}, schema="id STRING, ts TIMESTAMP", sequence_by="id").format
     'parquet'
@@ -68,9 +71,20 @@ class SparkSource:
     contract: InputContract = field(default_factory=InputContract)
     checks: SourceChecks | None = None
     table: str | None = None
+    max_future_skew: Duration | None = None
 
     def __post_init__(self) -> None:
         check_place(self.format, self.options, self.table, has_schema=self.schema is not None)
+        optional_span_us("max_future_skew", self.max_future_skew)
+
+    def max_future_us(self, others_us: int) -> int:
+        """How far ahead of the batch clock a record may be; ``others_us`` is what the application says.
+
+        >>> SparkSource("rate", max_future_skew="90 days").max_future_us(7), SparkSource("rate").max_future_us(7)
+        (7776000000000, 7)
+        """
+        own_us = optional_span_us("max_future_skew", self.max_future_skew)
+        return others_us if own_us is None else own_us
 
     @property
     def scope_column(self) -> str | None:

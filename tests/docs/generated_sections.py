@@ -44,7 +44,8 @@ MEANINGS: Final = {
     "JobSettings.trigger": "`available_now`: all there is, then stop; or an interval such as `10 seconds`.",
     "JobSettings.order": "How several sources are merged; `sequence` needs `sequence_by` on each, and sources that "
     "[keep step](../concepts/places-and-order.md#sources-that-keep-step).",
-    "JobSettings.max_future_skew": "A record further ahead of the batch clock is rejected as `FUTURE_TS`.",
+    "JobSettings.max_future_skew": "A record further ahead of the batch clock is rejected as `FUTURE_TS`; a source's "
+    "own wins.",
     "SourceSettings.format": "A Spark streaming source: `json`, `parquet`, `delta`, `kafka`, `rate`, ...",
     "SourceSettings.path": "Folder of a source of files, which needs one, or of a Delta table, below the work folder; "
     "of files also a pattern if there is no folder of that name.",

@@ -75,6 +75,7 @@ def test_durations_are_written_as_people_write_them(written: str, expected: time
         ),
         ("max_future_skew", "a day or so", ("max_future_skew", "a day or so")),
         ("max_future_skew", "-1 day", ("max_future_skew", "0 seconds or more")),
+        ("sources/flights/max_future_skew", "-1 day", ("sources.flights.max_future_skew", "0 seconds or more")),
         ("order", "sequence", ("order", "sequence_by on each source", "flights")),
         ("metrics", {"levle": "debug"}, ("metrics.levle", '"level"', "prometheus")),
         ("metrics", {"level": "DEBUG"}, ("metrics.level", "info", "debug")),

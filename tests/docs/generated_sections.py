@@ -17,6 +17,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(PROJECT), str(Path(__file__).parent)]
 
 import behaviour_table  # noqa: E402
+import sql_columns  # noqa: E402
 import typer.main  # noqa: E402
 
 from jobs.cli import app  # noqa: E402
@@ -210,6 +211,7 @@ SECTIONS: Final[dict[str, Callable[[], str]]] = {
     "metrics": metrics,
     "errors": error_tree,
     "functions": functions,
+    "sql-columns": sql_columns.table,
 }
 
 

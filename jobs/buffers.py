@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from jobs.place_setting import below
+from jobs.place_setting import root_of
 from jobs.settings import JobSettings
 from jobs.strict import nearest
 from streams.describe import what_it_is
@@ -106,7 +106,7 @@ def buffers(
         ConfigurationError: one of the names is no suppression.
     """
     check_names(plan, names)
-    root = TableRef.parse(below(work.resolve(), settings.root))
+    root = TableRef.parse(root_of(work.resolve(), settings.root))
     retention = settings.suppressed_record_retention
     operators = operators_of(plan, None if retention is None else duration_us(retention))
     asked = [node for node in suppressions(plan) if not names or node.name in names]

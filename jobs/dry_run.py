@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,37 +13,43 @@ from jobs.run import application
 from jobs.settings import JobSettings
 from streams.nodes import Topology
 from streams.spark import StreamingApplication
+from streams.spark.explain import catalog_tables
 
 
 @dataclass(frozen=True)
 class DryRun:
-    """The plan in words, the tables that it writes, and what it reads from Kafka and sends there."""
+    """The plan in words, the tables that it writes, what it reads from Kafka and sends there, and the tables of a
+    catalog that it reads."""
 
     application: str
     plan: str
     tables: tuple[str, ...]
     kafka: tuple[str, ...] = ()
+    catalog: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
         return asdict(self)
 
     def __str__(self) -> str:
-        kafka = ["", "Kafka:", *(f"  {line}" for line in self.kafka)] if self.kafka else []
-        return "\n".join([self.plan, "", "Tables:", *(f"  {table}" for table in self.tables), *kafka])
+        parts = {"Tables": self.tables, "Catalog": self.catalog, "Kafka": self.kafka}
+        told = (["", f"{title}:", *(f"  {line}" for line in lines)] for title, lines in parts.items() if lines)
+        return "\n".join([self.plan, *chain.from_iterable(told)])
 
 
 def dry_run(settings: JobSettings, plan: Topology, work: Path) -> DryRun:
-    """The plan, the tables and the Kafka topics of a job.
+    """The plan, the tables, the Kafka topics and the tables of a catalog of a job.
 
     Raises:
         TopologyError, ConfigurationError: as :func:`unstarted`.
     """
     app = unstarted(settings, plan, work)
     topics = tuple(f"{name}: {words}" for name, words in app.kafka_topics().items())
+    read = catalog_tables(plan, {topic: source.table for topic, source in settings.sources.items()})
+    catalog = tuple(f"{name}: {words}" for name, words in read.items())
     rejects = app.table("rejects")
     tables = [*(table for table in app.tables() if table != rejects), rejects, app.table("ledger")]
-    return DryRun(settings.application, plan.describe(), tuple(map(str, tables)), topics)
+    return DryRun(settings.application, plan.describe(), tuple(map(str, tables)), topics, catalog)
 
 
 def unstarted(settings: JobSettings, plan: Topology, work: Path) -> StreamingApplication:

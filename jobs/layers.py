@@ -34,7 +34,7 @@ _DOTTED: Final = (RECORD_RETENTION,)
 #: Below these, names are the user's own.
 _NAMED: Final = ("plan", "plan_settings", "sources", "kafka")
 #: What lies below these, by name, and the keys of which each has one.
-_MADE_BY: Final = {"plan": ("step", ("op",)), "sources": ("source", ("format", "kafka"))}
+_MADE_BY: Final = {"plan": ("step", ("op",)), "sources": ("source", ("format", "table", "kafka"))}
 #: Paths of options; None stands for a user's own name.
 _OPTIONS: Final = (("sources", None, "options"), ("sources", None, "kafka", "options"), ("kafka", None, "options"))
 #: Where the keys are reasons, which are upper case.

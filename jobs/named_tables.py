@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from jobs.exit_codes import line_of
-from jobs.place_setting import Place, below, has_scheme, local_folder
+from jobs.place_setting import Root, below, has_scheme, local_folder, schema_of
 from jobs.strict import Names, Strict, nearest
 from versioned.commit import is_missing
 from versioned.errors import ConfigurationError
@@ -34,10 +35,10 @@ Session = Callable[[], SparkSession]
 class NamedTables(Strict):
     """Settings that name tables."""
 
-    root: Place | None = Field(
+    root: Root | None = Field(
         default=None,
-        description="Folder of the tables, below the work folder, or its address, `s3a://bucket/tables`; needed unless "
-        "all tables are of a catalog or have an address themselves.",
+        description="Folder of the tables, below the work folder, or its address, `s3a://bucket/tables`, or a schema "
+        "of a catalog, `catalog:main.shop`; needed unless all tables are of a catalog or have an address themselves.",
     )
     tables: Names = Field(
         default=(),
@@ -72,6 +73,9 @@ def those_there(named: NamedTables, work: Path, session: Session) -> tuple[list[
         ConfigurationError: there is no root where one is needed, or the work folder has a scheme; or a name is a path,
             though the root is an address.
     """
+    schema = None if named.root is None else schema_of(named.root)
+    if schema is not None:
+        return _of_schema(named, schema, session)
     root = None if named.root is None else below(local_folder(work), named.root)
     elsewhere = {name: _parsed(name) for name in named.tables if _is_of_catalog(name, root) or _is_address(name)}
     names = [name for name in named.tables if name not in elsewhere]
@@ -97,6 +101,23 @@ def those_there(named: NamedTables, work: Path, session: Session) -> tuple[list[
     found = elsewhere | {name: _parsed(there[name]) for name in names or there if name in there}
     targets = dict.fromkeys(found[name] for name in named.tables or found if name in found)
     return list(targets), _missing(root, there, names)
+
+
+def _of_schema(named: NamedTables, schema: TableRef, session: Session) -> tuple[list[TableRef], str | None]:
+    """Those that a schema has, but for views; or those of these names, which only Spark can look for."""
+    is_whole = [_is_of_catalog(name, None) or _is_address(name) for name in named.tables]
+    given = (_parsed(name) if whole else schema.child(name) for name, whole in zip(named.tables, is_whole, strict=True))
+    if named.tables:
+        return list(dict.fromkeys(given)), None
+    try:
+        found = session().sql(f"SHOW TABLES IN {schema.sql}").where("NOT isTemporary").collect()
+    except AnalysisException as error:
+        return [], f"root: the tables of {schema} cannot be listed ({line_of(error)}). Name a schema that is there."
+    views = set[str]()
+    with suppress(AnalysisException):  # Some catalogs know no views, and then have none among their tables.
+        views = {row["viewName"] for row in session().sql(f"SHOW VIEWS IN {schema.sql}").collect()}
+    names = sorted({row["tableName"] for row in found} - views)
+    return [schema.child(name) for name in names], _missing(str(schema), names, [])
 
 
 def check_there(spark: SparkSession, targets: Sequence[TableRef]) -> None:

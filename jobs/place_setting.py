@@ -14,7 +14,10 @@ from pydantic import AfterValidator
 
 from streams.spark.reader_options import FILES
 from versioned.errors import ConfigurationError
+from versioned.identifiers import TableRef
 
+#: What a root begins with that is a schema of a catalog: a folder's name may have dots as well.
+_CATALOG: Final = "catalog:"
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 #: What Spark takes for a pattern in the path of a reader.
 _PATTERN: Final = re.compile(r"[\\{}\[\]*?]")
@@ -59,6 +62,38 @@ def below(work: Path, place: str) -> str:
     ('flights/tables', 's3a://bucket/tables')
     """
     return place if has_scheme(place) else str(work / place)
+
+
+def schema_of(root: str) -> TableRef | None:
+    """The schema of a catalog that a root names; None if it is a folder or an address.
+
+    Raises:
+        ConfigurationError: it is no name of one.
+
+    >>> schema_of("catalog:main.shop"), schema_of("main.shop")
+    (TableRef(path=None, parts=('main', 'shop')), None)
+    """
+    if not root.startswith(_CATALOG):
+        return None
+    name = root.removeprefix(_CATALOG)
+    if "/" in name:
+        raise ConfigurationError(f'behind "{_CATALOG}" stands the name of a schema, such as main.shop; got "{name}"')
+    return TableRef.parse(name)
+
+
+def check_root(value: str) -> str:
+    """As :func:`check_place`, of a root that may be a schema of a catalog."""
+    return check_place(value) if schema_of(value) is None else value
+
+
+def root_of(work: Path, root: str) -> str:
+    """A root as an application takes it: the name of a schema, or a folder as of :func:`below`.
+
+    >>> root_of(Path("flights"), "catalog:main.shop"), root_of(Path("flights"), "main.shop")
+    ('main.shop', 'flights/main.shop')
+    """
+    schema = schema_of(root)
+    return below(work, root) if schema is None else str(schema)
 
 
 def to_read(work: Path, place: str, form: str) -> str:
@@ -122,5 +157,7 @@ def check_writable(option: str, place: Path, *, is_folder: bool = False) -> None
 
 #: A path: below the work folder, unless it is absolute or has a scheme.
 Place = Annotated[str, AfterValidator(check_place)]
+#: A path as of :data:`Place`, or ``catalog:`` and the name of a schema.
+Root = Annotated[str, AfterValidator(check_root)]
 #: A path on this machine: below the work folder, unless it is absolute.
 LocalPlace = Annotated[Place, AfterValidator(check_local)]

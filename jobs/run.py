@@ -17,7 +17,7 @@ from jobs.exit_codes import EXPECTED, exit_code, reason
 from jobs.following import in_process, run_followed
 from jobs.job_plan import picture_of, plan_of
 from jobs.named_function import fault_of, named_function
-from jobs.place_setting import below, local_folder, to_read
+from jobs.place_setting import below, local_folder, root_of, to_read
 from jobs.progress import HEADER, Progress, batch_line, summary, tables_of
 from jobs.session import build_session
 from jobs.settings import JobSettings, SourceSettings, load
@@ -49,7 +49,7 @@ def application(
         spark,
         settings.application,
         plan,
-        below(work, settings.root),
+        root_of(work, settings.root),
         sources,
         order=settings.order,
         max_future_skew=settings.max_future_skew,
@@ -98,17 +98,16 @@ def told(app: StreamingApplication, settings: JobSettings, work: Path, done: Pro
 
 def source_of(topic: str, settings: SourceSettings, work: Path) -> SparkSource:
     """Where a topic comes from; a path is below the work folder, if it has no scheme."""
-    contract, checks = _contract(settings.contract), checks_of(settings.quality)
+    contract, checks, ahead = _contract(settings.contract), checks_of(settings.quality), settings.max_future_skew
     if settings.kafka is not None:
-        return replace(settings.kafka.source(), contract=contract, checks=checks)
-    assert settings.format is not None  # one of both is there
+        return replace(settings.kafka.source(), contract=contract, checks=checks, max_future_skew=ahead)
     options = dict(settings.options)
     if settings.path is not None:
-        options["path"] = to_read(work, settings.path, settings.format)
+        options["path"] = to_read(work, settings.path, settings.form)
     with at(f"sources.{topic}.transform"):
         transform = None if settings.transform is None else named_function(settings.transform)
     return SparkSource(
-        settings.format,
+        settings.form,
         options,
         settings.schema_ddl,
         transform,
@@ -116,6 +115,8 @@ def source_of(topic: str, settings: SourceSettings, work: Path) -> SparkSource:
         sequence_by=settings.sequence_by,
         contract=contract,
         checks=checks,
+        table=settings.table,
+        max_future_skew=ahead,
     )
 
 

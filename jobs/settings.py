@@ -19,25 +19,35 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from jobs.contract_settings import ContractSettings
 from jobs.kafka_settings import KafkaSinkSettings, KafkaSourceSettings
 from jobs.layers import RECORD_RETENTION, Layers, of_fields
 from jobs.named_function import look_beside
 from jobs.option_settings import FunctionName
-from jobs.place_setting import LocalPlace, Place
+from jobs.place_setting import LocalPlace, Place, Root, schema_of
 from jobs.plan_arguments import PlanArgument
 from jobs.plan_settings import Plan
 from jobs.quality_settings import QualitySettings
 from jobs.strict import DurationSetting, Flag, Millis, Names, Spelled, Strict, said_otherwise, validated
 from jobs.yaml_file import read_yaml
-from streams.spark.reader_options import FILES
+from streams.spark.reader_options import DELTA, FILES, check_place
 from versioned.durations import duration_us
 from versioned.errors import ConfigurationError
 from versioned.identifiers import check_columns
 
 _S = TypeVar("_S", bound=Strict)
+
+
+def _no_past(value: timedelta) -> timedelta:
+    if value < timedelta(0):
+        raise ValueError("give 0 seconds or more: with less, records of the present would be rejected")
+    return value
+
+
+#: How far ahead of the clock a record may be.
+_Ahead = Annotated[DurationSetting, AfterValidator(_no_past)]
 #: Only plain text has columns of its own.
 _WITHOUT_SCHEMA: Final = frozenset({"text"})
 
@@ -52,9 +62,15 @@ PlanSetting = Annotated[
 
 
 class SourceSettings(Strict):
-    """Where a topic's records come from: any Spark streaming source, or a Kafka topic described by ``kafka``."""
+    """Where a topic's records come from: any Spark streaming source, a table of a catalog, or a Kafka topic described
+    by ``kafka``."""
 
     format: str | None = None
+    table: str | None = Field(
+        default=None,
+        description="A Delta table of a catalog, such as `main.sales.orders`, instead of a path; `format` is left out, "
+        "or `delta`.",
+    )
     path: Place | None = None
     schema_ddl: str | None = Field(default=None, alias="schema")
     options: dict[str, str] = Field(default_factory=dict)
@@ -65,6 +81,10 @@ class SourceSettings(Strict):
     )
     partition_by: str | None = None
     sequence_by: str | None = None
+    max_future_skew: _Ahead | None = Field(
+        default=None,
+        description="A record further ahead of the batch clock is rejected as `FUTURE_TS`; the job's if not given.",
+    )
     contract: ContractSettings = Field(
         default_factory=ContractSettings, description="What its rows are like, and what becomes of those that are not."
     )
@@ -83,10 +103,15 @@ class SourceSettings(Strict):
         """Whether nothing but Kafka's offset orders its records."""
         return self.is_kafka and self.sequence_by in (None, "offset")
 
+    @property
+    def form(self) -> str:
+        """The format of what is not described by ``kafka``."""
+        return self.format or DELTA
+
     @model_validator(mode="after")
     def _is_one_of_both(self) -> SourceSettings:
-        if (self.format is None) == (self.kafka is None):
-            raise ValueError("give either a format or kafka")
+        if (self.format is None and self.table is None) == (self.kafka is None):
+            raise ValueError("give either a format, a table or kafka")
         of_format = ("path", "schema_ddl", "options", "transform", "partition_by", "sequence_by")
         said = sorted(set(of_format) & said_otherwise(self))
         if self.kafka is not None and said:
@@ -98,7 +123,10 @@ class SourceSettings(Strict):
         is_option = any(name.lower() == "path" for name in self.options)
         if self.path is not None and is_option:
             raise ValueError("options.path: the source has a path already, which would win. Leave one of them out")
-        form = (self.format or "").lower()
+        if self.kafka is None:
+            places = {} if self.path is None else {"path": self.path}
+            check_place(self.form, {**self.options, **places}, self.table, has_schema=self.schema_ddl is not None)
+        form = self.form.lower()
         if form in FILES and self.path is None and not is_option:
             raise ValueError(f"path is missing: a source of format {form} reads the files of a folder")
         if form in FILES - _WITHOUT_SCHEMA and self.schema_ddl is None:
@@ -138,11 +166,11 @@ class JobSettings(Strict):
     ]
     plan: PlanSetting
     plan_settings: dict[str, PlanArgument] = Field(default_factory=dict)
-    root: Place
+    root: Root
     sources: dict[str, SourceSettings] = Field(min_length=1)
     trigger: str = "available_now"
     order: Literal["arrival", "sequence"] = "arrival"
-    max_future_skew: DurationSetting = timedelta(days=1)
+    max_future_skew: _Ahead = timedelta(days=1)
     suppressed_record_retention: Millis | None = Field(
         default=None,
         alias=RECORD_RETENTION,
@@ -156,7 +184,8 @@ class JobSettings(Strict):
     )
     checkpoint: Place | None = Field(
         default=None,
-        description="Folder of the checkpoint, below the work folder; `_checkpoint` in the root if not given.",
+        description="Folder of the checkpoint, below the work folder; `_checkpoint` in the root if not given, and "
+        "needed if that is a schema of a catalog.",
     )
     guards: Literal["none", "warn", "fail"] = Field(
         default="none",
@@ -184,13 +213,6 @@ class JobSettings(Strict):
             raise ValueError(f"{error} A topic of any name can be read under another one: see its options.") from None
         return sources
 
-    @field_validator("max_future_skew")
-    @classmethod
-    def _is_no_past(cls, value: timedelta) -> timedelta:
-        if value < timedelta(0):
-            raise ValueError("give 0 seconds or more: with less, records of the present would be rejected")
-        return value
-
     @field_validator("trigger")
     @classmethod
     def _is_trigger(cls, value: str) -> str:
@@ -217,6 +239,15 @@ class JobSettings(Strict):
             raise ValueError(
                 f"order: sequence puts the records of all sources in the order of one numbering, and {of_kafka[0]} "
                 "goes by the offsets of its topic, which number no other source. Write order: arrival"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _checkpoint_has_a_folder(self) -> JobSettings:
+        if self.checkpoint is None and schema_of(self.root) is not None:
+            raise ValueError(
+                "checkpoint is missing: a schema of a catalog, as root is one, has no folder for it. Give one, below "
+                "the work folder or with an address"
             )
         return self
 

@@ -4,6 +4,8 @@
 Spark SQL objects; predicates on them reach the Delta scan, and the functions can be joined with LATERAL. They run along
 valid time. System time, what was known when, is Delta's own: ``SELECT ... FROM <table> VERSION AS OF 3``, or the same
 views and functions made for one version. A table with system history also has ``<name>_known_as_of(ts, known_at)``.
+Each has the columns of keys, ``validFrom``, ``validTo`` and those of values, and ``<name>_history`` also ``deleted``.
+What is current is the latest version by ``validFrom``, even if that lies ahead.
 
 They answer from every *stored* version: SQL knows no stream time. So an instant older than the horizon (stream time
 minus history retention) may show versions that :meth:`~versioned.table.VersionedTable.as_of` no longer promises,

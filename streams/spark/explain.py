@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streams.nodes import SOURCES
+from streams.nodes import SOURCES, Node
 from streams.spark.complete_join import CompleteJoinOperator
 from streams.spark.correction_feed import CorrectionFeedOperator
 from streams.spark.folded_windows import FoldedWindowsOperator
@@ -55,9 +55,12 @@ def explain(
     Args:
         operators: By node name.
         root: Where the application's tables lie.
-        sources: Where its topics come from; those in Kafka are named.
+        sources: Where its topics come from; those in Kafka and tables of a catalog are named.
     """
-    outside, lines = kafka_topics(operators, sources or {}), list[str]()
+    tables = {topic: source.table for topic, source in (sources or {}).items()}
+    nodes = [operator.node for operator in operators.values()]
+    outside = kafka_topics(operators, sources or {}) | catalog_tables(nodes, tables)
+    lines = list[str]()
     for name, operator in operators.items():
         work = _work_of(operator, root)
         lines.append(f"{name}: {work.how}" if work.how else name)
@@ -95,6 +98,21 @@ def kafka_topics(operators: Mapping[str, Operator[Any]], sources: Mapping[str, S
         if isinstance(operator, ChangelogSinkOperator) and operator.kafka is not None:
             told[name] = f"sends what has landed to {operator.kafka.place}, at least once"
     return told
+
+
+def catalog_tables(nodes: Iterable[Node], tables: Mapping[str, str | None]) -> dict[str, str]:
+    """What sources read from tables of a catalog, in words, by node name.
+
+    Args:
+        nodes: Those of the plan.
+        tables: Topic of the plan -> the table that it is; None = it is none.
+
+    >>> from streams.nodes import StreamSource
+    >>> catalog_tables([StreamSource("sold", topic="orders")], {"orders": "main.sales.orders"})
+    {'sold': 'reads table main.sales.orders of the catalog'}
+    """
+    read = {node.name: tables.get(node.topic) for node in nodes if isinstance(node, SOURCES)}
+    return {name: f"reads table {table} of the catalog" for name, table in read.items() if table is not None}
 
 
 def _work_of(operator: Operator[Any], root: TableRef) -> Work:

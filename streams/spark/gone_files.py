@@ -1,7 +1,7 @@
 """A batch that reads a file which is gone: Spark names the file, and not what to do.
 
 A batch that died may be begun again long after: a VACUUM may have taken files of tables as they were before it. (What
-is gone of its input is found at the start: ``streams.spark.lost_input``.)
+is gone of files of its input is found at the start: ``streams.spark.lost_input``; of an input table it is found here.)
 """
 
 from __future__ import annotations
@@ -55,5 +55,6 @@ def _told(name: str, batch_id: int, error: BaseException) -> str:
     return (
         f'Batch {batch_id} of "{name}" reads a file that is gone: {first[:_LONGEST]} A file of a table: a VACUUM has '
         "taken it before this batch, which had died, was begun again. Put back a copy of tables, ledger and checkpoint "
-        "or start with --new-epoch, which takes the tables as they are. A file of its input: start again."
+        "or start with --new-epoch, which takes the tables as they are. A file of its input: start again; of an input "
+        "table, start with --new-epoch and a startingVersion whose files are there."
     )

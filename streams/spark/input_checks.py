@@ -49,7 +49,7 @@ def checked_rules(
         nodes: In the order of the plan, which breaks ties.
         sources: Topic -> source.
         order: How several sources are merged.
-        max_future_us: How far ahead of the batch clock a record may be.
+        max_future_us: How far ahead of the batch clock a record may be, where its source says nothing else.
         united: The columns of the sources, a struct column per topic.
 
     Raises:
@@ -58,7 +58,8 @@ def checked_rules(
     rules = []
     for position, node in enumerate(nodes):
         source = sources[node.topic]
-        rules.append(IntakeRule(node, source, position, order, max_future_us, source.contract.declared()))
+        ahead_us = source.max_future_us(max_future_us)
+        rules.append(IntakeRule(node, source, position, order, ahead_us, source.contract.declared()))
         columns = united[node.topic].dataType
         assert isinstance(columns, StructType)
         check_input(columns, rules[-1])

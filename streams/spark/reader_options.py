@@ -12,10 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from versioned import spark_functions as F
+from versioned.errors import ConfigurationError
+from versioned.identifiers import TableRef
 
 #: Column of a source: the text of a record that could not be decoded; null = it could. Such a record is put aside as
 #: ``BAD_TYPE``, whatever its other columns hold. Files of text have it by themselves, others by their transform.
 MALFORMED: Final = "_malformed"
+#: The format of tables.
+DELTA: Final = "delta"
 #: Formats of files, as Spark calls them.
 FILES: Final = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
 #: Spark's reader of JSON makes nulls of a line with a longer text than this allows. How large a record may be is for
@@ -33,6 +37,46 @@ _IN_XML: Final = "<a record of XML that does not fit>"
 #: Options of these readers, in lower case, by which users say themselves what becomes of it.
 _OWN_WAYS: Final = frozenset({"mode", "columnnameofcorruptrecord"})
 _CORRUPT: Final = "spark.sql.columnNameOfCorruptRecord"
+
+
+def check_place(form: str, options: Mapping[str, str], table: str | None, *, has_schema: bool) -> None:
+    """Refuse a source of Delta without a place, and a table of a catalog that is not told by its name alone.
+
+    Args:
+        form: The format.
+        options: Those of the source, its path among them.
+        table: The name of a table of a catalog; None if the source reads something else.
+        has_schema: Whether columns are said.
+
+    Raises:
+        ConfigurationError: saying what to leave out or to add.
+
+    >>> check_place("delta", {"skipChangeCommits": "true"}, "main.sales.orders", has_schema=False)
+    >>> check_place("delta", {}, None, has_schema=False)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    versioned.errors.ConfigurationError: path or table is missing: a source of format delta reads ...
+    """
+    has_path = any(name.lower() == "path" for name in options)
+    if table is None:
+        if form.lower() == DELTA and not has_path:
+            raise ConfigurationError(
+                "path or table is missing: a source of format delta reads the table in a folder, path, or one of a "
+                "catalog, table, such as main.sales.orders"
+            )
+        return
+    beside = [name for name, is_said in (("path", has_path), ("schema", has_schema)) if is_said]
+    if beside:
+        raise ConfigurationError(
+            f"{', '.join(beside)}: a table of a catalog has its own. Leave that out, or leave table out"
+        )
+    if form.lower() != DELTA:
+        raise ConfigurationError("format: a table of a catalog is read as delta. Leave format out")
+    try:
+        found = TableRef.parse(table)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"table: {error}") from None
+    if found.path is not None:
+        raise ConfigurationError("table: with a / it is a folder. Write it as path, with format: delta")
 
 
 def reader_options(form: str, said: Mapping[str, str]) -> dict[str, str]:

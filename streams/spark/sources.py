@@ -16,12 +16,13 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
 from streams.spark.contract import InputContract
-from streams.spark.reader_options import reader_options, told_of_misfits, with_misfits
+from streams.spark.reader_options import DELTA, check_place, reader_options, told_of_misfits, with_misfits
 from streams.spark.source_checks import SourceChecks
 from streams.spark.typed_input import shortened
 from versioned import spark_functions as F
+from versioned.durations import Duration, optional_span_us
 from versioned.errors import CheckpointMismatchError, ConfigurationError
-from versioned.identifiers import check_columns
+from versioned.identifiers import TableRef, check_columns
 from versioned.session_settings import with_sound_reads
 
 SOURCE: Final = "_source"
@@ -33,11 +34,12 @@ _KAFKA_TOPICS: Final = ("subscribe", "subscribepattern", "assign")
 
 @dataclass(frozen=True)
 class SparkSource:
-    """Where a topic's records come from: a Spark streaming source, passed through by format and options.
+    """Where a topic's records come from: a Spark streaming source, passed through by format and options, or a table
+    of a catalog.
 
     Args:
-        format: ``parquet``, ``json``, ``delta``, ``kafka``, ``rate``, ...
-        options: Options of that source (``path``, ``maxFilesPerTrigger``, ``subscribe``, ...).
+        format: ``parquet``, ``json``, ``delta``, ``kafka``, ``rate``, ... A table of a catalog is of ``delta``.
+        options: Options of that source (``path``, ``maxFilesPerTrigger``, ``subscribe``, ``skipChangeCommits``, ...).
         schema: DDL or StructType, for file sources. Records of JSON, CSV and XML that cannot be read by it are put
             aside with their text (of XML without it), unless the options name a ``mode`` or a column of their own.
         transform: Turns the source's columns into the topic's columns (for Kafka: decode ``key`` and ``value``; keep
@@ -46,12 +48,21 @@ class SparkSource:
         sequence_by: Column that orders the records of a scope; None = by event time. Kafka: ``offset``.
         contract: What its rows are like, and what becomes of those that are not.
         checks: Rules of the user's own about its rows, and who is shown them before they are taken.
+        table: The name of a Delta table of a catalog, such as ``main.sales.orders``, instead of a path.
+        max_future_skew: A record further ahead of the batch clock is rejected (``FUTURE_TS``); None = what the
+            application says.
+
+    Raises:
+        ConfigurationError: a table has a path, a schema or another format beside it, or Delta has neither path nor
+            table; the skew is no duration, or negative.
 
     >>> SparkSource("parquet", {"path": "in/flights"}, schema="id STRING, ts TIMESTAMP", sequence_by="id").format
     'parquet'
+    >>> SparkSource(table="main.sales.orders", options={"skipChangeCommits": "true"}).format
+    'delta'
     """
 
-    format: str
+    format: str = DELTA
     options: Mapping[str, str] = field(default_factory=dict)
     schema: str | StructType | None = None
     transform: Callable[[DataFrame], DataFrame] | None = None
@@ -59,6 +70,21 @@ class SparkSource:
     sequence_by: str | None = None
     contract: InputContract = field(default_factory=InputContract)
     checks: SourceChecks | None = None
+    table: str | None = None
+    max_future_skew: Duration | None = None
+
+    def __post_init__(self) -> None:
+        check_place(self.format, self.options, self.table, has_schema=self.schema is not None)
+        optional_span_us("max_future_skew", self.max_future_skew)
+
+    def max_future_us(self, others_us: int) -> int:
+        """How far ahead of the batch clock a record may be; ``others_us`` is what the application says.
+
+        >>> SparkSource("rate", max_future_skew="90 days").max_future_us(7), SparkSource("rate").max_future_us(7)
+        (7776000000000, 7)
+        """
+        own_us = optional_span_us("max_future_skew", self.max_future_skew)
+        return others_us if own_us is None else own_us
 
     @property
     def scope_column(self) -> str | None:
@@ -91,10 +117,15 @@ class SparkSource:
 
     def _loaded(self, spark: SparkSession, reader: DataFrameReader | DataStreamReader) -> DataFrame:
         with_sound_reads(spark)
+        frame = self._rows(spark, reader)
+        return frame if self.transform is None else self.transform(frame)
+
+    def _rows(self, spark: SparkSession, reader: DataFrameReader | DataStreamReader) -> DataFrame:
+        if self.table is not None:
+            return reader.options(**self.options).table(TableRef.parse(self.table).sql)
         schema, told = with_misfits(spark, self.format, self.options, self.schema)
         reader = reader.format(self.format).options(**{**told, **reader_options(self.format, self.options)})
-        frame = told_of_misfits((reader if schema is None else reader.schema(schema)).load(), self.format)
-        return frame if self.transform is None else self.transform(frame)
+        return told_of_misfits((reader if schema is None else reader.schema(schema)).load(), self.format)
 
 
 def unite(spark: SparkSession, sources: Mapping[str, SparkSource]) -> DataFrame:

@@ -17,6 +17,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(PROJECT), str(Path(__file__).parent)]
 
 import behaviour_table  # noqa: E402
+import sql_columns  # noqa: E402
 import typer.main  # noqa: E402
 
 from jobs.cli import app  # noqa: E402
@@ -38,15 +39,17 @@ MEANINGS: Final = {
     "JobSettings.application": "Stable name of the application: part of every transaction id.",
     "JobSettings.plan": "The steps of the plan by name, or the function that builds it.",
     "JobSettings.plan_settings": "Arguments of that function; text that reads as a duration is one.",
-    "JobSettings.root": "Folder of the tables, below the work folder.",
+    "JobSettings.root": "Folder of the tables, below the work folder; or a schema of a catalog that is there, "
+    "`catalog:main.shop`.",
     "JobSettings.sources": "Where the records of each topic come from.",
     "JobSettings.trigger": "`available_now`: all there is, then stop; or an interval such as `10 seconds`.",
     "JobSettings.order": "How several sources are merged; `sequence` needs `sequence_by` on each, and sources that "
     "[keep step](../concepts/places-and-order.md#sources-that-keep-step).",
-    "JobSettings.max_future_skew": "A record further ahead of the batch clock is rejected as `FUTURE_TS`.",
+    "JobSettings.max_future_skew": "A record further ahead of the batch clock is rejected as `FUTURE_TS`; a source's "
+    "own wins.",
     "SourceSettings.format": "A Spark streaming source: `json`, `parquet`, `delta`, `kafka`, `rate`, ...",
-    "SourceSettings.path": "Folder of a file source, which needs one, below the work folder; "
-    "a pattern if there is no folder of that name.",
+    "SourceSettings.path": "Folder of a source of files, which needs one, or of a Delta table, below the work folder; "
+    "of files also a pattern if there is no folder of that name.",
     "SourceSettings.schema": "Columns as DDL; file sources need them, but for `text`.",
     "SourceSettings.options": "Options of the Spark source.",
     "SourceSettings.partition_by": "Integer column that tells the stream-time scope; `partition` for Kafka.",
@@ -208,6 +211,7 @@ SECTIONS: Final[dict[str, Callable[[], str]]] = {
     "metrics": metrics,
     "errors": error_tree,
     "functions": functions,
+    "sql-columns": sql_columns.table,
 }
 
 

@@ -80,8 +80,8 @@ def test_a_changelog_is_sent_to_a_topic() -> None:
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        ({}, "give either a format or kafka"),
-        ({"format": "rate", "kafka": _PRICES}, "give either a format or kafka"),
+        ({}, "give either a format, a table or kafka"),
+        ({"format": "rate", "kafka": _PRICES}, "give either a format, a table or kafka"),
         ({"kafka": _PRICES, "sequence_by": "offset"}, "sequence_by: kafka says these itself"),
         ({"kafka": {**_PRICES, "servers": "nowhere"}}, "sources.s.kafka.servers"),
     ],
@@ -119,3 +119,10 @@ def test_a_dry_run_refuses_to_send_what_is_no_changelog(tmp_path: Path) -> None:
     said = _job({"format": "rate"}, plan={"s": {"op": "stream", "key": "value"}}, kafka={"s": _OUT})
     with pytest.raises(ConfigurationError, match=r"kafka: \['s'\] are no changelog sinks"):
         dry_run(parse(said), plan_of(parse(said)), tmp_path)
+
+
+def test_a_dry_run_names_the_tables_of_a_catalog_that_are_read(tmp_path: Path) -> None:
+    said = _job({"table": "main.sales.orders"}, plan={"sold": {"op": "stream", "topic": "s", "key": "item"}})
+    tried = dry_run(parse(said), plan_of(parse(said)), tmp_path)
+    assert tried.catalog == ("sold: reads table main.sales.orders of the catalog",)
+    assert str(tried).endswith("\n".join(["", "Catalog:", f"  {tried.catalog[0]}"]))

@@ -60,6 +60,24 @@ def test_below_an_address_a_table_is_taken_once_also_at_the_top_of_a_file_system
     assert [target.path for target in targets] == told
 
 
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (("prices", "ledger"), ["main.shop.prices", "main.shop.ledger"]),
+        (("prices-eu", "prices_eu"), ["main.shop.prices_eu"]),
+        (
+            ("main.crm.prices", "prices", f"{_BUCKET}/prices"),
+            ["main.crm.prices", "main.shop.prices", f"{_BUCKET}/prices"],
+        ),
+    ],
+)
+def test_below_a_schema_of_a_catalog_tables_are_named_as_the_application_does(
+    work: Path, names: tuple[str, ...], told: list[str]
+) -> None:
+    named = NamedTables(root="catalog:main.shop", tables=names)
+    assert [str(target) for target in tables_of(named, work, _no_session)] == told
+
+
 @pytest.mark.parametrize("name", ["/abs/prices", "delta.`/abs/prices`"])
 def test_a_path_is_no_name_below_an_address(work: Path, name: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{name}: name them below {_BUCKET}, or by their address"):

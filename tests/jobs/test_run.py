@@ -294,3 +294,20 @@ def test_a_finished_run_is_drawn_by_a_function_for_it_and_done_even_if_that_fail
     assert printed.out == f"summary\n{shown}"
     assert printed.err.startswith(err.format(name=name))
     assert bool(printed.err) == bool(err)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"format": "rate"},
+        {"table": "main.shop.prices"},
+        {"kafka": {"servers": "host:9092", "topic": "prices", "value": "price DOUBLE"}},
+    ],
+    ids=["a format", "a table", "kafka"],
+)
+@pytest.mark.parametrize(("skew", "ahead_us"), [("90 days", 90 * 86_400_000_000), ("0 seconds", 0), (None, 7)])
+def test_a_source_says_how_far_ahead_its_records_may_be_or_leaves_it_to_the_job(
+    said: dict[str, Any], skew: str | None, ahead_us: int
+) -> None:
+    settings = validated(SourceSettings, said | ({} if skew is None else {"max_future_skew": skew}))
+    assert source_of("prices", settings, Path()).max_future_us(7) == ahead_us

@@ -14,7 +14,7 @@ import yaml
 
 from jobs.layers import Layers
 from jobs.settings import MetricsSettings, load, parse, read
-from jobs.shown import annotated
+from jobs.shown import annotated, shown
 from jobs.yaml_file import read_yaml
 from versioned.errors import ConfigurationError
 
@@ -75,6 +75,7 @@ def test_durations_are_written_as_people_write_them(written: str, expected: time
         ),
         ("max_future_skew", "a day or so", ("max_future_skew", "a day or so")),
         ("max_future_skew", "-1 day", ("max_future_skew", "0 seconds or more")),
+        ("sources/flights/max_future_skew", "-1 day", ("sources.flights.max_future_skew", "0 seconds or more")),
         ("order", "sequence", ("order", "sequence_by on each source", "flights")),
         ("metrics", {"levle": "debug"}, ("metrics.levle", '"level"', "prometheus")),
         ("metrics", {"level": "DEBUG"}, ("metrics.level", "info", "debug")),
@@ -133,6 +134,79 @@ def test_a_source_with_two_paths_is_refused_instead_of_reading_one_of_them(name:
 )
 def test_a_source_that_tells_enough_for_its_format_is_accepted(changes: dict[str, Any]) -> None:
     assert parse(_source(**changes)).sources["s"].format == changes.get("format", "json")
+
+
+_TABLE = {"table": "main.sales.orders"}
+_KAFKA = {"servers": "host:9092", "topic": "orders", "value": "n LONG"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"format": "delta"},
+        {"options": {"skipChangeCommits": "true", "readChangeFeed": "true", "startingVersion": "3"}},
+        {"transform": "jobs.run:run", "partition_by": "p", "sequence_by": "n"},
+        {"contract": {"types": "n LONG"}, "quality": {"expectations": [{"expect_column_to_exist": {"column": "n"}}]}},
+    ],
+)
+def test_a_source_may_be_a_table_of_a_catalog_with_all_that_a_format_has(more: dict[str, Any]) -> None:
+    source = parse(_GOOD | {"sources": {"s": _TABLE | more}}).sources["s"]
+    assert (source.table, source.form, source.is_kafka) == ("main.sales.orders", "delta", False)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (_TABLE | {"path": "in"}, "path: a table of a catalog has its own"),
+        (_TABLE | {"options": {"Path": "in"}}, "path: a table of a catalog has its own"),
+        (_TABLE | {"schema": "n LONG"}, "schema: a table of a catalog has its own"),
+        (_TABLE | {"path": "in", "schema": "n LONG"}, "path, schema: a table of a catalog has its own"),
+        (_TABLE | {"format": "parquet"}, "format: a table of a catalog is read as delta"),
+        (_TABLE | {"format": "kafka"}, "format: a table of a catalog is read as delta"),
+        (_TABLE | {"kafka": _KAFKA}, "give either a format, a table or kafka"),
+        ({"table": "in/orders"}, "table: with a / it is a folder. Write it as path"),
+        ({"table": "main..orders"}, 'table: "main..orders" is not a table name'),
+        ({"table": ""}, 'table: "" is not a table name'),
+        ({"format": "delta"}, "path or table is missing: a source of format delta"),
+        ({"format": "Delta", "options": {"readChangeFeed": "true"}}, "path or table is missing"),
+        ({}, "give either a format, a table or kafka"),
+    ],
+)
+def test_a_source_that_is_told_by_two_places_or_none_is_refused(said: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"^sources\.s: {re.escape(told)}"):
+        parse(_GOOD | {"sources": {"s": said}})
+
+
+def test_a_variable_makes_a_source_that_is_a_table() -> None:
+    layers = Layers.of(_GOOD, {"VERSIONED_JOB__SOURCES__MORE__TABLE": "main.sales.orders"})
+    assert parse(layers.merged()).sources["more"].table == "main.sales.orders"
+
+
+def test_a_source_that_is_a_table_is_shown_as_it_is_said() -> None:
+    said = _GOOD | {"sources": {"s": _TABLE}}
+    told = shown(parse(said))
+    assert (parse(told), told["sources"]["s"]["table"]) == (parse(said), "main.sales.orders")
+
+
+def test_a_root_may_be_a_schema_of_a_catalog_if_the_checkpoint_has_a_folder() -> None:
+    assert parse(_GOOD | {"root": "catalog:main.shop", "checkpoint": "ck"}).root == "catalog:main.shop"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"root": "catalog:main.shop"}, "checkpoint is missing: a schema of a catalog, as root is one, has no folder"),
+        ({"root": "catalog:main/shop", "checkpoint": "ck"}, "root: behind .catalog:. stands the name of a schema"),
+        ({"root": "catalog:", "checkpoint": "ck"}, 'root: "" is not a table name'),
+        ({"root": "catalog:main..shop", "checkpoint": "ck"}, 'root: "main..shop" is not a table name'),
+    ],
+)
+def test_a_root_that_is_no_schema_or_leaves_no_place_for_the_checkpoint_is_refused(
+    said: dict[str, str], told: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{told}"):
+        parse(_GOOD | said)
 
 
 def test_what_a_source_lacks_in_the_file_may_come_from_another_layer() -> None:

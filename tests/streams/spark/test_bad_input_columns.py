@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 from streams.nodes import Materialized, SourceNode, StreamSource, StreamStreamJoin, TableSource
 from streams.reasons import INVALID
 from streams.spark.contract import InputContract, action_at
-from streams.spark.input_checks import check_input
+from streams.spark.input_checks import check_input, checked_rules
 from streams.spark.intake import IntakeRule
 from streams.spark.sources import SparkSource
 from versioned.errors import ConfigurationError, SchemaError, VersionedError
@@ -178,3 +178,16 @@ def test_a_source_without_value_columns_has_none_and_one_that_says_nothing_has_a
 ) -> None:
     node = StreamSource("s", topic="s", key=("id",), value=named)
     assert IntakeRule(node, SparkSource("parquet"), 0, "arrival", 0).values(list(_GOOD)) == expected
+
+
+def test_how_far_ahead_a_record_may_be_is_for_its_source_to_say_and_else_for_the_application() -> None:
+    nodes = [StreamSource(topic, topic=topic, key=("id",)) for topic in ("prices", "orders")]
+    sources = {"prices": SparkSource("parquet", max_future_skew="90 days"), "orders": SparkSource("parquet")}
+    united = StructType([StructField(topic, _schema(_GOOD)) for topic in sources])
+    rules = checked_rules(nodes, sources, "arrival", 7, united)
+    assert [rule.max_future_us for rule in rules] == [90 * 86_400_000_000, 7]
+
+
+def test_a_source_that_lets_no_record_of_the_present_in_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="max_future_skew must not be negative"):
+        SparkSource("parquet", max_future_skew="-1 day")

@@ -57,3 +57,12 @@ def test_files_and_tables_are_no_topics_of_kafka() -> None:
     builder.stream("orders", key="item").to_changelog("sent")
     told = explain(operators_of(builder.build()), _ROOT, {"orders": SparkSource("json", {"path": "in"})})
     assert "Kafka" not in told
+
+
+def test_a_table_of_a_catalog_is_named_at_who_reads_it() -> None:
+    builder = StreamsBuilder()
+    builder.stream("orders", key="item", name="sold").to_changelog("sent")
+    told = explain(operators_of(builder.build()), _ROOT, {"orders": SparkSource(table="main.sales.orders")})
+    lines = told.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("sold"))
+    assert lines[at + 1] == "    reads table main.sales.orders of the catalog"

@@ -28,7 +28,12 @@ _GONE = RuntimeError("Job aborted.\n [FAILED_READ_FILE.FILE_NOT_EXIST] Encounter
 @pytest.mark.parametrize(
     ("batch", "error", "raised", "told"),
     [
-        (3, _GONE, ReplayMismatchError, r"Batch 3 of .shop. reads a file that is gone: \[FAILED.*/a\.json.*VACUUM"),
+        (
+            3,
+            _GONE,
+            ReplayMismatchError,
+            r"Batch 3 of .shop. reads a file that is gone: \[FAILED.*/a\.json.*VACUUM.*startingVersion",
+        ),
         (3, RuntimeError("out of memory"), RuntimeError, "out of memory"),
         (3, VersionedError("FILE_NOT_EXIST in words"), VersionedError, "^FILE_NOT_EXIST in words"),
     ],

@@ -1,10 +1,12 @@
-"""Any Spark streaming source feeds an application: a Delta table, and Spark's own rate source with a running query."""
+"""Any Spark streaming source feeds an application: Delta tables, and Spark's own rate source with a running query."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -14,7 +16,7 @@ from pyspark.sql import functions as F
 from streams.nodes import Topology
 from streams.spark import SparkSource, StreamingApplication
 from streams.topology import StreamsBuilder
-from versioned.errors import TopologyError
+from versioned.errors import ConfigurationError, TopologyError
 
 
 def _copied(key: str, value: str) -> Topology:
@@ -38,6 +40,64 @@ def test_a_delta_table_is_read_as_it_grows(spark: SparkSession, tmp_path: Path) 
     app.run()
     told = _out(spark, app).groupBy("_batch_id").agg(F.sort_array(F.collect_list("v")).alias("v")).orderBy("_batch_id")
     assert [row["v"] for row in told.collect()] == [[0, 10, 20], [30, 40, 50]]
+
+
+@pytest.fixture
+def events(spark: SparkSession) -> Iterator[str]:
+    """A table of a catalog with three events, which its owner may update."""
+    spark.sql("CREATE DATABASE sales")
+    rows = spark.range(3).selectExpr("id AS seq", "id % 2 AS k", "id * 10 AS v", "timestamp_seconds(id) AS ts")
+    rows.write.format("delta").saveAsTable("sales.events")
+    yield "sales.events"
+    spark.sql("DROP DATABASE sales CASCADE")
+
+
+def _grow(spark: SparkSession, events: str) -> None:
+    spark.sql(f"INSERT INTO {events} VALUES (3, 1, 30, timestamp_seconds(3)), (4, 0, 40, timestamp_seconds(4))")
+
+
+def _values(spark: SparkSession, app: StreamingApplication) -> list[int]:
+    return [row["v"] for row in _out(spark, app).orderBy("_batch_id", "_scope", "_seq").collect()]
+
+
+def test_a_table_of_a_catalog_is_read_by_its_name_with_the_options_of_its_source(
+    spark: SparkSession, tmp_path: Path, events: str
+) -> None:
+    source = SparkSource(table=events, options={"skipChangeCommits": "true"}, sequence_by="seq")
+    app = StreamingApplication(spark, "named", _copied("k", "v"), str(tmp_path / "out"), {"in": source})
+    app.run()
+    spark.sql(f"UPDATE {events} SET v = v + 1")
+    _grow(spark, events)
+    app.run()
+    assert _values(spark, app) == [0, 10, 20, 30, 40]
+    assert source.read_all(spark).count() == 5
+
+
+@pytest.mark.slow
+def test_a_source_goes_on_where_it_was_when_the_path_of_its_table_becomes_the_name(
+    spark: SparkSession, tmp_path: Path, events: str
+) -> None:
+    path = spark.sql(f"DESCRIBE DETAIL {events}").collect()[0]["location"]
+    for source in (SparkSource("delta", {"path": path}), SparkSource(table=f"spark_catalog.{events}")):
+        app = StreamingApplication(spark, "renamed", _copied("k", "v"), str(tmp_path / "out"), {"in": source})
+        app.run()
+        _grow(spark, events)
+    assert _values(spark, app) == [0, 10, 20, 30, 40]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"format": "delta"}, "path or table is missing"),
+        ({"table": "a.b", "options": {"PATH": "in"}}, "path: a table of a catalog has its own"),
+        ({"table": "a.b", "schema": "v LONG"}, "schema: a table of a catalog has its own"),
+        ({"table": "a.b", "format": "json"}, "format: a table of a catalog is read as delta"),
+        ({"table": "in/events"}, "table: with a / it is a folder"),
+    ],
+)
+def test_a_source_with_two_places_or_none_is_refused_where_it_is_made(said: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{told}"):
+        SparkSource(**said)
 
 
 @pytest.mark.slow
@@ -78,7 +138,7 @@ def test_it_is_refused_before_the_first_batch_where_the_plan_tells(
     stream = builder.stream("in", key="id", value="n").map_values(lambda _, row: {value: row.n})
     stream.select_key(lambda id_, row: {key: id_.id}).to_changelog("out")
     with pytest.raises(TopologyError, match=f"^out: {twice} would stand twice in its rows.* Rename the value's field"):
-        StreamingApplication(spark, "twice", builder.build(), str(tmp_path / "out"), {"in": SparkSource("delta")})
+        StreamingApplication(spark, "twice", builder.build(), str(tmp_path / "out"), {"in": SparkSource(table="t")})
     assert not (tmp_path / "out").exists()
 
 

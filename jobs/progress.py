@@ -38,13 +38,13 @@ def batch_line(report: BatchReport) -> str:
 
 
 def summary(app: StreamingApplication, done: Progress, frames: dict[str, DataFrame]) -> str:
-    """The whole run in a few lines: what came in, what was rejected and why, how many rows each table holds."""
+    """A run in a few lines: what came in; and, over all runs, what was rejected and why, and the rows of each table."""
     lines = [
         f"{done.batches} micro-batches in this run: "
         + (", ".join(f"{n:,} {topic}" for topic, n in done.records.items()) or "no new input")
     ]
     reasons = _reasons(frames["rejects"]) if "rejects" in frames else []
-    lines += [f"  put aside: {row['n']:>8,}  {row['node']}: {row['reason']}" for row in reasons]
+    lines += [f"  put aside so far: {row['n']:>8,}  {row['node']}: {row['reason']}" for row in reasons]
     made = {name: frame for name, frame in frames.items() if name != "rejects"}
     lines += [f"  table {name:<22} {frame.count():>9,} rows" for name, frame in made.items()]
     said = "all of them are plain Delta tables in {}" if made else "no batch has made a table in {} yet"

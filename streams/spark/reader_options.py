@@ -5,7 +5,8 @@ An option that the source has itself wins.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from typing import Final, cast
 
 from pyspark.sql import DataFrame, SparkSession
@@ -36,6 +37,28 @@ _TEXT_FILES: Final = frozenset({"csv", "json", "xml"})
 _IN_XML: Final = "<a record of XML that does not fit>"
 #: Options of these readers, in lower case, by which users say themselves what becomes of it.
 _OWN_WAYS: Final = frozenset({"mode", "columnnameofcorruptrecord"})
+#: Options of streaming sources, by which batches are cut and files are found: misspelt, they change both unseen.
+_STREAMING: Final = (
+    "cleanSource",
+    "fileNameOnly",
+    "ignoreChanges",
+    "ignoreDeletes",
+    "latestFirst",
+    "maxBytesPerTrigger",
+    "maxFileAge",
+    "maxFilesPerTrigger",
+    "maxOffsetsPerTrigger",
+    "pathGlobFilter",
+    "readChangeFeed",
+    "recursiveFileLookup",
+    "skipChangeCommits",
+    "sourceArchiveDir",
+    "startingOffsets",
+    "startingTimestamp",
+    "startingVersion",
+)
+#: A letter or two of a name.
+_NEARLY: Final = 0.9
 _CORRUPT: Final = "spark.sql.columnNameOfCorruptRecord"
 
 
@@ -77,6 +100,27 @@ def check_place(form: str, options: Mapping[str, str], table: str | None, *, has
         raise ConfigurationError(f"table: {error}") from None
     if found.path is not None:
         raise ConfigurationError("table: with a / it is a folder. Write it as path, with format: delta")
+
+
+def check_spelling(said: Collection[str]) -> None:
+    """Refuse an option that is nearly called like one of Spark's streaming sources: misspelt, Spark passes over it.
+
+    Args:
+        said: The names of a source's options.
+
+    Raises:
+        ConfigurationError: with what was probably meant.
+
+    >>> check_spelling(["maxfilespertrigger", "mergeSchema"])
+    >>> check_spelling(["maxFilePerTrigger"])
+    Traceback (most recent call last):
+    versioned.errors.ConfigurationError: options.maxFilePerTrigger: Spark knows none, but maxFilesPerTrigger
+    """
+    known = {name.lower(): name for name in _STREAMING}
+    for name in said:
+        near = get_close_matches(name.lower(), known, n=1, cutoff=_NEARLY)
+        if name.lower() not in known and near:
+            raise ConfigurationError(f"options.{name}: Spark knows none, but {known[near[0]]}")
 
 
 def reader_options(form: str, said: Mapping[str, str]) -> dict[str, str]:

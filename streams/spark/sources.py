@@ -11,12 +11,20 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
 from streams.spark.contract import InputContract
-from streams.spark.reader_options import DELTA, check_place, reader_options, told_of_misfits, with_misfits
+from streams.spark.reader_options import (
+    DELTA,
+    check_place,
+    check_spelling,
+    reader_options,
+    told_of_misfits,
+    with_misfits,
+)
 from streams.spark.source_checks import SourceChecks
 from streams.spark.typed_input import shortened
 from versioned import spark_functions as F
@@ -75,6 +83,7 @@ class SparkSource:
 
     def __post_init__(self) -> None:
         check_place(self.format, self.options, self.table, has_schema=self.schema is not None)
+        check_spelling(self.options)
         optional_span_us("max_future_skew", self.max_future_skew)
 
     def max_future_us(self, others_us: int) -> int:
@@ -132,12 +141,28 @@ def unite(spark: SparkSession, sources: Mapping[str, SparkSource]) -> DataFrame:
     """One streaming DataFrame of the tick and all sources, in the order of the mapping, with the batch clock.
 
     Columns: ``_source`` (topic, or ``_tick``), ``_clock``, and one struct column per topic.
+
+    Raises:
+        ConfigurationError: the folder of a source is not there.
     """
     united = _tick(spark)
     for topic, source in sources.items():
-        bounded = shortened(source.read(spark), source.contract.max_bytes)
+        bounded = shortened(_read(spark, topic, source), source.contract.max_bytes)
         united = united.unionByName(_pack(bounded, topic), allowMissingColumns=True)
     return united.withColumn(CLOCK, F.current_timestamp())
+
+
+def _read(spark: SparkSession, topic: str, source: SparkSource) -> DataFrame:
+    try:
+        return source.read(spark)
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        path = (error.getMessageParameters() or {}).get("path")
+        raise ConfigurationError(
+            f'Source "{topic}" reads {path}, which is not there. Correct its path, which of a job lies below the work '
+            "folder (--work), or make the folder; it may be empty."
+        ) from None
 
 
 def check_topics(topics: Collection[str], sources: Collection[str]) -> None:

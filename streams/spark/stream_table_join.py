@@ -37,6 +37,7 @@ from versioned import spark_functions as F
 from versioned.durations import duration_us
 from versioned.errors import RecordError
 from versioned.identifiers import TableRef
+from versioned.time_axis import instant_text
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -162,11 +163,16 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
             RecordError: there is one.
         """
         assert self._stream is not None
+        if self.node.kind != "left" or self._is_empty:
+            return
         lost = self._stream.where(F.col(VALUE).isNotNull() & has_null_key(self._stream))
-        if self.node.kind == "left" and not self._is_empty and lost.limit(1).collect():
+        ((number, first_us),) = lost.agg(F.count("*"), F.min(US)).collect()
+        if number:
             raise RecordError(
-                f"{self.node.name}: a record has no key, and a left join with grace orders what waits by key. Filter "
-                "such records before the join."
+                f"{self.node.name}: {number} records of the batch have no key, the first of {instant_text(first_us)}, "
+                "and a left join with grace orders what waits by key. Put them aside by a rule of their source "
+                "(quality: expect_column_values_to_not_be_null with policy: reject), or filter them before the join; "
+                "the next start goes on with this batch."
             )
 
     def _joined(self, found: DataFrame) -> DataFrame:

@@ -33,6 +33,7 @@ from jobs.quality_settings import QualitySettings
 from jobs.strict import DurationSetting, Flag, Millis, Names, Spelled, Strict, said_otherwise, validated
 from jobs.yaml_file import read_yaml
 from streams.spark.reader_options import DELTA, FILES, check_place, check_spelling
+from streams.spark.sources import check_shared_sequence
 from versioned.durations import duration_us
 from versioned.errors import ConfigurationError
 from versioned.identifiers import check_columns
@@ -235,12 +236,7 @@ class JobSettings(Strict):
         without = [topic for topic, said in self.sources.items() if said.sequence_by is None and not said.is_kafka]
         if without:
             raise ValueError(f"order: sequence needs sequence_by on each source; {', '.join(without)} has none")
-        of_kafka = [topic for topic, said in self.sources.items() if said.goes_by_offset]
-        if of_kafka and len(self.sources) > 1:
-            raise ValueError(
-                f"order: sequence puts the records of all sources in the order of one numbering, and {of_kafka[0]} "
-                "goes by the offsets of its topic, which number no other source. Write order: arrival"
-            )
+        check_shared_sequence(self.order, {topic: said.goes_by_offset for topic, said in self.sources.items()})
         return self
 
     @model_validator(mode="after")

@@ -61,7 +61,7 @@ from streams.spark.recovery import (
 from streams.spark.rejects import Rejects
 from streams.spark.sinks import check_columns, send_to_kafka
 from streams.spark.source_checks import look_at
-from streams.spark.sources import SparkSource, check_topics, records_of, topics_in_order, unite
+from streams.spark.sources import SparkSource, check_shared_sequence, check_topics, records_of, topics_in_order, unite
 from streams.spark.suppress import SuppressOperator
 from streams.spark.table_names import check_table_names
 from streams.spark.told_batches import told_after
@@ -114,8 +114,8 @@ class StreamingApplication:
             due.
 
     Raises:
-        ConfigurationError: a topic without source, a source without topic, a table name that is reserved or
-            repeated in whatever case, or ``kafka`` names no changelog sink.
+        ConfigurationError: a topic without source, a source without topic, offsets of Kafka as one sequence of several
+            sources, a table name that is reserved or repeated, or ``kafka`` names no changelog sink.
         TopologyError: the Spark engine does not run one of the nodes yet.
     """
 
@@ -591,6 +591,7 @@ class StreamingApplication:
 
     def _check(self) -> None:
         check_topics({node.topic for node in _source_nodes(self.topology)}, self._sources)
+        check_shared_sequence(self._order, {topic: said.goes_by_offset for topic, said in self._sources.items()})
         owned = (table for operator in self._operators.values() for table in operator.tables(self._root))
         check_table_names(table.short_name for table in owned)
 

@@ -104,6 +104,11 @@ class SparkSource:
         return self.sequence_by or ("offset" if self._is_kafka else None)
 
     @property
+    def goes_by_offset(self) -> bool:
+        """Whether nothing but Kafka's offset orders its records."""
+        return self._is_kafka and self.order_column == "offset"
+
+    @property
     def kafka_topic(self) -> str | None:
         """The Kafka topics that it reads, and where, in words; None if it reads something else."""
         if not self._is_kafka:
@@ -181,6 +186,29 @@ def check_topics(topics: Collection[str], sources: Collection[str]) -> None:
             f"{sorted(set(sources) - set(topics))}. Give each topic of the topology exactly one source."
         )
     check_columns(topics)
+
+
+def check_shared_sequence(order: str, by_offset: Mapping[str, bool]) -> None:
+    """Refuse to put the records of several sources in the order of one sequence that some of them do not share.
+
+    Args:
+        order: How several sources are merged.
+        by_offset: Topic -> whether nothing but Kafka's offset orders its records.
+
+    Raises:
+        ConfigurationError: naming the first of them.
+
+    >>> check_shared_sequence("sequence", {"orders": True})
+    >>> check_shared_sequence("sequence", {"prices": False, "orders": True})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    versioned.errors.ConfigurationError: order: sequence puts the records of all sources in the order of one ...
+    """
+    of_kafka = [topic for topic, is_so in by_offset.items() if is_so]
+    if order == "sequence" and of_kafka and len(by_offset) > 1:
+        raise ConfigurationError(
+            f"order: sequence puts the records of all sources in the order of one numbering, and {of_kafka[0]} goes "
+            "by the offsets of its topic, which number no other source. Write order: arrival"
+        )
 
 
 def topics_in_order(application: str, known: tuple[str, ...], sources: Collection[str]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -98,6 +99,19 @@ def test_a_source_goes_on_where_it_was_when_the_path_of_its_table_becomes_the_na
 def test_a_source_with_two_places_or_none_is_refused_where_it_is_made(said: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigurationError, match=f"^{told}"):
         SparkSource(**said)
+
+
+@pytest.mark.parametrize("by", [None, "offset"])
+def test_offsets_of_kafka_are_no_sequence_of_several_sources(by: str | None) -> None:
+    builder = StreamsBuilder()
+    for topic in ("orders", "prices"):
+        builder.stream(topic, key="k").to_changelog(f"{topic}_out")
+    sources = {
+        "orders": SparkSource("kafka", {"subscribe": "orders"}, sequence_by=by),
+        "prices": SparkSource("rate", sequence_by="value"),
+    }
+    with pytest.raises(ConfigurationError, match="orders goes by the offsets of its topic"):
+        StreamingApplication(Mock(), "shop", builder.build(), "/out", sources, order="sequence")
 
 
 @pytest.mark.slow

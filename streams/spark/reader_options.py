@@ -48,6 +48,7 @@ _STREAMING: Final = (
     "maxFileAge",
     "maxFilesPerTrigger",
     "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
     "pathGlobFilter",
     "readChangeFeed",
     "recursiveFileLookup",
@@ -111,7 +112,7 @@ def check_spelling(said: Collection[str]) -> None:
     Raises:
         ConfigurationError: with what was probably meant.
 
-    >>> check_spelling(["maxfilespertrigger", "mergeSchema"])
+    >>> check_spelling(["maxfilespertrigger", "minOffsetsPerTrigger", "cloudFiles.maxFilesPerTrigger", "mergeSchema"])
     >>> check_spelling(["maxFilePerTrigger"])
     Traceback (most recent call last):
     versioned.errors.ConfigurationError: options.maxFilePerTrigger: Spark knows none, but maxFilesPerTrigger

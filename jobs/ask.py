@@ -17,14 +17,12 @@ from typing import Final
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from jobs.conf_folder import CONF
 from jobs.exit_codes import words_of
 from jobs.place_setting import local_folder
 from jobs.session import build_session
 from streams.spark.sql_views import register_application_sql
 from versioned.errors import ConfigurationError
 
-_LOGGING: Final = CONF / "log4j2.properties"
 _ROWS: Final = 40
 _COMMENT: Final = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 
@@ -85,10 +83,9 @@ def main() -> int:
     )
     parser.add_argument("query", nargs="?", help="one SQL statement; without it they are read from the console")
     args = parser.parse_args()
-    quiet = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"}
     try:
         root = local_folder(args.work).resolve() / "tables"
-        spark = build_session("ask", quiet)
+        spark = build_session("ask")
         names = register_tables(spark, root)
     except ConfigurationError as error:
         print(error, file=sys.stderr)

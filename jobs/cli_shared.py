@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 from typer.core import TyperGroup
 
-from jobs.conf_folder import CONF
 from jobs.exit_codes import EXPECTED, exit_code, reason
 from jobs.place_setting import local_folder
 from versioned.errors import ConfigurationError, RecordError
@@ -22,8 +21,6 @@ from versioned.errors import ConfigurationError, RecordError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: A console that shows errors only.
-LOGGING: Final = CONF / "log4j2.properties"
 #: Spark counts the rows that it is to show in 32 bits.
 MOST_ROWS: Final = 2**31 - 1
 #: How Spark calls files that do not fit.
@@ -137,4 +134,4 @@ def quiet_session(name: str) -> SparkSession:
     """A session whose own log shows errors only; the command prints what there is to know."""
     from jobs.session import build_session
 
-    return build_session(name, {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"})
+    return build_session(name)

@@ -31,6 +31,7 @@ ESSENTIAL: Final[Mapping[str, str]] = {
 }
 #: Fetched at the start of a session where no jars were fetched before.
 DELTA: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
+_JAVA: Final = "spark.driver.extraJavaOptions"
 
 
 def read_properties(path: Path) -> dict[str, str]:
@@ -50,7 +51,8 @@ def local_jars(folder: Path | None = None) -> str:
 
 
 def project_settings(environment: Mapping[str, str], project: Path = _PROJECT) -> dict[str, str]:
-    """What a session is given besides its name: two local cores, Delta, ``conf/``; nothing where it is set up already.
+    """What a session is given besides its name: two local cores, Delta, ``conf/`` with its logging, which shows errors
+    only; nothing where it is set up already.
 
     Args:
         environment: The process's environment.
@@ -63,7 +65,10 @@ def project_settings(environment: Mapping[str, str], project: Path = _PROJECT) -
         return {}
     defaults = conf_folder(project) / "spark-defaults.conf"
     settings = {"spark.master": "local[2]", **ESSENTIAL, **(read_properties(defaults) if defaults.is_file() else {})}
-    jars = local_jars()
+    jars, logging = local_jars(), conf_folder(project) / "log4j2.properties"
+    if logging.is_file():
+        options = (settings.get(_JAVA), f"-Dlog4j2.configurationFile={logging.as_uri()}")
+        settings[_JAVA] = " ".join(filter(None, options))
     return settings | ({"spark.jars": jars} if jars else {"spark.jars.packages": DELTA})
 
 
@@ -72,7 +77,8 @@ def build_session(name: str, settings: Mapping[str, str] | None = None) -> Spark
 
     Args:
         name: Application name.
-        settings: Settings that win over all others.
+        settings: Settings that win over all others. Spark's own log shows errors only, unless they say otherwise by
+            ``spark.driver.extraJavaOptions``.
     """
     # Python workers must find the packages that this process has.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

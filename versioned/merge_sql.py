@@ -40,28 +40,23 @@ class SqlMerge:
     def whenMatchedDelete(self, condition: str | None = None) -> SqlMerge:  # noqa: N802 - Delta's name
         return self._add("matched", condition, "DELETE")
 
-    def whenMatchedUpdate(  # noqa: N802
-        self,
-        condition: str | None = None,
-        set: Mapping[str, str] | None = None,  # noqa: A002
-    ) -> SqlMerge:
-        pairs = ", ".join(f"{_quoted(name)} = {value}" for name, value in (set or {}).items())
-        return self._add("matched", condition, f"UPDATE SET {pairs}")
+    def whenMatchedUpdate(self, *, set: Mapping[str, str]) -> SqlMerge:  # noqa: A002, N802
+        pairs = ", ".join(f"{_quoted(name)} = {value}" for name, value in set.items())
+        return self._add("matched", None, f"UPDATE SET {pairs}")
 
-    def whenMatchedUpdateAll(self, condition: str | None = None) -> SqlMerge:  # noqa: N802
-        return self._add("matched", condition, "UPDATE SET *")
+    def whenMatchedUpdateAll(self) -> SqlMerge:  # noqa: N802
+        return self._add("matched", None, "UPDATE SET *")
 
     def whenNotMatchedInsert(  # noqa: N802
-        self, condition: str | None = None, values: Mapping[str, str] | None = None
+        self, condition: str | None = None, *, values: Mapping[str, str]
     ) -> SqlMerge:
-        named = values or {}
-        columns, inserted = ", ".join(map(_quoted, named)), ", ".join(named.values())
+        columns, inserted = ", ".join(map(_quoted, values)), ", ".join(values.values())
         return self._add("not_matched", condition, f"INSERT ({columns}) VALUES ({inserted})")  # noqa: S608 - names only
 
-    def whenNotMatchedInsertAll(self, condition: str | None = None) -> SqlMerge:  # noqa: N802
-        return self._add("not_matched", condition, "INSERT *")
+    def whenNotMatchedInsertAll(self) -> SqlMerge:  # noqa: N802
+        return self._add("not_matched", None, "INSERT *")
 
-    def whenNotMatchedBySourceDelete(self, condition: str | None = None) -> SqlMerge:  # noqa: N802
+    def whenNotMatchedBySourceDelete(self, condition: str) -> SqlMerge:  # noqa: N802
         return self._add("not_matched_by_source", condition, "DELETE")
 
     def text(self, view: str) -> str:

@@ -24,6 +24,16 @@ def test_without_spark_submit_the_projects_defaults_apply() -> None:
     assert read_properties(_DEFAULTS).items() <= settings.items()
 
 
+@pytest.mark.parametrize(("said", "before"), [("", ""), ("spark.driver.extraJavaOptions -Xss4m\n", "-Xss4m ")])
+def test_a_session_of_a_users_program_logs_as_the_commands_do(said: str, before: str, tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text(said, encoding="utf-8")
+    logging = tmp_path / "conf" / "log4j2.properties"
+    logging.touch()
+    options = project_settings({}, tmp_path)["spark.driver.extraJavaOptions"]
+    assert options == f"{before}-Dlog4j2.configurationFile={logging.as_uri()}"
+
+
 @pytest.mark.parametrize("name", ["DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE"])
 def test_where_the_session_is_set_up_already_nothing_is_set(name: str) -> None:
     assert project_settings({name: "any"}) == {}

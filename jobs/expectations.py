@@ -10,6 +10,8 @@ an expectation as failed, so every result is looked at (:func:`_error_of`). Thes
 * A condition in SQL is judged by Spark, into a column of its own. It is resolved before, by itself: one that names a
   column that is not there would take the other rules with it. Rules about the set of columns are asked without ours.
 * A context of its own per run: nothing is kept in memory, nothing on disk but the pages that were asked for.
+* Without examples an error is told by its kind (:mod:`jobs.unquoted`), and no page has its traceback: both may quote a
+  row. What is wrong with a condition before any row is looked at is told in full.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import date
 from html import escape
@@ -31,6 +34,7 @@ from pyspark.sql.types import BooleanType, DataType, NullType
 
 from jobs.exit_codes import EXPECTED
 from jobs.strict import in_utc
+from jobs.unquoted import unlogged, unquoted, unquoted_text
 from streams.spark.invariants import Invariant
 from streams.spark.row_rules import BETWEEN, BETWEEN_ARGUMENTS, BOUNDS, SATISFY, broken
 from streams.spark.sql_conditions import sql_condition
@@ -82,12 +86,13 @@ class Judge:
     """Judges frames one after the other, and writes Data Docs about all of them.
 
     Args:
-        examples: How many of the values that break a rule are shown in the docs, at most. They are data of the rows.
+        examples: How many of the values that break a rule are shown in the docs, at most. They are data of the rows, as
+            the words of an error may be: with 0 its kind is told.
     """
 
     def __init__(self, examples: int = 0) -> None:
-        self._context = _context()
-        self._examples = examples
+        self._context = _context(examples)
+        self.examples = examples
         self._source = self._context.data_sources.add_or_update_spark(name=_SOURCE, persist=False)
 
     def judge(self, name: str, rows: DataFrame, rules: Sequence[Invariant]) -> list[Verdict]:
@@ -102,11 +107,12 @@ class Judge:
         asset = self._source.add_dataframe_asset(name=name)
         checkpoint = self._checkpoint(asset, asked.rules)
         try:
-            told = checkpoint.run(batch_parameters={"dataframe": asked.rows})
-            ((place, result),) = told.run_results.items()
-            results = _completed(asset, asked, result.results, self._examples)
+            with nullcontext() if self.examples else unlogged():
+                told = checkpoint.run(batch_parameters={"dataframe": asked.rows})
+                ((place, result),) = told.run_results.items()
+                results = _completed(asset, asked, result.results, self.examples)
         except Exception as error:  # whatever goes wrong in there says nothing about the rows
-            return _unjudged(asked, rules, error)
+            return _unjudged(asked, rules, _first_line(error) if self.examples else unquoted(error))
         verdicts = _verdicts(results, rules, asked.errors)
         for one in results:
             one.result, one.exception_info = harmless(one.result), harmless(one.exception_info)
@@ -129,7 +135,7 @@ class Judge:
                 name=name,
                 validation_definitions=[definition],
                 actions=[],
-                result_format={"result_format": "SUMMARY", "partial_unexpected_count": self._examples},
+                result_format={"result_format": "SUMMARY", "partial_unexpected_count": self.examples},
             )
         )
 
@@ -159,11 +165,12 @@ class Judge:
 def judge_batch(name: str, rows: DataFrame, rules: Sequence[Invariant]) -> list[Verdict]:
     """Run a suite over one micro-batch; nothing is kept of it."""
     asked = _asked(rows, rules)
-    asset = _context().data_sources.add_or_update_spark(name=_SOURCE, persist=False).add_dataframe_asset(name=name)
+    asset = _context(0).data_sources.add_or_update_spark(name=_SOURCE, persist=False).add_dataframe_asset(name=name)
     try:
-        results = _completed(asset, asked, _told(asset, "rows", asked.rows, asked.rules, 0), 0)
+        with unlogged():
+            results = _completed(asset, asked, _told(asset, "rows", asked.rows, asked.rules, 0), 0)
     except Exception as error:  # as in a whole table
-        return _unjudged(asked, rules, error)
+        return _unjudged(asked, rules, unquoted(error))
     return _verdicts(results, rules, asked.errors)
 
 
@@ -180,12 +187,13 @@ def harmless(found: Any) -> Any:
     return found if found is None or isinstance(found, _PLAIN) else escape(str(found))
 
 
-def _context() -> AbstractDataContext:
+def _context(shown: int) -> AbstractDataContext:
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     import great_expectations as gx
     from great_expectations.data_context.types.base import ProgressBarsConfig
 
-    logging.getLogger("great_expectations").setLevel(logging.ERROR)
+    # What it logs of an error are the words of that.
+    logging.getLogger("great_expectations").setLevel(logging.ERROR if shown else logging.CRITICAL)
     context = gx.get_context(mode="ephemeral")
     context.variables.analytics_enabled = False
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
@@ -294,16 +302,21 @@ def _completed(
     """With the rules about columns, and what failed together asked again, each by itself.
 
     Great Expectations counts many rules in one job. One that fails at a row, such as a cast, fails it for all of them,
-    and each is told the same.
+    and each is told the same. Unless examples are shown, what failed is told without values from here on.
     """
     errors = {_number(said): _error_of(said.exception_info or {}) for said in results}
     alike = Counter(errors.values())
     again = [number for number, error in errors.items() if error is not None and alike[error] > 1]
-    return [
+    completed = [
         *(said for said in results if _number(said) not in again),
         *(said for n in again for said in _told(asset, f"rule {n}", asked.rows, {n: asked.rules[n]}, shown)),
         *_told(asset, "columns", asked.plain, asked.of_columns, shown),
     ]
+    for said in () if shown else completed:
+        error = _text_of(said.exception_info or {})
+        if error is not None:
+            said.exception_info = _failed(unquoted_text(error))
+    return completed
 
 
 def _not_judged(asked: _Asked, rules: Sequence[Invariant]) -> list[ExpectationValidationResult]:
@@ -314,14 +327,15 @@ def _not_judged(asked: _Asked, rules: Sequence[Invariant]) -> list[ExpectationVa
         ExpectationValidationResult(
             success=False,
             expectation_config=_expectation(rules[number], str(number)).configuration,
-            exception_info={
-                "raised_exception": True,
-                "exception_message": harmless(error),
-                "exception_traceback": "",
-            },
+            exception_info=_failed(harmless(error)),
         )
         for number, error in asked.errors.items()
     ]
+
+
+def _failed(error: str) -> dict[str, Any]:
+    """What Great Expectations keeps of a rule that failed, without a traceback."""
+    return {"raised_exception": True, "exception_message": error, "exception_traceback": ""}
 
 
 def _put_into(result: ExpectationSuiteValidationResult, results: list[ExpectationValidationResult]) -> None:
@@ -381,9 +395,9 @@ def _flat(error: Exception) -> str:
     return "; ".join(parts)
 
 
-def _unjudged(asked: _Asked, rules: Sequence[Invariant], error: Exception) -> list[Verdict]:
+def _unjudged(asked: _Asked, rules: Sequence[Invariant], error: str) -> list[Verdict]:
     """Something went wrong with all rules; of some it was known before that they cannot be judged."""
-    return _verdicts((), rules, {**dict.fromkeys(range(len(rules)), _first_line(error)), **asked.errors})
+    return _verdicts((), rules, {**dict.fromkeys(range(len(rules)), error), **asked.errors})
 
 
 def _verdicts(
@@ -412,12 +426,15 @@ def _verdict(rule: Invariant, said: Any) -> Verdict:
 
 
 def _error_of(info: Mapping[str, Any]) -> str | None:
+    """The first line of what went wrong inside."""
+    text = _text_of(info)
+    return None if text is None else _first_line(text)
+
+
+def _text_of(info: Mapping[str, Any]) -> str | None:
     """What went wrong inside: told flat, or nested by the metric that failed."""
     parts = [info, *(part for part in info.values() if isinstance(part, Mapping))]
-    for part in parts:
-        if part.get("raised_exception"):
-            return _first_line(part.get("exception_message"))
-    return None
+    return next((str(part.get("exception_message") or "") for part in parts if part.get("raised_exception")), None)
 
 
 def _first_line(said: object) -> str:

@@ -23,6 +23,7 @@ from jobs.place_setting import check_writable
 from jobs.run import source_of
 from jobs.settings import JobSettings, SourceSettings, load_of
 from jobs.source_quality import wrong_of
+from jobs.unquoted import may_quote, unquoted
 from jobs.validate_settings import ValidateSettings
 from streams.spark.invariants import Facts, invariants_of, with_facts
 from streams.spark.reader_options import readable
@@ -125,7 +126,7 @@ def validate(
     targets = tables_of(settings, work, lambda: spark) if targets is None else targets
     check_there(spark, targets)
     # Before any table: what is compared with them is never newer than they are.
-    times = {ledger: _facts_or_unread(spark, ledger) for ledger in dict.fromkeys(map(_beside, targets))}
+    times = {ledger: _facts_or_unread(spark, judge, ledger) for ledger in dict.fromkeys(map(_beside, targets))}
     for ledger, unread in times.items():
         if isinstance(unread, Judged) and ledger not in targets:
             done(unread)
@@ -139,11 +140,11 @@ def validate(
     return judged
 
 
-def _facts_or_unread(spark: SparkSession, ledger: TableRef) -> Mapping[str, Facts] | Judged:
+def _facts_or_unread(spark: SparkSession, judge: Judge, ledger: TableRef) -> Mapping[str, Facts] | Judged:
     try:
         return ledger_facts(spark, ledger)
     except Exception as error:
-        return _unread(str(ledger), _LEDGER, 0, error)
+        return _unread(judge, str(ledger), _LEDGER, 0, error)
 
 
 def _table_or_unread(
@@ -152,12 +153,15 @@ def _table_or_unread(
     try:
         return judged_table(spark, judge, target, times, name)
     except Exception as error:
-        return _unread(name, "unknown", 0, error)
+        return _unread(judge, name, "unknown", 0, error)
 
 
-def _unread(name: str, kind: str, rules: int, error: Exception) -> Judged:
+def _unread(judge: Judge, name: str, kind: str, rules: int, error: Exception) -> Judged:
     """What is damaged or out of reach, which shows as late as its rows are read, and as an error of any kind."""
-    why = reason(error) if isinstance(error, EXPECTED) else line_of(error)
+    if may_quote(error) and not judge.examples:
+        why = unquoted(error)
+    else:
+        why = reason(error) if isinstance(error, EXPECTED) else line_of(error)
     return Judged(name, kind, None, 0, rules, {}, {_READ: why})
 
 
@@ -274,7 +278,7 @@ def _judged_source(spark: SparkSession, judge: Judge, topic: str, source: Source
         rows = readable(source_of(topic, source, work).read_all(spark))
         return _judged(judge, name, "source", None, rows, rules, source.quality.policy == "fail", started)
     except Exception as error:
-        return _unread(name, "source", len(rules), error)
+        return _unread(judge, name, "source", len(rules), error)
 
 
 def _judged(

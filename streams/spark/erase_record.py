@@ -4,6 +4,9 @@ A record was put aside because something was wrong with it, so its fields may ha
 It is looked for as a text anywhere, and as the value of a field of one of the key's names, at any depth, as JSON writes
 values of the types that such fields have in the tables. What could not be decoded is JSON within a text, of Kafka's
 records within a text of a text.
+
+What could not be read is kept as its writer spelt it, and JSON lets it escape any character. Such a record is looked at
+a second time, as Spark would have spelt it.
 """
 
 from __future__ import annotations
@@ -37,6 +40,27 @@ _WITHIN: Final = 2
 _QUOTE: Final = r'\\*"'
 _BEFORE: Final = r":\s*(?:\[(?:[^\]]*,)?\s*)?\Q"
 _AFTER: Final = r"\E\s*[,}\]]"
+#: How an escape begins that Spark does not write.
+_ESCAPES: Final = r"\\[u/]"
+_RUN: Final = r"(?:\\\\)+"
+_HEX: Final = "[0-9a-fA-F]{2}"
+#: Escapes in a text of which each backslash is doubled, and what makes one of JSON's own of them: characters beyond the
+#: 16 bits of one escape, in two halves; then others, but for those of which Spark's spelling is an escape too.
+_DECODED: Final = (
+    (rf"{_RUN}(u[dD][89abAB]{_HEX}){_RUN}(u[dD][c-fC-F]{_HEX})", r"\\$1\\$2"),
+    (rf"{_RUN}(u(?!00[01]|0022|005[cC]|[dD][89a-fA-F])[0-9a-fA-F]{{4}})", r"\\$1"),
+)
+#: Those others, in as many backslashes as the text that they stand in is within others.
+_RESPELT: Final = (
+    (r"\\+/", "/"),
+    (r"(?<!\\)\\(\\*)u0022", r'\\$1$1"'),
+    (r"(\\+)u0008", "$1b"),
+    (r"(\\+)u0009", "$1t"),
+    (r"(\\+)u000[aA]", "$1n"),
+    (r"(\\+)u000[cC]", "$1f"),
+    (r"(\\+)u000[dD]", "$1r"),
+    (r"(\\+)u005[cC]", "$1$1"),
+)
 
 
 def in_record(record: Column, value: Column, called: tuple[str, ...], kinds: Iterable[DataType]) -> Column:
@@ -50,6 +74,12 @@ def in_record(record: Column, value: Column, called: tuple[str, ...], kinds: Ite
         called: The names that its field may have, in any case.
         kinds: The types that fields of these names have in the tables.
     """
+    kinds = list(kinds)
+    again = _has(_respelt(record), value, called, kinds)
+    return _has(record, value, called, kinds) | F.when(F.regexp_like(record, F.lit(_ESCAPES)), again)
+
+
+def _has(record: Column, value: Column, called: tuple[str, ...], kinds: Iterable[DataType]) -> Column:
     text = value.cast("string")
     found: Iterable[Column] = (
         F.get_json_object(record, f"$.{side}['{name}']") == text for side in ("key", "value") for name in called
@@ -57,6 +87,17 @@ def in_record(record: Column, value: Column, called: tuple[str, ...], kinds: Ite
     somewhere = (F.contains(record, quoted) for quoted in _quoted(F.substring(text, 1, KEPT)))
     of_fields = (_in_field(record, value, name, kind) for name in called for kind in kinds)
     return reduce(Column.__or__, (*found, *somewhere, *of_fields))
+
+
+def _respelt(record: Column) -> Column:
+    """A record whose texts are escaped as Spark does it, whoever wrote them; null if it cannot be told."""
+    doubled = F.to_json(F.array(record))
+    for escape, decoded in _DECODED:
+        doubled = F.regexp_replace(doubled, escape, decoded)
+    respelt = F.get(F.from_json(doubled, "array<string>"), 0)
+    for escape, spelt in _RESPELT:
+        respelt = F.regexp_replace(respelt, escape, spelt)
+    return respelt
 
 
 def as_field(value: Column, kind: DataType) -> Column:

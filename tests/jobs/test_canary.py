@@ -220,3 +220,23 @@ def test_no_secret_and_no_value_reaches_spark_s_own_log_at_level_info(tmp_path: 
     assert ended.returncode == (1 if action == "fail" else 0), ended.stderr[-2_000:]
     assert "INFO" in ended.stderr
     assert _found(ended.stdout + ended.stderr) == []
+
+
+@pytest.mark.slow
+def test_a_rule_that_fails_at_a_row_tells_no_value_of_it_on_the_console_or_a_page(
+    told: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    said = _settings()
+    said["sources"]["orders"]["quality"] = {
+        "expectations": [{"expect_rows_to_satisfy": {"condition": "cast(amount AS BIGINT) > 0", "name": "above"}}]
+    }
+    (told[0] / "judged.yaml").write_text(yaml.safe_dump(said), encoding="utf-8")
+    judging = {"root": "tables", "tables": ["out"], "docs": str(tmp_path / "pages"), "job": "judged.yaml"}
+    (told[0] / "validate.yaml").write_text(yaml.safe_dump(judging), encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(_ROOT), "SPARK_LOCAL_DIRS": str(tmp_path / "local")}
+    arguments = ["validate", "-c", str(told[0] / "validate.yaml"), "-w", str(told[0])]
+    command = [sys.executable, "-c", "from jobs.cli import main; main()", *arguments]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    assert "above: NOT JUDGED, CAST_INVALID_INPUT. " in ended.stdout, ended.stderr[-2_000:]
+    pages = "".join(page.read_text(encoding="utf-8") for page in (tmp_path / "pages").rglob("*.html"))
+    assert _found(ended.stdout + ended.stderr + pages) == []

@@ -127,3 +127,37 @@ def test_such_a_rule_is_logged_as_an_error_and_only_the_policy_fail_ends_the_run
     assert {level: ("mistyped" in words, "more_than_one" in words) for level, words in told.items()} == (
         {} if policy == "fail" else {logging.ERROR: (True, False), logging.WARNING: (False, True)}
     )
+
+
+@pytest.mark.parametrize("how", ["batch", "table"])
+@pytest.mark.parametrize(
+    "failing",
+    [
+        {_SATISFY: {"condition": "cast(item AS BIGINT) > 0"}},
+        {_NOT_NULL: {"column": "amount", "row_condition": "cast(item AS BIGINT) > 0"}},
+        {"expect_column_values_to_be_in_set": {"column": "item", "value_set": [1, 2]}},
+    ],
+    ids=["condition", "row condition", "Great Expectations' own"],
+)
+def test_without_examples_a_rule_that_fails_at_a_row_tells_the_condition_and_no_value_of_the_row(
+    rows: DataFrame, capfd: pytest.CaptureFixture[str], how: str, failing: dict[str, Any]
+) -> None:
+    (found,) = _judged(how, rows, _rules(failing))
+    assert str(found.error).startswith("CAST_INVALID_INPUT. ")
+    told = str(found.error) + "".join(capfd.readouterr())
+    assert [value for value in ("'tea'", "'gin'") if value in told] == []
+
+
+def test_with_examples_such_a_rule_tells_spark_s_words(rows: DataFrame) -> None:
+    (found,) = Judge(examples=1).judge("rows", rows, _rules({_SATISFY: {"condition": "cast(item AS BIGINT) > 0"}}))
+    assert "The value 'tea'" in str(found.error)
+
+
+def test_without_examples_a_page_has_no_traceback_of_a_rule_that_failed_at_a_row(
+    rows: DataFrame, tmp_path: Path
+) -> None:
+    judge = Judge()
+    judge.judge("rows", rows, _rules({_SATISFY: {"condition": "cast(item AS BIGINT) > 0"}}, *_SURE))
+    judge.write_docs(tmp_path)
+    text = "".join(page.read_text(encoding="utf-8") for page in (tmp_path / "validations").rglob("*.html"))
+    assert ("CAST_INVALID_INPUT" in text, "The value" in text) == (True, False)

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, DateType, DecimalType, LongType, StringType, TimestampType
+from pyspark.sql.types import BinaryType, DateType, DecimalType, LongType, StringType, StructType, TimestampType
 
 from streams.spark.erase_record import as_field, in_record
 from streams.spark.typed_input import cut_row
@@ -71,6 +71,37 @@ def test_a_text_is_found_in_what_kafka_gave_and_could_not_be_decoded(spark: Spar
     record = cut_row(raw.schema, [])
     found = [in_record(record, F.lit(wanted), ("email",), [StringType()]) for wanted in (text, text[:-1])]
     assert [bool(told) for told in raw.select(*found).collect()[0]] == [True, False]
+
+
+#: Of each case: what is looked for, what was read as its writer spelt it, and whether it is of the subject.
+_SPELT: Final = {
+    "a letter": ("zo\u00eb", r'{"id": "zo\u00eb", "n": 1', True),
+    "in upper case": ("zo\u00eb", r'{"id": "zo\u00EB", "n": 1', True),
+    "a letter that needs no escape": ("ann", r'{"id": "\u0061nn", "n": 1', True),
+    "two halves": ("\U0001f600 hi", r'{"id": "\ud83d\uDE00 hi", "n": 1', True),
+    "a slash": ("a/b", r'{"id": "a\/b", "n": 1', True),
+    "a slash by number": ("a/b", r'{"id": "a\u002Fb", "n": 1', True),
+    "a quote": ('a "b"', r'{"id": "a \"b\"", "n": 1', True),
+    "a quote by number": ('a "b" \u00eb', r'{"id": "a \u0022b\u0022 \u00eb", "n": 1', True),
+    "a backslash by number": ("C:\\zo\u00eb", r'{"id": "C:\u005Czo\u00eb", "n": 1', True),
+    "a new line by number": ("a\nb", r'{"id": "a\u000Ab", "n": 1', True),
+    "one escaped and one not": ("zo\u00ebzo\u00eb", '{"id": "zo\\u00ebzo\u00eb", "n": 1', True),
+    "a number under a name that is escaped": ("17", r'{"i\u0064": 17, "n": 1}', True),
+    "beside halves that are alone": ("zo\u00eb", r'{"x": "\ud83d \ude00", "id": "zo\u00eb"', True),
+    "beside what is no escape": ("zo\u00eb", r'{"x": "\u12 \x", "id": "zo\u00eb"', True),
+    "another letter": ("zo\u00eb", r'{"id": "zo\u00ea", "n": 1', False),
+    "a part": ("zo\u00eb", r'{"id": "zo\u00eb\u00eb", "n": 1', False),
+}
+
+
+@pytest.mark.parametrize("within", [0, 1], ids=["a text", "a text in a text"])
+def test_a_text_is_found_however_json_spelt_it_in_what_could_not_be_read(spark: SparkSession, within: int) -> None:
+    rows = [(name, wanted, json.dumps(raw) if within else raw) for name, (wanted, raw, _) in _SPELT.items()]
+    frame = spark.createDataFrame(rows, "name STRING, wanted STRING, _malformed STRING")
+    record = cut_row(StructType().add("_malformed", "string"), [])
+    found = F.coalesce(in_record(record, F.col("wanted"), ("id",), _KINDS), F.lit(False))
+    told = {row["name"]: row["found"] for row in frame.select("name", found.alias("found")).collect()}
+    assert told == {name: is_of for name, (_, _, is_of) in _SPELT.items()}
 
 
 def test_a_fraction_is_no_whole_number_whatever_its_type(spark: SparkSession) -> None:

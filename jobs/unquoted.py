@@ -1,0 +1,83 @@
+"""Errors told without the values of rows: what Spark says of a row that it failed at may quote it.
+
+Great Expectations hands on the text of an error alone, so a text is told as it is only where it is known to speak of
+columns; of any other the condition is told, or the class that Java's words begin with.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from pyspark.errors import PySparkException, PythonException
+from pyspark.logger import PySparkLogger
+
+#: How every error of Spark's that has a condition begins, and that it is one.
+_CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)*)\] .*\bSQLSTATE: ", re.DOTALL)
+_JOB: Final = r"(?:org\.apache\.spark\.SparkException: Job aborted [^\n]*? \(TID \d+\) \([^()\n]*\): )?"
+_JAVA: Final = re.compile(rf"An error occurred while calling [\w.]+\n: {_JOB}([\w.$]+)")
+#: What Great Expectations says of columns that are not there, or of another type.
+_OF_COLUMNS: Final = re.compile(
+    r'(?:Error: )?The column "[^"\n]*" in BatchData does not exist\.'
+    r"|Expected numeric column type for function \w+\(\)\. Recieved type: [^\n]+"
+    r"|\w+ metrics cannot be computed on column of type [^\n]+"
+)
+#: The classes of SQLSTATE of errors about data, and about functions of the user that failed.
+_OF_ROWS: Final = ("22", "38", "39")
+_WHY: Final = "Its words may quote a row; versioned validate tells them with examples: 1."
+#: PySpark writes the words of each query that failed to the console, whoever catches the error.
+_LOGS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+
+def unquoted(error: Exception) -> str:
+    """What kind of error it is; its words only if they are known to quote no row.
+
+    >>> unquoted(ValueError("no date: 1970-01-01"))
+    'ValueError. Its words may quote a row; versioned validate tells them with examples: 1.'
+    """
+    condition = error.getCondition() if isinstance(error, PySparkException) else None
+    return unquoted_text(str(error), condition or type(error).__name__)
+
+
+def unquoted_text(said: str, kind: str = "An error") -> str:
+    """As :func:`unquoted`, of an error's text.
+
+    Args:
+        said: The text.
+        kind: What is told where the text does not begin with a condition or a class.
+
+    >>> unquoted_text('Error: The column "size" in BatchData does not exist.')
+    'Error: The column "size" in BatchData does not exist.'
+    """
+    if _OF_COLUMNS.fullmatch(said.strip()):
+        return said.strip()
+    found = _CONDITION.match(said) or _JAVA.match(said)
+    return f"{found[1] if found else kind}. {_WHY}"
+
+
+def may_quote(error: Exception) -> bool:
+    """Whether an error is one about the values of rows, not about files, columns or settings."""
+    if not isinstance(error, PySparkException):
+        return False
+    return isinstance(error, PythonException) or (error.getSqlState() or "").startswith(_OF_ROWS)
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Meanwhile PySpark does not log what it says of queries of this thread that fail."""
+    here = threading.get_ident()
+
+    def is_of_another(record: object) -> bool:
+        return getattr(record, "thread", None) != here
+
+    logs = [PySparkLogger.getLogger(name) for name in _LOGS]
+    for log in logs:
+        log.addFilter(is_of_another)
+    try:
+        yield
+    finally:
+        for log in logs:
+            log.removeFilter(is_of_another)

@@ -36,6 +36,8 @@ from versioned.spec import VersionedTableSpec
 
 #: Delta's own property of a table in which single rows can be marked as removed.
 DELETION_VECTORS: Final = "delta.enableDeletionVectors"
+#: The feature of a table in which there may be such rows: it stays when the property is switched off.
+MARKED_ROWS: Final = "deletionVectors"
 #: Keys of more records are not named: the log keeps about ten bytes for each, and Spark reads them. A MERGE finds them.
 MOST_NAMED: Final = 10_000
 #: With fewer current rows for each record all of them are replaced; a MERGE takes longer than replacing, and is only

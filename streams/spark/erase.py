@@ -27,7 +27,7 @@ from streams.spark.erase_record import as_field, in_record, kinds_of
 from streams.spark.recovery import Survey, refuse_running
 from streams.spark.rejects import RECORD
 from versioned import spark_functions as F
-from versioned.commit import Landed, Merge, commit, history, is_missing, properties_of, same_keys, saying, told_so_far
+from versioned.commit import Landed, Merge, commit, history, same_keys, saying, told_so_far
 from versioned.durations import duration
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, quote
@@ -35,8 +35,9 @@ from versioned.reading import read_table
 from versioned.replay import way_back
 from versioned.spec import DELETED, SPEC_PROPERTY, SYSTEM_FROM, VersionedTableSpec, known_target
 from versioned.statistics import always_hidden, hidden_columns
-from versioned.touched import DELETION_VECTORS
+from versioned.touched import MARKED_ROWS
 from versioned.upkeep import least_file_retention
+from versioned.written import TableState
 
 _LOG_RETENTION: Final = "delta.logRetentionDuration"
 _LEAST_LOG: Final = timedelta(days=30)
@@ -61,7 +62,8 @@ class ErasedTable:
     ``files_gone`` or later removes the last file with the rows. Delta's log may tell values, as the least or the
     greatest of a file, until ``log_gone``; None = it never did, of the columns by which rows were found and of those
     among ``pii_columns``. Delta cleans a log when it writes a checkpoint, every ten commits or so. Of a table with
-    deletion vectors both days are told even if it had no such rows: files may have some that were removed before.
+    deletion vectors, or that once had some, both days are told even if it had no such rows: files may have some that
+    were removed before.
     """
 
     table: str
@@ -135,7 +137,7 @@ def erase(
     """
     found = _refuse_unfinished(application)
     spark, names = application.spark, _names(keys, also or {})
-    there = [target for target in application.tables() if not is_missing(spark, target)]
+    there = {target: state for target, state in found.tables.items() if state.exists}
     if not there:
         raise ConfigurationError(
             f"There is no table of {application.name} in {application.root}. Nothing was removed. Name the folder that "
@@ -153,14 +155,13 @@ def erase(
     try:
         _refuse_halves(wanted)
         kinds = {called: _kinds(schemas.values(), called) for called in names.values()}
-        properties = {target: properties_of(spark, target) for target in there}
-        specs = _specs(properties)
+        specs = _specs({target: state.properties for target, state in there.items()})
         tables = [
             _Table(
                 spark,
                 target,
                 schema,
-                properties[target],
+                there[target],
                 names,
                 kinds if target == rejects else None,
                 specs.get(target),
@@ -249,7 +250,7 @@ class _Table:
         spark: SparkSession,
         target: TableRef,
         schema: StructType,
-        properties: Mapping[str, str],
+        state: TableState,
         names: Mapping[str, tuple[str, ...]],
         kinds: Mapping[tuple[str, ...], Iterable[DataType]] | None = None,
         spec: VersionedTableSpec | None = None,
@@ -258,7 +259,8 @@ class _Table:
         self._spec = spec
         self._target = target
         self._schema = schema
-        self._properties = properties
+        self._properties = state.properties
+        self._may_be_marked = MARKED_ROWS in state.features
         self._names = names
         self._kinds = kinds or {}
         self._is_rejects = kinds is not None
@@ -276,15 +278,14 @@ class _Table:
             return told
         if dry_run:
             return ErasedTable(told.table, told.fields, self._removed(keys).count() if is_there else 0)
-        may_be_hidden = self._properties.get(DELETION_VECTORS) == "true"
-        if not (is_there or may_be_hidden):
+        if not (is_there or self._may_be_marked):
             return told
         said, landed = _said(self._spark, self._target), None
         if is_there:
             landed = commit(self._target, lambda: self._removal(keys), None, said)
-        if may_be_hidden:
+        if self._may_be_marked:
             # Rows that a deletion vector hides are in their files still, those too that upkeep or an erasure which was
-            # cut off removed before.
+            # cut off removed before, and where vectors were switched off since.
             with saying(self._spark, said):
                 self._spark.sql(f"REORG TABLE {self._target.sql} APPLY (PURGE)")
         # Not before: files are kept from the commit on that left them.

@@ -20,6 +20,7 @@ from versioned.commit import detail_of
 from versioned.identifiers import TableRef
 from versioned.session_settings import put_back
 from versioned.side_by_side import side_by_side
+from versioned.touched import MARKED_ROWS
 from versioned.written import TableState, of_detail
 
 #: Settings of a session: code for single expressions, but none for whole stages; and none at all.
@@ -54,8 +55,6 @@ FIRST_RECORDS: Final = 20_000
 #: After so many batches, or records, the tables are measured again.
 _MEASURED_EVERY: Final = 100
 _MEASURED_AFTER: Final = 100_000
-#: The feature of a table in which Delta may mark single rows as removed.
-_VECTORS: Final = "deletionVectors"
 #: What must be a setting of this Spark before any of them is changed, and all that are.
 _NEEDED: Final = (*NO_CODE, *PLANNED_ONCE)
 _ALL: Final = (*_NEEDED, *ALL_FILES, MOST_FIELDS)
@@ -160,5 +159,5 @@ def measured(states: Iterable[TableState]) -> Measured:
     """
     found = list(states)
     there = [state for state in found if state.exists]
-    all_are_plain = bool(there) and all(_VECTORS not in state.features for state in there)
+    all_are_plain = bool(there) and all(MARKED_ROWS not in state.features for state in there)
     return Measured(sum(state.size_bytes for state in there), len(there) == len(found), all_are_plain)

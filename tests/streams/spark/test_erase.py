@@ -33,7 +33,8 @@ from versioned.identifiers import TableRef
 from versioned.session_settings import session_settings
 from versioned.statistics import HIDDEN, always_hidden
 from versioned.table import VersionedTable
-from versioned.touched import DELETION_VECTORS
+from versioned.touched import DELETION_VECTORS, MARKED_ROWS
+from versioned.written import TableState
 
 _TABLES = ("prices", "priced_orders", "rejects")
 
@@ -114,15 +115,16 @@ def test_the_days_are_counted_from_the_last_commit_of_the_table(monkeypatch: pyt
         "least_file_retention": lambda *_: timedelta(days=7),
     }.items():
         monkeypatch.setattr(erase_module, name, told)
-    kept, properties = StructType().add("item", "string"), {DELETION_VECTORS: "true"}
-    table = erase_module._Table(session, TableRef.parse("/data/prices"), kept, properties, {"item": ("item",)})
+    kept, state = StructType().add("item", "string"), TableState(features=frozenset({MARKED_ROWS}))
+    table = erase_module._Table(session, TableRef.parse("/data/prices"), kept, state, {"item": ("item",)})
     told = table.erase(Mock(), is_there=False, dry_run=False)
     assert (told.files_gone, told.log_gone) == (date(2026, 1, 12), date(2026, 2, 4))
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("is_switched_off", [False, True])
 def test_an_erasure_that_was_cut_off_leaves_no_rows_in_files_when_it_is_repeated(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_switched_off: bool
 ) -> None:
     with deletion_vectors(spark):
         write_batch(tmp_path / "input", 0)
@@ -137,6 +139,8 @@ def test_an_erasure_that_was_cut_off_leaves_no_rows_in_files_when_it_is_repeated
         patch.setattr(erase_module, "saying", cut_off)
         with pytest.raises(KeyboardInterrupt):
             erase(application(spark, tmp_path / "input", tmp_path / "out"), keys)
+    for table in _TABLES if is_switched_off else ():
+        spark.sql(f"ALTER TABLE delta.`{tmp_path}/out/{table}` SET TBLPROPERTIES ('{DELETION_VECTORS}' = 'false')")
     receipt = erase(application(spark, tmp_path / "input", tmp_path / "out"), keys)
     assert receipt.files_gone is not None
     for table in ("prices", "priced_orders"):
@@ -400,7 +404,6 @@ def test_the_log_never_told_a_value_only_if_all_that_is_personal_was_hidden_from
     said: dict[str, bool], is_hidden: bool
 ) -> None:
     schema = StructType().add("customer", LongType()).add("email", StringType())
-    table = erase_module._Table(
-        Mock(), TableRef.parse("/x"), schema, {HIDDEN: json.dumps(said)}, {"customer": ("customer",)}
-    )
+    state = TableState(properties={HIDDEN: json.dumps(said)})
+    table = erase_module._Table(Mock(), TableRef.parse("/x"), schema, state, {"customer": ("customer",)})
     assert table._is_hidden({"customer"}) == is_hidden

@@ -395,10 +395,10 @@ class SuppressBuffer:
             )
             if bound is not None
         ]
-        # What final results wait for, size and grace, cannot change once windows are stored.
-        wait = "" if self.rule.final else ", shorten the wait"
+        # Windows that are stored keep the grace with which final results wait.
+        wait = "begin in a new root with a shorter grace" if self.rule.final else "shorten the wait"
         return (
             f"{self.rule.node}: the suppression buffer is full: it would hold {' and '.join(limits)}. "
-            f"Nothing of this batch was committed. Raise the bound{wait}, or let it spill (when_full: spill, in Python "
-            "spill_to_disk_when_full()); then start again, it resumes at this batch."
+            f"Nothing of this batch was committed. Raise the bound, {wait}, or let it spill (when_full: spill, in "
+            "Python spill_to_disk_when_full()); then start again, it resumes at this batch."
         )

@@ -35,6 +35,7 @@ from streams.plan_checks import (
     history_retention_of,
     is_versioned,
     least_retention_us,
+    window_retention_us,
     windowed_ancestor,
 )
 from streams.testing.trace_errors import build_case
@@ -447,14 +448,39 @@ def test_a_join_of_mixed_sides_that_is_stored_with_versions_warns(
 
 
 @pytest.mark.rule("R19")
-def test_the_retention_of_a_ready_store_wins() -> None:
-    assert Materialized.window_store("w", "2 days").with_retention("1 hour").retention == timedelta(days=2)
+@pytest.mark.parametrize(
+    ("stored", "kept"),
+    [
+        (Materialized.window_store("w", "2 days"), timedelta(days=2)),
+        (Materialized(name="w"), timedelta(hours=2)),
+        (Materialized(name="w", retention=timedelta(days=2)), timedelta(hours=2)),
+    ],
+    ids=["ready", "named", "with another retention"],
+)
+def test_the_retention_of_a_ready_store_wins_and_of_others_the_one_said_last(
+    stored: Materialized, kept: timedelta
+) -> None:
+    windows = StreamsBuilder().stream("s").group_by_key().windowed_by(TimeWindows.of("1 hour"))
+    node = windows.count(materialized=stored.with_retention("2 hours")).node
+    assert isinstance(node, WindowedAggregate)
+    assert window_retention_us(node) == kept // timedelta(microseconds=1)
 
 
 @pytest.mark.rule("R16", "R21")
-def test_retention_is_set_on_the_store_and_may_be_for_ever() -> None:
-    assert Materialized().with_retention(None).retention == FOREVER
-    assert Materialized.window_store("w", None).retention == FOREVER
+@pytest.mark.parametrize(
+    ("stored", "kept"),
+    [
+        (Materialized().with_retention(None), FOREVER),
+        (Materialized.window_store("w", None), FOREVER),
+        (Materialized().with_retention("1 day"), timedelta(days=1)),
+        (Joined().with_retention("1 day"), timedelta(days=1)),
+        (Joined(retention=timedelta(days=1)), timedelta(days=1)),
+    ],
+)
+def test_retention_is_set_on_the_store_or_the_join_and_may_be_for_ever(
+    stored: Materialized | Joined, kept: timedelta
+) -> None:
+    assert stored.retention == kept
 
 
 @pytest.mark.rule("R186")

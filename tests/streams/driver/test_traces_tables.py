@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trace_rules import RULES
 
 from streams.testing.traces import first_difference, main, run_scenario
 from versioned.errors import ConfigurationError
@@ -32,45 +33,26 @@ def test_random_steps_give_what_the_trace_says(scenario: dict[str, Any]) -> None
     check(scenario)
 
 
-@pytest.mark.rule("R172", "R173", "R174", "R180", "R181", "R182", "R183", "R184", "R185")
-@pytest.mark.parametrize("scenario", scenarios("versioned_store"), ids=named)
-def test_the_store_returns_what_the_trace_says(scenario: dict[str, Any]) -> None:
-    check(scenario)
+FILES = (
+    "versioned_store",
+    "stream_table_join",
+    "table_table_join",
+    "fk_join",
+    "table_filter",
+    "table_aggregate",
+    "propagation",
+)
 
 
-@pytest.mark.rule("R138", "R139", "R140", "R141", "R144", "R145")
-@pytest.mark.parametrize("scenario", scenarios("stream_table_join"), ids=named)
-def test_the_stream_table_join_does_what_the_trace_says(scenario: dict[str, Any]) -> None:
-    check(scenario)
-
-
-@pytest.mark.rule("R146", "R147", "R148", "R151", "R152", "R153", "R156", "R158")
-@pytest.mark.parametrize("scenario", scenarios("table_table_join"), ids=named)
-def test_the_table_table_join_does_what_the_trace_says(scenario: dict[str, Any]) -> None:
-    check(scenario)
-
-
-@pytest.mark.rule("R155")
-@pytest.mark.parametrize("scenario", scenarios("fk_join"), ids=named)
-def test_the_foreign_key_join_does_what_the_trace_says(scenario: dict[str, Any]) -> None:
-    check(scenario)
-
-
-@pytest.mark.rule("R160", "R161", "R162", "R167")
-@pytest.mark.parametrize("scenario", scenarios("table_filter"), ids=named)
-def test_the_filter_does_what_the_trace_says(scenario: dict[str, Any]) -> None:
-    check(scenario)
-
-
-@pytest.mark.rule("R163", "R164", "R168")
-@pytest.mark.parametrize("scenario", scenarios("table_aggregate"), ids=named)
-def test_the_table_aggregate_does_what_the_trace_says(scenario: dict[str, Any]) -> None:
-    check(scenario)
-
-
-@pytest.mark.rule("R127", "R128", "R129", "R130", "R131", "R132", "R133", "R134", "R136", "R165", "R166")
-@pytest.mark.parametrize("scenario", scenarios("propagation"), ids=named)
-def test_the_chain_of_operations_does_what_the_trace_says(scenario: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        pytest.param(scenario, marks=pytest.mark.rule(*RULES[name]), id=named(scenario))
+        for name in FILES
+        for scenario in scenarios(name)
+    ],
+)
+def test_an_operation_on_tables_does_what_the_trace_says(scenario: dict[str, Any]) -> None:
     check(scenario)
 
 

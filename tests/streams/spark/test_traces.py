@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import pytest
 from pyspark.sql import SparkSession
+from trace_rules import RULES
 from trace_samples import covering
 
 from streams.testing.trace_engines import Actual, Scenario
@@ -41,20 +42,6 @@ _FAILING: Final = {
     "stream_table_join": "stream_table_join/grace-null-key-left-left-v",
     "suppress_windowed": "suppress_windowed/max-bytes-shutdown",
     "suppress_time_limit": "suppress_time_limit/record-shutdown",
-}
-#: The rules that the scenarios of an operation prove.
-_RULES: Final = {
-    "stream_table_join": ("R138", "R139", "R140", "R141", "R144", "R145"),
-    "table_table_join": ("R146", "R147", "R148", "R151", "R152", "R153", "R156", "R158"),
-    "fk_join": ("R155",),
-    "table_filter": ("R160", "R161", "R162", "R167"),
-    "table_aggregate": ("R163", "R164", "R168"),
-    "propagation": ("R127", "R128", "R129", "R130", "R131", "R132", "R133", "R134", "R136", "R165", "R166"),
-    "windowed_aggregate": ("R6", "R8", "R10"),
-    "suppress_windowed": ("R4", "R35", "R39", "R51", "R52", "R54"),
-    "suppress_time_limit": ("R33", "R35", "R40", "R55", "R56", "R60", "R85", "R86", "R87", "R89", "R90", "R91", "R92"),
-    "stream_stream_join": ("R7",),
-    _STORE: ("R172", "R173", "R174", "R180", "R181", "R182", "R183", "R184", "R185"),
 }
 
 
@@ -90,7 +77,7 @@ def _check(scenarios: list[Scenario], outcomes: Mapping[str, Actual]) -> None:
 
 def _operations(names: Iterable[str]) -> list[Any]:
     """Operations with the rules they prove."""
-    return [pytest.param(name, marks=pytest.mark.rule(*_RULES[name]), id=name) for name in names]
+    return [pytest.param(name, marks=pytest.mark.rule(*RULES[name]), id=name) for name in names]
 
 
 def _samples() -> list[Any]:
@@ -118,7 +105,7 @@ def test_a_sample_of_the_traces_gives_what_they_say(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cut", [_WHOLE, *_CUTS], ids=["whole", "three batches", "four batches"])
-@pytest.mark.parametrize("operation", _operations(_RULES))
+@pytest.mark.parametrize("operation", _operations(RULES))
 def test_every_trace_gives_what_it_says_however_it_is_cut(spark: SparkSession, operation: str, cut: Cut) -> None:
     scenarios = _scenarios(operation)
     _check(scenarios, _run(spark, operation, scenarios, cut))
@@ -127,7 +114,7 @@ def test_every_trace_gives_what_it_says_however_it_is_cut(spark: SparkSession, o
 @pytest.mark.slow
 @pytest.mark.parametrize("cut", [_WHOLE, _CUTS[0]], ids=["whole", "three batches"])
 @pytest.mark.parametrize("operation", sorted({scenario["op"] for scenario in _scenarios("fuzzed")}))
-def test_random_steps_give_what_kafka_streams_gave(spark: SparkSession, operation: str, cut: Cut) -> None:
+def test_random_steps_give_what_the_trace_says(spark: SparkSession, operation: str, cut: Cut) -> None:
     fuzzed = (scenario for scenario in _scenarios("fuzzed") if scenario["op"] == operation)
     scenarios = [scenario for scenario in fuzzed if scenario["id"] != _OF_THE_DRIVER]
     _check(scenarios, _run(spark, operation, scenarios, cut))

@@ -410,9 +410,7 @@ class StreamingApplication:
         state = self._state
         # A batch may have no row at all, such as one of an empty file.
         wall_us = max((said.clock_us for said in came.values()), default=state.clock_us)
-        # A clock that is set back only makes rows wait.
-        clock_us = max(state.clock_us, wall_us)
-        batch = self._batch_behind(state, session, batch_id, clock_us)
+        batch = self._batch_behind(state, session, batch_id, state.clock_at(wall_us))
         batch.wall_us, batch.there = wall_us, self._there
         batch.pii_columns = self._pii_columns
         landed = self._landed_before_crash(batch)

@@ -90,6 +90,14 @@ class LedgerState:
             self, epoch=epoch, batch_id=-1, tables=tables, behind=behind, topics=(), checkpoint=None, fingerprints=None
         )
 
+    def clock_at(self, wall_us: int) -> int:
+        """The clock of the next batch when the wall clock stands there: set back, it only makes rows wait (R121).
+
+        >>> [LedgerState(clock_us=100).clock_at(wall_us) for wall_us in (40, 101)]
+        [100, 101]
+        """
+        return max(self.clock_us, wall_us)
+
     def to_json(self) -> str:
         """The state as text, for the ledger's column ``state``."""
         said: dict[str, Any] = {"stream_times": self.stream_times, "maxima": self.maxima, "topics": self.topics}

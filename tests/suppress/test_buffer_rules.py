@@ -312,11 +312,18 @@ def test_retention_lets_go_of_the_longest_held_be_it_in_memory_or_in_the_file(
 
 
 @pytest.mark.rule("R121")
-def test_a_wall_clock_that_is_set_back_only_makes_rows_wait() -> None:
-    buffer = SuppressBuffer(BufferRule("wall", wait_us=10, clock="wall"))
-    buffer.tick(100)
-    feed(buffer, [("A", "1", 0)], now_us=40)
-    assert [shown(buffer.tick(now)) for now in (50, 109, 110)] == [[], [], [("A", "1", 0)]]
+@pytest.mark.parametrize("restarts", [False, True], ids=["running on", "restored"])
+def test_a_wall_clock_that_is_set_back_only_makes_rows_wait(restarts: bool) -> None:
+    rule = BufferRule("wall", wait_us=10, clock="wall")
+    buffer = SuppressBuffer(rule)
+    feed(buffer, [("A", "1", 0)], now_us=95)
+    assert buffer.tick(100) == []
+    if restarts:
+        buffer = SuppressBuffer.restore(rule, buffer.rows(), buffer.stream_time_us, clock_us=buffer.clock_us)
+    assert buffer.tick(40) == []
+    feed(buffer, [("B", "2", 0)], now_us=40)
+    left = {now: shown(buffer.tick(now)) for now in (50, 104, 105, 109, 110)}
+    assert left == {50: [], 104: [], 105: [("A", "1", 0)], 109: [], 110: [("B", "2", 0)]}
 
 
 @pytest.mark.rule("R120", "R126")

@@ -124,6 +124,15 @@ def test_a_state_is_the_same_from_the_ledger() -> None:
         assert LedgerState.from_json(state.epoch, state.batch_id, state.to_json()) == state
 
 
+@pytest.mark.rule("R121")
+@pytest.mark.parametrize(
+    ("wall_us", "clock_us"), [(40, 100), (100, 100), (101, 101)], ids=["set back", "standing still", "gone on"]
+)
+def test_behind_a_restart_the_clock_is_never_before_the_last_one_in_the_ledger(wall_us: int, clock_us: int) -> None:
+    stored = LedgerState(1, 4, clock_us=100).to_json()
+    assert LedgerState.from_json(1, 4, stored).clock_at(wall_us) == clock_us
+
+
 @pytest.mark.parametrize(("scopes", "warnings"), [(MOST_SCOPES, 0), (MOST_SCOPES + 1, 1)])
 def test_a_driver_is_warned_once_of_more_scopes_than_commits_can_well_carry(
     scopes: int, warnings: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -88,7 +88,11 @@ _STRICT = Pattern(
     [("tea", 3.2, "8:05"), ("milk", 1.0, "8:03"), ("bread", 2.1, "8:14"), ("milk", 1.2, "8:40")],
     _MORE_ROOM,
 )  # fmt: skip
-_PATTERNS = [pytest.param(pattern, id=pattern.name) for pattern in (_ALERTS, _BEST_EFFORT, _STRICT)]
+#: Each with the rule that names it.
+_PATTERNS = [
+    pytest.param(pattern, marks=pytest.mark.rule(rule), id=pattern.name)
+    for rule, pattern in (("R36", _ALERTS), ("R37", _BEST_EFFORT), ("R38", _STRICT))
+]
 
 
 def _driver(pattern: Pattern, environment: Mapping[str, str]) -> TopologyTestDriver:
@@ -174,7 +178,7 @@ def _rows(spark: SparkSession, work: Path, pattern: Pattern) -> list[tuple[Any, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pattern", [_ALERTS, _BEST_EFFORT], ids=lambda pattern: pattern.name)
+@pytest.mark.parametrize("pattern", _PATTERNS[:2])
 @pytest.mark.rule("R39", "R40", "R49", "R52", "R55", "R79")
 def test_by_spark_submit_a_pattern_gives_the_same(pattern: Pattern, spark: SparkSession, tmp_path: Path) -> None:
     _write(tmp_path, pattern)
@@ -184,7 +188,7 @@ def test_by_spark_submit_a_pattern_gives_the_same(pattern: Pattern, spark: Spark
 
 
 @pytest.mark.slow
-@pytest.mark.rule("R47")
+@pytest.mark.rule("R38", "R47")
 def test_by_spark_submit_the_strict_limit_ends_the_job_and_a_larger_bound_goes_on_without_loss(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -35,7 +35,6 @@ from streams.plan_checks import (
     history_retention_of,
     is_versioned,
     least_retention_us,
-    window_retention_us,
     windowed_ancestor,
 )
 from streams.testing.trace_errors import build_case
@@ -449,38 +448,33 @@ def test_a_join_of_mixed_sides_that_is_stored_with_versions_warns(
 
 @pytest.mark.rule("R19")
 @pytest.mark.parametrize(
-    ("stored", "kept"),
-    [
-        (Materialized.window_store("w", "2 days"), timedelta(days=2)),
-        (Materialized(name="w"), timedelta(hours=2)),
-        (Materialized(name="w", retention=timedelta(days=2)), timedelta(hours=2)),
-    ],
-    ids=["ready", "named", "with another retention"],
+    ("store", "days"),
+    [(Materialized.window_store("w", "2 days"), 2), (Materialized("w", retention=timedelta(days=2)), 3)],
+    ids=["a ready store keeps its own", "any other follows"],
 )
-def test_the_retention_of_a_ready_store_wins_and_of_others_the_one_said_last(
-    stored: Materialized, kept: timedelta
+def test_the_retention_given_to_a_store_is_that_of_its_windows_unless_it_is_ready(
+    store: Materialized, days: int
 ) -> None:
-    windows = StreamsBuilder().stream("s").group_by_key().windowed_by(TimeWindows.of("1 hour"))
-    node = windows.count(materialized=stored.with_retention("2 hours")).node
-    assert isinstance(node, WindowedAggregate)
-    assert window_retention_us(node) == kept // timedelta(microseconds=1)
+    node: Any = _windowed(materialized=store.with_retention("3 days")).node
+    assert node.materialized.retention == timedelta(days=days)
 
 
-@pytest.mark.rule("R16", "R21")
+@pytest.mark.rule("R16")
 @pytest.mark.parametrize(
-    ("stored", "kept"),
+    ("made", "retention"),
     [
-        (Materialized().with_retention(None), FOREVER),
-        (Materialized.window_store("w", None), FOREVER),
-        (Materialized().with_retention("1 day"), timedelta(days=1)),
-        (Joined().with_retention("1 day"), timedelta(days=1)),
-        (Joined(retention=timedelta(days=1)), timedelta(days=1)),
+        (Materialized(retention=timedelta(days=2)), timedelta(days=2)),
+        (Materialized().with_retention("2 days"), timedelta(days=2)),
+        (Joined(retention=timedelta(days=2)), timedelta(days=2)),
+        (Joined().with_retention("2 days"), timedelta(days=2)),
+        pytest.param(Materialized().with_retention(None), FOREVER, marks=pytest.mark.rule("R21")),
+        pytest.param(Materialized.window_store("w", None), FOREVER, marks=pytest.mark.rule("R21")),
     ],
 )
-def test_retention_is_set_on_the_store_or_the_join_and_may_be_for_ever(
-    stored: Materialized | Joined, kept: timedelta
+def test_retention_is_set_on_the_store_or_the_join_and_that_of_a_store_may_be_for_ever(
+    made: Materialized | Joined, retention: timedelta
 ) -> None:
-    assert stored.retention == kept
+    assert made.retention == retention
 
 
 @pytest.mark.rule("R186")

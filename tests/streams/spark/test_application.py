@@ -11,15 +11,14 @@ import pytest
 from crashing import crash_at
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from small_app import SCHEMAS, TABLES, application, write_input
+from small_app import BATCHES, SCHEMAS, TABLES, application, write_input
 
 from streams.nodes import ChangelogSink, Materialized, Node, StreamSource, TableSource, Topology
 from streams.spark import SparkSource, StreamingApplication
 from versioned import faults
-from versioned.commit import history
+from versioned.commit import history, own_details
 from versioned.errors import CheckpointMismatchError, ConfigurationError, SchemaError
 from versioned.identifiers import TableRef
-from versioned.written import written_by
 
 
 def _rows(spark: SparkSession, folder: Path, out: str) -> dict[str, Counter[str]]:
@@ -74,22 +73,52 @@ def test_a_small_batch_writes_one_file_to_each_partition_of_a_table(
     assert max(files) <= partitions
 
 
+def _tables(folder: Path) -> set[str]:
+    """The tables in a folder."""
+    return {path.name for path in folder.iterdir() if (path / "_delta_log").is_dir()}
+
+
+def _ledger_versions(spark: SparkSession, out: Path) -> list[tuple[int, dict[str, int]]]:
+    """Batch by batch, the version of each table that the ledger names."""
+    ledger = spark.read.format("delta").load(str(out / "ledger")).orderBy("batch_id")
+    return [(batch_id, dict(versions)) for batch_id, versions in ledger.select("batch_id", "versions").collect()]
+
+
+def _log_versions(spark: SparkSession, out: Path, batch_id: int) -> dict[str, int]:
+    """The newest version of each table that is of a batch by the commits of the table itself."""
+    newest = {}
+    for table in _tables(out) - {"ledger"}:
+        commits = history(spark, TableRef.parse(str(out / table)), 100)
+        said = [(row["version"], own_details(row)) for row in commits]
+        own = [version for version, details in said if details and details["versioned"].get("batch") == batch_id]
+        newest |= {table: max(own)} if own else {}
+    return newest
+
+
 @pytest.mark.rule("R190")
 def test_the_ledger_names_the_version_of_each_table_that_a_batch_wrote(
     spark: SparkSession, whole: tuple[Path, dict[str, Counter[str]]]
 ) -> None:
     out = whole[0] / "out"
-    ledger = spark.read.format("delta").load(str(out / "ledger")).where("input > 0").select("batch_id", "versions")
-    named = {(row["batch_id"], *version) for row in ledger.collect() for version in row["versions"].items()}
-    tables = {table for _, table, _ in named}
-    assert {"enriched", "hourly", "weather"} <= tables
-    newest: dict[tuple[int, str], int] = {}
-    for table in tables:
-        for row in history(spark, TableRef.parse(str(out / table)), 100):  # Newest first.
-            said = written_by(row)
-            if said is not None:
-                newest.setdefault((said.batch_id, table), row["version"])
-    assert named == {(batch, table, version) for (batch, table), version in newest.items()}
+    named = _ledger_versions(spark, out)
+    assert len(named) == BATCHES
+    assert named == [(batch_id, _log_versions(spark, out, batch_id)) for batch_id in range(BATCHES)]
+
+
+@pytest.mark.rule("R190")
+@pytest.mark.parametrize("table", ["enriched", "hourly_final"])
+def test_at_the_version_that_the_ledger_names_the_newest_rows_are_of_its_batch(
+    spark: SparkSession, whole: tuple[Path, dict[str, Counter[str]]], table: str
+) -> None:
+    out = whole[0] / "out"
+    found = [
+        spark.read.format("delta")
+        .option("versionAsOf", versions[table])
+        .load(str(out / table))
+        .agg({"_batch_id": "max"})
+        for _, versions in _ledger_versions(spark, out)
+    ]
+    assert [frame.collect()[0][0] for frame in found] == list(range(BATCHES))
 
 
 @pytest.mark.slow
@@ -103,10 +132,9 @@ def test_the_ledger_calls_a_store_by_the_name_of_its_table_and_not_by_its_node(
     plan = Topology((weather, ChangelogSink("weather_out", (weather,))))
     sources = {"weather": SparkSource("parquet", {"path": str(tmp_path / "weather")}, SCHEMAS["weather"])}
     StreamingApplication(spark, "named", plan, str(tmp_path / "out"), sources).run()
-    rows = spark.read.format("delta").load(str(tmp_path / "out" / "ledger")).where("input > 0").select("versions")
-    tables = {path.name for path in (tmp_path / "out").iterdir() if (path / "_delta_log").is_dir()}
-    ((versions,),) = rows.collect()
-    assert {"weather_store", "weather_out"} <= set(versions) <= tables - {"ledger"}
+    named = [set(versions) for _, versions in _ledger_versions(spark, tmp_path / "out")]
+    assert named == [{"weather_store", "weather_out"}]
+    assert named[0] <= _tables(tmp_path / "out")
 
 
 @pytest.mark.slow
@@ -124,10 +152,14 @@ def test_input_is_accepted_rejected_or_dropped_and_nothing_else(
     spark: SparkSession, whole: tuple[Path, dict[str, Counter[str]]]
 ) -> None:
     ledger = spark.read.format("delta").load(str(whole[0] / "out" / "ledger")).select("counts").collect()
-    for (counts,) in ledger:
-        for node in ("flights", "weather", "last_airport", "hourly"):
-            parts = sum(counts.get(f"{node}.{part}", 0) for part in ("accepted", "dropped"))
-            assert counts.get(f"{node}.input", 0) == parts, (node, counts)
+    assert len(ledger) == BATCHES
+    nodes = ("flights", "weather", "last_airport", "hourly")
+    came = [{node: counts[f"{node}.input"] for node in nodes} for (counts,) in ledger]
+    assert min(min(inputs.values()) for inputs in came) > 0
+    parts = ("accepted", "dropped")
+    assert came == [
+        {node: sum(counts.get(f"{node}.{part}", 0) for part in parts) for node in nodes} for (counts,) in ledger
+    ]
 
 
 def _grown(spark: SparkSession, folder: Path, topics: tuple[str, ...]) -> StreamingApplication:

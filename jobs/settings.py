@@ -32,7 +32,7 @@ from jobs.plan_settings import Plan
 from jobs.quality_settings import QualitySettings
 from jobs.strict import DurationSetting, Flag, Millis, Names, Spelled, Strict, said_otherwise, validated
 from jobs.yaml_file import read_yaml
-from streams.spark.reader_options import DELTA, FILES, check_place, check_spelling
+from streams.spark.reader_options import DELTA, FILES, check_source
 from streams.spark.sources import check_shared_sequence
 from versioned.durations import duration_us
 from versioned.errors import ConfigurationError
@@ -126,8 +126,7 @@ class SourceSettings(Strict):
             raise ValueError("options.path: the source has a path already, which would win. Leave one of them out")
         if self.kafka is None:
             places = {} if self.path is None else {"path": self.path}
-            check_place(self.form, {**self.options, **places}, self.table, has_schema=self.schema_ddl is not None)
-            check_spelling(self.options)
+            check_source(self.form, {**self.options, **places}, self.table, has_schema=self.schema_ddl is not None)
         form = self.form.lower()
         if form in FILES and self.path is None and not is_option:
             raise ValueError(f"path is missing: a source of format {form} reads the files of a folder")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from pathlib import Path
+from typing import Any, Final
 
+import pytest
+
+_TRACES: Final = Path(__file__).parent / "traces"
 RULES: Final = {
     "versioned_store": ("R172", "R173", "R174", "R180", "R181", "R182", "R183", "R184", "R185"),
     "stream_table_join": ("R138", "R139", "R140", "R141", "R144", "R145"),
@@ -17,3 +22,12 @@ RULES: Final = {
     "suppress_time_limit": ("R33", "R35", "R40", "R55", "R56", "R60", "R85", "R86", "R87", "R89", "R90", "R91", "R92"),
     "stream_stream_join": ("R7",),
 }
+
+
+def cases(*operations: str) -> list[Any]:
+    """Each scenario of some operations, with the rules that they prove."""
+    return [
+        pytest.param(scenario, marks=pytest.mark.rule(*RULES[operation]), id=scenario["id"])
+        for operation in operations
+        for scenario in json.loads((_TRACES / f"{operation}.json").read_text(encoding="utf-8"))
+    ]

@@ -64,8 +64,7 @@ def among_blocks(accepted: DataFrame, stored: DataFrame, spec: VersionedTableSpe
     asks = _asking(records)
     before_all = {_LEVEL: F.lit(_ALL_STORED), _BLOCK: F.lit(0).cast("long")}
     points = [
-        _in_blocks(_found(_versions(records)), F.expr("shiftright(_number, _level)")),
-        _in_blocks(asks, F.expr("shiftright(_number, _level) - 1")),
+        _blocks(_found(_versions(records)), asks),
         _found(_versions(stored.join(touched, keys, "left_semi"))).withColumns(before_all),
         asks.withColumns(before_all),
     ]
@@ -99,8 +98,7 @@ def newest_before(asks: DataFrame, versions: DataFrame, keys: Sequence[str]) -> 
     line = line.withColumn(_NUMBER, came - F.when(asks_itself, 0).otherwise(1))
     line = line.withColumn(_LAST, F.max(_NUMBER).over(of_key))
     ranked = _versions(line.withColumn("_place", F.when(asks_itself, F.col("_place")).otherwise(F.col("_rank"))))
-    found = _in_blocks(_found(ranked.where(~asks_itself)), F.expr("shiftright(_number, _level)"))
-    points = found.unionByName(_in_blocks(_asking(line), F.expr("shiftright(_number, _level) - 1")))
+    points = _blocks(_found(ranked.where(~asks_itself)), _asking(line))
     nearest = _nearest(_along(points, *keys, _LEVEL, _BLOCK), keys)
     return nearest.where(F.col(_PRED).isNotNull()).select(*keys, "_scope", "_place", _PRED)
 
@@ -133,6 +131,12 @@ def _along(line: DataFrame, *each: str) -> DataFrame:
     before = F.last(_VERSION, ignorenulls=True).over(forward)
     after_us = F.last(F.col(_VERSION).getField("us"), ignorenulls=True).over(backward)
     return line.withColumns({_PRED: before, _SUCC_US: after_us}).where(LATE)
+
+
+def _blocks(found: DataFrame, asking: DataFrame) -> DataFrame:
+    """The blocks in which records may be found, and those that come right before the places that ask."""
+    asked = _in_blocks(asking, F.expr("shiftright(_number, _level) - 1"))
+    return _in_blocks(found, F.expr("shiftright(_number, _level)")).unionByName(asked, allowMissingColumns=True)
 
 
 def _in_blocks(frame: DataFrame, number: Column) -> DataFrame:

@@ -142,6 +142,12 @@ class PlainStore(TableState):
         changes = None if self._input.is_empty else self._frame
         return latest_at_place(asked, self.dated(), changes, dated_tombstones=self._keeps_tombstones, few=few)
 
+    def properties(self, batch: Batch) -> Mapping[str, str]:
+        """What the table, which is there, said of itself when it was first looked at."""
+        if self._said is None:
+            self._said = properties_of(batch.session, self.target(batch.root))
+        return self._said
+
     def write(self, batch: Batch) -> None:
         """Commit the newest change of each key."""
         assert self._input is not None
@@ -172,7 +178,7 @@ class PlainStore(TableState):
         """The table, which is there; once it is ready its columns are known to be those of the plan."""
         rows = read_table(batch.session, self.target(batch.root))
         if not self._is_ready:
-            said, keeps = self._properties(batch), self._keeps_tombstones
+            said, keeps = self.properties(batch), self._keeps_tombstones
             check_plain(self._node, self._table, said, rows.columns, keys, keeps_tombstones=keeps)
             if self._aggregate is not None:
                 check_aggregate(self._node, self._table, said, self._aggregate)
@@ -203,12 +209,7 @@ class PlainStore(TableState):
 
     def _tells_changes(self, batch: Batch) -> bool:
         """Whether somebody may follow the table by its change data feed, which tells rows that are written anew too."""
-        return self._properties(batch).get(_FEED, "false").lower() == "true"
-
-    def _properties(self, batch: Batch) -> Mapping[str, str]:
-        if self._said is None:
-            self._said = properties_of(batch.session, self.target(batch.root))
-        return self._said
+        return self.properties(batch).get(_FEED, "false").lower() == "true"
 
     def _tell(self) -> DataFrame:
         assert self._batch is not None

@@ -63,8 +63,8 @@ _NEARLY: Final = 0.9
 _CORRUPT: Final = "spark.sql.columnNameOfCorruptRecord"
 
 
-def check_place(form: str, options: Mapping[str, str], table: str | None, *, has_schema: bool) -> None:
-    """Refuse a source of Delta without a place, and a table of a catalog that is not told by its name alone.
+def check_source(form: str, options: Mapping[str, str], table: str | None, *, has_schema: bool) -> None:
+    """Refuse a source that is told by two places or none, and an option that is misspelt.
 
     Args:
         form: The format.
@@ -73,10 +73,17 @@ def check_place(form: str, options: Mapping[str, str], table: str | None, *, has
         has_schema: Whether columns are said.
 
     Raises:
-        ConfigurationError: saying what to leave out or to add.
+        ConfigurationError: saying what to leave out, to add or to write.
+    """
+    _check_place(form, options, table, has_schema=has_schema)
+    _check_spelling(options)
 
-    >>> check_place("delta", {"skipChangeCommits": "true"}, "main.sales.orders", has_schema=False)
-    >>> check_place("delta", {}, None, has_schema=False)  # doctest: +ELLIPSIS
+
+def _check_place(form: str, options: Mapping[str, str], table: str | None, *, has_schema: bool) -> None:
+    """Refuse a source of Delta without a place, and a table of a catalog that is not told by its name alone.
+
+    >>> _check_place("delta", {"skipChangeCommits": "true"}, "main.sales.orders", has_schema=False)
+    >>> _check_place("delta", {}, None, has_schema=False)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     versioned.errors.ConfigurationError: path or table is missing: a source of format delta reads ...
     """
@@ -103,17 +110,11 @@ def check_place(form: str, options: Mapping[str, str], table: str | None, *, has
         raise ConfigurationError("table: with a / it is a folder. Write it as path, with format: delta")
 
 
-def check_spelling(said: Collection[str]) -> None:
+def _check_spelling(said: Collection[str]) -> None:
     """Refuse an option that is nearly called like one of Spark's streaming sources: misspelt, Spark passes over it.
 
-    Args:
-        said: The names of a source's options.
-
-    Raises:
-        ConfigurationError: with what was probably meant.
-
-    >>> check_spelling(["maxfilespertrigger", "minOffsetsPerTrigger", "cloudFiles.maxFilesPerTrigger", "mergeSchema"])
-    >>> check_spelling(["maxFilePerTrigger"])
+    >>> _check_spelling(["maxfilespertrigger", "minOffsetsPerTrigger", "cloudFiles.maxFilesPerTrigger", "mergeSchema"])
+    >>> _check_spelling(["maxFilePerTrigger"])
     Traceback (most recent call last):
     versioned.errors.ConfigurationError: options.maxFilePerTrigger: Spark knows none, but maxFilesPerTrigger
     """

@@ -17,14 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
 from streams.spark.contract import InputContract
-from streams.spark.reader_options import (
-    DELTA,
-    check_place,
-    check_spelling,
-    reader_options,
-    told_of_misfits,
-    with_misfits,
-)
+from streams.spark.reader_options import DELTA, check_source, reader_options, told_of_misfits, with_misfits
 from streams.spark.source_checks import SourceChecks
 from streams.spark.typed_input import shortened
 from versioned import spark_functions as F
@@ -62,7 +55,7 @@ class SparkSource:
 
     Raises:
         ConfigurationError: a table has a path, a schema or another format beside it, or Delta has neither path nor
-            table; the skew is no duration, or negative.
+            table; an option is misspelt; the skew is no duration, or negative.
 
     >>> SparkSource("parquet", {"path": "in/flights"}, schema="id STRING, ts TIMESTAMP", sequence_by="id").format
     'parquet'
@@ -82,8 +75,7 @@ class SparkSource:
     max_future_skew: Duration | None = None
 
     def __post_init__(self) -> None:
-        check_place(self.format, self.options, self.table, has_schema=self.schema is not None)
-        check_spelling(self.options)
+        check_source(self.format, self.options, self.table, has_schema=self.schema is not None)
         optional_span_us("max_future_skew", self.max_future_skew)
 
     def max_future_us(self, others_us: int) -> int:

@@ -58,7 +58,7 @@ from suppress.sizes import SizeOf
 from suppress.suppress_rules import buffer_rule, warn_of_idle
 from suppress.suppressed import UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from versioned import spark_functions as F
-from versioned.commit import ReplaceWhere, properties_of
+from versioned.commit import ReplaceWhere
 from versioned.durations import LAST_INSTANT_US, capped_us
 from versioned.errors import BufferFullError
 from versioned.identifiers import TableRef, quote
@@ -405,10 +405,15 @@ class SuppressOperator(Operator[Suppress]):
         if self.closes_idle and not self._is_ready and batch.is_missing(self.tables(batch.root)[-1]):
             keys = self._input.frame.limit(0).select(f"{KEY}.*", SCOPE)
             batch.create(self.tables(batch.root)[-1], keys)
-        results = None if self._emitted is None or self._made_by is None else self._emitted.target(batch.root)
-        if results is not None and not self._is_ready and not batch.is_missing(results):
-            keep_retention(batch.session, results, properties_of(batch.session, results), self._results_retention_us)
+        if self._emitted is not None and self._made_by is not None and not self._is_ready:
+            self._keep_results(batch, self._emitted)
         self._is_ready = True
+
+    def _keep_results(self, batch: Batch, results: PlainStore) -> None:
+        """Let the table of results that is there follow a plan whose windows have another retention."""
+        target = results.target(batch.root)
+        if not batch.is_missing(target):
+            keep_retention(batch.session, target, results.properties(batch), self._results_retention_us)
 
 
 def _folded(

@@ -127,18 +127,18 @@ def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:
     times = stream_times_told(told, properties[_NODE])
     if not times:
         return None
-    is_store = properties[KIND] == WINDOW_STORE
-    reached = lookup_times(times) if is_store else F.lit(min(times.values()))
-    each = (SCOPE, END) if is_store else (END,)
+    each: tuple[str, ...] = (SCOPE, END)
+    reached, is_closed, gone = lookup_times(times), ~F.col(OPEN), f"NOT t.{quote(OPEN)} AND {same_keys(each)}"
+    if properties[KIND] == WINDOW_RESULTS:
+        each = (END,)
+        reached, is_closed, gone = F.lit(min(times.values())), F.lit(True), same_keys(each)
 
     def expired() -> DataFrame:
-        rows = read_table(spark, target)
         ended = F.unix_micros(END) < reached - F.lit(capped_us(int(properties[_RETENTION])))
-        return (rows.where(~F.col(OPEN)) if is_store else rows).where(ended).select(*each).distinct()
+        return read_table(spark, target).where(is_closed & ended).select(*each).distinct()
 
     if expired().isEmpty():
         return None
-    gone = f"NOT t.{quote(OPEN)} AND {same_keys(each)}" if is_store else same_keys(each)
     return commit(target, lambda: Merge(expired(), gone, lambda merge: merge.whenMatchedDelete()), None, told)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trace_rules import RULES
+from trace_rules import cases
 
 from streams.testing.traces import first_difference, main, run_scenario
 from versioned.errors import ConfigurationError
@@ -44,14 +44,7 @@ FILES = (
 )
 
 
-@pytest.mark.parametrize(
-    "scenario",
-    [
-        pytest.param(scenario, marks=pytest.mark.rule(*RULES[name]), id=named(scenario))
-        for name in FILES
-        for scenario in scenarios(name)
-    ],
-)
+@pytest.mark.parametrize("scenario", cases(*FILES))
 def test_an_operation_on_tables_does_what_the_trace_says(scenario: dict[str, Any]) -> None:
     check(scenario)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trace_rules import RULES
+from trace_rules import cases
 
 from streams.testing import traces
 from streams.testing.traces import first_difference, main, run_scenario
@@ -21,14 +21,7 @@ def scenarios(*names: str) -> list[dict[str, Any]]:
     return [scenario for name in names for scenario in json.loads((TRACES / f"{name}.json").read_text())]
 
 
-@pytest.mark.parametrize(
-    "scenario",
-    [
-        pytest.param(scenario, marks=pytest.mark.rule(*RULES[name]), id=scenario["id"])
-        for name in FILES
-        for scenario in scenarios(name)
-    ],
-)
+@pytest.mark.parametrize("scenario", cases(*FILES))
 def test_the_driver_does_what_the_trace_says(scenario: dict[str, Any]) -> None:
     assert first_difference(scenario["expected"], run_scenario(scenario, "driver")) is None
 

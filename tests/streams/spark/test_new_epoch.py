@@ -113,11 +113,11 @@ def test_an_epoch_whose_plan_or_sources_are_refused_shuts_nobody_out(spark: Spar
     write_batch(own, 0)
     older = application(spark, own, out, _waiting())
     older.run()
-    before, there = commits(out), application(spark, tmp_path / "missing", out, _waiting(), new_epoch=True)
+    before, lost = commits(out), application(spark, tmp_path / "missing", out, _waiting(), new_epoch=True)
     with pytest.raises(ConfigurationError, match="rows wait in the table"):
         application(spark, own, out, new_epoch=True).start()
     with pytest.raises(ConfigurationError, match=r'Source "orders" reads .*/missing/orders, which is not there'):
-        there.start()
+        lost.start()
     assert commits(out) == before
     write_batch(own, 1)
     older.run()

@@ -116,6 +116,10 @@ def lookup_frame(
     it is what is found, or it tells that the lookup is too old. With ``time_scope="key"`` each key has a horizon, which
     takes one more join with the current rows.
 
+    Rows of ``asked`` that are persisted are read twice, for they stay the same: versions that none of them finds are
+    left out first. Where keys and instants are few, Spark sends them to every task and moves only versions that are
+    found; else both joins share what is moved.
+
     Args:
         asked: Has the key columns and ``at``; a null key or instant finds nothing.
         rows: The table's stored rows.
@@ -138,17 +142,19 @@ def lookup_frame(
     """
     check_choice("how", how, How)
     _check_asked(asked, spec, at)
+    is_kept = _is_kept(asked)
     reason = F.when(F.col(_DEAD).isNull(), NO_MATCH).when(F.col(_DEAD), TOMBSTONE)
     # Only a key's latest version outlives the horizon: a lookup that lies before that version is too old.
     if spec.time_scope == "key":
-        found = _with_latest_start(_join_valid(asked, rows, spec, at, how, None), rows, spec)
+        found = _with_latest_start(_join_valid(asked, rows, spec, at, how, None, is_kept), rows, spec)
         too_old = F.col(quote(at)) < F.least(_less_retention(F.col(_LATEST_FROM), spec), F.col(_LATEST_FROM))
         reason = F.when(too_old, EXPIRED).otherwise(reason)
     elif horizon is not None:
-        found = _join_valid(asked.withColumn(HORIZON, horizon), rows, spec, at, how, F.col(f"a.{HORIZON}"))
+        bounded = asked.withColumn(HORIZON, horizon)
+        found = _join_valid(bounded, rows, spec, at, how, F.col(f"a.{HORIZON}"), is_kept)
         reason = F.when(F.col(quote(at)) < F.col(quote(spec.valid_from)), EXPIRED).otherwise(reason)
     else:
-        found = _join_valid(asked, rows, spec, at, how, None)
+        found = _join_valid(asked, rows, spec, at, how, None, is_kept)
     told = found.withColumn(_WHY, reason)
     hidden = [F.when(F.col(_WHY).isNull(), F.col(quote(name))).alias(name) for name in _told(spec)]
     kept = told if how == "left" else told.where(F.col(_WHY).isNull())
@@ -194,19 +200,40 @@ def _same_keys(asked: DataFrame, rows: DataFrame, spec: VersionedTableSpec) -> C
 
 
 def _join_valid(
-    asked: DataFrame, rows: DataFrame, spec: VersionedTableSpec, at: str, how: How, horizon: Column | None
+    asked: DataFrame,
+    rows: DataFrame,
+    spec: VersionedTableSpec,
+    at: str,
+    how: How,
+    horizon: Column | None,
+    is_kept: bool,
 ) -> DataFrame:
     """At most one row each: the version valid at the instant; below the horizon the key's current row."""
-    instant = F.col(f"a.{quote(at)}")
-    start, end = F.col(f"t.{quote(spec.valid_from)}"), F.col(f"t.{quote(spec.valid_to)}")
-    condition = (start <= instant) & (end.isNull() | (instant < end))
-    if horizon is not None:
-        is_old = F.coalesce(instant < horizon, F.lit(False))
-        # A current row has no end: one column fewer to move than ``_current``.
-        condition = F.when(is_old, end.isNull()).otherwise(condition)
+    finds = _same_keys(asked, rows, spec) & _is_valid(spec, F.col(f"a.{quote(at)}"), horizon)
+    if is_kept:
+        needed = [name for name in asked.columns if name.lower() in {at.lower(), HORIZON, *map(str.lower, spec.keys)}]
+        asks = asked.select(*map(quote, needed)).alias("a")
+        rows = rows.alias("t").join(asks, finds, "left_semi")
     told = [F.col(f"t.{quote(name)}") for name in _told(spec)]
-    found = asked.alias("a").join(rows.alias("t"), _same_keys(asked, rows, spec) & condition, how)
+    found = asked.alias("a").join(rows.alias("t"), finds, how)
     return found.select("a.*", *told, F.col(f"t.{quote(DELETED)}").alias(_DEAD))
+
+
+def _is_kept(frame: DataFrame) -> bool:
+    """Whether rows are there and stay the same: those of another frame may differ when they are read once more."""
+    level = frame.storageLevel
+    return level.useMemory or level.useDisk
+
+
+def _is_valid(spec: VersionedTableSpec, instant: Column, horizon: Column | None) -> Column:
+    """Whether a row of ``t`` is what is found at an instant."""
+    start, end = F.col(f"t.{quote(spec.valid_from)}"), F.col(f"t.{quote(spec.valid_to)}")
+    valid = (start <= instant) & (end.isNull() | (instant < end))
+    if horizon is None:
+        return valid
+    is_old = F.coalesce(instant < horizon, F.lit(False))
+    # A current row has no end: one column fewer to move than ``_current``.
+    return F.when(is_old, end.isNull()).otherwise(valid)
 
 
 def _told(spec: VersionedTableSpec) -> list[str]:

@@ -446,7 +446,7 @@ class VersionedTable:
                 compare exactly: whole numbers and decimals of any width, dates and timestamps where nothing is cut.
             at: Name of that column.
             how: ``inner`` or ``left``. An inner lookup of few rows moves no versions; with ``F.broadcast(frame)`` of
-                up to some millions.
+                up to some millions. Of a frame that is persisted, either moves only versions that are found.
 
         Returns:
             frame + values, validFrom, validTo and ``reason`` (null = found; NO_MATCH, TOMBSTONE or EXPIRED), called

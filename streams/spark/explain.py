@@ -16,7 +16,7 @@ from streams.spark.history_store import HistoryStore
 from streams.spark.interpreted import FEW_RECORDS, SMALL_TABLES
 from streams.spark.keyed_aggregate import KeyedAggregateOperator
 from streams.spark.lookup_pairs import MOST_PAIRED
-from streams.spark.of_keys import MOST_SENT
+from streams.spark.of_keys import MOST_SENT, MOST_SENT_TO_MANY
 from streams.spark.operator import Operator
 from streams.spark.sinks import ChangelogSinkOperator, TableSinkOperator
 from streams.spark.sources import SparkSource
@@ -77,7 +77,8 @@ def explain(
     )
     lines.append(
         f"in larger batches: look-ups known to be of up to {MOST_SENT:,} records send keys and do not move tables; of "
-        f"more, a stream-table join pairs records with versions where a key has at most {MOST_PAIRED} records"
+        f"more, a stream-table join pairs records with versions where a key has at most {MOST_PAIRED} records, and of "
+        f"up to {MOST_SENT_TO_MANY:,} moves only versions that one of them finds, if the table is large"
     )
     return "\n".join(lines)
 

@@ -3,11 +3,15 @@
 For a million records and five million versions this takes 4 s, where putting both on a line (``lookup.py``) takes
 7.5 s. But of each key all versions meet all records: of a key with very many of both, as many pairs as their product.
 The records of such keys are put on lines, which are sorted once however much is on them.
+
+Most of the time goes into moving and sorting versions that no record finds. Where they may be many, keys and instants
+of the records are sent to every task beforehand, and versions that none of them finds stay where they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -21,7 +25,7 @@ from versioned.identifiers import quote
 STORED: Final = "_stored"
 #: So many records of a key meet each of its versions; of more, all are put on a line.
 MOST_PAIRED: Final = 32
-_RECORDS, _FROM_US, _TO_US = "_records", "_from_us", "_to_us"
+_RECORDS, _FROM_US, _TO_US, _AT_US = "_records", "_from_us", "_to_us", "_at_us"
 
 Lines = Callable[[DataFrame, DataFrame], DataFrame]
 
@@ -39,6 +43,8 @@ def with_versions(
     stored_keys: Sequence[str],
     cut: Callable[[DataFrame], DataFrame],
     lines: Lines,
+    *,
+    sends: bool = False,
 ) -> DataFrame:
     """Records with the stored version of their key that is valid at their instant, in ``_stored``; null if none is.
 
@@ -51,26 +57,39 @@ def with_versions(
         stored_keys: Those of the versions, in the same order.
         cut: Computes a frame once.
         lines: Does the same for the records and versions of some keys, however many there are.
+        sends: Whether keys and instants of the records go to every task, so that only versions are moved which one of
+            them finds.
     """
     counted = asked.groupBy(*map(quote, keys)).agg(F.count("*").alias(_RECORDS))
     crowded = cut(counted.where(F.col(_RECORDS) > MOST_PAIRED).drop(_RECORDS))
     number = crowded.limit(MOST_SENT + 1).count()
     if number == 0:
-        return _pairs(asked, stored, keys, stored_keys)
+        return _pairs(asked, stored, keys, stored_keys, sends=sends)
     if number > MOST_SENT:
         # Too many keys to be sent, and most of the records are theirs.
         return lines(asked, stored)
     mine, theirs = F.broadcast(crowded), F.broadcast(crowded.toDF(*stored_keys))
-    paired = _pairs(asked.join(mine, list(keys), "left_anti"), stored, keys, stored_keys)
+    paired = _pairs(asked.join(mine, list(keys), "left_anti"), stored, keys, stored_keys, sends=sends)
     lined = lines(asked.join(mine, list(keys), "left_semi"), stored.join(theirs, list(stored_keys), "left_semi"))
     return paired.unionByName(lined)
 
 
-def _pairs(asked: DataFrame, stored: DataFrame, keys: Sequence[str], stored_keys: Sequence[str]) -> DataFrame:
+def _pairs(
+    asked: DataFrame, stored: DataFrame, keys: Sequence[str], stored_keys: Sequence[str], *, sends: bool
+) -> DataFrame:
     named = {f"_k{number}": name for number, name in enumerate(stored_keys)}
     start, end = F.col(US).alias(_FROM_US), F.col(_TO_US)
     versions = stored.select(*(F.col(quote(name)).alias(to) for to, name in named.items()), start, end, version())
-    valid = (F.col(_FROM_US) <= F.col(US)) & (F.col(_TO_US).isNull() | (F.col(US) < F.col(_TO_US)))
-    for to, name in zip(named, keys, strict=True):
-        valid = (F.col(quote(name)) == F.col(to)) & valid
+    if sends:
+        sent = {f"_a{number}": F.col(quote(name)) for number, name in enumerate(keys)}
+        instants = asked.select(*(key.alias(name) for name, key in sent.items()), F.col(US).alias(_AT_US))
+        same = _finds(dict(zip(named, map(F.col, sent), strict=True)), F.col(_AT_US))
+        versions = versions.join(F.broadcast(instants), same, "left_semi")
+    valid = _finds(dict(zip(named, (F.col(quote(name)) for name in keys), strict=True)), F.col(US))
     return asked.join(versions, valid, "left").drop(*named, _FROM_US, _TO_US)
+
+
+def _finds(keys: Mapping[str, Column], us: Column) -> Column:
+    """Whether a version of these keys, by the names that it has for them, is valid at an instant."""
+    valid = (F.col(_FROM_US) <= us) & (F.col(_TO_US).isNull() | (us < F.col(_TO_US)))
+    return reduce(Column.__and__, (F.col(name) == key for name, key in keys.items()), valid)

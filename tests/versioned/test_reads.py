@@ -134,11 +134,26 @@ def _lookups(spark: SparkSession) -> DataFrame:
 
 
 @pytest.mark.rule("R139", "R140", "R141", "R184")
+@pytest.mark.parametrize("is_persisted", [False, True])
 def test_a_left_lookup_keeps_every_row_and_says_why_nothing_was_found(
-    spark: SparkSession, table: VersionedTable
+    spark: SparkSession, table: VersionedTable, is_persisted: bool
 ) -> None:
-    found = table.lookup(_lookups(spark), at="at", how="left").select("k", "s", "v", "reason").collect()
+    asked = _lookups(spark).persist() if is_persisted else _lookups(spark)
+    found = table.lookup(asked, at="at", how="left").select("k", "s", "v", "reason").collect()
     assert sorted(map(tuple, found)) == sorted(_LOOKUPS)
+    asked.unpersist()
+
+
+@pytest.mark.parametrize("is_persisted", [False, True])
+def test_versions_that_are_not_found_are_moved_unless_the_rows_that_ask_are_there_to_be_read_twice(
+    spark: SparkSession, table: VersionedTable, capsys: pytest.CaptureFixture[str], is_persisted: bool
+) -> None:
+    asked = _lookups(spark).persist() if is_persisted else _lookups(spark)
+    asked.count()  # Of rows that are made here Spark knows the size only once they are there.
+    table.lookup(asked, at="at").explain()
+    joins = [line for line in capsys.readouterr().out.splitlines() if "BroadcastHashJoin" in line]
+    assert ["LeftSemi, BuildRight" in join for join in joins] == [False, True][: 1 + is_persisted]
+    asked.unpersist()
 
 
 def test_an_inner_lookup_keeps_only_what_was_found(spark: SparkSession, table: VersionedTable) -> None:

@@ -273,13 +273,17 @@ class _Use:
         asked += [(40, None, self.key()[1], self.now_us), (41, *self.key(), None)]
         schema = f"asked_id INT, {self.columns(values=False)}, us LONG"
         how = self.chance.choice(["left", "inner"])
-        found = self.table.lookup(self.with_instants(asked, schema, "asked_at"), "asked_at", how)  # type: ignore[arg-type]
+        frame = self.with_instants(asked, schema, "asked_at")
+        if self.chance.random() < 0.5:
+            frame.persist()
+        found = self.table.lookup(frame, "asked_at", how)  # type: ignore[arg-type]
         rows = _micros(found.toDF("id", "k", "n", "at", "v", "w", "validFrom", "validTo", "reason")).collect()
         told = {row["id"]: str(row["reason"] or _row(row)) for row in rows}
         expected = {n: self.model.lookup(None if k is None else (k, i), at) for n, k, i, at in asked}
         if how == "inner":
             expected = {n: found for n, found in expected.items() if not isinstance(found, str)}
         assert told == {n: str(found) for n, found in expected.items()}
+        frame.unpersist()
 
     def check_known(self) -> None:
         self.moments.append((datetime.now(timezone.utc), copy.deepcopy(self.model.known)))

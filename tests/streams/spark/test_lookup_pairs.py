@@ -11,7 +11,7 @@ from both_engines import Input, in_one_query, on_driver, sink_rows
 from pyspark.sql import DataFrame, SparkSession
 
 from streams.nodes import Materialized, Topology
-from streams.spark import lookup, lookup_pairs
+from streams.spark import history_store, lookup, lookup_pairs
 from streams.spark.lookup_pairs import STORED, with_versions
 from streams.spark.operator import Batch
 from streams.topology import StreamsBuilder
@@ -39,8 +39,13 @@ def _stored(spark: SparkSession, histories: dict[str, list[int]]) -> DataFrame:
     return spark.createDataFrame(rows, _VERSIONS)
 
 
+def _cut(frame: DataFrame) -> DataFrame:
+    return frame.localCheckpoint()
+
+
 @pytest.mark.rule("R138")
-def test_each_record_gets_the_version_of_its_instant(spark: SparkSession) -> None:
+@pytest.mark.parametrize("sends", [False, True])
+def test_each_record_gets_the_version_of_its_instant(spark: SparkSession, sends: bool) -> None:
     chance = random.Random(138)
     histories = _histories(chance)
     asked = [(chance.choice("aaaabcdefg"), chance.randrange(22), number) for number in range(40)]
@@ -48,10 +53,10 @@ def test_each_record_gets_the_version_of_its_instant(spark: SparkSession) -> Non
 
     def on_lines(mine: DataFrame, theirs: DataFrame) -> DataFrame:
         lined.append({row["k"] for row in mine.collect()} | {row["t"] for row in theirs.collect()})
-        return lookup_pairs._pairs(mine, theirs, ["k"], ["t"])
+        return lookup_pairs._pairs(mine, theirs, ["k"], ["t"], sends=False)
 
     frame = spark.createDataFrame(asked, "k STRING, _us LONG, n INT")
-    found = with_versions(frame, _stored(spark, histories), ["k"], ["t"], lambda some: some.localCheckpoint(), on_lines)
+    found = with_versions(frame, _stored(spark, histories), ["k"], ["t"], _cut, on_lines, sends=sends)
     starts = {row["n"]: row[STORED] and row[STORED]["us"] for row in found.collect()}
     wanted = {n: max((start for start in histories.get(key, ()) if start <= us), default=None) for key, us, n in asked}
     assert starts == wanted
@@ -66,7 +71,7 @@ def test_records_of_keys_that_are_not_crowded_need_no_line(spark: SparkSession) 
     def on_lines(mine: DataFrame, theirs: DataFrame) -> DataFrame:
         raise AssertionError
 
-    found = with_versions(asked, stored, ["k"], ["t"], lambda some: some.localCheckpoint(), on_lines)
+    found = with_versions(asked, stored, ["k"], ["t"], _cut, on_lines)
     assert {row["k"]: row[STORED] and row[STORED]["value"]["n"] for row in found.collect()} == {"a": 1, "b": None}
 
 
@@ -77,7 +82,7 @@ def test_all_are_on_lines_where_more_keys_are_crowded_than_can_be_sent(
     asked = spark.createDataFrame([(key, 5) for key in "aaabbbc"], "k STRING, _us LONG")
     lined = Mock()
     stored = _stored(spark, {"a": [1]})
-    found = with_versions(asked, stored, ["k"], ["t"], lambda some: some.localCheckpoint(), lined)
+    found = with_versions(asked, stored, ["k"], ["t"], _cut, lined)
     assert found is lined.return_value
     lined.assert_called_once_with(asked, stored)
 
@@ -90,12 +95,23 @@ def _join() -> Topology:
     return builder.build()
 
 
+def test_versions_that_no_record_finds_stay_where_they_are_if_the_records_are_sent(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = spark.createDataFrame([("a", 5), ("b", 5)], "k STRING, _us LONG")
+    with_versions(asked, _stored(spark, {"a": [1, 6]}), ["k"], ["t"], _cut, Mock(), sends=True).explain()
+    semi = [line for line in capsys.readouterr().out.splitlines() if "LeftSemi" in line]
+    assert ["BroadcastHashJoin" in line for line in semi] == [True]
+
+
 @pytest.mark.slow
 @pytest.mark.rule("R138")
+@pytest.mark.parametrize("least_bytes", [0, 2**40])
 def test_a_join_of_many_records_answers_as_the_test_driver_while_its_table_changes(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least_bytes: int
 ) -> None:
     monkeypatch.setattr(Batch, "amount", lambda *_: "many")
+    monkeypatch.setattr(history_store, "_LARGE_BYTES", least_bytes)
     chance = random.Random(914)
     records = [
         Input(
@@ -109,5 +125,5 @@ def test_a_join_of_many_records_answers_as_the_test_driver_while_its_table_chang
     paired = Mock(wraps=with_versions)
     monkeypatch.setattr(lookup, "with_versions", paired)
     app = in_one_query(spark, tmp_path, _join(), records, [50, 120])
-    assert paired.called
+    assert {call.kwargs["sends"] for call in paired.call_args_list} == {least_bytes == 0}
     assert sink_rows(spark, app, _join()) == on_driver(_join(), records)

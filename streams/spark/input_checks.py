@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyspark.sql.types import (
@@ -119,14 +119,27 @@ def _differ(topic: str, names: list[str]) -> None:
         raise SchemaError(f'Topic "{topic}" has columns that differ only by case: {twice}. Rename one.')
 
 
-def _check_there(rule: IntakeRule, names: list[str]) -> None:
-    node, there = rule.node, {name.lower() for name in names}
-    wanted: Iterable[str] = (*node.key, *(node.value or ()), *filter(None, rule.reads.values()))
-    missing = [name for name in dict.fromkeys(wanted) if name.lower() not in there]
-    if missing:
-        raise SchemaError(f'Topic "{node.topic}" lacks the columns {missing} of node "{node.name}"; it has {names}.')
+def lacking(rule: IntakeRule, names: list[str]) -> tuple[list[str], list[str]]:
+    """The columns that there are not, whatever their case: what node and source name, and what the contract declares.
+
+    Args:
+        rule: The node that reads the source, and its contract.
+        names: The columns that there are.
+    """
+    there = {name.lower() for name in names}
+    wanted = dict.fromkeys((*rule.node.key, *(rule.node.value or ()), *filter(None, rule.reads.values())))
     declared = () if rule.types is None else rule.types.names
-    promised = [name for name in declared if name.lower() not in there]
+    missing, promised = ([name for name in asked if name.lower() not in there] for asked in (wanted, declared))
+    return missing, promised
+
+
+def _check_there(rule: IntakeRule, names: list[str]) -> None:
+    node, (missing, promised) = rule.node, lacking(rule, names)
+    if missing:
+        raise SchemaError(
+            f'Topic "{node.topic}" lacks the columns {missing} of node "{node.name}"; it has {names}. Correct a name, '
+            "or let the source have them: in its schema, also what its folders tell, such as day=2026-01-31."
+        )
     if promised:
         raise SchemaError(f'Topic "{node.topic}" lacks the declared columns {promised}; it has {names}.')
     if rule.order == "sequence" and rule.source.order_column is None:

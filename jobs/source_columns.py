@@ -20,13 +20,14 @@ from jobs.run import source_of
 from jobs.settings import JobSettings, SourceSettings
 from jobs.strict import PlacedError
 from streams.ddl import check_ddl
+from streams.field_checks import check_read
 from streams.nodes import SOURCES, SourceNode, Topology
 from streams.spark.input_checks import check_input, lacking
 from streams.spark.intake import IntakeRule
 from streams.spark.kafka_source import columns_decoded
 from streams.spark.reader_options import FILES, columns_read
 from versioned.ddl_columns import columns_if_known
-from versioned.errors import ConfigurationError, SchemaError
+from versioned.errors import ConfigurationError, SchemaError, TopologyError
 from versioned.sql_types import kinds_in
 
 
@@ -40,15 +41,22 @@ def check_sources(settings: JobSettings, plan: Topology, work: Path) -> None:
 
     Raises:
         ConfigurationError: in the words of the start, with the path of the source.
+        TopologyError: an expression names a field that no row has.
     """
     for topic, source in settings.sources.items():
         _check_types(f"sources.{topic}", source)
+    values: dict[str, tuple[str, ...]] = {}
     for node in plan:
         if isinstance(node, SOURCES):
             try:
-                _check(node, settings, work)
+                values |= _values(node, settings, work)
             except (ConfigurationError, SchemaError) as error:
                 raise PlacedError(f"sources.{node.topic}", str(error)) from None
+    try:
+        check_read(plan, values)
+    except TopologyError:
+        if not any(_folders(source, work) for source in settings.sources.values()):
+            raise
 
 
 def _check_types(path: str, source: SourceSettings) -> None:
@@ -61,17 +69,20 @@ def _check_types(path: str, source: SourceSettings) -> None:
             check_ddl(f"{path}.{option}", ddl)
 
 
-def _check(node: SourceNode, settings: JobSettings, work: Path) -> None:
+def _values(node: SourceNode, settings: JobSettings, work: Path) -> dict[str, tuple[str, ...]]:
+    """The fields of a source's values by its node's name, once its columns were found to do; none if not known."""
     said = settings.sources[node.topic]
     columns, source = _columns_of(said), source_of(node.topic, said, work)
     types = None if said.contract.types is None else columns_if_known(said.contract.types)
     if columns is None or (types is None and said.contract.types is not None):
-        return
+        return {}
     source = replace(source, contract=replace(source.contract, types=types))
     rule = IntakeRule(node, source, 0, settings.order, 0, source.contract.declared())
-    missing, promised = lacking(rule, columns.names)
-    if not _told_by_folders(said, work, {*missing, *promised}):
-        check_input(columns, rule)
+    missing = {name.lower() for names in lacking(rule, columns.names) for name in names}
+    if missing and not missing.isdisjoint(_folders(said, work)):
+        return {}
+    check_input(columns, rule)
+    return {node.name: rule.values(columns.names)}
 
 
 def _columns_of(said: SourceSettings) -> StructType | None:
@@ -98,17 +109,13 @@ def _read(ddl: str) -> StructType | None:
     return None if is_bounded else columns
 
 
-def _told_by_folders(said: SourceSettings, work: Path, names: set[str]) -> bool:
-    """Whether folders may tell one of these columns (``day=2026-01-31``), which the source's schema does not have."""
-    if not names or said.kafka is not None:
-        return False
+def _folders(said: SourceSettings, work: Path) -> set[str]:
+    """Columns that folders of a source tell (``day=2026-01-31``), in small letters, where they can be looked into."""
     options = {name.lower(): value for name, value in said.options.items()}
-    place = below(work, said.path or options.get("path", ""))
-    if "basepath" in options:
-        return True
-    if has_scheme(place):
-        return False
-    wanted = {name.lower() for name in names}
+    place = said.path or options.get("path")
+    if place is None or has_scheme(place):
+        return set()
+    place = below(work, options.get("basepath", place))
     roots = [place] if Path(place).exists() else glob(place)
     folders = (folder for root in roots for _, folders, _ in os.walk(root) for folder in folders)
-    return any("=" in folder and folder.partition("=")[0].lower() in wanted for folder in folders)
+    return {folder.partition("=")[0].lower() for folder in folders if "=" in folder}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pyspark.sql.types import (
@@ -21,7 +21,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from streams.nodes import SourceNode, StreamSource
+from streams.field_checks import check_read
+from streams.nodes import SOURCES, Node, StreamSource
 from streams.plan_checks import is_versioned
 from streams.spark.intake import IntakeRule, kind_of
 from streams.spark.places import Order
@@ -37,7 +38,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 def checked_rules(
-    nodes: Sequence[SourceNode],
+    plan: Iterable[Node],
     sources: Mapping[str, SparkSource],
     order: Order,
     max_future_us: int,
@@ -46,7 +47,7 @@ def checked_rules(
     """How each source node reads its topic, once the columns of all sources were found to do.
 
     Args:
-        nodes: In the order of the plan, which breaks ties.
+        plan: Its nodes in their order, which for sources breaks ties.
         sources: Topic -> source.
         order: How several sources are merged.
         max_future_us: How far ahead of the batch clock a record may be, where its source says nothing else.
@@ -54,15 +55,18 @@ def checked_rules(
 
     Raises:
         SchemaError, ConfigurationError: as :func:`check_input`.
+        TopologyError: an expression names a field that no row has.
     """
-    rules = []
-    for position, node in enumerate(nodes):
+    nodes, rules, values = list(plan), [], {}
+    for position, node in enumerate(node for node in nodes if isinstance(node, SOURCES)):
         source = sources[node.topic]
         ahead_us = source.max_future_us(max_future_us)
         rules.append(IntakeRule(node, source, position, order, ahead_us, source.contract.declared()))
         columns = united[node.topic].dataType
         assert isinstance(columns, StructType)
         check_input(columns, rules[-1])
+        values[node.name] = rules[-1].values(columns.names)
+    check_read(nodes, values)
     return rules
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 from typer.testing import CliRunner
 
 from jobs.cli import app
@@ -18,10 +17,9 @@ from jobs.run import source_of
 from jobs.settings import parse
 from jobs.source_columns import check_sources
 from jobs.strict import PlacedError
-from streams.nodes import SOURCES
 from streams.spark.input_checks import checked_rules
 from streams.spark.sources import unite
-from versioned.errors import ConfigurationError, SchemaError
+from versioned.errors import ConfigurationError, SchemaError, TopologyError
 
 _GOOD = "id STRING, v BIGINT, ts TIMESTAMP, seq BIGINT"
 _KAFKA = {"servers": "host:9092", "topic": "orders", "key": "id STRING", "value": "v BIGINT, ts TIMESTAMP"}
@@ -100,6 +98,47 @@ _WRONG: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+_SUM = {"op": "sum", "from": "orders", "group_by": ["v"], "value": "value.w"}
+#: Steps between source and sink that name a field which no row has, and what a start tells.
+_UNREAD: dict[str, tuple[dict[str, Any], str]] = {
+    "filter": ({"op": "filter", "from": "orders", "where": "value.w > 1"}, 'step: value has no field "w"'),
+    "sum": (_SUM, 'step: value has no field "w"'),
+    "its key": ({"op": "filter", "from": "orders", "where": "value.id == 'a'"}, "which is in the key"),
+    "its time": ({"op": "filter", "from": "orders", "where": "value.ts > value.v"}, 'step: value has no field "ts"'),
+}
+
+
+def _stepped(step: dict[str, Any], **source: Any) -> dict[str, Any]:
+    said = _said(**{"schema": _GOOD, **source})
+    read = {"op": "stream", "key": "id", "timestamp": "ts"}
+    return said | {"plan": {"orders": read, "step": step, "all": {"op": "to_changelog", "from": "step"}}}
+
+
+@pytest.mark.parametrize("name", _UNREAD)
+def test_a_field_that_the_declared_columns_do_not_have_is_refused_without_spark(name: str, tmp_path: Path) -> None:
+    step, told = _UNREAD[name]
+    with pytest.raises(TopologyError, match=told):
+        _check(_stepped(step), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        _stepped({"op": "filter", "from": "orders", "where": "value.V > 1"}),
+        _stepped(_SUM, transform="jobs.run:run"),
+        _stepped(_SUM, schema=f"{_GOOD}, length INTERVAL DAY TO SECOND"),
+        _stepped(_SUM, schema=f"{_GOOD}, w BIGINT"),
+    ],
+)
+def test_a_field_that_a_row_may_have_is_taken(said: dict[str, Any], tmp_path: Path) -> None:
+    _check(said, tmp_path)
+
+
+def test_a_field_that_folders_tell_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "in" / "w=3").mkdir(parents=True)
+    _check(_stepped(_SUM), tmp_path)
+
+
 @pytest.mark.parametrize("name", _WRONG)
 def test_columns_with_which_no_start_is_made_are_refused_without_spark(name: str, tmp_path: Path) -> None:
     said, told = _WRONG[name]
@@ -110,13 +149,15 @@ def test_columns_with_which_no_start_is_made_are_refused_without_spark(name: str
 def test_the_check_of_settings_tells_the_words_of_the_start(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     unlike = {}
-    for name, (said, _) in _WRONG.items():
-        with pytest.raises(PlacedError) as checked:
+    wrong = {name: said for name, (said, _) in _WRONG.items()}
+    for name, said in (wrong | {name: _stepped(step) for name, (step, _) in _UNREAD.items()}).items():
+        with pytest.raises((PlacedError, TopologyError)) as checked:
             _check(said, tmp_path)
-        with pytest.raises((SchemaError, ConfigurationError)) as started:
+        with pytest.raises((SchemaError, ConfigurationError, TopologyError)) as started:
             _start(spark, said, tmp_path)
-        if checked.value.said != str(started.value):
-            unlike[name] = (checked.value.said, str(started.value))
+        told = checked.value.said if isinstance(checked.value, PlacedError) else str(checked.value)
+        if told != str(started.value):
+            unlike[name] = (told, str(started.value))
     assert unlike == {}
 
 
@@ -124,10 +165,7 @@ def _start(spark: SparkSession, said: dict[str, Any], work: Path) -> None:
     """As much of a start as looks at columns."""
     settings = parse(said)
     sources = {topic: source_of(topic, source, work) for topic, source in settings.sources.items()}
-    nodes = [node for node in plan_of(settings) if isinstance(node, SOURCES)]
-    columns = unite(spark, sources).schema
-    assert isinstance(columns, StructType)
-    checked_rules(nodes, sources, settings.order, 0, columns)
+    checked_rules(plan_of(settings), sources, settings.order, 0, unite(spark, sources).schema)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +182,6 @@ def _start(spark: SparkSession, said: dict[str, Any], work: Path) -> None:
         _said(None, step={"key": "ids"}, format="delta"),
         _said(None, step={"key": "ids"}, format="rate", path=None),
         _said(None, step={"key": "ids"}, format=None, path=None, table="main.sales.orders"),
-        _said(step={"value": ["v", "day"]}, options={"basePath": "in"}),
         _of_kafka(),
         _of_kafka(step={"timestamp": "at"}, ts="at"),
         _of_kafka(step={"deleted": "gone"}, deleted="gone"),
@@ -192,10 +229,18 @@ def test_a_type_of_a_kafka_topic_that_there_is_not_is_refused_with_its_path(tmp_
         _check(_of_kafka(value="v doubel, ts TIMESTAMP"), tmp_path)
 
 
-@pytest.mark.parametrize("path", ["in", "i*", "below/in"])
-def test_a_column_that_folders_tell_is_not_missed(path: str, tmp_path: Path) -> None:
-    (tmp_path / path.replace("*", "n") / "region=eu" / "day=2026-01-31").mkdir(parents=True)
-    _check(_said(step={"value": ["v", "Day"]}, path=path), tmp_path)
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"path": "in"},
+        {"path": "i*"},
+        {"path": None, "options": {"Path": "in"}},
+        {"path": "in/region=eu/day=2026-01-31", "options": {"basePath": "in"}},
+    ],
+)
+def test_a_column_that_folders_tell_is_not_missed(place: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "in" / "region=eu" / "day=2026-01-31").mkdir(parents=True)
+    _check(_said(step={"value": ["v", "Day"]}, **place), tmp_path)
 
 
 @pytest.mark.parametrize("folder", ["in", "in/day", "in/days=3", "elsewhere/day=2026-01-31"])

@@ -26,7 +26,7 @@ def check(
     sets: Sets = None,
     json: AsJson = False,
 ) -> None:
-    """Check files with settings, plans included; code 2 if one is wrong. What needs Spark, such as DDL, a run tells."""
+    """Check files with settings, plans and declared columns included; code 2 if one is wrong. The rest a run tells."""
     faults = {str(file): _fault(file, sets_of(sets)) for file in files}
     if json:
         echo_json([{"file": file, "ok": fault is None, "error": fault} for file, fault in faults.items()])

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from jobs.run import application
 from jobs.settings import JobSettings
+from jobs.source_columns import check_sources
 from streams.nodes import Topology
 from streams.spark import StreamingApplication
 from streams.spark.explain import catalog_tables
@@ -57,7 +58,10 @@ def unstarted(settings: JobSettings, plan: Topology, work: Path) -> StreamingApp
 
     Raises:
         TopologyError: the Spark engine does not run one of the nodes.
-        ConfigurationError: a table's name is reserved, used twice or no name; ``kafka`` names no changelog sink.
+        ConfigurationError: a table's name is reserved, used twice or no name; ``kafka`` names no changelog sink; a
+            source declares columns that do not go with the plan or its contract.
     """
     # It looks at its session from the start on.
-    return application(cast(SparkSession, None), settings, plan, work.resolve())
+    found = application(cast(SparkSession, None), settings, plan, work.resolve())
+    check_sources(settings, plan, work.resolve())
+    return found

@@ -14,7 +14,7 @@ from pydantic import Field
 from jobs.strict import Spelled, Strict
 
 if TYPE_CHECKING:
-    from streams.spark import KafkaSink, SparkSource
+    from streams.spark import KafkaFormat, KafkaSink, SparkSource
 
 _Servers = Annotated[
     str, Spelled(r"[^\s,:]+:[0-9]+(,[^\s,:]+:[0-9]+)*", "host:port, several separated by commas without spaces")
@@ -47,10 +47,15 @@ class KafkaSourceSettings(_Kafka):
 
     def source(self) -> SparkSource:
         """The source that these settings describe."""
-        from streams.spark import KafkaFormat, kafka_source
+        from streams.spark import kafka_source
 
-        said = KafkaFormat(self.value, self.key, self.key_format, self.ts, self.ts_unit, self.deleted)
-        return kafka_source(self.servers, self.topic, said, self.options)
+        return kafka_source(self.servers, self.topic, self.records(), self.options)
+
+    def records(self) -> KafkaFormat:
+        """How its records are read."""
+        from streams.spark import KafkaFormat
+
+        return KafkaFormat(self.value, self.key, self.key_format, self.ts, self.ts_unit, self.deleted)
 
 
 class KafkaSinkSettings(_Kafka):

@@ -14,7 +14,10 @@ _TYPES: Final = frozenset((
     "geography", "geometry", "int", "integer", "interval", "long", "map", "numeric", "real", "short", "smallint",
     "string", "struct", "time", "timestamp", "timestamp_ltz", "timestamp_ntz", "tinyint", "varchar", "variant", "void",
 ))  # fmt: skip
-_FIELD: Final = re.compile(r"\s*(?:`(?:[^`]|``)*`|[^\s:`]+)\s*[\s:]\s*([A-Za-z_]+)")
+_QUOTED: Final = re.compile(r"`(?:[^`]|``)*`")
+#: Signs of a text, or of words that are no DDL.
+_COMMENTS: Final = ("'", '"', "--", "/*")
+_FIELD: Final = re.compile(r"\s*[^\s:]+\s*[\s:]\s*([A-Za-z_]+)")
 _WORD: Final = re.compile(r"\s*([A-Za-z_]+)\b")
 _TYPE: Final = re.compile(r"\s*([A-Za-z_]+)\s*(?:$|[<(])")
 _MAP: Final = re.compile(r"\s*map\s*<", re.IGNORECASE)
@@ -79,11 +82,12 @@ def check_result(ddl: str) -> None:
 
 def _type_words(text: str) -> Iterable[str]:
     """The words that can only be names of types; what else there is is left to Spark."""
+    text = _QUOTED.sub("quoted", text)
     alone = _TYPE.match(text)
     if alone:
         return [alone[1]]
     first = _WORD.match(text)
-    if "'" in text or (first is not None and first[1].lower() in _TYPES):
+    if any(sign in text for sign in _COMMENTS) or (first is not None and first[1].lower() in _TYPES):
         # A comment may say anything, and some types are of several words.
         return []
     return _field_types(text)

@@ -6,7 +6,8 @@ and fields of the same names in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from streams.ddl import names_fields
@@ -49,8 +50,37 @@ _SIDE_BY_SIDE: Final = (*AGGREGATES, ToTable, TableSource)
 _Rows = Mapping[str, Fields]
 
 
-def check_fields(node: Node) -> None:
+def check_read(nodes: Iterable[Node], values: Mapping[str, tuple[str, ...]]) -> None:
+    """As :func:`check_fields` of each node, once the values of sources are known, of which the plan may tell nothing.
+
+    Fields are found whatever their case, as Spark does.
+
+    Args:
+        nodes: A plan, in its order.
+        values: The fields of the values of sources, by the node's name.
+
+    Raises:
+        TopologyError: as :func:`check_fields`.
+    """
+    known: dict[Node, Node] = {}
+    for node in nodes:
+        known[node] = _knowing(node, tuple(known[parent] for parent in node.parents), values)
+        check_fields(known[node], any_case=True)
+
+
+def _knowing(node: Node, parents: tuple[Node, ...], values: Mapping[str, tuple[str, ...]]) -> Node:
+    """A node below parents that may know more of their values."""
+    if isinstance(node, SOURCES):
+        return replace(node, value=values.get(node.name, node.value))
+    return node if parents == node.parents else replace(node, parents=parents)
+
+
+def check_fields(node: Node, *, any_case: bool = False) -> None:
     """Refuse a field that none of the rows has which a node's functions see, and two that Spark takes for one.
+
+    Args:
+        node: The node.
+        any_case: Whether a field may be named in another case than it has.
 
     Raises:
         TopologyError: with the field, what was probably meant, and the fields that there are.
@@ -63,8 +93,12 @@ def check_fields(node: Node) -> None:
             )
         for row, name in _fields_of(expr):
             fields = rows.get(row)
-            if fields is not None and name not in fields:
+            if fields is not None and name not in fields and not (any_case and _is_among(name, fields)):
                 raise TopologyError("fields", node.name, no_field(row, name, rows) + _meant_as_name(node, expr, name))
+
+
+def _is_among(name: str, fields: Sequence[str]) -> bool:
+    return name.lower() in {field.lower() for field in fields}
 
 
 def no_field(row: str, name: str, rows: _Rows) -> str:

@@ -316,8 +316,7 @@ class StreamingApplication:
     def _united(self, topics: Iterable[str]) -> DataFrame:
         """All sources as one, once their columns were found to do."""
         united = unite(self._spark, {topic: self._sources[topic] for topic in topics})
-        nodes = _source_nodes(self.topology)
-        self._rules = checked_rules(nodes, self._sources, self._order, self._max_future_us, united.schema)
+        self._rules = checked_rules(self.topology, self._sources, self._order, self._max_future_us, united.schema)
         check_personal(self._pii_columns, self.topology, self._rules, united.schema)
         return united
 

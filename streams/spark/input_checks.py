@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pyspark.sql.types import (
@@ -21,7 +21,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from streams.nodes import SourceNode, StreamSource
+from streams.field_checks import check_read
+from streams.nodes import SOURCES, Node, StreamSource
 from streams.plan_checks import is_versioned
 from streams.spark.intake import IntakeRule, kind_of
 from streams.spark.places import Order
@@ -37,7 +38,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 def checked_rules(
-    nodes: Sequence[SourceNode],
+    plan: Iterable[Node],
     sources: Mapping[str, SparkSource],
     order: Order,
     max_future_us: int,
@@ -46,7 +47,7 @@ def checked_rules(
     """How each source node reads its topic, once the columns of all sources were found to do.
 
     Args:
-        nodes: In the order of the plan, which breaks ties.
+        plan: Its nodes in their order, which for sources breaks ties.
         sources: Topic -> source.
         order: How several sources are merged.
         max_future_us: How far ahead of the batch clock a record may be, where its source says nothing else.
@@ -54,15 +55,18 @@ def checked_rules(
 
     Raises:
         SchemaError, ConfigurationError: as :func:`check_input`.
+        TopologyError: an expression names a field that no row has.
     """
-    rules = []
-    for position, node in enumerate(nodes):
+    nodes, rules, values = list(plan), [], {}
+    for position, node in enumerate(node for node in nodes if isinstance(node, SOURCES)):
         source = sources[node.topic]
         ahead_us = source.max_future_us(max_future_us)
         rules.append(IntakeRule(node, source, position, order, ahead_us, source.contract.declared()))
         columns = united[node.topic].dataType
         assert isinstance(columns, StructType)
         check_input(columns, rules[-1])
+        values[node.name] = rules[-1].values(columns.names)
+    check_read(nodes, values)
     return rules
 
 
@@ -119,14 +123,27 @@ def _differ(topic: str, names: list[str]) -> None:
         raise SchemaError(f'Topic "{topic}" has columns that differ only by case: {twice}. Rename one.')
 
 
-def _check_there(rule: IntakeRule, names: list[str]) -> None:
-    node, there = rule.node, {name.lower() for name in names}
-    wanted: Iterable[str] = (*node.key, *(node.value or ()), *filter(None, rule.reads.values()))
-    missing = [name for name in dict.fromkeys(wanted) if name.lower() not in there]
-    if missing:
-        raise SchemaError(f'Topic "{node.topic}" lacks the columns {missing} of node "{node.name}"; it has {names}.')
+def lacking(rule: IntakeRule, names: list[str]) -> tuple[list[str], list[str]]:
+    """The columns that there are not, whatever their case: what node and source name, and what the contract declares.
+
+    Args:
+        rule: The node that reads the source, and its contract.
+        names: The columns that there are.
+    """
+    there = {name.lower() for name in names}
+    wanted = dict.fromkeys((*rule.node.key, *(rule.node.value or ()), *filter(None, rule.reads.values())))
     declared = () if rule.types is None else rule.types.names
-    promised = [name for name in declared if name.lower() not in there]
+    missing, promised = ([name for name in asked if name.lower() not in there] for asked in (wanted, declared))
+    return missing, promised
+
+
+def _check_there(rule: IntakeRule, names: list[str]) -> None:
+    node, (missing, promised) = rule.node, lacking(rule, names)
+    if missing:
+        raise SchemaError(
+            f'Topic "{node.topic}" lacks the columns {missing} of node "{node.name}"; it has {names}. Correct a name, '
+            "or let the source have them: in its schema, also what its folders tell, such as day=2026-01-31."
+        )
     if promised:
         raise SchemaError(f'Topic "{node.topic}" lacks the declared columns {promised}; it has {names}.')
     if rule.order == "sequence" and rule.source.order_column is None:

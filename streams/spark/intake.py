@@ -105,7 +105,8 @@ def shape(raw: DataFrame, rule: IntakeRule, wall_us: int, offsets: Mapping[int, 
     us = event_time(columns.value(node.timestamp), columns.kind(node.timestamp), contract.ts_unit)
     size = row_size(raw.schema)
     large = F.lit(False) if contract.max_bytes is None or size is None else size > contract.max_bytes
-    broken = F.coalesce(_broken(columns, rule, values, us, large), rejection(raw, source.checks))
+    misfits = _misfits(columns, rule, values)
+    broken = F.coalesce(_broken(columns, rule, values, us, large, misfits), rejection(raw, source.checks))
     records = raw.select(
         F.struct(*(F.when(~large, columns.value(name)).alias(name) for name in node.key)).alias(KEY),
         F.when(~large, _value(columns, values, node.deleted)).alias(VALUE),
@@ -115,7 +116,7 @@ def shape(raw: DataFrame, rule: IntakeRule, wall_us: int, offsets: Mapping[int, 
         stable_hash(raw).alias(TIE),
         broken.alias(INVALID),
         # Within the condition, so that only rows which need it are made into text.
-        F.when(broken.isNotNull(), cut_row(raw.schema, node.key)).alias(RAW),
+        F.when(broken.isNotNull(), cut_row(raw.schema, node.key, _in_words(misfits, large))).alias(RAW),
     )
     judged = records.withColumn(INVALID, _invalid(records, rule, wall_us))
     if contract.unique:
@@ -193,16 +194,37 @@ def _scope(columns: _Columns, name: str | None) -> Column:
     return F.lit(0) if name is None else F.coalesce(columns.value(name).try_cast("int"), F.lit(0))
 
 
-def _broken(columns: _Columns, rule: IntakeRule, values: tuple[str, ...], us: Column, large: Column) -> Column:
-    """What is wrong with a raw row as such."""
+def _misfits(columns: _Columns, rule: IntakeRule, values: tuple[str, ...]) -> list[tuple[Column, str]]:
+    """Whether a raw row has a value that does not fit, by column, and what is told of such a row."""
     used = dict.fromkeys((*rule.node.key, *values, *filter(None, rule.reads.values())))
-    misfits = [misfit for name in used if (misfit := columns.misfits(name)) is not None]
-    if MALFORMED in columns.names:
-        misfits.append(F.col(MALFORMED).isNotNull())
+    found = [(columns.misfits(name), name, columns.kind(name).simpleString()) for name in used]
     # A number that does not fit would be the first scope, or no order; of other types each one fits.
     wide = ((rule.source.scope_column, LongType, "int"), (rule.source.order_column, DecimalType, "bigint"))
-    misfits += [columns.lost(name, to) for name, kind, to in wide if name and isinstance(columns.kind(name), kind)]
-    bad_type = reduce(Column.__or__, misfits, F.lit(False))
+    found += [
+        (columns.lost(name, to), name, to) for name, kind, to in wide if name and isinstance(columns.kind(name), kind)
+    ]
+    return [(misfit, f"{name} is no {kind}") for misfit, name, kind in found if misfit is not None]
+
+
+def _in_words(misfits: list[tuple[Column, str]], large: Column) -> Column | None:
+    """The columns of a row that do not fit; null where all do, or the row is too large to be looked at."""
+    if not misfits:
+        return None
+    words = F.concat_ws(", ", *(F.when(misfit, F.lit(told)) for misfit, told in misfits))
+    return F.when(~large & (words != F.lit("")), words)
+
+
+def _broken(
+    columns: _Columns,
+    rule: IntakeRule,
+    values: tuple[str, ...],
+    us: Column,
+    large: Column,
+    misfits: list[tuple[Column, str]],
+) -> Column:
+    """What is wrong with a raw row as such."""
+    unread = [F.col(MALFORMED).isNotNull()] if MALFORMED in columns.names else []
+    bad_type = reduce(Column.__or__, [*(misfit for misfit, _ in misfits), *unread], F.lit(False))
     has_time = columns.value(rule.node.timestamp).isNotNull()
     reason = F.when(large, reasons.TOO_LARGE).when(bad_type, reasons.BAD_TYPE)
     times = [columns.beyond(name) for name in dict.fromkeys((*rule.node.key, *values))]

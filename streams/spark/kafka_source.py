@@ -12,7 +12,16 @@ from functools import partial
 from typing import Final, Literal
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from streams.spark.reader_options import MALFORMED, NO_OLD_DATES, WHOLE_TEXTS
 from streams.spark.sources import SparkSource
@@ -113,6 +122,38 @@ def decoded(frame: DataFrame, said: KafkaFormat) -> DataFrame:
     return read.select(*named, "partition", "offset", F.when(bad, text).alias(MALFORMED))
 
 
+def columns_decoded(said: KafkaFormat, key: StructType | None, value: StructType) -> StructType:
+    """The columns that :func:`decoded` gives.
+
+    Args:
+        said: How the records are read.
+        key: The fields that its DDL of the key names; None = the key is not read.
+        value: Those that its DDL of the value names.
+
+    Raises:
+        SchemaError: as :func:`decoded`.
+
+    >>> value = StructType().add("price", LongType())
+    >>> columns_decoded(KafkaFormat("price BIGINT"), None, value).names
+    ['price', 'ts', 'partition', 'offset', '_malformed']
+    """
+    fields = {field.name: field.dataType for field in value.fields}
+    if key is not None:
+        if said.key_format == "text":
+            _one_field(key, str(said.key))
+        # A field that both have stands where the key has it.
+        keys = {field.name: field.dataType for field in key.fields}
+        fields = keys | {name: kind for name, kind in fields.items() if name not in keys}
+    _check(said, list(fields))
+    if said.ts in fields:
+        _check_time(said, fields[said.ts])
+    fields[said.ts] = TimestampType()
+    if said.deleted is not None:
+        fields[said.deleted] = BooleanType()
+    fields |= {"partition": IntegerType(), "offset": LongType(), MALFORMED: StringType()}
+    return StructType([StructField(name, kind) for name, kind in fields.items()])
+
+
 def _json(column: str, ddl: str) -> Column:
     """A JSON object as a struct, with ``_corrupt`` where some field does not fit."""
     schema = f"{ddl}, {_CORRUPT} STRING"
@@ -126,12 +167,17 @@ def _key(frame: DataFrame, ddl: str, key_format: KeyFormat) -> Column:
     if key_format == "json":
         return _json("key", ddl)
     fields = frame.select(F.from_json(F.lit("{}"), ddl).alias("k")).schema["k"].dataType
-    if not isinstance(fields, StructType) or len(fields) != 1:
-        raise SchemaError(f'A key of plain text is one field; "{ddl}" is not. Use key_format="json".')
+    field = _one_field(fields, ddl)
     text = F.col("key").cast("string")
-    found = key_in_type(text, StringType(), fields[0].dataType)
+    found = key_in_type(text, StringType(), field.dataType)
     corrupt = F.when(found.isNull(), text).alias(_CORRUPT)
-    return F.when(text.isNotNull(), F.struct(found.alias(fields[0].name), corrupt))
+    return F.when(text.isNotNull(), F.struct(found.alias(field.name), corrupt))
+
+
+def _one_field(key: DataType, ddl: str) -> StructField:
+    if not isinstance(key, StructType) or len(key) != 1:
+        raise SchemaError(f'A key of plain text is one field; "{ddl}" is not. Use key_format="json".')
+    return key.fields[0]
 
 
 def _is_bad(decoded: str, column: str) -> Column:
@@ -167,14 +213,18 @@ def _fields(frame: DataFrame, column: str) -> list[StructField]:
 def _event_time(frame: DataFrame, said: KafkaFormat, found: Column | None) -> Column:
     if found is None:
         return F.col("timestamp")
-    kind = frame.select(found.alias("ts")).schema["ts"].dataType
+    _check_time(said, frame.select(found.alias("ts")).schema["ts"].dataType)
+    if said.ts_unit is not None:
+        found = F.timestamp_micros(F.try_multiply(found, F.lit(_UNITS[said.ts_unit]).cast("long")))
+    return F.when(F.col("value").isNull(), F.col("timestamp")).otherwise(found)
+
+
+def _check_time(said: KafkaFormat, kind: DataType) -> None:
     if said.ts_unit is not None:
         if not isinstance(kind, LongType):
             raise SchemaError(f'ts_unit is for whole numbers; "{said.ts}" is {kind.simpleString()}. Write BIGINT.')
-        found = F.timestamp_micros(F.try_multiply(found, F.lit(_UNITS[said.ts_unit]).cast("long")))
     elif not isinstance(kind, TimestampType):
         raise SchemaError(f'"{said.ts}" is {kind.simpleString()}; write TIMESTAMP, or BIGINT with a ts_unit.')
-    return F.when(F.col("value").isNull(), F.col("timestamp")).otherwise(found)
 
 
 def _check(said: KafkaFormat, names: list[str]) -> None:

@@ -61,6 +61,7 @@ _STREAMING: Final = (
 #: A letter or two of a name.
 _NEARLY: Final = 0.9
 _CORRUPT: Final = "spark.sql.columnNameOfCorruptRecord"
+_DEFAULT_CORRUPT: Final = "_corrupt_record"
 
 
 def check_source(form: str, options: Mapping[str, str], table: str | None, *, has_schema: bool) -> None:
@@ -160,13 +161,37 @@ def with_misfits(
         said: Options of the source. One that says what becomes of records that cannot be read is left to its way.
         schema: Its columns; None where Spark knows them.
     """
-    if schema is None or form.lower() not in _TEXT_FILES or not _OWN_WAYS.isdisjoint(name.lower() for name in said):
+    if schema is None or not _puts_aside(form, said):
         return schema, {}
     columns = cast(StructType, StructType.fromDDL(schema)) if isinstance(schema, str) else schema
     if spark.conf.get(_CORRUPT) in columns.names:
         return columns, {}  # The user's own column for it.
+    return _and_malformed(columns), {"columnNameOfCorruptRecord": MALFORMED}
+
+
+def columns_read(form: str, said: Mapping[str, str], columns: StructType) -> StructType:
+    """The columns that a reader of files gives, where the session has Spark's defaults and no folder tells more.
+
+    Args:
+        form: The format.
+        said: Options of the source.
+        columns: Those of its schema.
+
+    >>> columns_read("json", {}, StructType().add("n", StringType())).names
+    ['n', '_malformed']
+    """
+    has_own = not _puts_aside(form, said) or _DEFAULT_CORRUPT in columns.names
+    return columns if has_own else _and_malformed(columns)
+
+
+def _puts_aside(form: str, said: Mapping[str, str]) -> bool:
+    """Whether records that cannot be read are to be found in a column of ours."""
+    return form.lower() in _TEXT_FILES and _OWN_WAYS.isdisjoint(name.lower() for name in said)
+
+
+def _and_malformed(columns: StructType) -> StructType:
     fields = [field for field in columns.fields if field.name != MALFORMED]
-    return StructType([*fields, StructField(MALFORMED, StringType())]), {"columnNameOfCorruptRecord": MALFORMED}
+    return StructType([*fields, StructField(MALFORMED, StringType())])
 
 
 def told_of_misfits(frame: DataFrame, form: str) -> DataFrame:

@@ -201,8 +201,14 @@ def cut(value: Column, kind: DataType) -> Column:
     return value
 
 
-def cut_row(schema: StructType, keys: Iterable[str]) -> Column:
-    """A raw row as JSON, in the form that the rejects have: ``{"key": {...}, "value": {...}}``."""
+def cut_row(schema: StructType, keys: Iterable[str], misfits: Column | None = None) -> Column:
+    """A raw row as JSON, in the form that the rejects have: ``{"key": {...}, "value": {...}}``.
+
+    Args:
+        schema: The columns of the row.
+        keys: Those of the key.
+        misfits: What is told of values that do not fit, beside them; None or null = nothing.
+    """
     names = list(keys)
     sides = {"key": names, "value": [name for name in schema.names if name not in names]}
     parts = {
@@ -210,4 +216,6 @@ def cut_row(schema: StructType, keys: Iterable[str]) -> Column:
         for side, columns in sides.items()
         if columns
     }
+    if misfits is not None:
+        parts["misfits"] = misfits
     return F.to_json(F.struct(*(part.alias(side) for side, part in parts.items())), JSON_INSTANTS)

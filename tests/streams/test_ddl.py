@@ -20,6 +20,9 @@ from versioned.errors import ConfigurationError
         "a: int, b: string",
         "`a b` int, c struct<d: int, e: map<string, int>>",
         "a int not null comment 'x, y z'",
+        "a int, -- the amount in cents, which is whole\n b string",
+        "a int, /* in cents, which is whole */ b string",
+        "a int, `b c, d e` int, `f g:h i` string",
     ],
 )
 def test_types_that_spark_reads_are_taken(text: str) -> None:

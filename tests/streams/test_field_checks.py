@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from streams.field_checks import check_apart
+from streams.field_checks import check_apart, check_read
 from streams.functions import python_function, when
 from streams.spark.key_types import check_matched
 from streams.testing import TopologyTestDriver
@@ -168,6 +168,48 @@ def test_fields_that_the_plan_does_not_tell_are_not_asked_for(make: Make) -> Non
     sources = _Sources()
     make(sources)
     sources.builder.build()
+
+
+_READ = {"stream-u": ("Amount", "city")}
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda x: x.unknown.filter(lambda v: v.amont > 1), 'value has no field "amont"; did you mean "Amount"'),
+        (lambda x: x.unknown.filter(lambda v: v.k > 1), "which is in the key: lambda key, value: key.k"),
+        (
+            lambda x: x.unknown.to_table(_KEPT).filter(lambda v: v.zz > 1),
+            'value has no field "zz". It has: Amount, city',
+        ),
+        (lambda x: x.unknown.group_by_key().sum("zz"), 'no field "zz"'),
+        (lambda x: x.unknown.join(x.table, lambda left, right: {"x": left.zz}), 'left has no field "zz"'),
+        (lambda x: x.unknown.join(x.table).map_values("zz"), "It has: Amount, city, price, place"),
+    ],
+)
+def test_a_field_that_the_columns_of_a_source_do_not_have_is_refused_once_they_are_known(make: Make, told: str) -> None:
+    sources = _Sources()
+    make(sources)
+    with pytest.raises(TopologyError, match=told):
+        check_read(sources.builder.build(), _READ)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.unknown.filter(lambda v: v.AMOUNT > 1),
+        lambda x: x.unknown.map_values(lambda v: {"a": v.amount}).filter(lambda v: v.a > 1),
+        lambda x: x.unknown.join(x.table).filter(lambda v: (v.amount > 1) & (v.price > 1)),
+        lambda x: x.unknown.join(x.globally, key="CITY").map_values("country"),
+        lambda x: x.unknown.group_by("City").count().filter(lambda v: v.count > 1),
+        lambda x: x.unknown.transform_values(lambda v: v, "zz bigint").filter(lambda v: v.zz > 1),
+        lambda x: x.stream.filter(lambda v: v.amount > 1),
+    ],
+)
+def test_a_field_that_the_columns_of_a_source_have_is_taken_whatever_its_case(make: Make) -> None:
+    sources = _Sources()
+    make(sources)
+    check_read(sources.builder.build(), _READ)
 
 
 def test_a_part_that_is_used_twice_at_each_step_is_looked_at_once() -> None:

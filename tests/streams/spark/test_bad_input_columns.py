@@ -30,7 +30,8 @@ from streams.spark.contract import InputContract, action_at
 from streams.spark.input_checks import check_input, checked_rules
 from streams.spark.intake import IntakeRule
 from streams.spark.sources import SparkSource
-from versioned.errors import ConfigurationError, SchemaError, VersionedError
+from streams.topology import StreamsBuilder
+from versioned.errors import ConfigurationError, SchemaError, TopologyError, VersionedError
 
 _TEXT, _LONG, _DOUBLE, _TIME = StringType(), LongType(), DoubleType(), TimestampType()
 _MAP = MapType(StringType(), StringType())
@@ -186,6 +187,14 @@ def test_how_far_ahead_a_record_may_be_is_for_its_source_to_say_and_else_for_the
     united = StructType([StructField(topic, _schema(_GOOD)) for topic in sources])
     rules = checked_rules(nodes, sources, "arrival", 7, united)
     assert [rule.max_future_us for rule in rules] == [90 * 86_400_000_000, 7]
+
+
+def test_a_field_that_a_source_does_not_have_is_refused_at_the_start_and_not_by_the_first_batch() -> None:
+    builder = StreamsBuilder()
+    builder.stream("orders", key="id").filter(lambda value: value.w > 1, name="large").to_changelog("out")
+    united = StructType([StructField("orders", _schema(_GOOD))])
+    with pytest.raises(TopologyError, match=r'large: value has no field "w".* It has: v, seq'):
+        checked_rules(builder.build(), {"orders": SparkSource("parquet")}, "arrival", 7, united)
 
 
 def test_a_source_that_lets_no_record_of_the_present_in_is_refused() -> None:

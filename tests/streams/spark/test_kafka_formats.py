@@ -14,12 +14,14 @@ from pyspark.sql.types import TimestampType
 
 from streams.spark.engine import operators_of
 from streams.spark.kafka_sink import NTH, KafkaSink
-from streams.spark.kafka_source import KafkaFormat, decoded, kafka_source
+from streams.spark.kafka_source import KafkaFormat, columns_decoded, decoded, kafka_source
 from streams.spark.reader_options import MALFORMED
 from streams.spark.sinks import send_to_kafka
 from streams.topology import StreamsBuilder
 from suppress.windows import TimeWindows
+from versioned.ddl_columns import columns_if_known
 from versioned.errors import ConfigurationError, SchemaError
+from versioned.sql_types import nullable
 
 _KAFKA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
 _AT_SENT = datetime(2026, 1, 2, tzinfo=timezone.utc)
@@ -156,6 +158,19 @@ def test_without_a_field_for_it_the_time_is_kafkas_and_without_deleted_a_tombsto
 def test_a_format_that_cannot_work_is_refused(spark: SparkSession, said: KafkaFormat, reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
         _decoded(spark, said, [("k", "{}")])
+
+
+def test_the_columns_of_a_topic_are_known_without_spark_as_it_gives_them(spark: SparkSession) -> None:
+    for said in (
+        _FORMAT,
+        KafkaFormat("n INT, id STRING, at BIGINT", key="lot ARRAY<INT>, id BIGINT", ts="at", ts_unit="ms"),
+        KafkaFormat("n INT", key="id DATE", key_format="text"),
+        KafkaFormat("n INT"),
+    ):
+        value, key = columns_if_known(said.value), None if said.key is None else columns_if_known(said.key)
+        assert value is not None
+        read = decoded(spark.createDataFrame([], _KAFKA), said).schema
+        assert columns_decoded(said, key, value) == nullable(read), said
 
 
 @pytest.mark.parametrize("windowed", [True, False])

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from datetime import datetime, timezone
+from decimal import Decimal
+
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DecimalType, StructType
 
 from streams.nodes import TableSource
+from streams.spark.contract import InputContract
 from streams.spark.flow import VALUE
 from streams.spark.intake import INVALID, IntakeRule, shape
+from streams.spark.operator import RAW
 from streams.spark.reader_options import MALFORMED
 from streams.spark.sources import SparkSource
 from streams.spark.typed_input import cast_row_by_row, has_time_beyond, row_size, shortened
@@ -129,6 +135,35 @@ def test_a_key_that_would_be_rounded_is_put_aside_and_a_value_is_rounded(spark: 
     assert sorted((row[INVALID] or "", str(row[VALUE]["v"])) for row in told) == [
         ("", "1.00"), ("BAD_TYPE", "1.00"), ("BAD_TYPE", "1.00"),
     ]  # fmt: skip
+
+
+def test_all_columns_that_do_not_fit_are_told_and_nothing_of_a_row_that_is_wrong_otherwise(
+    spark: SparkSession,
+) -> None:
+    types = StructType.fromDDL("k BIGINT, v DATE, ts TIMESTAMP")
+    node, contract = TableSource("t", topic="t", key=("k",), value=("v",)), InputContract(max_bytes=20)
+    source = SparkSource("parquet", partition_by="p", sequence_by="n", contract=contract)
+    columns = "K STRING, v STRING, ts TIMESTAMP, p BIGINT, n DECIMAL(20, 0)"
+    at, day = datetime(2026, 1, 1, tzinfo=timezone.utc), "2026-01-01"
+    raw = [
+        ("x", "y", at, 1 << 40, Decimal(10**19)),
+        ("x", day, at, 1, Decimal(1)),
+        ("1", day, None, 1, Decimal(2)),
+        ("x", "y" * 30, at, 1, Decimal(3)),
+        ("1", day, at, 1, Decimal(4)),
+    ]
+    rows = shape(spark.createDataFrame(raw, columns), IntakeRule(node, source, 0, "arrival", 0, types), 10**17, {}, 5)
+    told = [(row[INVALID], json.loads(row[RAW] or "{}").get("misfits")) for row in rows.collect()]
+    assert sorted(told, key=str) == sorted(
+        [
+            ("BAD_TYPE", "k is no bigint, v is no date, p is no int, n is no bigint"),
+            ("BAD_TYPE", "k is no bigint"),
+            ("NULL_TS", None),
+            ("TOO_LARGE", None),
+            (None, None),
+        ],
+        key=str,
+    )
 
 
 _INSTANTS = ("timestamp_micros(253402300800000000)", "timestamp_micros(-62135596800000001)")

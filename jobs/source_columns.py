@@ -1,0 +1,121 @@
+"""The columns that sources declare, against the plan and their contracts: what a start refuses, told without Spark.
+
+The rules are those of the start (``streams.spark.input_checks``). Columns are known here only where the settings say
+them: the ``schema`` of files without a ``transform``, and the fields of a topic of ``kafka``. Of other sources, and of
+DDL that only Spark understands, nothing is told.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from glob import glob
+from pathlib import Path
+
+from pyspark.sql.types import StructType, VarcharType
+
+from jobs.kafka_settings import KafkaSourceSettings
+from jobs.place_setting import below, has_scheme
+from jobs.run import source_of
+from jobs.settings import JobSettings, SourceSettings
+from jobs.strict import PlacedError
+from streams.ddl import check_ddl
+from streams.field_checks import check_read
+from streams.nodes import SOURCES, SourceNode, Topology
+from streams.spark.input_checks import check_input, lacking
+from streams.spark.intake import IntakeRule
+from streams.spark.kafka_source import columns_decoded
+from streams.spark.reader_options import FILES, columns_read
+from versioned.ddl_columns import columns_if_known
+from versioned.errors import ConfigurationError, SchemaError, TopologyError
+from versioned.sql_types import kinds_in
+
+
+def check_sources(settings: JobSettings, plan: Topology, work: Path) -> None:
+    """Refuse columns of sources with which no start is made, as far as the settings tell them.
+
+    Args:
+        settings: The job.
+        plan: Its plan.
+        work: The folder that paths lie below: folders such as ``day=2026-01-31`` tell columns too.
+
+    Raises:
+        ConfigurationError: in the words of the start, with the path of the source.
+        TopologyError: an expression names a field that no row has.
+    """
+    for topic, source in settings.sources.items():
+        _check_types(f"sources.{topic}", source)
+    values: dict[str, tuple[str, ...]] = {}
+    for node in plan:
+        if isinstance(node, SOURCES):
+            try:
+                values |= _values(node, settings, work)
+            except (ConfigurationError, SchemaError) as error:
+                raise PlacedError(f"sources.{node.topic}", str(error)) from None
+    try:
+        check_read(plan, values)
+    except TopologyError:
+        if not any(_folders(source, work) for source in settings.sources.values()):
+            raise
+
+
+def _check_types(path: str, source: SourceSettings) -> None:
+    """Refuse misspelt types in what is said as DDL."""
+    told = {"schema": source.schema_ddl, "contract.types": source.contract.types}
+    if source.kafka is not None:
+        told |= {"kafka.key": source.kafka.key, "kafka.value": source.kafka.value}
+    for option, ddl in told.items():
+        if ddl is not None:
+            check_ddl(f"{path}.{option}", ddl)
+
+
+def _values(node: SourceNode, settings: JobSettings, work: Path) -> dict[str, tuple[str, ...]]:
+    """The fields of a source's values by its node's name, once its columns were found to do; none if not known."""
+    said = settings.sources[node.topic]
+    columns, source = _columns_of(said), source_of(node.topic, said, work)
+    types = None if said.contract.types is None else columns_if_known(said.contract.types)
+    if columns is None or (types is None and said.contract.types is not None):
+        return {}
+    source = replace(source, contract=replace(source.contract, types=types))
+    rule = IntakeRule(node, source, 0, settings.order, 0, source.contract.declared())
+    missing = {name.lower() for names in lacking(rule, columns.names) for name in names}
+    if missing and not missing.isdisjoint(_folders(said, work)):
+        return {}
+    check_input(columns, rule)
+    return {node.name: rule.values(columns.names)}
+
+
+def _columns_of(said: SourceSettings) -> StructType | None:
+    """The columns of a source's rows; None where the settings do not tell them."""
+    if said.kafka is not None:
+        return _of_kafka(said.kafka)
+    if said.transform is not None or said.schema_ddl is None or said.form.lower() not in FILES:
+        return None
+    columns = _read(said.schema_ddl)
+    return None if columns is None else columns_read(said.form, said.options, columns)
+
+
+def _of_kafka(said: KafkaSourceSettings) -> StructType | None:
+    value, key = _read(said.value), None if said.key is None else _read(said.key)
+    if value is None or (key is None and said.key is not None):
+        return None
+    return columns_decoded(said.records(), key, value)
+
+
+def _read(ddl: str) -> StructType | None:
+    """Columns of what is read; None too where there are texts of a bounded length, of which Spark itself tells."""
+    columns = columns_if_known(ddl)
+    is_bounded = columns is not None and any(isinstance(kind, VarcharType) for kind in kinds_in(columns))
+    return None if is_bounded else columns
+
+
+def _folders(said: SourceSettings, work: Path) -> set[str]:
+    """Columns that folders of a source tell (``day=2026-01-31``), in small letters, where they can be looked into."""
+    options = {name.lower(): value for name, value in said.options.items()}
+    place = said.path or options.get("path")
+    if place is None or has_scheme(place):
+        return set()
+    place = below(work, options.get("basepath", place))
+    roots = [place] if Path(place).exists() else glob(place)
+    folders = (folder for root in roots for _, folders, _ in os.walk(root) for folder in folders)
+    return {folder.partition("=")[0].lower() for folder in folders if "=" in folder}

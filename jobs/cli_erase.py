@@ -105,9 +105,15 @@ def _tell(receipt: ErasureReceipt) -> None:
             "tables: see that their values are written as the tables have them, and under all names (--also)."
         )
     if receipt.files_gone is not None:
-        typer.echo(f"From {receipt.files_gone} on a vacuum leaves no file with them: versioned maintain, vacuum: true.")
+        them = "them" if receipt.rows else "rows that an earlier erasure removed"
+        typer.echo(
+            f"From {receipt.files_gone} on a vacuum leaves no file with {them}: versioned maintain, vacuum: true."
+        )
     if receipt.log_gone is not None:
-        typer.echo(f"Until {receipt.log_gone} logs may tell values of columns that were not always among pii_columns.")
+        typer.echo(
+            f"Until the first checkpoint from {receipt.log_gone} on logs may tell values of columns that were not "
+            "always among pii_columns."
+        )
 
 
 def _line(table: ErasedTable, dry_run: bool) -> str:

@@ -27,6 +27,7 @@ from streams.spark.erase_record import as_field, in_record, kinds_of
 from streams.spark.past_erasure import gone_on, past_erasure
 from streams.spark.recovery import Survey, refuse_running
 from streams.spark.rejects import RECORD
+from streams.spark.tables_below import left_behind
 from versioned import spark_functions as F
 from versioned.commit import Landed, Merge, commit, history, same_keys, saying, told_so_far
 from versioned.durations import duration
@@ -78,7 +79,9 @@ class ErasedTable:
 class ErasureReceipt:
     """What :func:`erase` did: for the files of whoever has to prove it. It tells no values.
 
-    ``subjects`` keys were given, each counted once; ``subjects_found`` of them had rows in a table.
+    ``subjects`` keys were given, each counted once; ``subjects_found`` of them had rows in a table. ``not_searched``
+    names the tables below the root that the plan does not write, unless they are known to be of others; where they
+    cannot be listed that is ``"*"``, whatever else lies there.
     """
 
     application: str
@@ -88,6 +91,7 @@ class ErasureReceipt:
     subjects: int
     subjects_found: int
     dry_run: bool = False
+    not_searched: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -150,6 +154,9 @@ def erase(
             f"No table of {application.name} has fields {list(keys.columns)}; the tables are "
             f"{[target.short_name for target in there]}. Nothing was removed. Name the columns as the plan does."
         )
+    # Before anything is removed: nothing may go wrong between that and the receipt.
+    known = [application.table("ledger"), *application.tables()]
+    others = left_behind(spark, application.root, application.name, known)
     wanted = keys.na.drop("all").distinct().cache()
     at = datetime.now(timezone.utc)
     try:
@@ -176,7 +183,7 @@ def erase(
         wanted.unpersist()
     if not dry_run:
         _refuse_moved(application, found, told)
-    return ErasureReceipt(application.name, at, tuple(keys.columns), tuple(told), given, subjects, dry_run)
+    return ErasureReceipt(application.name, at, tuple(keys.columns), tuple(told), given, subjects, dry_run, others)
 
 
 def _subjects_in(tables: list[_Table], keys: DataFrame) -> tuple[int, set[int]]:

@@ -237,6 +237,16 @@ def test_a_version_with_the_values_outside_its_key_becomes_a_deletion(spark: Spa
     assert table.verify().is_sound
 
 
+def test_the_tables_that_the_plan_does_not_write_any_more_are_named_as_not_searched(
+    spark: SparkSession, erased: tuple[Path, ErasureReceipt]
+) -> None:
+    folder, with_all = erased
+    without_sink = Topology(tuple(node for node in topology() if node.name != "priced_orders"))
+    app = application(spark, folder / "input", folder / "out", without_sink)
+    receipt = erase(app, spark.createDataFrame([("tea",)], "item STRING"), dry_run=True)
+    assert (with_all.not_searched, receipt.not_searched) == ((), ("priced_orders",))
+
+
 def test_a_name_that_no_table_has_is_refused_and_nothing_goes(
     spark: SparkSession, erased: tuple[Path, ErasureReceipt]
 ) -> None:

@@ -104,10 +104,32 @@ def _tell(receipt: ErasureReceipt) -> None:
             f"{receipt.subjects - receipt.subjects_found:,} of {receipt.subjects:,} subjects have no row in any of the "
             "tables: see that their values are written as the tables have them, and under all names (--also)."
         )
+    if receipt.not_searched:
+        typer.echo(_not_searched(receipt.not_searched))
     if receipt.files_gone is not None:
-        typer.echo(f"From {receipt.files_gone} on a vacuum leaves no file with them: versioned maintain, vacuum: true.")
+        them = "them" if receipt.rows else "rows that an earlier erasure removed"
+        typer.echo(
+            f"From {receipt.files_gone} on a vacuum leaves no file with {them}: versioned maintain, vacuum: true."
+        )
     if receipt.log_gone is not None:
-        typer.echo(f"Until {receipt.log_gone} logs may tell values of columns that were not always among pii_columns.")
+        typer.echo(
+            f"Until the first checkpoint from {receipt.log_gone} on logs may tell values of columns that were not "
+            "always among pii_columns."
+        )
+
+
+def _not_searched(names: tuple[str, ...]) -> str:
+    """
+    >>> _not_searched(("sold", "prices_emitted"))
+    'Not searched, as the plan does not write them: sold, prices_emitted. Delete those that nobody needs.'
+    >>> _not_searched(("*",))
+    'The tables below the root cannot be listed: whatever the plan does not write was not searched.'
+    """
+    from streams.spark.tables_below import ANY
+
+    if names == (ANY,):
+        return "The tables below the root cannot be listed: whatever the plan does not write was not searched."
+    return f"Not searched, as the plan does not write them: {', '.join(names)}. Delete those that nobody needs."
 
 
 def _line(table: ErasedTable, dry_run: bool) -> str:

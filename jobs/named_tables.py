@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote
 
 from pydantic import Field
 from pyspark.errors import AnalysisException
@@ -17,6 +15,7 @@ from pyspark.sql import SparkSession
 from jobs.exit_codes import line_of
 from jobs.place_setting import Root, below, has_scheme, local_folder, schema_of
 from jobs.strict import Names, Strict, nearest
+from streams.spark.tables_below import names_below
 from versioned.commit import is_missing
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, is_path_in_sql
@@ -25,8 +24,6 @@ _NO_ROOT: Final = (
     "root: give the folder of the tables, or tables of a catalog or with an address, as in sales.prices or "
     "s3a://bucket/tables/prices."
 )
-#: Of each table's log one of these is there: its first commit, or the checkpoint before which Delta removes commits.
-_OF_EACH_LOG: Final = "{00000000000000000000.json,*.checkpoint*}"
 
 #: The session, made when it is asked for: names alone need none.
 Session = Callable[[], SparkSession]
@@ -92,7 +89,7 @@ def those_there(named: NamedTables, work: Path, session: Session) -> tuple[list[
             raise ConfigurationError(f"tables: {', '.join(paths)}: name them below {root}, or by their address.")
     else:
         try:
-            there = _listed(session(), root)
+            there = {name: f"{root.rstrip('/')}/{name}" for name in names_below(session(), TableRef.parse(root))}
         except Exception as error:  # whatever the store, or Spark without its classes, says
             return [], (
                 f"root: the tables below {root} cannot be listed ({line_of(error)}). Mend that; or name them: "
@@ -110,13 +107,9 @@ def _of_schema(named: NamedTables, schema: TableRef, session: Session) -> tuple[
     if named.tables:
         return list(dict.fromkeys(given)), None
     try:
-        found = session().sql(f"SHOW TABLES IN {schema.sql}").where("NOT isTemporary").collect()
+        names = names_below(session(), schema)
     except AnalysisException as error:
         return [], f"root: the tables of {schema} cannot be listed ({line_of(error)}). Name a schema that is there."
-    views = set[str]()
-    with suppress(AnalysisException):  # Some catalogs know no views, and then have none among their tables.
-        views = {row["viewName"] for row in session().sql(f"SHOW VIEWS IN {schema.sql}").collect()}
-    names = sorted({row["tableName"] for row in found} - views)
     return [schema.child(name) for name in names], _missing(str(schema), names, [])
 
 
@@ -166,23 +159,6 @@ def names_of(targets: Sequence[TableRef]) -> list[str]:
 
 def _folder_of(target: TableRef) -> str:
     return str(target) if target.path is None else target.path.rpartition("/")[2]
-
-
-def _listed(spark: SparkSession, root: str) -> dict[str, str]:
-    """Where the tables below an address are, by their name: the folders with a log, which Spark lists."""
-    root = root.rstrip("/")
-    _parsed(f"{root}/")  # What Spark would take for a pattern is refused.
-    logs = spark.read.format("binaryFile").option("pathGlobFilter", _OF_EACH_LOG)
-    try:
-        # It only lists: no file is opened, and no task runs for one.
-        files = logs.load(f"{root}/*/_delta_log").inputFiles()
-    except AnalysisException as error:
-        if "PATH_NOT_FOUND" not in str(error):
-            raise
-        return {}
-    # They come as in a URL: what is no letter of one is told by its number.
-    names = {unquote(file).rsplit("/", 3)[1] for file in files}
-    return {name: f"{root}/{name}" for name in sorted(names)}
 
 
 def _parsed(name: str) -> TableRef:

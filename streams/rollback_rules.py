@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from streams.recovery_rules import BatchOf
 from versioned.errors import ConfigurationError, RetentionError
-from versioned.replay import way_back
-
-#: In the details of a commit: rows were erased by it (``streams.spark.erase``).
-ERASED: Final = "erased"
+from versioned.replay import ERASED, way_back
 
 
 @dataclass(frozen=True)

@@ -315,10 +315,17 @@ def back_in_time(session: SparkSession, target: TableRef, limits: Iterable[int])
             return
 
 
-def history(session: SparkSession, target: TableRef, limit: int) -> list[Row]:
-    """The newest commits of a table, newest first: version, timestamp, operation with all about it, userMetadata."""
+def history(session: SparkSession, target: TableRef, limit: int, only: Column | None = None) -> list[Row]:
+    """The newest commits of a table, newest first: version, timestamp, operation with all about it, userMetadata.
+
+    Args:
+        session: The session.
+        target: The table.
+        limit: How many are looked at.
+        only: A condition on those that are told, for one small Spark job; None = all.
+    """
     told = session.sql(f"DESCRIBE HISTORY {target.sql} LIMIT {int(limit)}")
-    return told.select(*_TOLD).collect()
+    return (told if only is None else told.where(only)).select(*_TOLD).collect()
 
 
 def every_commit(session: SparkSession, target: TableRef) -> Iterator[Row]:

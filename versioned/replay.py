@@ -20,6 +20,8 @@ from versioned.errors import FencedError, ReplayMismatchError
 CHECKPOINT: Final = "checkpoint"
 FINGERPRINTS: Final = "fingerprints"
 DRIVER: Final = "driver"
+#: In the details of a commit: rows were erased by it (``streams.spark.erase``). No later one goes on telling that.
+ERASED: Final = "erased"
 
 #: What is left where a checkpoint's batches do not go on.
 GIVE_UP: Final = (
@@ -36,12 +38,13 @@ def this_driver() -> dict[str, str]:
 
 
 def without_origin(details: Mapping[str, Any]) -> dict[str, Any]:
-    """What a commit tells but for where a batch came from: what one that is no batch's goes on telling.
+    """What a commit tells but for what it did itself, where a batch came from or that rows were erased: what one that
+    is no batch's goes on telling.
 
-    >>> without_origin({"checkpoint": "q", "fingerprints": {}, "streamTimes": {"0": 7}})
+    >>> without_origin({"checkpoint": "q", "fingerprints": {}, "erased": True, "streamTimes": {"0": 7}})
     {'streamTimes': {'0': 7}}
     """
-    return {name: said for name, said in details.items() if name not in (CHECKPOINT, FINGERPRINTS, DRIVER)}
+    return {name: said for name, said in details.items() if name not in (CHECKPOINT, FINGERPRINTS, DRIVER, ERASED)}
 
 
 def way_back(epoch: int, batch_id: int) -> str:

@@ -14,7 +14,7 @@ least and the greatest value of a column for each file, until its commits are cl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, timedelta, timezone
 from functools import reduce
 from typing import Any, Final
@@ -24,15 +24,17 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantT
 
 from streams.spark.application import StreamingApplication
 from streams.spark.erase_record import as_field, in_record, kinds_of
+from streams.spark.past_erasure import gone_on, past_erasure
 from streams.spark.recovery import Survey, refuse_running
 from streams.spark.rejects import RECORD
+from streams.spark.tables_below import left_behind
 from versioned import spark_functions as F
 from versioned.commit import Landed, Merge, commit, history, same_keys, saying, told_so_far
 from versioned.durations import duration
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef, quote
 from versioned.reading import read_table
-from versioned.replay import way_back
+from versioned.replay import ERASED, way_back
 from versioned.spec import DELETED, SPEC_PROPERTY, SYSTEM_FROM, VersionedTableSpec, known_target
 from versioned.statistics import always_hidden, hidden_columns
 from versioned.touched import MARKED_ROWS
@@ -41,8 +43,6 @@ from versioned.written import TableState
 
 _LOG_RETENTION: Final = "delta.logRetentionDuration"
 _LEAST_LOG: Final = timedelta(days=30)
-#: So far ahead of UTC is the place on earth where a day begins first.
-_FIRST_OF_ALL: Final = timedelta(hours=14)
 #: Where a field stands: names, and ``[]`` for the elements of an array or a map.
 Path = tuple[str, ...]
 _EACH: Final = "[]"
@@ -63,7 +63,8 @@ class ErasedTable:
     greatest of a file, until ``log_gone``; None = it never did, of the columns by which rows were found and of those
     among ``pii_columns``. Delta cleans a log when it writes a checkpoint, every ten commits or so. Of a table with
     deletion vectors, or that once had some, both days are told even if it had no such rows: files may have some that
-    were removed before.
+    were removed before. Of any other table without such rows they are those of the newest erasure that its log has, for
+    nothing tells whose rows that took; ``files_gone`` is None once a vacuum has removed its files.
     """
 
     table: str
@@ -78,7 +79,9 @@ class ErasedTable:
 class ErasureReceipt:
     """What :func:`erase` did: for the files of whoever has to prove it. It tells no values.
 
-    ``subjects`` keys were given, each counted once; ``subjects_found`` of them had rows in a table.
+    ``subjects`` keys were given, each counted once; ``subjects_found`` of them had rows in a table. ``not_searched``
+    names the tables below the root that the plan does not write, unless they are known to be of others; where they
+    cannot be listed that is ``"*"``, whatever else lies there.
     """
 
     application: str
@@ -88,6 +91,7 @@ class ErasureReceipt:
     subjects: int
     subjects_found: int
     dry_run: bool = False
+    not_searched: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -150,6 +154,9 @@ def erase(
             f"No table of {application.name} has fields {list(keys.columns)}; the tables are "
             f"{[target.short_name for target in there]}. Nothing was removed. Name the columns as the plan does."
         )
+    # Before anything is removed: nothing may go wrong between that and the receipt.
+    known = [application.table("ledger"), *application.tables()]
+    others = left_behind(spark, application.root, application.name, known)
     wanted = keys.na.drop("all").distinct().cache()
     at = datetime.now(timezone.utc)
     try:
@@ -176,7 +183,7 @@ def erase(
         wanted.unpersist()
     if not dry_run:
         _refuse_moved(application, found, told)
-    return ErasureReceipt(application.name, at, tuple(keys.columns), tuple(told), given, subjects, dry_run)
+    return ErasureReceipt(application.name, at, tuple(keys.columns), tuple(told), given, subjects, dry_run, others)
 
 
 def _subjects_in(tables: list[_Table], keys: DataFrame) -> tuple[int, set[int]]:
@@ -225,19 +232,6 @@ def paths_of(kind: DataType, name: str, above: Path = ()) -> Iterator[Path]:
             yield from paths_of(field.dataType, name, here)
 
 
-def gone_on(at: datetime, retention: timedelta) -> date:
-    """The first day that lies wholly after the time that something is kept, wherever on earth that day is read.
-
-    Args:
-        at: From when on it is kept, in UTC.
-        retention: How long.
-
-    >>> gone_on(datetime(2026, 1, 1, 9), timedelta(days=7)), gone_on(datetime(2026, 1, 1, 20), timedelta(days=7))
-    (datetime.date(2026, 1, 9), datetime.date(2026, 1, 10))
-    """
-    return (at + retention + _FIRST_OF_ALL).date() + timedelta(days=1)
-
-
 class _Table:
     """One table, from which rows go.
 
@@ -259,6 +253,7 @@ class _Table:
         self._spec = spec
         self._target = target
         self._schema = schema
+        self._version = state.version
         self._properties = state.properties
         self._may_be_marked = MARKED_ROWS in state.features
         self._names = names
@@ -279,7 +274,7 @@ class _Table:
         if dry_run:
             return ErasedTable(told.table, told.fields, self._removed(keys).count() if is_there else 0)
         if not (is_there or self._may_be_marked):
-            return told
+            return self._erased_before(told)
         said, landed = _said(self._spark, self._target), None
         if is_there:
             landed = commit(self._target, lambda: self._removal(keys), None, said)
@@ -290,15 +285,26 @@ class _Table:
                 self._spark.sql(f"REORG TABLE {self._target.sql} APPLY (PURGE)")
         # Not before: files are kept from the commit on that left them.
         at = datetime.now(timezone.utc)
-        names = {RECORD} if self._is_rejects else {name for called in self._names.values() for name in called}
         return ErasedTable(
             told.table,
             told.fields,
             0 if landed is None else self._deleted(landed),
             None if landed is None else landed.version,
             gone_on(at, least_file_retention(self._spark, self._target)),
-            None if self._is_hidden(names) else gone_on(at, _log_retention(self._properties)),
+            self._log_gone(at),
         )
+
+    def _erased_before(self, told: ErasedTable) -> ErasedTable:
+        """What is told of a table without such rows: they may be in files that an earlier erasure left."""
+        before = past_erasure(self._spark, self._target, self._version)
+        if before is None:
+            return told
+        files_gone = before.files_gone(least_file_retention(self._spark, self._target))
+        return replace(told, files_gone=files_gone, log_gone=self._log_gone(before.at))
+
+    def _log_gone(self, at: datetime) -> date | None:
+        names = {RECORD} if self._is_rejects else {name for called in self._names.values() for name in called}
+        return None if self._is_hidden(names) else gone_on(at, _log_retention(self._properties))
 
     def _found(self, keys: DataFrame) -> DataFrame:
         rows = read_table(self._spark, self._target)
@@ -458,7 +464,7 @@ def _any(column: Column, called: str, kind: DataType, name: str, value: Column) 
 
 
 def _said(spark: SparkSession, target: TableRef) -> Mapping[str, Any]:
-    return {**told_so_far(spark, target), "erased": True}
+    return {**told_so_far(spark, target), ERASED: True}
 
 
 def _log_retention(properties: Mapping[str, str]) -> timedelta:

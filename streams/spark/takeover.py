@@ -25,7 +25,7 @@ from typing import Any, Final
 from pyspark.sql import Row, SparkSession
 
 from streams.recovery_rules import BatchOf
-from streams.rollback_rules import ERASED, CommitFacts, Restoration, restoration, row_of, undone
+from streams.rollback_rules import CommitFacts, Restoration, restoration, row_of, undone
 from streams.spark.application import StreamingApplication
 from streams.spark.checkpoint_copy import check_copy, check_free, copy_checkpoint
 from streams.spark.ledger import Ledger, LedgerState
@@ -35,6 +35,7 @@ from versioned import faults
 from versioned.commit import Merge, Step, commit, every_commit, history, is_missing, own_details, same_keys, takes_back
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
+from versioned.replay import ERASED
 from versioned.restore import check_version, restore
 from versioned.side_by_side import side_by_side
 from versioned.written import written_by

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from jobs.cli import app
+from jobs.cli_erase import _tell
+from streams.spark.erase import ErasedTable, ErasureReceipt
 
 _CONFIG = """
 application: shop
@@ -70,6 +73,16 @@ def test_a_subject_goes_from_every_table_under_all_its_names_and_the_receipt_tel
     assert _customers(spark, work) == [("bought", "bob"), ("sales", "bob")]
     again = json.loads(_run(work, "erase", "--key", "customer=ann", "--json").stdout)
     assert (again["rows"], again["names"]) == (0, ["customer"])
+    assert again["files_gone"] is not None
+
+
+@pytest.mark.parametrize(
+    ("rows", "them"), [(2, "them"), (0, "rows that an earlier erasure removed")], ids=["of this one", "of one before"]
+)
+def test_whose_files_a_vacuum_removes_is_told(capsys: pytest.CaptureFixture[str], rows: int, them: str) -> None:
+    table = ErasedTable("bought", ("customer",), rows, files_gone=date(2026, 1, 10))
+    _tell(ErasureReceipt("shop", datetime(2026, 1, 1), ("customer",), (table,), 1, min(rows, 1)))
+    assert f"From 2026-01-10 on a vacuum leaves no file with {them}:" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

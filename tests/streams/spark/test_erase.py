@@ -22,14 +22,17 @@ from streams.nodes import Topology
 from streams.spark import SparkSource, StreamingApplication
 from streams.spark import erase as erase_module
 from streams.spark.doctor import examine
-from streams.spark.erase import ErasureReceipt, erase, gone_on
+from streams.spark.erase import ErasureReceipt, erase
+from streams.spark.past_erasure import gone_on, past_erasure
 from streams.topology import Joined, Materialized, StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import JoinWindows, TimeWindows
 from versioned import faults
+from versioned.commit import history, told_so_far
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef
+from versioned.replay import ERASED
 from versioned.session_settings import session_settings
 from versioned.statistics import HIDDEN, always_hidden
 from versioned.table import VersionedTable
@@ -160,8 +163,27 @@ def test_what_is_left_is_sound_and_goes_on(spark: SparkSession, erased: tuple[Pa
     assert table.stream_times()
     app = application(spark, folder / "input", folder / "out")
     assert examine(app).findings == ()
-    again = erase(app, spark.createDataFrame([("tea",)], "item STRING"))
-    assert (again.rows, again.files_gone) == (0, None)
+
+
+def test_a_repeated_erasure_tells_until_when_files_of_the_first_one_may_be_there(
+    spark: SparkSession, erased: tuple[Path, ErasureReceipt]
+) -> None:
+    folder, first = erased
+    before = commits(folder / "out")
+    keys = spark.createDataFrame([("tea",)], "item STRING")
+    again = erase(application(spark, folder / "input", folder / "out"), keys)
+    assert (again.rows, again.subjects_found, commits(folder / "out")) == (0, 0, before)
+    for at_first, now in zip(first.tables, again.tables, strict=True):
+        for told, wanted in ((now.files_gone, at_first.files_gone), (now.log_gone, at_first.log_gone)):
+            assert told is not None
+            assert wanted is not None
+            # It was told of the moment behind the commit, which may have been another day.
+            assert told in (wanted, wanted - timedelta(days=1))
+
+
+def test_what_lies_on_an_erasure_does_not_tell_of_one(spark: SparkSession, erased: tuple[Path, ErasureReceipt]) -> None:
+    targets = [TableRef.parse(str(erased[0] / "out" / table)) for table in _TABLES]
+    assert [ERASED in told_so_far(spark, target) for target in targets] == [False] * len(_TABLES)
 
 
 def test_a_vacuum_then_leaves_no_file_with_the_rows(spark: SparkSession, erased: tuple[Path, ErasureReceipt]) -> None:
@@ -173,6 +195,11 @@ def test_a_vacuum_then_leaves_no_file_with_the_rows(spark: SparkSession, erased:
     finally:
         spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
     for table in _TABLES:
+        target = TableRef.parse(str(out / table))
+        before = past_erasure(spark, target, history(spark, target, 1)[0]["version"])
+        assert before is not None
+        # It is told of in the log, and came before the day from which on it is sure that it listed all files.
+        assert [vacuum.kept for vacuum in before.vacuums] == [timedelta(days=7)]
         for file in (out / table).rglob("*.parquet"):
             if "_delta_log" not in file.parts:
                 told = spark.read.parquet(str(file)).selectExpr("to_json(struct(*)) AS row")
@@ -208,6 +235,16 @@ def test_a_version_with_the_values_outside_its_key_becomes_a_deletion(spark: Spa
     assert rows == {"prices": 3, "prices_known": 3, "priced_orders": 2, "rejects": 0}
     assert {row.item for row in table.rows().collect()} == {"rice"}
     assert table.verify().is_sound
+
+
+def test_the_tables_that_the_plan_does_not_write_any_more_are_named_as_not_searched(
+    spark: SparkSession, erased: tuple[Path, ErasureReceipt]
+) -> None:
+    folder, with_all = erased
+    without_sink = Topology(tuple(node for node in topology() if node.name != "priced_orders"))
+    app = application(spark, folder / "input", folder / "out", without_sink)
+    receipt = erase(app, spark.createDataFrame([("tea",)], "item STRING"), dry_run=True)
+    assert (with_all.not_searched, receipt.not_searched) == ((), ("priced_orders",))
 
 
 def test_a_name_that_no_table_has_is_refused_and_nothing_goes(

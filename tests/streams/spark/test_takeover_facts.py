@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from streams.recovery_rules import BatchOf
-from streams.rollback_rules import ERASED, CommitFacts, restoration
+from streams.rollback_rules import CommitFacts, restoration
 from streams.spark.operator import REPORT
 from streams.spark.takeover import facts_of
+from versioned.replay import ERASED
 
 _LONG = {REPORT: {"counts": 1}}
 

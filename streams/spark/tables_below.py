@@ -1,0 +1,96 @@
+"""The tables below an application's root, those too that its plan does not write any more."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
+from urllib.parse import unquote
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from versioned.commit import detail_of, newest_own
+from versioned.identifiers import TableRef
+from versioned.written import owner_of
+
+_LOG: Final = logging.getLogger(__name__)
+#: Of each table's log one of these is there: its first commit, or the checkpoint before which Delta removes commits.
+_OF_EACH_LOG: Final = "{00000000000000000000.json,*.checkpoint*}"
+#: Whatever else there is, where the tables cannot be listed.
+ANY: Final = "*"
+
+
+def names_below(spark: SparkSession, root: TableRef) -> list[str]:
+    """The names of the tables below a folder or address, which Spark lists, or in a schema of a catalog, in order.
+
+    Raises:
+        AnalysisException: there is no such schema. Whatever the store, or Spark without its classes, says else.
+    """
+    return _of_schema(spark, root) if root.path is None else _of_folder(spark, root.path.rstrip("/"))
+
+
+def left_behind(spark: SparkSession, root: TableRef, application: str, known: Iterable[TableRef]) -> tuple[str, ...]:
+    """The tables below a root that an application may have written, but for some that are known.
+
+    So are those of which no batch tells whose they are, if this library has written them: upkeep may be all that is
+    left of their log. Tables of other applications are not, nor are those of nobody.
+
+    Args:
+        spark: The session.
+        root: Where the application's tables lie.
+        application: Its name.
+        known: The tables that are left out.
+
+    Returns:
+        Their names, in order; :data:`ANY` alone if they cannot be listed, which is logged.
+    """
+    left_out = {_as_listed(target) for target in known}
+    try:
+        names = names_below(spark, root)
+    except Exception as error:  # of whatever kind: an erasure must not wait for rights to list a bucket
+        why = str(error).partition("\n")[0]
+        _LOG.warning("The tables below %s cannot be listed, so look for others there yourself: %s", root, why)
+        return (ANY,)
+    others = {name: root.child(name) for name in names if _as_listed(root.child(name)) not in left_out}
+    return tuple(name for name, target in others.items() if _may_be_of(spark, target, application))
+
+
+def _of_folder(spark: SparkSession, root: str) -> list[str]:
+    TableRef.parse(f"{root}/")  # What Spark would take for a pattern is refused.
+    logs = spark.read.format("binaryFile").option("pathGlobFilter", _OF_EACH_LOG)
+    try:
+        # It only lists: no file is opened, and no task runs for one.
+        files = logs.load(f"{root}/*/_delta_log").inputFiles()
+    except AnalysisException as error:
+        if "PATH_NOT_FOUND" not in str(error):
+            raise
+        return []
+    # They come as in a URL: what is no letter of one is told by its number.
+    return sorted({unquote(file).rsplit("/", 3)[1] for file in files})
+
+
+def _of_schema(spark: SparkSession, schema: TableRef) -> list[str]:
+    found = spark.sql(f"SHOW TABLES IN {schema.sql}").where("NOT isTemporary").collect()
+    views = set[str]()
+    with suppress(AnalysisException):  # Some catalogs know no views, and then have none among their tables.
+        views = {row["viewName"] for row in spark.sql(f"SHOW VIEWS IN {schema.sql}").collect()}
+    return sorted({row["tableName"] for row in found} - views)
+
+
+def _as_listed(target: TableRef) -> str:
+    # A catalog lists names in small letters, whatever they were made in.
+    return str(target) if target.path is not None else str(target).lower()
+
+
+def _may_be_of(spark: SparkSession, target: TableRef, application: str) -> bool:
+    try:
+        detail = detail_of(spark, target)
+        if detail is None or detail["format"] != "delta":
+            return False
+        owner = owner_of(spark, target)
+        return owner == application or (owner is None and newest_own(spark, target, None) is not None)
+    except Exception as error:  # of whatever kind: what cannot be looked at is not known to be somebody else's
+        _LOG.warning("Whose table %s is cannot be told: %s", target, str(error).partition("\n")[0])
+        return True

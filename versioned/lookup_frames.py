@@ -109,16 +109,14 @@ def lookup_frame(
     at: str,
     how: How = "left",
     horizon: Column | None = None,
+    *,
+    sends: bool = False,
 ) -> DataFrame:
     """Each row of ``asked`` with the version of its key that was valid at its instant (KIP-914, stream-table join).
 
     One equi-join with a range condition. Below the horizon only the key's current row is joined, whenever it begins:
     it is what is found, or it tells that the lookup is too old. With ``time_scope="key"`` each key has a horizon, which
     takes one more join with the current rows.
-
-    Rows of ``asked`` that are persisted are read twice, for they stay the same: versions that none of them finds are
-    left out first. Where keys and instants are few, Spark sends them to every task and moves only versions that are
-    found; else both joins share what is moved.
 
     Args:
         asked: Has the key columns and ``at``; a null key or instant finds nothing.
@@ -129,6 +127,8 @@ def lookup_frame(
             rows of ``asked`` to every task, if they are few, and moves no versions.
         horizon: A literal or a Column of ``asked``; None for no limit. With ``time_scope="key"`` the keys' own are
             used.
+        sends: Whether keys and instants of ``asked`` go to every task, so that only versions are moved which one of
+            them finds (:func:`versioned.sent_rows.sends`).
 
     Returns:
         asked + value columns, validFrom, validTo and ``reason``: null where found, else ``NO_MATCH``, ``TOMBSTONE``
@@ -142,19 +142,18 @@ def lookup_frame(
     """
     check_choice("how", how, How)
     _check_asked(asked, spec, at)
-    is_kept = _is_kept(asked)
     reason = F.when(F.col(_DEAD).isNull(), NO_MATCH).when(F.col(_DEAD), TOMBSTONE)
     # Only a key's latest version outlives the horizon: a lookup that lies before that version is too old.
     if spec.time_scope == "key":
-        found = _with_latest_start(_join_valid(asked, rows, spec, at, how, None, is_kept), rows, spec)
+        found = _with_latest_start(_join_valid(asked, rows, spec, at, how, None, sends), rows, spec)
         too_old = F.col(quote(at)) < F.least(_less_retention(F.col(_LATEST_FROM), spec), F.col(_LATEST_FROM))
         reason = F.when(too_old, EXPIRED).otherwise(reason)
     elif horizon is not None:
         bounded = asked.withColumn(HORIZON, horizon)
-        found = _join_valid(bounded, rows, spec, at, how, F.col(f"a.{HORIZON}"), is_kept)
+        found = _join_valid(bounded, rows, spec, at, how, F.col(f"a.{HORIZON}"), sends)
         reason = F.when(F.col(quote(at)) < F.col(quote(spec.valid_from)), EXPIRED).otherwise(reason)
     else:
-        found = _join_valid(asked, rows, spec, at, how, None, is_kept)
+        found = _join_valid(asked, rows, spec, at, how, None, sends)
     told = found.withColumn(_WHY, reason)
     hidden = [F.when(F.col(_WHY).isNull(), F.col(quote(name))).alias(name) for name in _told(spec)]
     kept = told if how == "left" else told.where(F.col(_WHY).isNull())
@@ -206,23 +205,17 @@ def _join_valid(
     at: str,
     how: How,
     horizon: Column | None,
-    is_kept: bool,
+    sends: bool,
 ) -> DataFrame:
     """At most one row each: the version valid at the instant; below the horizon the key's current row."""
     finds = _same_keys(asked, rows, spec) & _is_valid(spec, F.col(f"a.{quote(at)}"), horizon)
-    if is_kept:
+    if sends:
         needed = [name for name in asked.columns if name.lower() in {at.lower(), HORIZON, *map(str.lower, spec.keys)}]
         asks = asked.select(*map(quote, needed)).alias("a")
-        rows = rows.alias("t").join(asks, finds, "left_semi")
+        rows = rows.alias("t").join(F.broadcast(asks), finds, "left_semi")
     told = [F.col(f"t.{quote(name)}") for name in _told(spec)]
     found = asked.alias("a").join(rows.alias("t"), finds, how)
     return found.select("a.*", *told, F.col(f"t.{quote(DELETED)}").alias(_DEAD))
-
-
-def _is_kept(frame: DataFrame) -> bool:
-    """Whether rows are there and stay the same: those of another frame may differ when they are read once more."""
-    level = frame.storageLevel
-    return level.useMemory or level.useDisk
 
 
 def _is_valid(spec: VersionedTableSpec, instant: Column, horizon: Column | None) -> Column:

@@ -41,6 +41,7 @@ from versioned.put_result import PutResult, outcome_rows
 from versioned.put_survey import survey_put
 from versioned.reading import in_full, read_or_cached, read_table
 from versioned.schema import columns_of
+from versioned.sent_rows import sends
 from versioned.session_settings import with_sound_reads
 from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec, known_target
 from versioned.sql import register_sql
@@ -425,9 +426,8 @@ class VersionedTable:
         bounds = (F.unix_micros(name).alias(name) for name in (spec.valid_from, spec.valid_to))
         shown = (in_utc(F.col(name), rows.schema[name].dataType).alias(name) for name in (*names, *spec.values))
         seen = rows.join(wanted.orderBy(*names).limit(most_keys), names, "left_semi").orderBy(*names, spec.valid_from)
-        told = seen.select(*shown, *bounds, DELETED).collect()
         return version_timeline(
-            told,
+            seen.select(*shown, *bounds, DELETED).collect(),
             keys=names,
             values=spec.values,
             valid_from=spec.valid_from,
@@ -444,9 +444,9 @@ class VersionedTable:
         Args:
             frame: Has the key columns and the timestamp column ``at``. Keys are of the table's types, or of types that
                 compare exactly: whole numbers and decimals of any width, dates and timestamps where nothing is cut.
+                Of up to a million persisted rows, which are counted, only versions are moved that are found.
             at: Name of that column.
-            how: ``inner`` or ``left``. An inner lookup of few rows moves no versions; with ``F.broadcast(frame)`` of
-                up to some millions. Of a frame that is persisted, either moves only versions that are found.
+            how: ``inner`` or ``left``. An inner lookup of few rows moves none, nor with ``F.broadcast(frame)``.
 
         Returns:
             frame + values, validFrom, validTo and ``reason`` (null = found; NO_MATCH, TOMBSTONE or EXPIRED), called
@@ -457,8 +457,9 @@ class VersionedTable:
                 exactly with the table's (cast it), or ``at`` is no timestamp or date.
             ConfigurationError: ``how`` is neither of them.
         """
-        horizon = self._horizon_column()
-        return lookup_frame(frame, reachable(self.rows(), self._spec, horizon), self._spec, at, how, horizon)
+        horizon, sent = self._horizon_column(), sends(frame, self._target)
+        rows = reachable(self.rows(), self._spec, horizon)
+        return lookup_frame(frame, rows, self._spec, at, how, horizon, sends=sent)
 
     def verify(self) -> VerificationReport:
         """Check every stored row against the table's invariants: one job."""
@@ -578,9 +579,8 @@ class VersionedTable:
                 times, judged = self._times_now()
             finally:
                 batch.release()
-        before = batch.version_before
-        if before is None:
-            before = newest(self._spark, self._target).version
+        seen = batch.version_before
+        before = newest(self._spark, self._target).version if seen is None else seen
         reasons = rejected_rows(shaped.where(F.col("_reason").isNotNull()), self._spec)
         return PutResult(reasons, told.rejected, batch, self._spec, [*spliced, partial(put, as_of=before)])
 

@@ -16,7 +16,7 @@ from streams.spark.history_store import HistoryStore
 from streams.spark.interpreted import FEW_RECORDS, SMALL_TABLES
 from streams.spark.keyed_aggregate import KeyedAggregateOperator
 from streams.spark.lookup_pairs import MOST_PAIRED
-from streams.spark.of_keys import MOST_SENT, MOST_SENT_TO_MANY
+from streams.spark.of_keys import MOST_SENT
 from streams.spark.operator import Operator
 from streams.spark.sinks import ChangelogSinkOperator, TableSinkOperator
 from streams.spark.sources import SparkSource
@@ -28,6 +28,7 @@ from streams.spark.table_source import TableOperator
 from streams.spark.table_table_join import TableTableJoinOperator
 from streams.spark.table_views import TableViewOperator
 from streams.spark.time_windows import TimeWindowsOperator
+from versioned import sent_rows
 from versioned.identifiers import TableRef
 from versioned.put import ROWS_FOR_ANY_SPLICE, ROWS_PER_SPLICE
 from versioned.touched import MOST_NAMED, ROWS_PER_MERGED, ROWS_PER_NAMED
@@ -78,7 +79,7 @@ def explain(
     lines.append(
         f"in larger batches: look-ups known to be of up to {MOST_SENT:,} records send keys and do not move tables; of "
         f"more, a stream-table join pairs records with versions where a key has at most {MOST_PAIRED} records, and of "
-        f"up to {MOST_SENT_TO_MANY:,} moves only versions that one of them finds, if the table is large"
+        f"up to {sent_rows.MOST_SENT:,} moves only versions that one of them finds, if the table is large"
     )
     return "\n".join(lines)
 

@@ -43,7 +43,7 @@ from streams.spark.stored_shape import check_types, without_versions
 from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned import put_frames
 from versioned import spark_functions as F
-from versioned.commit import detail_of, newest_own
+from versioned.commit import newest_own
 from versioned.errors import ConfigurationError, NotAVersionedTableError
 from versioned.identifiers import TableRef, quote
 from versioned.once import Once
@@ -51,14 +51,12 @@ from versioned.put import PutBatch
 from versioned.put_frames import PUT_RESULT, floor_to_resolution
 from versioned.reading import in_full, read_table
 from versioned.schema import columns_of
+from versioned.sent_rows import is_large
 from versioned.spec import CURRENT, PRESENT, VersionedTableSpec, known_target
 from versioned.sql_types import sql_properties, sql_type
 from versioned.system_history import make_versioned
 from versioned.table import VersionedTable
-from versioned.written import of_detail
 
-#: Some two million versions. Sending a million records takes 0.7 s, moving and sorting so many versions twice that.
-_LARGE_BYTES: Final = 64 * 2**20
 #: What of a table's promise the plan says, by the names that the table's spec has for it.
 _PROMISED: Final = ("history_retention_us", "grace_us", "time_scope", "time_resolution", "system_history")
 
@@ -208,15 +206,12 @@ class HistoryStore(TableState):
             oldest_us = asked.agg(F.min(US)).collect()[0][0] or 0
         keys = struct_fields(asked, KEY)
         assert self._batch is not None
-        cut, has_puts, is_large = self._batch.cut, not self._is_empty, amount == "many" and self._is_large(self._batch)
+        batch, has_puts = self._batch, not self._is_empty
+        sends = amount == "many" and is_large(batch.session, self.target(batch.root))
         found = lookup_versioned(
-            flat_keys(asked), self.spec, self.puts, has_puts, oldest_us, keys, cut, amount, is_large
-        )  # fmt: skip
+            flat_keys(asked), self.spec, self.puts, has_puts, oldest_us, keys, batch.cut, amount, sends=sends
+        )
         return struct_keys(found, keys)
-
-    def _is_large(self, batch: Batch) -> bool:
-        """Whether moving the table's versions takes longer than sending many records to every task."""
-        return of_detail(detail_of(batch.session, self.target(batch.root))).size_bytes >= _LARGE_BYTES
 
     def report(self, batch: Batch) -> NodeReport:
         """Counts and stream times of the puts; rejects the late ones if the policy says so."""

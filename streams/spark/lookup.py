@@ -52,7 +52,8 @@ def lookup_versioned(
     keys: list[str],
     cut: Callable[[DataFrame], DataFrame],
     amount: Amount = "unknown",
-    is_large: bool = False,
+    *,
+    sends: bool = False,
 ) -> DataFrame:
     """Each stream record with the version valid at its ``_us``, known at its place (R138-R142).
 
@@ -66,7 +67,8 @@ def lookup_versioned(
         cut: Computes a frame once (:meth:`Batch.cut <streams.spark.operator.Batch.cut>`).
         amount: How many records the stream has: of few only versions of their keys are moved, of many most are paired
             with versions (:mod:`streams.spark.lookup_pairs`).
-        is_large: Whether sending many records takes less time than moving the table.
+        sends: Whether keys and instants of many records go to every task, so that only versions are moved which one of
+            them finds.
 
     Returns:
         The stream's columns with ``_found`` (value struct or null) and ``_reason`` (null where found).
@@ -75,7 +77,7 @@ def lookup_versioned(
     stored = with_keys_as(puts.current().unionByName(puts.closed(oldest_us)), spec.keys, stream, keys)
     new = with_keys_as(_accepted(puts), spec.keys, stream, keys) if has_puts else None
     if amount in ("many", "masses") and not hides:
-        lines, sends = partial(_lined, spec=spec, keys=keys), is_large and amount == "many"
+        lines = partial(_lined, spec=spec, keys=keys)
         found = with_versions(stream, stored, keys, spec.keys, cut, lines, sends=sends)
         if new is not None:
             found = _last_before(_line(found, None, new, spec, keys), len(keys), (_PUT,), False, spec)

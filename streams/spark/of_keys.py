@@ -11,14 +11,14 @@ from typing import Final, Literal
 from pyspark.sql import DataFrame
 
 from streams.spark.flow import KEY
+from versioned import sent_rows
 from versioned import spark_functions as F
 
 #: The keys of more records take longer to send than most tables take to move. (A put sends up to five times as many: it
 #: saves the shuffle of all current rows twice.)
 MOST_SENT: Final = 100_000
-#: The keys and instants of up to so many are sent where that spares moving a large table (some tens of megabytes).
-MOST_SENT_TO_MANY: Final = 1_000_000
-#: How many records ask: up to :data:`MOST_SENT`, up to :data:`MOST_SENT_TO_MANY`, more, or so many as nobody knows.
+#: How many records ask: up to :data:`MOST_SENT`, up to so many as are sent to the versions of a large table, more, or
+#: so many as nobody knows.
 Amount = Literal["few", "unknown", "many", "masses"]
 
 
@@ -32,7 +32,7 @@ def amount_of(most: int | None) -> Amount:
         return "unknown"
     if most <= MOST_SENT:
         return "few"
-    return "many" if most <= MOST_SENT_TO_MANY else "masses"
+    return "many" if most <= sent_rows.MOST_SENT else "masses"
 
 
 def of_keys(stored: DataFrame, asked: DataFrame, *, few: bool) -> DataFrame:

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from versioned import sent_rows
 from versioned.errors import ConfigurationError, NotAVersionedTableError, SchemaError
 from versioned.identifiers import TableRef
 from versioned.spec import VersionedTableSpec
@@ -134,25 +135,44 @@ def _lookups(spark: SparkSession) -> DataFrame:
 
 
 @pytest.mark.rule("R139", "R140", "R141", "R184")
-@pytest.mark.parametrize("is_persisted", [False, True])
 def test_a_left_lookup_keeps_every_row_and_says_why_nothing_was_found(
-    spark: SparkSession, table: VersionedTable, is_persisted: bool
+    spark: SparkSession, table: VersionedTable
 ) -> None:
-    asked = _lookups(spark).persist() if is_persisted else _lookups(spark)
-    found = table.lookup(asked, at="at", how="left").select("k", "s", "v", "reason").collect()
+    found = table.lookup(_lookups(spark), at="at", how="left").select("k", "s", "v", "reason").collect()
+    assert sorted(map(tuple, found)) == sorted(_LOOKUPS)
+
+
+@pytest.mark.rule("R139", "R140", "R141", "R184")
+def test_rows_that_are_sent_to_the_versions_find_the_same(
+    spark: SparkSession, table: VersionedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sent_rows, "LARGE_BYTES", 0)
+    asked = _lookups(spark).persist()
+    found = table.lookup(asked, at="at").select("k", "s", "v", "reason").collect()
     assert sorted(map(tuple, found)) == sorted(_LOOKUPS)
     asked.unpersist()
 
 
-@pytest.mark.parametrize("is_persisted", [False, True])
-def test_versions_that_are_not_found_are_moved_unless_the_rows_that_ask_are_there_to_be_read_twice(
-    spark: SparkSession, table: VersionedTable, capsys: pytest.CaptureFixture[str], is_persisted: bool
+@pytest.mark.parametrize(
+    ("is_persisted", "large_bytes", "most", "sends"),
+    [(True, 0, 8, True), (False, 0, 8, False), (True, 2**40, 8, False), (True, 0, 7, False)],
+    ids=["few and there", "may be others when read again", "of a small table", "too many"],
+)
+def test_few_rows_that_stay_as_they_are_are_sent_to_the_versions_of_a_large_table(
+    spark: SparkSession,
+    table: VersionedTable,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    is_persisted: bool,
+    large_bytes: int,
+    most: int,
+    sends: bool,
 ) -> None:
+    monkeypatch.setattr(sent_rows, "LARGE_BYTES", large_bytes)
+    monkeypatch.setattr(sent_rows, "MOST_SENT", most)
     asked = _lookups(spark).persist() if is_persisted else _lookups(spark)
-    asked.count()  # Of rows that are made here Spark knows the size only once they are there.
     table.lookup(asked, at="at").explain()
-    joins = [line for line in capsys.readouterr().out.splitlines() if "BroadcastHashJoin" in line]
-    assert ["LeftSemi, BuildRight" in join for join in joins] == [False, True][: 1 + is_persisted]
+    assert ("LeftSemi, BuildRight" in capsys.readouterr().out) is sends
     asked.unpersist()
 
 

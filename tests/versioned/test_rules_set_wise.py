@@ -7,7 +7,6 @@ all have their horizon at 1970, and one literal horizon serves them all.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -130,27 +129,35 @@ def _told(found: DataFrame) -> dict[tuple[int, str, int], str]:
     return {tuple(row[:3]): row[3] for row in found.select("case", "k", "at_us", answer).collect()}
 
 
-@pytest.fixture(params=["read once", "persisted"])
-def asked(request: pytest.FixtureRequest, spark: SparkSession, histories: list[History]) -> Iterator[DataFrame]:
-    """Rows that are persisted are joined in another way."""
-    frame = _asked(spark, histories)
-    yield frame.persist() if request.param == "persisted" else frame
-    frame.unpersist()
+@pytest.fixture(params=[False, True], ids=["versions move", "sent to the versions"])
+def sends(request: pytest.FixtureRequest) -> bool:
+    found: bool = request.param
+    return found
 
 
 @pytest.mark.rule("R138", "R139", "R140", "R141", "R159", "R184")
 def test_a_left_lookup_gives_the_version_or_the_reason_that_the_rule_gives(
-    asked: DataFrame, histories: list[History], rows: DataFrame, spec: VersionedTableSpec, horizon: Column | None
+    spark: SparkSession,
+    histories: list[History],
+    rows: DataFrame,
+    spec: VersionedTableSpec,
+    horizon: Column | None,
+    sends: bool,
 ) -> None:
-    found = lookup_frame(asked, rows, spec, "at", "left", horizon)
+    found = lookup_frame(_asked(spark, histories), rows, spec, "at", "left", horizon, sends=sends)
     assert _told(found) == _expected(histories)
 
 
 @pytest.mark.rule("R138", "R139", "R159")
 def test_an_inner_lookup_gives_the_versions_only(
-    asked: DataFrame, histories: list[History], rows: DataFrame, spec: VersionedTableSpec, horizon: Column | None
+    spark: SparkSession,
+    histories: list[History],
+    rows: DataFrame,
+    spec: VersionedTableSpec,
+    horizon: Column | None,
+    sends: bool,
 ) -> None:
-    found = lookup_frame(asked, rows, spec, "at", "inner", horizon)
+    found = lookup_frame(_asked(spark, histories), rows, spec, "at", "inner", horizon, sends=sends)
     reasons = {reason.value for reason in Reason}
     assert _told(found) == {place: told for place, told in _expected(histories).items() if told not in reasons}
 

@@ -13,6 +13,7 @@ from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -21,7 +22,7 @@ from table_model import Judged, Key, Record, Row, TableModel, Value
 from touched_keys import WAYS, rows_by_key
 
 from versioned import put as put_module
-from versioned import touched
+from versioned import sent_rows, touched
 from versioned.durations import Resolution, instant
 from versioned.session_settings import session_settings
 from versioned.table import VersionedTable
@@ -276,7 +277,8 @@ class _Use:
         frame = self.with_instants(asked, schema, "asked_at")
         if self.chance.random() < 0.5:
             frame.persist()
-        found = self.table.lookup(frame, "asked_at", how)  # type: ignore[arg-type]
+        with patch.object(sent_rows, "LARGE_BYTES", 0):
+            found = self.table.lookup(frame, "asked_at", how)  # type: ignore[arg-type]
         rows = _micros(found.toDF("id", "k", "n", "at", "v", "w", "validFrom", "validTo", "reason")).collect()
         told = {row["id"]: str(row["reason"] or _row(row)) for row in rows}
         expected = {n: self.model.lookup(None if k is None else (k, i), at) for n, k, i, at in asked}

@@ -11,10 +11,11 @@ from both_engines import Input, in_one_query, on_driver, sink_rows
 from pyspark.sql import DataFrame, SparkSession
 
 from streams.nodes import Materialized, Topology
-from streams.spark import history_store, lookup, lookup_pairs
+from streams.spark import lookup, lookup_pairs
 from streams.spark.lookup_pairs import STORED, with_versions
 from streams.spark.operator import Batch
 from streams.topology import StreamsBuilder
+from versioned import sent_rows
 
 _VERSIONS = "t STRING, _us LONG, _to_us LONG, _value STRUCT<n: LONG>"
 _CROWDED = 2
@@ -111,7 +112,7 @@ def test_a_join_of_many_records_answers_as_the_test_driver_while_its_table_chang
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least_bytes: int
 ) -> None:
     monkeypatch.setattr(Batch, "amount", lambda *_: "many")
-    monkeypatch.setattr(history_store, "_LARGE_BYTES", least_bytes)
+    monkeypatch.setattr(sent_rows, "LARGE_BYTES", least_bytes)
     chance = random.Random(914)
     records = [
         Input(

@@ -6,13 +6,11 @@ Parquet. Kafka's test driver is given fewer records, since it takes one at a tim
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import polars as pl
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from benchmarks import data
@@ -25,23 +23,20 @@ from streams.topology import StreamsBuilder
 
 KEYS, VERSIONS, ASKED, PIPED = 1_000_000, 5, 1_000_000, 200_000
 _OURS, _RANGE, _POLARS, _DUCKDB = "lookup", "Spark range join", "Polars join_asof", "DuckDB ASOF JOIN"
-_KEPT = "lookup, persisted"
 _KAFKA, _APPLICATION = "Kafka's test driver", "application"
 _SCHEMA = "key BIGINT, ts TIMESTAMP, a DOUBLE, name STRING, seq BIGINT"
 
 
 def compare(setting: Setting) -> list[Figure]:
-    """Instants over the whole history, of rows as they are read and of rows that are persisted first."""
+    """Instants over the whole history."""
     keys, size = setting.size(KEYS), setting.size(ASKED)
     questions = data.asked(keys, size, 1, VERSIONS)
     lookup, notes = _on_files(setting, keys, questions, "P5")
     what = f"{size:,} records, {keys:,} keys x {VERSIONS} versions"
     aims = {_RANGE: 1.0, _POLARS: 1 / 1.5, _DUCKDB: 1 / 1.5}
     return [
-        Figure("P5", what, ours, peer, lookup, size, round(aim, 3), notes=notes)
-        for ours in (_OURS, _KEPT)
-        for peer, aim in aims.items()
-    ]
+        Figure("P5", what, _OURS, peer, lookup, size, round(aim, 3), notes=notes) for peer, aim in aims.items()
+    ]  # fmt: skip
 
 
 def against_kafka(setting: Setting) -> list[Figure]:
@@ -59,11 +54,9 @@ def against_kafka(setting: Setting) -> list[Figure]:
         file = setting.longs(some, "P5-piped")
         application = _Application(setting, keys, path)
         out = setting.folder("P5-out")
-        asked = frame.select("key", "ts", "seq")
         peer.answer()
         contestants = [
-            Contestant(_OURS, lambda n: _write(table.lookup(asked, "ts"), out / "ours")),
-            Contestant(_KEPT, lambda n: _persisted(asked, lambda: _write(table.lookup(asked, "ts"), out / "kept"))),
+            Contestant(_OURS, lambda n: _write(table.lookup(frame.select("key", "ts", "seq"), "ts"), out / "ours")),
             Contestant(_APPLICATION, application.run),
             Contestant(_KAFKA, lambda n: peer.ask("run", file).seconds),
         ]
@@ -77,7 +70,7 @@ def against_kafka(setting: Setting) -> list[Figure]:
     what = f"{size:,} records (Kafka: {piped:,}), {keys:,} keys x {VERSIONS} versions"
     return [
         Figure("P5", what, ours, _KAFKA, timings, size, 8.0, peer_records=piped, notes=notes)
-        for ours in (_OURS, _KEPT, _APPLICATION)
+        for ours in (_OURS, _APPLICATION)
     ]
 
 
@@ -125,9 +118,9 @@ def _on_files(setting: Setting, keys: int, questions: data.Records, name: str) -
     asked = frame.select("key", "ts", "seq")
     out = setting.folder(f"{name}-out")
 
-    def ours(name: str) -> None:
+    def ours(_: int) -> None:
         found = table.lookup(asked, "ts")
-        _write(found.select("key", "ts", "seq", *_renamed("validFrom", "a", "name")), out / name)
+        _write(found.select("key", "ts", "seq", *_renamed("validFrom", "a", "name")), out / _OURS)
 
     def range_join(_: int) -> None:
         valid = "s.ts >= t.validFrom AND (t.validTo IS NULL OR s.ts < t.validTo)"
@@ -135,8 +128,7 @@ def _on_files(setting: Setting, keys: int, questions: data.Records, name: str) -
         _write(joined.select("s.key", "s.ts", "s.seq", *_renamed("t.validFrom", "t.a", "t.name")), out / _RANGE)
 
     contestants = [
-        Contestant(_OURS, lambda _: ours(_OURS)),
-        Contestant(_KEPT, lambda _: _persisted(asked, lambda: ours(_KEPT))),
+        Contestant(_OURS, ours),
         Contestant(_RANGE, range_join),
         Contestant(_POLARS, lambda _: polars_asof(path, versions, out / f"{_POLARS}.parquet")),
         Contestant(_DUCKDB, lambda _: duckdb_asof(path, versions, out / f"{_DUCKDB}.parquet")),
@@ -180,18 +172,11 @@ def summed(setting: Setting, path: str) -> tuple[int, int, int, int]:
 
 
 def _found(out: Path, name: str) -> str:
-    return str(out / (name if name in (_OURS, _KEPT, _RANGE) else f"{name}.parquet"))
+    return str(out / (name if name in (_OURS, _RANGE) else f"{name}.parquet"))
 
 
 def _renamed(start: str, a: str, name: str) -> list[Any]:
     return [F.col(start).alias("found_from"), F.col(a).alias("found_a"), F.col(name).alias("found_name")]
-
-
-def _persisted(frame: DataFrame, work: Callable[[], None]) -> None:
-    """With the rows of a frame kept; keeping them and letting them go is part of the work."""
-    frame.persist()
-    work()
-    frame.unpersist(blocking=True)
 
 
 def _write(frame: Any, path: Path) -> None:

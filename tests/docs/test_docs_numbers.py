@@ -10,7 +10,7 @@ from doc_blocks import DOCS
 from jobs import following, maintenance
 from jobs.contract_settings import ContractSettings
 from streams.spark import lookup_pairs, of_keys, places, typed_input
-from versioned import put, side_by_side, touched, upkeep
+from versioned import put, sent_rows, side_by_side, touched, upkeep
 
 _WORDS = {4: "four", 10: "ten", 0.25: "a quarter"}
 _SAID: list[tuple[str, str, Any]] = [
@@ -26,6 +26,9 @@ _SAID: list[tuple[str, str, Any]] = [
     ("operations.md", "more content than its source allows ({} MiB", ContractSettings().max_bytes >> 20),  # type: ignore[operator]
     ("architecture.md", "a flow of at most {:,} records looks up", of_keys.MOST_SENT),
     ("decisions/0014-many-records-are-paired.md", "{} records", lookup_pairs.MOST_PAIRED),
+    ("decisions/0014-many-records-are-paired.md", "instants of up to {:,} records", sent_rows.MOST_SENT),
+    ("decisions/0014-many-records-are-paired.md", "table is large ({} MiB)", sent_rows.LARGE_BYTES >> 20),
+    ("how-to/join-at-event-time.md", "of a table of at least {} MiB", sent_rows.LARGE_BYTES >> 20),
     ("scaling.md", "known and at most {:,}, the batch's keys", put.FEW_RECORDS),
     ("scaling.md", "At most {:,} rows for each late record", put.ROWS_PER_SPLICE),
     ("scaling.md", "late record, or {:,} in all", put.ROWS_FOR_ANY_SPLICE),

@@ -107,7 +107,7 @@ def _tell(receipt: ErasureReceipt) -> None:
     if receipt.not_searched:
         typer.echo(_not_searched(receipt.not_searched))
     if receipt.files_gone is not None:
-        them = "them" if receipt.rows else "rows that an earlier erasure removed"
+        them = "them" if receipt.rows else "rows that were removed before"
         typer.echo(
             f"From {receipt.files_gone} on a vacuum leaves no file with {them}: versioned maintain, vacuum: true."
         )
@@ -121,7 +121,7 @@ def _tell(receipt: ErasureReceipt) -> None:
 def _not_searched(names: tuple[str, ...]) -> str:
     """
     >>> _not_searched(("sold", "prices_emitted"))
-    'Not searched, as the plan does not write them: sold, prices_emitted. Delete those that nobody needs.'
+    'Not searched, as the plan does not write them: sold, prices_emitted. Delete what is yours and not needed.'
     >>> _not_searched(("*",))
     'The tables below the root cannot be listed: whatever the plan does not write was not searched.'
     """
@@ -129,7 +129,7 @@ def _not_searched(names: tuple[str, ...]) -> str:
 
     if names == (ANY,):
         return "The tables below the root cannot be listed: whatever the plan does not write was not searched."
-    return f"Not searched, as the plan does not write them: {', '.join(names)}. Delete those that nobody needs."
+    return f"Not searched, as the plan does not write them: {', '.join(names)}. Delete what is yours and not needed."
 
 
 def _line(table: ErasedTable, dry_run: bool) -> str:

@@ -27,7 +27,7 @@ from streams.spark.intake import IntakeRule
 from streams.spark.kafka_source import columns_decoded
 from streams.spark.reader_options import FILES, columns_read
 from versioned.ddl_columns import columns_if_known
-from versioned.errors import ConfigurationError, SchemaError, TopologyError
+from versioned.errors import ConfigurationError, SchemaError
 from versioned.sql_types import kinds_in
 
 
@@ -52,11 +52,7 @@ def check_sources(settings: JobSettings, plan: Topology, work: Path) -> None:
                 values |= _values(node, settings, work)
             except (ConfigurationError, SchemaError) as error:
                 raise PlacedError(f"sources.{node.topic}", str(error)) from None
-    try:
-        check_read(plan, values)
-    except TopologyError:
-        if not any(_folders(source, work) for source in settings.sources.values()):
-            raise
+    check_read(plan, values)
 
 
 def _check_types(path: str, source: SourceSettings) -> None:
@@ -79,10 +75,13 @@ def _values(node: SourceNode, settings: JobSettings, work: Path) -> dict[str, tu
     source = replace(source, contract=replace(source.contract, types=types))
     rule = IntakeRule(node, source, 0, settings.order, 0, source.contract.declared())
     missing = {name.lower() for names in lacking(rule, columns.names) for name in names}
-    if missing and not missing.isdisjoint(_folders(said, work)):
+    folders = set[str]() if said.kafka is not None else _folders(said, work)
+    if missing and (folders is None or not missing.isdisjoint(folders)):
         return {}
     check_input(columns, rule)
-    return {node.name: rule.values(columns.names)}
+    # All columns are values, those of folders too.
+    is_open = node.value is None and folders != set()
+    return {} if is_open else {node.name: rule.values(columns.names)}
 
 
 def _columns_of(said: SourceSettings) -> StructType | None:
@@ -109,13 +108,15 @@ def _read(ddl: str) -> StructType | None:
     return None if is_bounded else columns
 
 
-def _folders(said: SourceSettings, work: Path) -> set[str]:
-    """Columns that folders of a source tell (``day=2026-01-31``), in small letters, where they can be looked into."""
+def _folders(said: SourceSettings, work: Path) -> set[str] | None:
+    """Columns that folders of a source tell (``day=2026-01-31``), in small letters; None where nobody can look."""
     options = {name.lower(): value for name, value in said.options.items()}
     place = said.path or options.get("path")
     if place is None or has_scheme(place):
-        return set()
+        return None
     place = below(work, options.get("basepath", place))
     roots = [place] if Path(place).exists() else glob(place)
+    if not roots:
+        return None
     folders = (folder for root in roots for _, folders, _ in os.walk(root) for folder in folders)
     return {folder.partition("=")[0].lower() for folder in folders if "=" in folder}

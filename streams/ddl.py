@@ -82,7 +82,7 @@ def check_result(ddl: str) -> None:
 
 def _type_words(text: str) -> Iterable[str]:
     """The words that can only be names of types; what else there is is left to Spark."""
-    text = _QUOTED.sub("quoted", text)
+    text = _QUOTED.sub("quoted ", text)
     alone = _TYPE.match(text)
     if alone:
         return [alone[1]]

@@ -43,6 +43,8 @@ _PLAIN: Final[dict[str, DataType]] = {
 }  # fmt: skip
 _DECIMALS: Final = ("dec", "decimal", "numeric")
 _MOST_DIGITS: Final = 38
+#: No size has more digits.
+_LONGEST: Final = 10
 _END: Final = ""
 
 
@@ -162,7 +164,7 @@ class _Parts:
 
     def _number(self) -> int:
         text, _ = self._next()
-        if not text.isdecimal():
+        if not text.isdecimal() or len(text) > _LONGEST:
             raise _NotKnownError
         return int(text)
 

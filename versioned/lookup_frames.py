@@ -8,6 +8,7 @@ per key, read from the key's own latest version. Older lookups find only the lat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from typing import Final, Literal
 
@@ -110,7 +111,7 @@ def lookup_frame(
     how: How = "left",
     horizon: Column | None = None,
     *,
-    sends: bool = False,
+    sends: Callable[[], bool] = lambda: False,
 ) -> DataFrame:
     """Each row of ``asked`` with the version of its key that was valid at its instant (KIP-914, stream-table join).
 
@@ -128,7 +129,7 @@ def lookup_frame(
         horizon: A literal or a Column of ``asked``; None for no limit. With ``time_scope="key"`` the keys' own are
             used.
         sends: Whether keys and instants of ``asked`` go to every task, so that only versions are moved which one of
-            them finds (:func:`versioned.sent_rows.sends`).
+            them finds (:func:`versioned.sent_rows.sends`); asked of a left lookup that has nothing else wrong.
 
     Returns:
         asked + value columns, validFrom, validTo and ``reason``: null where found, else ``NO_MATCH``, ``TOMBSTONE``
@@ -142,18 +143,19 @@ def lookup_frame(
     """
     check_choice("how", how, How)
     _check_asked(asked, spec, at)
+    sent = how == "left" and sends()
     reason = F.when(F.col(_DEAD).isNull(), NO_MATCH).when(F.col(_DEAD), TOMBSTONE)
     # Only a key's latest version outlives the horizon: a lookup that lies before that version is too old.
     if spec.time_scope == "key":
-        found = _with_latest_start(_join_valid(asked, rows, spec, at, how, None, sends), rows, spec)
+        found = _with_latest_start(_join_valid(asked, rows, spec, at, how, None, sent), rows, spec)
         too_old = F.col(quote(at)) < F.least(_less_retention(F.col(_LATEST_FROM), spec), F.col(_LATEST_FROM))
         reason = F.when(too_old, EXPIRED).otherwise(reason)
     elif horizon is not None:
         bounded = asked.withColumn(HORIZON, horizon)
-        found = _join_valid(bounded, rows, spec, at, how, F.col(f"a.{HORIZON}"), sends)
+        found = _join_valid(bounded, rows, spec, at, how, F.col(f"a.{HORIZON}"), sent)
         reason = F.when(F.col(quote(at)) < F.col(quote(spec.valid_from)), EXPIRED).otherwise(reason)
     else:
-        found = _join_valid(asked, rows, spec, at, how, None, sends)
+        found = _join_valid(asked, rows, spec, at, how, None, sent)
     told = found.withColumn(_WHY, reason)
     hidden = [F.when(F.col(_WHY).isNull(), F.col(quote(name))).alias(name) for name in _told(spec)]
     kept = told if how == "left" else told.where(F.col(_WHY).isNull())
@@ -205,11 +207,11 @@ def _join_valid(
     at: str,
     how: How,
     horizon: Column | None,
-    sends: bool,
+    sent: bool,
 ) -> DataFrame:
     """At most one row each: the version valid at the instant; below the horizon the key's current row."""
     finds = _same_keys(asked, rows, spec) & _is_valid(spec, F.col(f"a.{quote(at)}"), horizon)
-    if sends:
+    if sent:
         needed = [name for name in asked.columns if name.lower() in {at.lower(), HORIZON, *map(str.lower, spec.keys)}]
         asks = asked.select(*map(quote, needed)).alias("a")
         rows = rows.alias("t").join(F.broadcast(asks), finds, "left_semi")

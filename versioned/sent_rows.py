@@ -6,33 +6,74 @@ asked for leaves the others where they lie; but what is asked for is read twice 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    NumericType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
 
+from versioned import spark_functions as F
 from versioned.commit import detail_of
-from versioned.identifiers import TableRef
-from versioned.put_checks import check_frame
+from versioned.identifiers import TableRef, quote
 from versioned.written import of_detail
 
-#: Some tens of megabytes, for keys that are numbers.
 MOST_SENT: Final = 1_000_000
+#: Of the keys that are sent: a million of them with 64 letters each.
+MOST_BYTES: Final = 64 * 2**20
 #: Some two million versions: sending a million rows takes about as long as moving and sorting so many.
 LARGE_BYTES: Final = 64 * 2**20
+_FIXED: Final = (NumericType, BooleanType, DateType, TimestampType, TimestampNTZType)
+#: A decimal of 38 digits.
+_WIDEST: Final = 16
 
 
-def sends(frame: DataFrame, target: TableRef) -> bool:
+def sends(frame: DataFrame, target: TableRef, keys: Sequence[str]) -> bool:
     """Whether rows are sent to look them up: those of a frame that is persisted, if they are few for a large table.
 
     Rows that are not persisted may differ when they are read once more (a sample, a database that others write to), and
-    would find nothing then, without a word. Persisted ones are counted, for one job, if the table is large.
+    would find nothing then, without a word. So may those that are in memory alone, which Spark may drop.
+
+    Args:
+        frame: The rows; counted, for one job, if they are persisted and the table is large.
+        target: The table.
+        keys: Its key columns, which the frame has too.
     """
-    check_frame("frame", frame)
-    level = frame.storageLevel
-    is_kept = level.useMemory or level.useDisk
-    return is_kept and is_large(frame.sparkSession, target) and frame.count() <= MOST_SENT
+    return frame.storageLevel.useDisk and is_large(frame.sparkSession, target) and are_few(frame, keys)
 
 
 def is_large(session: SparkSession, target: TableRef) -> bool:
     """Whether moving the versions of a table takes longer than sending many rows."""
     return of_detail(detail_of(session, target)).size_bytes >= LARGE_BYTES
+
+
+def are_few(frame: DataFrame, keys: Sequence[str]) -> bool:
+    """Whether rows and their keys are few enough for every task: one job. Never where keys are of nested types.
+
+    Args:
+        frame: The rows.
+        keys: The key columns, in whatever case.
+    """
+    kinds = {field.name.lower(): (field.name, field.dataType) for field in frame.schema.fields}
+    widths = [_width(*kinds[key.lower()]) for key in keys]
+    known = [width for width in widths if width is not None]
+    if len(known) < len(widths):
+        return False
+    width = sum(known, F.lit(0))
+    told = frame.agg(F.count("*").alias("rows"), F.sum(width).alias("bytes")).collect()[0]
+    return told["rows"] <= MOST_SENT and (told["bytes"] or 0) <= MOST_BYTES
+
+
+def _width(name: str, kind: DataType) -> Column | None:
+    """How many bytes a value has, at most; None = nobody can tell without looking into it."""
+    if isinstance(kind, _FIXED):
+        return F.lit(_WIDEST)
+    return F.coalesce(F.octet_length(quote(name)), F.lit(0)) if isinstance(kind, (StringType, BinaryType)) else None

@@ -444,7 +444,8 @@ class VersionedTable:
         Args:
             frame: Has the key columns and the timestamp column ``at``. Keys are of the table's types, or of types that
                 compare exactly: whole numbers and decimals of any width, dates and timestamps where nothing is cut.
-                Of up to a million persisted rows, which are counted, only versions are moved that are found.
+                A left lookup of up to a million persisted rows, which are counted, moves only versions that it finds:
+                keep them until the result is written.
             at: Name of that column.
             how: ``inner`` or ``left``. An inner lookup of few rows moves none, nor with ``F.broadcast(frame)``.
 
@@ -457,9 +458,8 @@ class VersionedTable:
                 exactly with the table's (cast it), or ``at`` is no timestamp or date.
             ConfigurationError: ``how`` is neither of them.
         """
-        horizon, sent = self._horizon_column(), sends(frame, self._target)
-        rows = reachable(self.rows(), self._spec, horizon)
-        return lookup_frame(frame, rows, self._spec, at, how, horizon, sends=sent)
+        horizon, spec, sent = self._horizon_column(), self._spec, lambda: sends(frame, self._target, self._spec.keys)
+        return lookup_frame(frame, reachable(self.rows(), spec, horizon), spec, at, how, horizon, sends=sent)
 
     def verify(self) -> VerificationReport:
         """Check every stored row against the table's invariants: one job."""

@@ -13,6 +13,7 @@ least and the greatest value of a column for each file, until its commits are cl
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, timedelta, timezone
@@ -41,6 +42,7 @@ from versioned.touched import MARKED_ROWS
 from versioned.upkeep import least_file_retention
 from versioned.written import TableState
 
+_LOG: Final = logging.getLogger(__name__)
 _LOG_RETENTION: Final = "delta.logRetentionDuration"
 _LEAST_LOG: Final = timedelta(days=30)
 #: Where a field stands: names, and ``[]`` for the elements of an array or a map.
@@ -296,11 +298,17 @@ class _Table:
 
     def _erased_before(self, told: ErasedTable) -> ErasedTable:
         """What is told of a table without such rows: they may be in files that an earlier erasure left."""
-        before = past_erasure(self._spark, self._target, self._version)
+        kept = least_file_retention(self._spark, self._target)
+        try:
+            before = past_erasure(self._spark, self._target, self._version)
+        except Exception as error:  # of whatever kind: rows of others may be gone, of which a receipt must tell
+            why = str(error).partition("\n")[0]
+            _LOG.warning("Whether rows of %s were erased before cannot be told: %s", self._target, why)
+            now = datetime.now(timezone.utc)
+            return replace(told, files_gone=gone_on(now, kept), log_gone=self._log_gone(now))
         if before is None:
             return told
-        files_gone = before.files_gone(least_file_retention(self._spark, self._target))
-        return replace(told, files_gone=files_gone, log_gone=self._log_gone(before.at))
+        return replace(told, files_gone=before.files_gone(kept), log_gone=self._log_gone(before.at))
 
     def _log_gone(self, at: datetime) -> date | None:
         names = {RECORD} if self._is_rejects else {name for called in self._names.values() for name in called}

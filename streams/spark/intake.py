@@ -211,7 +211,7 @@ def _in_words(misfits: list[tuple[Column, str]], large: Column) -> Column | None
     if not misfits:
         return None
     words = F.concat_ws(", ", *(F.when(misfit, F.lit(told)) for misfit, told in misfits))
-    return F.when(~large & (words != F.lit("")), words)
+    return F.when(~large, F.nullif(words, F.lit("")))
 
 
 def _broken(

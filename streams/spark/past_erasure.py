@@ -25,8 +25,8 @@ _BEGUN: Final = f"{_VACUUM} START"
 _ENDED: Final = f"{_VACUUM} END"
 #: How long a vacuum kept files: as the table's property says, or as RETAIN did. By which of both it went is not told.
 _KEPT: Final = ("defaultRetentionMillis", "specifiedRetentionMillis")
-#: How many commits are looked at first, and then.
-_LIMITS: Final = (1_000, 1_000_000)
+#: How many commits are looked at first, and then: Delta lists all of them in the driver's memory.
+_LIMITS: Final = (1_000, 100_000)
 
 
 def gone_on(at: datetime, retention: timedelta) -> date:
@@ -72,7 +72,7 @@ class PastErasure:
 
 
 def past_erasure(spark: SparkSession, target: TableRef, newest: int) -> PastErasure | None:
-    """The newest erasure that the log of a table tells of; None if it tells of none, or no more.
+    """The newest erasure that the log of a table tells of; None if it tells of none, no more, or not lately.
 
     Args:
         spark: The session.

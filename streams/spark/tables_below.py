@@ -11,13 +11,18 @@ from urllib.parse import unquote
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from versioned.commit import detail_of, newest_own
+from versioned import spark_functions as F
+from versioned.commit import detail_of, history, own_details
 from versioned.identifiers import TableRef
-from versioned.written import owner_of
+from versioned.written import told_owner
 
 _LOG: Final = logging.getLogger(__name__)
 #: Of each table's log one of these is there: its first commit, or the checkpoint before which Delta removes commits.
 _OF_EACH_LOG: Final = "{00000000000000000000.json,*.checkpoint*}"
+#: So many commits tell whose a table is.
+_LOOKED_AT: Final = 1_000
+#: What each commit of this library tells.
+_BY_US: Final = '"versioned"'
 #: Whatever else there is, where the tables cannot be listed.
 ANY: Final = "*"
 
@@ -89,8 +94,9 @@ def _may_be_of(spark: SparkSession, target: TableRef, application: str) -> bool:
         detail = detail_of(spark, target)
         if detail is None or detail["format"] != "delta":
             return False
-        owner = owner_of(spark, target)
-        return owner == application or (owner is None and newest_own(spark, target, None) is not None)
+        own = history(spark, target, _LOOKED_AT, F.col("userMetadata").contains(_BY_US))
     except Exception as error:  # of whatever kind: what cannot be looked at is not known to be somebody else's
         _LOG.warning("Whose table %s is cannot be told: %s", target, str(error).partition("\n")[0])
         return True
+    owner = told_owner(own)
+    return owner == (application,) or (owner in (None, (None,)) and any(own_details(row) is not None for row in own))

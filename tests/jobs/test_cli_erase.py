@@ -77,7 +77,7 @@ def test_a_subject_goes_from_every_table_under_all_its_names_and_the_receipt_tel
 
 
 @pytest.mark.parametrize(
-    ("rows", "them"), [(2, "them"), (0, "rows that an earlier erasure removed")], ids=["of this one", "of one before"]
+    ("rows", "them"), [(2, "them"), (0, "rows that were removed before")], ids=["of this one", "of one before"]
 )
 def test_whose_files_a_vacuum_removes_is_told(capsys: pytest.CaptureFixture[str], rows: int, them: str) -> None:
     table = ErasedTable("bought", ("customer",), rows, files_gone=date(2026, 1, 10))

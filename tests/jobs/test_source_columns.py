@@ -43,6 +43,7 @@ def _of_kafka(step: dict[str, Any] | None = None, **said: Any) -> dict[str, Any]
 
 
 def _check(said: dict[str, Any], work: Path) -> None:
+    (work / "in").mkdir(exist_ok=True)
     settings = parse(said)
     check_sources(settings, plan_of(settings), work)
 
@@ -137,6 +138,25 @@ def test_a_field_that_a_row_may_have_is_taken(said: dict[str, Any], tmp_path: Pa
 def test_a_field_that_folders_tell_is_taken(tmp_path: Path) -> None:
     (tmp_path / "in" / "w=3").mkdir(parents=True)
     _check(_stepped(_SUM), tmp_path)
+
+
+def test_folders_of_one_source_hide_no_field_that_another_lacks(tmp_path: Path) -> None:
+    (tmp_path / "others" / "w=3").mkdir(parents=True)
+    said = _stepped(_SUM)
+    other = {**said["sources"]["orders"], "path": "others"}
+    said = said | {
+        "sources": {**said["sources"], "others": other},
+        "plan": {**said["plan"], "others": {"op": "table", "key": "id", "timestamp": "ts"}},
+    }
+    with pytest.raises(TopologyError, match='step: value has no field "w"'):
+        _check(said, tmp_path)
+
+
+@pytest.mark.parametrize("place", ["elsewhere", "s3a://lake/orders", "file:///lake/orders"])
+@pytest.mark.parametrize("said", [_said(step={"value": ["v", "day"]}), _stepped(_SUM)], ids=["column", "field"])
+def test_where_nobody_can_look_folders_may_tell_a_column(said: dict[str, Any], place: str, tmp_path: Path) -> None:
+    orders = {**said["sources"]["orders"], "path": place}
+    _check(said | {"sources": {"orders": orders}}, tmp_path)
 
 
 @pytest.mark.parametrize("name", _WRONG)
@@ -255,6 +275,6 @@ def test_the_check_and_a_dry_run_refuse_a_column_that_the_schema_does_not_have(
     command: list[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "job.yaml"
-    file.write_text(yaml.safe_dump(_said(step={"key": "ids"})), encoding="utf-8")
+    file.write_text(yaml.safe_dump(_of_kafka(step={"key": "ids"})), encoding="utf-8")
     ended = CliRunner().invoke(app, [*command, str(file)])
     assert (ended.exit_code, "sources.orders: Topic \"orders\" lacks the columns ['ids']" in ended.stderr) == (2, True)

@@ -23,6 +23,7 @@ from versioned.errors import ConfigurationError
         "a int, -- the amount in cents, which is whole\n b string",
         "a int, /* in cents, which is whole */ b string",
         "a int, `b c, d e` int, `f g:h i` string",
+        "`a`int, `b`DECIMAL(10, 2)",
     ],
 )
 def test_types_that_spark_reads_are_taken(text: str) -> None:

@@ -68,6 +68,7 @@ def _without_comments(said: object) -> object:
         "id CHAR(3)",
         "id DECIMAL(39, 0)",
         "id DECIMAL(3, 4)",
+        f"id DECIMAL({'9' * 5_000})",
         "id array<string",
         "id array<string>>",
         "id `string`",

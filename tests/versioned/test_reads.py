@@ -10,12 +10,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from versioned import sent_rows
 from versioned.errors import ConfigurationError, NotAVersionedTableError, SchemaError
 from versioned.identifiers import TableRef
+from versioned.lookup_frames import How
 from versioned.spec import VersionedTableSpec
 from versioned.table import VersionedTable
 
@@ -154,26 +156,47 @@ def test_rows_that_are_sent_to_the_versions_find_the_same(
 
 
 @pytest.mark.parametrize(
-    ("is_persisted", "large_bytes", "most", "sends"),
-    [(True, 0, 8, True), (False, 0, 8, False), (True, 2**40, 8, False), (True, 0, 7, False)],
-    ids=["few and there", "may be others when read again", "of a small table", "too many"],
+    ("kept", "large_bytes", "limits", "how", "sends"),
+    [
+        (StorageLevel.MEMORY_AND_DISK, 0, (8, 13), "left", True),
+        (StorageLevel.NONE, 0, (8, 13), "left", False),
+        (StorageLevel.MEMORY_ONLY, 0, (8, 13), "left", False),
+        (StorageLevel.MEMORY_AND_DISK, 2**40, (8, 13), "left", False),
+        (StorageLevel.MEMORY_AND_DISK, 0, (7, 13), "left", False),
+        (StorageLevel.MEMORY_AND_DISK, 0, (8, 12), "left", False),
+        (StorageLevel.MEMORY_AND_DISK, 0, (8, 13), "inner", False),
+    ],
+    ids=["few and there", "read again", "dropped", "of a small table", "too many", "too long", "sent by Spark itself"],
 )
 def test_few_rows_that_stay_as_they_are_are_sent_to_the_versions_of_a_large_table(
     spark: SparkSession,
     table: VersionedTable,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    is_persisted: bool,
+    kept: StorageLevel,
     large_bytes: int,
-    most: int,
+    limits: tuple[int, int],
+    how: How,
     sends: bool,
 ) -> None:
     monkeypatch.setattr(sent_rows, "LARGE_BYTES", large_bytes)
-    monkeypatch.setattr(sent_rows, "MOST_SENT", most)
-    asked = _lookups(spark).persist() if is_persisted else _lookups(spark)
-    table.lookup(asked, at="at").explain()
+    monkeypatch.setattr(sent_rows, "MOST_SENT", limits[0])
+    monkeypatch.setattr(sent_rows, "MOST_BYTES", limits[1])
+    asked = _lookups(spark) if kept == StorageLevel.NONE else _lookups(spark).persist(kept)
+    table.lookup(asked, at="at", how=how).explain()
     assert ("LeftSemi, BuildRight" in capsys.readouterr().out) is sends
     asked.unpersist()
+
+
+@pytest.mark.parametrize(
+    ("key", "few"), [("name", True), ("number", True), ("bytes", True), ("parts", False), ("NAME", True)]
+)
+def test_keys_of_nested_types_are_sent_to_nobody_since_their_size_is_not_known(
+    spark: SparkSession, key: str, few: bool
+) -> None:
+    rows = [("a", 1, b"x", ["p"], None), (None, None, None, None, None)]
+    frame = spark.createDataFrame(rows, "name STRING, number INT, bytes BINARY, parts ARRAY<STRING>, more STRING")
+    assert sent_rows.are_few(frame, [key]) is few
 
 
 def test_an_inner_lookup_keeps_only_what_was_found(spark: SparkSession, table: VersionedTable) -> None:

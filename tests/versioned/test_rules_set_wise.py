@@ -144,7 +144,7 @@ def test_a_left_lookup_gives_the_version_or_the_reason_that_the_rule_gives(
     horizon: Column | None,
     sends: bool,
 ) -> None:
-    found = lookup_frame(_asked(spark, histories), rows, spec, "at", "left", horizon, sends=sends)
+    found = lookup_frame(_asked(spark, histories), rows, spec, "at", "left", horizon, sends=lambda: sends)
     assert _told(found) == _expected(histories)
 
 
@@ -157,7 +157,7 @@ def test_an_inner_lookup_gives_the_versions_only(
     horizon: Column | None,
     sends: bool,
 ) -> None:
-    found = lookup_frame(_asked(spark, histories), rows, spec, "at", "inner", horizon, sends=sends)
+    found = lookup_frame(_asked(spark, histories), rows, spec, "at", "inner", horizon, sends=lambda: sends)
     reasons = {reason.value for reason in Reason}
     assert _told(found) == {place: told for place, told in _expected(histories).items() if told not in reasons}
 

@@ -75,7 +75,9 @@ def _values(node: SourceNode, settings: JobSettings, work: Path) -> dict[str, tu
     source = replace(source, contract=replace(source.contract, types=types))
     rule = IntakeRule(node, source, 0, settings.order, 0, source.contract.declared())
     missing = {name.lower() for names in lacking(rule, columns.names) for name in names}
-    folders = set[str]() if said.kafka is not None else _folders(said, work)
+    # Of very many folders that takes long.
+    looks = said.kafka is None and (missing or node.value is None)
+    folders = _folders(said, work) if looks else set[str]()
     if missing and (folders is None or not missing.isdisjoint(folders)):
         return {}
     check_input(columns, rule)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -278,3 +279,10 @@ def test_the_check_and_a_dry_run_refuse_a_column_that_the_schema_does_not_have(
     file.write_text(yaml.safe_dump(_of_kafka(step={"key": "ids"})), encoding="utf-8")
     ended = CliRunner().invoke(app, [*command, str(file)])
     assert (ended.exit_code, "sources.orders: Topic \"orders\" lacks the columns ['ids']" in ended.stderr) == (2, True)
+
+
+def test_folders_are_not_walked_through_where_no_column_can_be_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.source_columns.os.walk", Mock(side_effect=AssertionError))
+    _check(_said(step={"value": ["v"]}), tmp_path)

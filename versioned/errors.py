@@ -91,3 +91,12 @@ class ExpectationError(VersionedError):
 
 class InvariantError(VersionedError):
     """Stored rows break an invariant of their table. This is a bug or a foreign write."""
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, without the stack that Spark puts behind it.
+
+    >>> first_line(ValueError("Access denied\\n\\tat org.apache.hadoop"))
+    'Access denied'
+    """
+    return str(error).strip().partition("\n")[0]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from versioned import faults
 from versioned.commit import Append, commit, detail_of, history, is_missing, own_details, remember
-from versioned.errors import ConfigurationError
+from versioned.errors import ConfigurationError, first_line
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
 from versioned.schema import check_keys
@@ -89,7 +89,7 @@ def make_table(session: SparkSession, target: TableRef, create: str, *, or_take:
         told = f"{type(error).__name__} {error}"
         if any(name in told for name in _NOT_KEPT):
             raise ConfigurationError(
-                f"{target} cannot be made with these columns: {str(error).splitlines()[0]} Use types that Delta keeps, "
+                f"{target} cannot be made with these columns: {first_line(error)} Use types that Delta keeps, "
                 "such as STRING without a collation, or BIGINT microseconds for an interval."
             ) from error
         if not any(name in told for name in _OCCUPIED):

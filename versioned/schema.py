@@ -20,7 +20,7 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from versioned.errors import ConfigurationError, SchemaError
+from versioned.errors import ConfigurationError, SchemaError, first_line
 from versioned.identifiers import TableRef, quote
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 from versioned.sql_types import has_order, kinds_in, sql_columns, sql_properties
@@ -45,8 +45,9 @@ def columns_of(schema: str | StructType) -> StructType:
     try:
         columns = DataType.fromDDL(schema) if isinstance(schema, str) else schema
     except ParseException as error:
-        why = str(error).strip().partition("\n")[0]
-        raise ConfigurationError(f'The schema "{schema}" names no columns with types: {why} {_AS_IN}') from error
+        raise ConfigurationError(
+            f'The schema "{schema}" names no columns with types: {first_line(error)} {_AS_IN}'
+        ) from error
     if not isinstance(columns, StructType):
         raise ConfigurationError(f'The schema "{schema}" names no columns. {_AS_IN}')
     _check_texts(columns)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -43,16 +43,23 @@ def sends(frame: DataFrame, target: TableRef, keys: Sequence[str]) -> bool:
     would find nothing then, without a word. So may those that are in memory alone, which Spark may drop.
 
     Args:
-        frame: The rows; counted, for one job, if they are persisted and the table is large.
+        frame: The rows.
         target: The table.
         keys: Its key columns, which the frame has too.
     """
-    return frame.storageLevel.useDisk and is_large(frame.sparkSession, target) and are_few(frame, keys)
+    return frame.storageLevel.useDisk and pays(frame, target, keys)
 
 
-def is_large(session: SparkSession, target: TableRef) -> bool:
-    """Whether moving the versions of a table takes longer than sending many rows."""
-    return of_detail(detail_of(session, target)).size_bytes >= LARGE_BYTES
+def pays(frame: DataFrame, target: TableRef, keys: Sequence[str]) -> bool:
+    """Whether sending rows takes less time than moving the versions of a table.
+
+    Args:
+        frame: The rows, which stay the same; counted, for one job, if the table is large.
+        target: The table.
+        keys: The key columns by which the frame calls them, in whatever case.
+    """
+    size_bytes = of_detail(detail_of(frame.sparkSession, target)).size_bytes
+    return size_bytes >= LARGE_BYTES and are_few(frame, keys)
 
 
 def are_few(frame: DataFrame, keys: Sequence[str]) -> bool:

@@ -32,7 +32,7 @@ from streams.spark.tables_below import left_behind
 from versioned import spark_functions as F
 from versioned.commit import Landed, Merge, commit, history, same_keys, saying, told_so_far
 from versioned.durations import duration
-from versioned.errors import CheckpointMismatchError, ConfigurationError
+from versioned.errors import CheckpointMismatchError, ConfigurationError, first_line
 from versioned.identifiers import TableRef, quote
 from versioned.reading import read_table
 from versioned.replay import ERASED, way_back
@@ -302,8 +302,7 @@ class _Table:
         try:
             before = past_erasure(self._spark, self._target, self._version)
         except Exception as error:  # of whatever kind: rows of others may be gone, of which a receipt must tell
-            why = str(error).partition("\n")[0]
-            _LOG.warning("Whether rows of %s were erased before cannot be told: %s", self._target, why)
+            _LOG.warning("Whether rows of %s were erased before cannot be told: %s", self._target, first_line(error))
             now = datetime.now(timezone.utc)
             return replace(told, files_gone=gone_on(now, kept), log_gone=self._log_gone(now))
         if before is None:

@@ -51,7 +51,7 @@ from versioned.put import PutBatch
 from versioned.put_frames import PUT_RESULT, floor_to_resolution
 from versioned.reading import in_full, read_table
 from versioned.schema import columns_of
-from versioned.sent_rows import are_few, is_large
+from versioned.sent_rows import pays
 from versioned.spec import CURRENT, PRESENT, VersionedTableSpec, known_target
 from versioned.sql_types import sql_properties, sql_type
 from versioned.system_history import make_versioned
@@ -206,11 +206,9 @@ class HistoryStore(TableState):
             oldest_us = asked.agg(F.min(US)).collect()[0][0] or 0
         keys = struct_fields(asked, KEY)
         assert self._batch is not None
-        batch, flat, has_puts = self._batch, flat_keys(asked), not self._is_empty
-        sends = amount == "many" and is_large(batch.session, self.target(batch.root)) and are_few(flat, keys)
-        found = lookup_versioned(
-            flat, self.spec, self.puts, has_puts, oldest_us, keys, batch.cut, amount, sends=sends
-        )  # fmt: skip
+        flat, cut, has_puts = flat_keys(asked), self._batch.cut, not self._is_empty
+        sends = partial(pays, flat, self.target(self._batch.root), keys)
+        found = lookup_versioned(flat, self.spec, self.puts, has_puts, oldest_us, keys, cut, amount, sends=sends)
         return struct_keys(found, keys)
 
     def report(self, batch: Batch) -> NodeReport:

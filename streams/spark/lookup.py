@@ -53,7 +53,7 @@ def lookup_versioned(
     cut: Callable[[DataFrame], DataFrame],
     amount: Amount = "unknown",
     *,
-    sends: bool = False,
+    sends: Callable[[], bool] = lambda: False,
 ) -> DataFrame:
     """Each stream record with the version valid at its ``_us``, known at its place (R138-R142).
 
@@ -68,7 +68,7 @@ def lookup_versioned(
         amount: How many records the stream has: of few only versions of their keys are moved, of many most are paired
             with versions (:mod:`streams.spark.lookup_pairs`).
         sends: Whether keys and instants of many records go to every task, so that only versions are moved which one of
-            them finds.
+            them finds; asked only where that can be.
 
     Returns:
         The stream's columns with ``_found`` (value struct or null) and ``_reason`` (null where found).
@@ -76,9 +76,9 @@ def lookup_versioned(
     hides = _horizon_may_hide(spec, puts, has_puts, oldest_us)
     stored = with_keys_as(puts.current().unionByName(puts.closed(oldest_us)), spec.keys, stream, keys)
     new = with_keys_as(_accepted(puts), spec.keys, stream, keys) if has_puts else None
-    if amount in ("many", "masses") and not hides:
+    if amount == "many" and not hides:
         lines = partial(_lined, spec=spec, keys=keys)
-        found = with_versions(stream, stored, keys, spec.keys, cut, lines, sends=sends)
+        found = with_versions(stream, stored, keys, spec.keys, cut, lines, sends=sends())
         if new is not None:
             found = _last_before(_line(found, None, new, spec, keys), len(keys), (_PUT,), False, spec)
     else:

@@ -11,28 +11,13 @@ from typing import Final, Literal
 from pyspark.sql import DataFrame
 
 from streams.spark.flow import KEY
-from versioned import sent_rows
 from versioned import spark_functions as F
 
 #: The keys of more records take longer to send than most tables take to move. (A put sends up to five times as many: it
 #: saves the shuffle of all current rows twice.)
 MOST_SENT: Final = 100_000
-#: How many records ask: up to :data:`MOST_SENT`, up to so many as are sent to the versions of a large table, more, or
-#: so many as nobody knows.
-Amount = Literal["few", "unknown", "many", "masses"]
-
-
-def amount_of(most: int | None) -> Amount:
-    """What so many records are at most.
-
-    >>> [amount_of(most) for most in (None, 100_000, 100_001, 1_000_001)]
-    ['unknown', 'few', 'many', 'masses']
-    """
-    if most is None:
-        return "unknown"
-    if most <= MOST_SENT:
-        return "few"
-    return "many" if most <= sent_rows.MOST_SENT else "masses"
+#: How many records ask: up to :data:`MOST_SENT`, more, or so many as nobody knows.
+Amount = Literal["few", "unknown", "many"]
 
 
 def of_keys(stored: DataFrame, asked: DataFrame, *, few: bool) -> DataFrame:

@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from streams.nodes import Node
 from streams.recovery_rules import of_older_driver
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport, in_one_scope
-from streams.spark.of_keys import Amount, amount_of
+from streams.spark.of_keys import MOST_SENT, Amount
 from streams.spark.stored_shape import check_beside, check_rows
 from versioned import spark_functions as F
 from versioned.commit import EPOCH_BITS, Landed, Step, Write, commit
@@ -100,7 +100,9 @@ class Batch:
 
     def amount(self, flow: Flow) -> Amount:
         """How many records a flow has; ``unknown`` in small batches too: their tables are moved in no time."""
-        return "unknown" if self.is_small else amount_of(flow.most)
+        if self.is_small or flow.most is None:
+            return "unknown"
+        return "few" if flow.most <= MOST_SENT else "many"
 
     def has_few(self, flow: Flow) -> bool:
         """Whether a flow's records are so few that tables are read where they lie (:mod:`streams.spark.of_keys`)."""

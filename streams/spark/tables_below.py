@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from versioned import spark_functions as F
 from versioned.commit import detail_of, history, own_details
+from versioned.errors import first_line
 from versioned.identifiers import TableRef
 from versioned.written import told_owner
 
@@ -55,10 +56,11 @@ def left_behind(spark: SparkSession, root: TableRef, application: str, known: It
     try:
         names = names_below(spark, root)
     except Exception as error:  # of whatever kind: an erasure must not wait for rights to list a bucket
-        why = str(error).partition("\n")[0]
-        _LOG.warning("The tables below %s cannot be listed, so look for others there yourself: %s", root, why)
+        told = "The tables below %s cannot be listed, so look for others there yourself: %s"
+        _LOG.warning(told, root, first_line(error))
         return (ANY,)
-    others = {name: root.child(name) for name in names if _as_listed(root.child(name)) not in left_out}
+    there = {name: root.child(name) for name in names}
+    others = {name: target for name, target in there.items() if _as_listed(target) not in left_out}
     return tuple(name for name, target in others.items() if _may_be_of(spark, target, application))
 
 
@@ -96,7 +98,7 @@ def _may_be_of(spark: SparkSession, target: TableRef, application: str) -> bool:
             return False
         own = history(spark, target, _LOOKED_AT, F.col("userMetadata").contains(_BY_US))
     except Exception as error:  # of whatever kind: what cannot be looked at is not known to be somebody else's
-        _LOG.warning("Whose table %s is cannot be told: %s", target, str(error).partition("\n")[0])
+        _LOG.warning("Whose table %s is cannot be told: %s", target, first_line(error))
         return True
     owner = told_owner(own)
     return owner == (application,) or (owner in (None, (None,)) and any(own_details(row) is not None for row in own))

@@ -129,13 +129,8 @@ def _told(found: DataFrame) -> dict[tuple[int, str, int], str]:
     return {tuple(row[:3]): row[3] for row in found.select("case", "k", "at_us", answer).collect()}
 
 
-@pytest.fixture(params=[False, True], ids=["versions move", "sent to the versions"])
-def sends(request: pytest.FixtureRequest) -> bool:
-    found: bool = request.param
-    return found
-
-
 @pytest.mark.rule("R138", "R139", "R140", "R141", "R159", "R184")
+@pytest.mark.parametrize("sends", [False, True], ids=["versions move", "sent to the versions"])
 def test_a_left_lookup_gives_the_version_or_the_reason_that_the_rule_gives(
     spark: SparkSession,
     histories: list[History],
@@ -150,14 +145,9 @@ def test_a_left_lookup_gives_the_version_or_the_reason_that_the_rule_gives(
 
 @pytest.mark.rule("R138", "R139", "R159")
 def test_an_inner_lookup_gives_the_versions_only(
-    spark: SparkSession,
-    histories: list[History],
-    rows: DataFrame,
-    spec: VersionedTableSpec,
-    horizon: Column | None,
-    sends: bool,
+    spark: SparkSession, histories: list[History], rows: DataFrame, spec: VersionedTableSpec, horizon: Column | None
 ) -> None:
-    found = lookup_frame(_asked(spark, histories), rows, spec, "at", "inner", horizon, sends=lambda: sends)
+    found = lookup_frame(_asked(spark, histories), rows, spec, "at", "inner", horizon)
     reasons = {reason.value for reason in Reason}
     assert _told(found) == {place: told for place, told in _expected(histories).items() if told not in reasons}
 

@@ -12,7 +12,7 @@ from jobs.expectations import Verdict, judge_batch
 from jobs.quality_settings import QualitySettings
 from streams.reasons import QUALITY
 from streams.spark.invariants import Invariant
-from streams.spark.row_rules import broken
+from streams.spark.row_rules import broken, columns_of
 from streams.spark.source_checks import SourceChecks
 from versioned import spark_functions as F
 from versioned.errors import DataQualityError, ExpectationError
@@ -25,7 +25,8 @@ def checks_of(quality: QualitySettings | None) -> SourceChecks | None:
     if quality is None:
         return None
     if quality.policy == "reject":
-        return SourceChecks(reason=rejecting(quality.rules))
+        named = (name for rule in quality.rules for name in columns_of(rule.expectation, rule.arguments))
+        return SourceChecks(reason=rejecting(quality.rules), columns=tuple(dict.fromkeys(named)))
     return SourceChecks(look=_Look(quality), every=quality.every) if quality.every else None
 
 

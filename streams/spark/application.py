@@ -60,7 +60,7 @@ from streams.spark.recovery import (
 )
 from streams.spark.rejects import Rejects
 from streams.spark.sinks import check_columns, send_to_kafka
-from streams.spark.source_checks import look_at
+from streams.spark.source_checks import check_reasons, look_at
 from streams.spark.sources import SparkSource, check_shared_sequence, check_topics, records_of, topics_in_order, unite
 from streams.spark.suppress import SuppressOperator
 from streams.spark.table_names import check_table_names
@@ -318,6 +318,7 @@ class StreamingApplication:
         united = unite(self._spark, {topic: self._sources[topic] for topic in topics})
         self._rules = checked_rules(self.topology, self._sources, self._order, self._max_future_us, united.schema)
         check_personal(self._pii_columns, self.topology, self._rules, united.schema)
+        check_reasons(united, self._sources)
         return united
 
     def _agreed_state(self) -> LedgerState:

@@ -123,8 +123,10 @@ def _differ(topic: str, names: list[str]) -> None:
         raise SchemaError(f'Topic "{topic}" has columns that differ only by case: {twice}. Rename one.')
 
 
-def lacking(rule: IntakeRule, names: list[str]) -> tuple[list[str], list[str]]:
-    """The columns that there are not, whatever their case: what node and source name, and what the contract declares.
+def lacking(rule: IntakeRule, names: list[str]) -> tuple[list[str], list[str], list[str]]:
+    """The columns that there are not, whatever their case.
+
+    Those that node and source name, those that the contract declares, and those that rules of quality are about.
 
     Args:
         rule: The node that reads the source, and its contract.
@@ -133,12 +135,16 @@ def lacking(rule: IntakeRule, names: list[str]) -> tuple[list[str], list[str]]:
     there = {name.lower() for name in names}
     wanted = dict.fromkeys((*rule.node.key, *(rule.node.value or ()), *filter(None, rule.reads.values())))
     declared = () if rule.types is None else rule.types.names
-    missing, promised = ([name for name in asked if name.lower() not in there] for asked in (wanted, declared))
-    return missing, promised
+    checks = rule.source.checks
+    judged = () if checks is None else checks.columns
+    missing, promised, unjudged = (
+        [name for name in asked if name.lower() not in there] for asked in (wanted, declared, judged)
+    )
+    return missing, promised, unjudged
 
 
 def _check_there(rule: IntakeRule, names: list[str]) -> None:
-    node, (missing, promised) = rule.node, lacking(rule, names)
+    node, (missing, promised, unjudged) = rule.node, lacking(rule, names)
     if missing:
         raise SchemaError(
             f'Topic "{node.topic}" lacks the columns {missing} of node "{node.name}"; it has {names}. Correct a name, '
@@ -146,6 +152,11 @@ def _check_there(rule: IntakeRule, names: list[str]) -> None:
         )
     if promised:
         raise SchemaError(f'Topic "{node.topic}" lacks the declared columns {promised}; it has {names}.')
+    if unjudged:
+        raise SchemaError(
+            f'Topic "{node.topic}" lacks the columns {unjudged} of its rules of quality; it has {names}. Correct a '
+            "name, or leave the rule out."
+        )
     if rule.order == "sequence" and rule.source.order_column is None:
         raise SchemaError(f'order="sequence" needs sequence_by on every source; "{node.topic}" has none.')
     if rule.source.contract.unique and rule.source.order_column is None:

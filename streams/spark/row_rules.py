@@ -33,6 +33,8 @@ BETWEEN: Final = "expect_column_values_to_be_between"
 BOUNDS: Final = ("min_value", "max_value")
 #: Arguments that are conditions in Spark SQL.
 _CONDITIONS: Final = ("condition", "row_condition")
+#: Arguments that name a column.
+_NAMING: Final = ("column", "column_A", "column_B")
 
 
 def broken(expectation: str, arguments: Arguments, columns: StructType) -> Column:
@@ -69,6 +71,15 @@ def check_row_rule(expectation: str, arguments: Arguments) -> None:
         ConfigurationError: it is no expectation about rows, or has an argument that means nothing row by row.
     """
     _rule(expectation, arguments)
+
+
+def columns_of(expectation: str, arguments: Arguments) -> tuple[str, ...]:
+    """The columns that an expectation of :data:`ROW_RULES` names; a condition in SQL may name others.
+
+    >>> columns_of(BETWEEN, {"column": "amount", "min_value": 0})
+    ('amount',)
+    """
+    return tuple(arguments[name] for name in _KNOWN[expectation] if name in _NAMING and name in arguments)
 
 
 def _check_compared(arguments: Arguments, columns: StructType) -> None:

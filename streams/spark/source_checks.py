@@ -9,9 +9,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
 from versioned import spark_functions as F
+from versioned.errors import ConfigurationError, first_line
+from versioned.identifiers import quote
 
 if TYPE_CHECKING:
     from streams.spark.sources import SparkSource
@@ -27,11 +30,13 @@ class SourceChecks:
         look: Called with a topic, its rows of a batch and the batch id, before anything is written; an error that it
             raises ends the query with nothing of the batch written.
         every: Batches whose id is a multiple of it are looked at.
+        columns: The columns without which ``reason`` cannot tell.
     """
 
     reason: Callable[[DataFrame], Column] | None = None
     look: Callable[[str, DataFrame, int], None] | None = None
     every: int = 1
+    columns: tuple[str, ...] = ()
 
     def is_due(self, batch_id: int) -> bool:
         """Whether this batch is looked at.
@@ -47,6 +52,28 @@ def rejection(raw: DataFrame, checks: SourceChecks | None) -> Column:
     if checks is None or checks.reason is None:
         return F.lit(None).cast("string")
     return checks.reason(raw)
+
+
+def check_reasons(united: DataFrame, sources: Mapping[str, SparkSource]) -> None:
+    """Refuse rules that the columns of their source can never answer. No job runs.
+
+    Args:
+        united: The columns of the sources, a struct column per topic.
+        sources: Topic -> source.
+
+    Raises:
+        ConfigurationError: with the topic, and what Spark says of a rule.
+    """
+    for topic, source in sources.items():
+        rows = united.select(f"{quote(topic)}.*")
+        try:
+            # Spark Connect looks names up when it is asked for columns.
+            rows.select(rejection(rows, source.checks)).schema  # noqa: B018
+        except AnalysisException as error:
+            raise ConfigurationError(
+                f'Topic "{topic}": its rules of quality cannot be judged: {first_line(error)}. Correct the rule, or '
+                "the columns of the source."
+            ) from None
 
 
 def look_at(

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from jobs.cli import app
 from jobs.job_plan import plan_of
-from jobs.run import source_of
+from jobs.run import application, source_of
 from jobs.settings import parse
 from jobs.source_columns import check_sources
 from jobs.strict import PlacedError
@@ -41,6 +41,10 @@ def _said(schema: str | None = _GOOD, step: dict[str, Any] | None = None, **sour
 def _of_kafka(step: dict[str, Any] | None = None, **said: Any) -> dict[str, Any]:
     settings = _said(step=step)
     return settings | {"sources": {"orders": {"kafka": {**_KAFKA, **said}}}}
+
+
+def _judged(rule: dict[str, Any], policy: str = "reject") -> dict[str, Any]:
+    return _said(quality={"policy": policy, "expectations": [rule]})
 
 
 def _check(said: dict[str, Any], work: Path) -> None:
@@ -72,6 +76,14 @@ _WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a declared column that is not there": (
         _said(contract={"types": f"{_GOOD}, w BIGINT"}),
         "Topic \"orders\" lacks the declared columns ['w']",
+    ),
+    "a column of a rule that is not there": (
+        _judged({"expect_column_values_to_not_be_null": {"column": "w"}}),
+        "Topic \"orders\" lacks the columns ['w'] of its rules",
+    ),
+    "a column of a rule about a pair that is not there": (
+        _judged({"expect_column_pair_values_to_be_equal": {"column_A": "v", "column_B": "w"}}),
+        "Topic \"orders\" lacks the columns ['w'] of its rules",
     ),
     "a column that is not declared": (
         _said(contract={"types": "id STRING, ts TIMESTAMP", "extra_columns": "fail"}),
@@ -189,6 +201,18 @@ def _start(spark: SparkSession, said: dict[str, Any], work: Path) -> None:
     checked_rules(plan_of(settings), sources, settings.order, 0, unite(spark, sources).schema)
 
 
+@pytest.mark.parametrize("condition", ["w > 1", "v.w > 1", "v + id > ts"])
+def test_a_condition_that_the_columns_cannot_answer_is_refused_at_the_start(
+    spark: SparkSession, tmp_path: Path, condition: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    rule = {"expect_rows_to_satisfy": {"condition": condition, "name": "sound"}}
+    settings = parse(_judged(rule))
+    app = application(spark, settings, plan_of(settings), tmp_path)
+    with pytest.raises(ConfigurationError, match="rules of quality cannot be judged"):
+        app.run()
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -197,6 +221,9 @@ def _start(spark: SparkSession, said: dict[str, Any], work: Path) -> None:
         _said(_with("STRING", "ts")),
         _said(_with("BIGINT", "ts"), contract={"ts_unit": "ms"}),
         _said(step={"key": "ids"}, transform="jobs.run:run"),
+        _judged({"expect_column_values_to_not_be_null": {"column": "V"}}),
+        # A batch tells that it cannot be judged.
+        _judged({"expect_column_values_to_not_be_null": {"column": "w"}}, policy="warn"),
         _said(f"{_GOOD}, length INTERVAL DAY TO SECOND", step={"key": "ids"}),
         _said(_GOOD.replace("STRING", "VARCHAR(3)"), step={"key": "ids"}),
         _said(contract={"types": f"{_GOOD}, length INTERVAL DAY TO SECOND"}, step={"key": "ids"}),

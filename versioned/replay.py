@@ -3,8 +3,8 @@
 Delta knows a write by its transaction id alone, and skips a second one with the same id whatever is in it. So each
 commit of a batch also says where its input came from: the ``checkpoint`` that counted the batch, and the
 ``fingerprints`` of its input per topic. Where the two differ, what was skipped was another batch. A fingerprint is
-text: the number of records, two sums of their hashes, and a hash of their columns (not told by earlier versions). It
-also says which ``driver`` made it: two that run on one checkpoint make the same batch, each of the state that it found.
+text: the number of records, and two sums of their hashes. A commit also says which ``driver`` made it: two that run on
+one checkpoint make the same batch, each of the state that it found.
 """
 
 from __future__ import annotations
@@ -62,9 +62,7 @@ def way_back(epoch: int, batch_id: int) -> str:
     return "start over with another root, or delete this one: there is no batch before it"
 
 
-def check_origin(
-    where: str, batch: tuple[int, int], landed: Mapping[str, Any], now: Mapping[str, Any], *, is_over: bool = False
-) -> None:
+def check_origin(where: str, batch: tuple[int, int], landed: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Refuse a batch that is not the one that landed under its id. What either side does not say is not compared.
 
     Args:
@@ -72,8 +70,6 @@ def check_origin(
         batch: Epoch and id of the batch.
         landed: The details of its commit.
         now: The details of the batch at hand.
-        is_over: Whether all of it landed, so that nothing is made of its input any more. Records that are read with
-            other columns than then have other hashes, and are taken for the same ones if they are as many.
 
     Raises:
         FencedError: it was counted by another checkpoint.
@@ -88,7 +84,7 @@ def check_origin(
             "Stop one of the two. If this is the rightful one, start it with --new-epoch."
         )
     if FINGERPRINTS in landed and FINGERPRINTS in now:
-        changed = _changed(landed[FINGERPRINTS], now[FINGERPRINTS], is_over)
+        changed = _changed(landed[FINGERPRINTS], now[FINGERPRINTS])
         if changed:
             raise ReplayMismatchError(
                 f"{where} landed with other input than it has now: {'; '.join(changed)}. What landed would be kept and "
@@ -120,23 +116,15 @@ def check_driver(where: str, batch: tuple[int, int], landed: Mapping[str, Any], 
         )
 
 
-def _changed(landed: Mapping[str, str], now: Mapping[str, str], is_over: bool) -> list[str]:
+def _changed(landed: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     topics = sorted({*landed, *now})
-    changed = [topic for topic in topics if not _is_same(landed.get(topic), now.get(topic), is_over)]
+    changed = [topic for topic in topics if not _is_same(landed.get(topic), now.get(topic))]
     return [f'"{topic}" had {_records(landed.get(topic))}, now {_records(now.get(topic))}' for topic in changed]
 
 
-def _is_same(landed: str | None, now: str | None, is_over: bool) -> bool:
-    if landed is None or now is None:
-        return False
-    (before, columns_before), (after, columns) = _parts(landed), _parts(now)
-    has_other_columns = "" not in (columns_before, columns) and columns_before != columns
-    return before == after or (is_over and has_other_columns and before[0] == after[0])
-
-
-def _parts(fingerprint: str) -> tuple[list[str], str]:
-    parts = fingerprint.split(":")
-    return parts[:3], ":".join(parts[3:])
+def _is_same(landed: str | None, now: str | None) -> bool:
+    # Earlier versions told a hash of the columns behind the three.
+    return landed is not None and now is not None and landed.split(":")[:3] == now.split(":")[:3]
 
 
 def _records(fingerprint: str | None) -> str:

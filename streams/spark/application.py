@@ -384,6 +384,8 @@ class StreamingApplication:
         if not hasattr(self, "_spark"):  # In the server of Spark Connect.
             self._spark = frame.sparkSession
             self._ledger = Ledger(self._spark, self._root.child("ledger"), self.name)
+        if self._is_over(batch_id):
+            return 0
         in_ansi_mode(frame.sparkSession)
         with_sound_reads(frame.sparkSession)
         input_rows = in_few_tasks(frame, more=1).persist()
@@ -398,6 +400,14 @@ class StreamingApplication:
             return sum(counted.values())
         finally:
             input_rows.unpersist()
+
+    def _is_over(self, batch_id: int) -> bool:
+        """Whether the ledger has a batch of this checkpoint: all of it landed before the restart.
+
+        Its input may be gone by now, and is not looked at: the start found that ledger and checkpoint go together.
+        """
+        assert self._state is not None
+        return batch_id == self._state.batch_id and self._state.checkpoint in (None, self._query_id())
 
     def _batch(self, session: SparkSession, batch_id: int, came: Mapping[str, Arrived]) -> Batch:
         assert self._state is not None
@@ -422,8 +432,7 @@ class StreamingApplication:
         batch.drains = tuple(landed.get("drains", ())) if landed else self._drains
         prints = {topic: said.fingerprint for topic, said in came.items() if topic in self._sources}
         batch.details |= {"drains": batch.drains, CHECKPOINT: self._query_id(), FINGERPRINTS: prints, **this_driver()}
-        is_over = batch_id == state.batch_id
-        check_origin(f'Batch {batch_id} of "{self.name}"', this, landed or {}, batch.details, is_over=is_over)
+        check_origin(f'Batch {batch_id} of "{self.name}"', this, landed or {}, batch.details)
         self._landed_report = landed.get("report") if landed else None
         return batch
 
@@ -442,8 +451,6 @@ class StreamingApplication:
     def _process(self, batch: Batch, rows: DataFrame, arrived: Mapping[str, int], started: float) -> None:
         assert self._state is not None
         assert self._interpretation is not None
-        if batch.batch_id == self._state.batch_id:
-            return  # The ledger has this batch: everything landed before the restart.
         batch.is_small = self._interpretation.choose(batch.session, sum(arrived.values()))
         flows = self._begin(batch, rows, arrived)
         try:

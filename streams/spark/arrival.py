@@ -1,8 +1,8 @@
 """What came in with a batch: per topic the number of records, the batch clock and a fingerprint; one job for all.
 
 The fingerprint tells whether a replayed batch has the records that it had before: their number, and a sum and an
-exclusive or of stable hashes of the rows, so that their order does not matter. It also tells with which columns they
-were read, since the hashes of the same records are others with others.
+exclusive or of stable hashes of the rows, so that their order does not matter. The hashes of the same records are
+others with other columns.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
-from zlib import crc32
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import DataType
@@ -18,7 +17,6 @@ from pyspark.sql.types import DataType
 from streams.spark.sources import CLOCK, SOURCE
 from versioned import spark_functions as F
 from versioned.hashing import row_hash
-from versioned.sql_types import sql_type
 
 _LOW: Final = 0xFFFFFFFF
 _ALL: Final = (1 << 64) - 1
@@ -44,23 +42,16 @@ def arrived(rows: DataFrame) -> dict[str, Arrived]:
         F.sum(F.col("hash").bitwiseAND(F.lit(_LOW))).alias("low"),
         F.bit_xor("hash").alias("xor"),
     )
-    return {
-        name: Arrived(n, clock_us, fingerprint(n, low, xor, topics.get(name)))
-        for name, n, clock_us, low, xor in counted.collect()
-    }
+    return {name: Arrived(n, clock_us, fingerprint(n, low, xor)) for name, n, clock_us, low, xor in counted.collect()}
 
 
-def fingerprint(count: int, low: int, xor: int, kind: DataType | None = None) -> str:
+def fingerprint(count: int, low: int, xor: int) -> str:
     """A fingerprint as text that starts with the number of records (:mod:`versioned.replay` compares them).
 
-    >>> from pyspark.sql.types import LongType
-    >>> fingerprint(2, 255, -1, LongType())
-    '2:ff:ffffffffffffffff:2d3dd6d7'
-    >>> fingerprint(2, 255, -1)  # a tick has no columns
+    >>> fingerprint(2, 255, -1)
     '2:ff:ffffffffffffffff'
     """
-    columns = "" if kind is None else f":{crc32(sql_type(kind).encode()):x}"
-    return f"{count}:{low:x}:{xor & _ALL:x}{columns}"
+    return f"{count}:{low:x}:{xor & _ALL:x}"
 
 
 def _hash(topics: Iterable[tuple[str, DataType]]) -> Column:

@@ -64,6 +64,22 @@ def test_input_that_is_gone_before_its_batch_has_written_anything_is_missed(
     assert {row["price"] for row in read_table(spark, TableRef.parse(str(out / "priced_orders"))).collect()} == {0.0}
 
 
+@pytest.mark.parametrize("gone", [True, False], ids=["gone", "there"])
+def test_a_batch_that_the_ledger_has_is_over_whatever_became_of_its_input(
+    gone: bool, spark: SparkSession, tmp_path: Path
+) -> None:
+    own, out = tmp_path / "input", tmp_path / "out"
+    write_batch(own, 0)
+    with faults.armed(crash_at("after:ledger/row")), pytest.raises(StreamingQueryException):
+        small_application(spark, own, out).run()
+    if gone:
+        (own / "prices" / "0.json").unlink()
+    write_batch(own, 1)
+    small_application(spark, own, out).run()
+    told = read_table(spark, TableRef.parse(str(out / "priced_orders"))).collect()
+    assert sorted(row["price"] for row in told) == [0.0, 0.0, 1.0, 1.0]
+
+
 def _versioned_counts(builder: StreamsBuilder) -> None:
     stored = Materialized.versioned("1 day", name="texts")
     table = builder.table("a", Materialized.key_value("plain_a"), name="table_a", key="k", value="v", deleted="dead")

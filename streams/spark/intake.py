@@ -33,7 +33,7 @@ from streams.spark.places import PIECE, SEQUENCE, TIE, Order, Ordering, pieces_o
 from streams.spark.reader_options import MALFORMED
 from streams.spark.source_checks import rejection
 from streams.spark.sources import SparkSource
-from streams.spark.typed_input import cast_row_by_row, cut_row, event_time, has_time_beyond, row_size
+from streams.spark.typed_input import cast_row_by_row, cut_row, event_time, has_no_text, has_time_beyond, row_size
 from versioned import spark_functions as F
 from versioned.hashing import row_hash
 from versioned.identifiers import quote
@@ -156,6 +156,10 @@ class _Columns:
         """Whether a row has a time outside the calendar; None if it has no times."""
         return has_time_beyond(self.value(name), self.kind(name))
 
+    def no_text(self, name: str) -> Column | None:
+        """Whether a row has bytes that are no text; None if it has no texts."""
+        return has_no_text(self.value(name), self.kind(name))
+
     def misfits(self, name: str) -> Column | None:
         """Whether a row has a value that does not fit, or a key that would be another one; None if all do."""
         value, have, kind = F.col(quote(name)), self._schema[name].dataType, self.kind(name)
@@ -197,7 +201,8 @@ def _scope(columns: _Columns, name: str | None) -> Column:
 def _misfits(columns: _Columns, rule: IntakeRule, values: tuple[str, ...]) -> list[tuple[Column, str]]:
     """Whether a raw row has a value that does not fit, by column, and what is told of such a row."""
     used = dict.fromkeys((*rule.node.key, *values, *filter(None, rule.reads.values())))
-    found = [(columns.misfits(name), name, columns.kind(name).simpleString()) for name in used]
+    asked = [(misfit, name) for name in used for misfit in (columns.misfits(name), columns.no_text(name))]
+    found = [(misfit, name, columns.kind(name).simpleString()) for misfit, name in asked]
     # A number that does not fit would be the first scope, or no order; of other types each one fits.
     wide = ((rule.source.scope_column, LongType, "int"), (rule.source.order_column, DecimalType, "bigint"))
     found += [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import reduce
 from typing import Final
 
@@ -45,6 +45,8 @@ _CUT: Final = (
     (NumericType, BooleanType),
 )
 _WIDTH: Final = 8
+#: Whether something holds of a value of a type, which is no structure; None where it can hold of none.
+_Test = Callable[[Column, DataType], "Column | None"]
 _YEARS: Final = (1, 9999)
 
 
@@ -97,17 +99,37 @@ def has_time_beyond(value: Column, kind: DataType) -> Column | None:
 
     Spark knows such times, and no Python that a record may come to. None where the type has no times.
     """
+    return _somewhere(value, kind, _is_beyond)
+
+
+def has_no_text(value: Column, kind: DataType) -> Column | None:
+    """Whether a value has a text that is none, since its bytes are no UTF-8, however deep; null as far as it has none.
+
+    Spark takes such bytes as they are, and no Python does that a record may come to. None where the type has no texts.
+    """
+    return _somewhere(value, kind, _is_no_text)
+
+
+def _is_beyond(value: Column, kind: DataType) -> Column | None:
     if isinstance(kind, TimestampType):
         return ~in_range(F.unix_micros(value))
-    if isinstance(kind, (TimestampNTZType, DateType)):
-        return ~F.year(value).between(*_YEARS)
+    return ~F.year(value).between(*_YEARS) if isinstance(kind, (TimestampNTZType, DateType)) else None
+
+
+def _is_no_text(value: Column, kind: DataType) -> Column | None:
+    return ~F.is_valid_utf8(value) if isinstance(kind, StringType) else None
+
+
+def _somewhere(value: Column, kind: DataType, is_so: _Test) -> Column | None:
+    """Whether something holds of a value or of what is in it; None where it can hold of nothing."""
     if isinstance(kind, StructType):
-        return _any(has_time_beyond(value.getField(part.name), part.dataType) for part in kind.fields)
+        return _any(_somewhere(value.getField(part.name), part.dataType, is_so) for part in kind.fields)
     if isinstance(kind, ArrayType):
-        return _any_inside(value, kind.elementType)
+        return _any_inside(value, kind.elementType, is_so)
     if isinstance(kind, MapType):
-        return _any([_any_inside(F.map_keys(value), kind.keyType), _any_inside(F.map_values(value), kind.valueType)])
-    return None
+        keys, values = F.map_keys(value), F.map_values(value)
+        return _any([_any_inside(keys, kind.keyType, is_so), _any_inside(values, kind.valueType, is_so)])
+    return is_so(value, kind)
 
 
 def _any(conditions: Iterable[Column | None]) -> Column | None:
@@ -115,16 +137,16 @@ def _any(conditions: Iterable[Column | None]) -> Column | None:
     return reduce(Column.__or__, known) if known else None
 
 
-def _any_inside(values: Column, kind: DataType) -> Column | None:
-    if has_time_beyond(F.lit(None), kind) is None:
+def _any_inside(values: Column, kind: DataType, is_so: _Test) -> Column | None:
+    if _somewhere(F.lit(None), kind, is_so) is None:
         return None
 
-    def is_beyond(each: Column) -> Column:
-        beyond = has_time_beyond(each, kind)
-        assert beyond is not None
-        return F.coalesce(beyond, F.lit(False))
+    def holds(each: Column) -> Column:
+        found = _somewhere(each, kind, is_so)
+        assert found is not None
+        return F.coalesce(found, F.lit(False))
 
-    return F.exists(values, is_beyond)
+    return F.exists(values, holds)
 
 
 def size_of(value: Column, kind: DataType) -> Column | None:

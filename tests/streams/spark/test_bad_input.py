@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from streams.testing import TopologyTestDriver
 from streams.topology import Materialized, StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
-from suppress.windows import TimeWindows
+from suppress.windows import SessionWindows, TimeWindows
 
 _MAX_LONG = 2**63 - 1
 _NFC, _NFD = "caf\u00e9", "cafe\u0301"
@@ -324,6 +324,28 @@ def test_of_a_record_that_does_not_fit_the_columns_are_told_with_the_types_that_
         if order.reason == "BAD_TYPE"
     }
     assert {(seq, words) for seq, words in told if words is not None} == expected
+
+
+def test_bytes_that_are_no_text_are_put_aside_with_their_column_and_come_to_no_python(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    keys = ("'tea'", "CAST(X'61FF62' AS STRING)", "'rice'")
+    rows = " UNION ALL ".join(f"SELECT {key} item, 'x' note, TIMESTAMP '2026-01-01T00:00:00Z' ts" for key in keys)
+    spark.sql(rows).coalesce(1).write.parquet(str(tmp_path / "in"))
+    builder = StreamsBuilder()
+    sessions = SessionWindows.of_inactivity_gap_and_grace(timedelta(minutes=1), timedelta(minutes=1))
+    orders = builder.stream("orders", key="item", value="note").group_by_key()
+    orders.windowed_by(sessions).count(name="sessions").to_changelog("counted")
+    source = SparkSource("parquet", {"path": str(tmp_path / "in")}, "item STRING, note STRING, ts TIMESTAMP")
+    app = StreamingApplication(spark, "bytes", builder.build(), str(tmp_path / "out"), {"orders": source})
+    app.run()
+    read = spark.read.format("delta")
+    counted = read.load(str(app.table("counted"))).collect()
+    assert sorted(row["item"] for row in counted) == ["rice", "tea"]
+    (reject,) = read.load(str(app.table("rejects"))).collect()
+    told = json.loads(reject["record"])
+    assert (reject["reason"], told["misfits"]) == ("BAD_TYPE", "item is no string")
+    assert told["key"] == {"item": "a\ufffdb"}
 
 
 def test_a_reason_that_is_to_fail_ends_the_batch_before_anything_of_it_is_written(ran: Ran) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import datetime, timezone
 from decimal import Decimal
 
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql.types import DecimalType, StructType
+from pyspark.sql import Column, SparkSession
+from pyspark.sql.types import DataType, DecimalType, StructType
 
 from streams.nodes import TableSource
 from streams.spark.contract import InputContract
@@ -17,7 +18,7 @@ from streams.spark.intake import INVALID, IntakeRule, shape
 from streams.spark.operator import RAW
 from streams.spark.reader_options import MALFORMED
 from streams.spark.sources import SparkSource
-from streams.spark.typed_input import cast_row_by_row, has_time_beyond, row_size, shortened
+from streams.spark.typed_input import cast_row_by_row, has_no_text, has_time_beyond, row_size, shortened
 from versioned import spark_functions as F
 
 _LONG = "repeat('x', 40)"
@@ -178,18 +179,33 @@ _DEEP = ("{}", "named_struct('n', 1, 'at', {})", "array(NULL, {})", "map('k', {}
          "array(named_struct('all', map(1, array({}))))")  # fmt: skip
 
 
-@pytest.mark.parametrize(("times", "is_beyond"), [((*_INSTANTS, *_DAYS, *_LOCAL), True), (_KNOWN, False)])
-def test_a_time_outside_the_calendar_is_found_however_deep(
-    spark: SparkSession, times: tuple[str, ...], is_beyond: bool
+_BYTES = ("CAST(X'61FF62' AS STRING)", "CAST(X'C3' AS STRING)")
+_TEXTS = ("''", "'a'", "'caf\u00e9'", "CAST(X'C3A9' AS STRING)")
+
+
+@pytest.mark.parametrize(
+    ("asked", "told", "is_so"),
+    [
+        (has_time_beyond, (*_INSTANTS, *_DAYS, *_LOCAL), True),
+        (has_time_beyond, _KNOWN, False),
+        (has_no_text, _BYTES, True),
+        (has_no_text, _TEXTS, False),
+    ],
+    ids=["times outside the calendar", "times of the calendar", "bytes that are no text", "texts"],
+)
+def test_what_no_python_takes_is_found_however_deep(
+    spark: SparkSession, asked: Callable[[Column, DataType], Column | None], told: tuple[str, ...], is_so: bool
 ) -> None:
-    values = [deep.format(time) for time in times for deep in _DEEP]
+    values = [deep.format(each) for each in told for deep in _DEEP]
     frame = spark.range(1).selectExpr(*(f"{value} AS v{number}" for number, value in enumerate(values)))
-    beyond = [has_time_beyond(F.col(field.name), field.dataType) for field in frame.schema.fields]
-    found = frame.select(*(F.coalesce(each, F.lit(False)).alias(f"v{n}") for n, each in enumerate(beyond)))  # type: ignore[arg-type]
-    told = dict(zip(values, found.collect()[0], strict=True))
-    assert [value for value, was_found in told.items() if was_found != is_beyond] == []
+    asks = [asked(F.col(field.name), field.dataType) for field in frame.schema.fields]
+    found = frame.select(*(F.coalesce(each, F.lit(False)).alias(f"v{n}") for n, each in enumerate(asks)))  # type: ignore[arg-type]
+    answers = dict(zip(values, found.collect()[0], strict=True))
+    assert [value for value, was_found in answers.items() if was_found != is_so] == []
 
 
-def test_what_has_no_times_is_not_looked_at(spark: SparkSession) -> None:
-    frame = spark.sql("SELECT 1 a, 'x' b, named_struct('c', array(1.5)) d, map('k', true) e")
-    assert [has_time_beyond(F.col(field.name), field.dataType) for field in frame.schema.fields] == [None] * 4
+def test_what_has_no_times_or_no_texts_is_not_looked_at(spark: SparkSession) -> None:
+    times = spark.sql("SELECT 1 a, 'x' b, named_struct('c', array(1.5)) d, map('k', true) e").schema
+    texts = spark.sql("SELECT 1 a, X'FF' b, named_struct('c', array(1.5)) d, map(1, true) e").schema
+    assert [has_time_beyond(F.col(field.name), field.dataType) for field in times.fields] == [None] * 4
+    assert [has_no_text(F.col(field.name), field.dataType) for field in texts.fields] == [None] * 4

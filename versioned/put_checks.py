@@ -38,8 +38,9 @@ _INSTANTS: Final = (TimestampType, TimestampNTZType)
 _TIMES: Final = (DateType, *_INSTANTS)
 _NO_CAST: Final = "no value of the one type can be made one of the other. Give the column the table's type first."
 _AS_INSTANT: Final = "Make it a timestamp first, with timestamp_millis, timestamp_micros or timestamp_seconds."
-#: A text that is a date and nothing else. Spark reads one with more behind it, as a time of day, and leaves that out.
-_DATE: Final = r"^[\x00-\x20\x7f]*[+-]?\d+(-\d+){0,2}[\x00-\x20\x7f]*$"
+#: A text that is a day and nothing else. Spark takes a month or a year for its first day, and leaves out what stands
+#: behind a day, such as a time.
+_DATE: Final = r"^[\x00-\x20\x7f]*[+-]?\d+-\d+-\d+[\x00-\x20\x7f]*$"
 _TIME_ALONE: Final = f"^{TIME_ALONE}"
 #: A text that is a day and a time of day and nothing else. Spark leaves an offset or a zone behind them out.
 _LOCAL: Final = r"^[\x00-\x20\x7f]*[+-]?\d+(-\d+){0,2}([ T](\d+(:\d+(:\d+(\.\d*)?)?)?)?)?[\x00-\x20\x7f]*$"

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from streams.spark.reader_options import MALFORMED, NO_OLD_DATES, WHOLE_TEXTS
+from streams.spark.reader_options import DAYS_IN_JSON, MALFORMED, WHOLE_TEXTS
 from streams.spark.sources import SparkSource
 from versioned import spark_functions as F
 from versioned.choices import check_choice
@@ -159,7 +159,7 @@ def _json(column: str, ddl: str) -> Column:
     schema = f"{ddl}, {_CORRUPT} STRING"
     text = F.col(column).cast("string")
     # Of an array Spark would take the first object, and of anything else nothing.
-    options = {"columnNameOfCorruptRecord": _CORRUPT, **WHOLE_TEXTS, **NO_OLD_DATES}
+    options = {"columnNameOfCorruptRecord": _CORRUPT, **WHOLE_TEXTS, **DAYS_IN_JSON}
     return F.from_json(F.when(text.rlike(_OBJECT), text), schema, options)
 
 

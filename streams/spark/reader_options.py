@@ -26,8 +26,11 @@ FILES: Final = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"
 #: Spark's reader of JSON makes nulls of a line with a longer text than this allows. How large a record may be is for
 #: its source's contract to say, with a reason and a count.
 WHOLE_TEXTS: Final = {"maxStringLen": str(2**31 - 1)}
+#: A date is a whole day and nothing else. Without a format Spark's readers of text take a month for its first day, and
+#: leave out what stands behind a day, such as a time.
+WHOLE_DAYS: Final = {"dateFormat": "yyyy-M-d"}
 #: Of digits Spark's reader of JSON makes a date so many days after 1970, as its first versions wrote them.
-NO_OLD_DATES: Final = {"enableDateTimeParsingFallback": "false"}
+DAYS_IN_JSON: Final = {**WHOLE_DAYS, "enableDateTimeParsingFallback": "false"}
 #: A stream passes over a file that comes later than its first batch and is so much older than the newest one; by
 #: default that is a week, which a file that was moved, or unpacked from an archive, may well be.
 _ANY_AGE: Final = {"maxFileAge": "36500d"}
@@ -132,11 +135,12 @@ def reader_options(form: str, said: Mapping[str, str]) -> dict[str, str]:
     >>> reader_options("delta", {"path": "in"}), reader_options("parquet", {"path": "in"})
     ({'path': 'in'}, {'maxFileAge': '36500d', 'path': 'in'})
     >>> reader_options("CSV", {"Header": "TRUE", "maxFileAge": "1d"})
-    {'maxFileAge': '1d', 'escape': '"', 'enforceSchema': 'false', 'Header': 'TRUE'}
+    {'maxFileAge': '1d', 'dateFormat': 'yyyy-M-d', 'escape': '"', 'enforceSchema': 'false', 'Header': 'TRUE'}
     """
     kind, lower = form.lower(), {name.lower(): value for name, value in said.items()}
     told = dict(_ANY_AGE) if kind in FILES else {}
-    told |= WHOLE_TEXTS | NO_OLD_DATES if kind == "json" else {}
+    told |= WHOLE_DAYS if kind in _TEXT_FILES else {}
+    told |= WHOLE_TEXTS | DAYS_IN_JSON if kind == "json" else {}
     told |= csv_options(has_header=lower.get("header", "").lower() == "true") if kind == "csv" else {}
     return {**told, **said}
 

@@ -56,6 +56,8 @@ _CASES: list[tuple[str | None, str | None, tuple[Any, ...] | None]] = [
     (_KEY, f'{{"n":1,{_ISO},"at":"9:30"}}', None),
     (_KEY, f'{{"n":1,{_ISO},"day":"7"}}', None),
     (_KEY, f'{{"n":1,{_ISO},"day":"20260131"}}', None),
+    (_KEY, f'{{"n":1,{_ISO},"day":"2026-01"}}', None),
+    (_KEY, f'{{"n":1,{_ISO},"day":"2026-01-31 10:00"}}', None),
     (_KEY, f'{{"n":1,{_ISO},"at":"2026-01-01 09:30","day":"2026-01-31"}}', ("tea", None, 1, _AT, False)),
     (_KEY, f'{{"n":1,{_ISO}}}{{"n":2,{_ISO}}}', None),
     (_KEY, f'{{"n":1,{_ISO}}},{{"n":2,{_ISO}}}', None),

@@ -88,11 +88,23 @@ def test_it_is_put_aside_and_the_others_are_taken(
         assert {tuple(row) for row in taken} == _TAKEN
 
 
-def test_digits_are_no_date(spark: SparkSession, tmp_path: Path) -> None:
-    days = {"2026-01-31": True, "2026-1-5": True, "2026": True, "7": False, "20260131": False}
-    (tmp_path / "0").write_text("\n".join(f'{{"k": "{day}", "day": "{day}"}}' for day in days), encoding="utf-8")
-    read = SparkSource("json", {"path": str(tmp_path)}, "k STRING, day DATE").read_all(spark)
-    assert {row["k"]: row[MALFORMED] is None for row in read.collect()} == days
+#: Texts, and whether each is a day.
+_DAYS = {
+    "2026-01-31": True, "2026-1-5": True, "0999-12-31": True, "2026": False, "2026-03": False, "7": False,
+    "20260131": False, "2026-01-31 18:00": False, "2026-01-31T18:00:00Z": False, "2026-01-31 junk": False,
+    "2026-02-30": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "xml"])
+def test_only_a_whole_day_and_nothing_behind_it_is_a_date(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    line = {"csv": "{0},{0}", "json": '{{"k": "{0}", "day": "{0}"}}', "xml": "<r><k>{0}</k><day>{0}</day></r>"}[form]
+    lines = [line.format(day) for day in _DAYS]
+    lines = ["<rows>", *lines, "</rows>"] if form == "xml" else lines
+    (tmp_path / "0").write_text("\n".join(lines), encoding="utf-8")
+    options = {"path": str(tmp_path)} | ({"rowTag": "r"} if form == "xml" else {})
+    read = SparkSource(form, options, "k STRING, day DATE").read_all(spark)
+    assert {row["k"]: row[MALFORMED] is None for row in read.collect()} == _DAYS
 
 
 def test_csv_is_read_as_spreadsheets_write_it(spark: SparkSession, tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ _CONFLICTS: Final = (
     "ConcurrentDeleteDeleteException",
     "ConcurrentWriteException",
     "MetadataChangedException",
+    "ProtocolChangedException",
 )
 #: What is asked of the history of a table.
 _TOLD: Final = ("version", "timestamp", "operation", "operationParameters", "operationMetrics", "userMetadata")

@@ -269,7 +269,9 @@ class StreamingApplication:
         united = self._united(topics)
         # Each query has a session of its own.
         read = tables_read(self._operators, self._root)
-        self._interpretation = Interpretation(read, self._found.measured(read))
+        beside = [table for table in self.tables() if table not in read]
+        reads_more = any(source.may_read_tables for source in self._sources.values())
+        self._interpretation = Interpretation(read, self._found.measured(read, beside), beside, reads_more=reads_more)
         self._there = self._found.there()
         self._rejects.create(self._spark, is_there=self._rejects.target in self._there)
         for target in self._there - {self._rejects.target} if self._pii_columns else ():
@@ -384,7 +386,8 @@ class StreamingApplication:
         if not hasattr(self, "_spark"):  # In the server of Spark Connect.
             self._spark = frame.sparkSession
             self._ledger = Ledger(self._spark, self._root.child("ledger"), self.name)
-        if self._is_over(batch_id):
+        assert self._state is not None
+        if self._state.has_done(batch_id, self._query_id()):
             return 0
         in_ansi_mode(frame.sparkSession)
         with_sound_reads(frame.sparkSession)
@@ -400,14 +403,6 @@ class StreamingApplication:
             return sum(counted.values())
         finally:
             input_rows.unpersist()
-
-    def _is_over(self, batch_id: int) -> bool:
-        """Whether the ledger has a batch of this checkpoint: all of it landed before the restart.
-
-        Its input may be gone by now, and is not looked at: the start found that ledger and checkpoint go together.
-        """
-        assert self._state is not None
-        return batch_id == self._state.batch_id and self._state.checkpoint in (None, self._query_id())
 
     def _batch(self, session: SparkSession, batch_id: int, came: Mapping[str, Arrived]) -> Batch:
         assert self._state is not None
@@ -449,7 +444,6 @@ class StreamingApplication:
             self._is_kept = True
 
     def _process(self, batch: Batch, rows: DataFrame, arrived: Mapping[str, int], started: float) -> None:
-        assert self._state is not None
         assert self._interpretation is not None
         batch.is_small = self._interpretation.choose(batch.session, sum(arrived.values()))
         flows = self._begin(batch, rows, arrived)

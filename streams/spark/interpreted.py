@@ -67,7 +67,7 @@ class Measured:
     Args:
         size_bytes: How large their newest versions are together; those that are not there yet count nothing.
         all_are_there: Whether each of them has been made.
-        all_are_plain: Whether there are some, and in none of them Delta may mark single rows as removed.
+        all_are_plain: Whether there are some, and neither in them nor in others Delta may mark single rows as removed.
     """
 
     size_bytes: int
@@ -81,10 +81,19 @@ class Interpretation:
     Args:
         tables: The tables that a batch may have to read.
         measured: As they are before the first batch; measured then if not given.
+        others: Tables that are read beside them: by guards, and by what sends a changelog on.
+        reads_more: Whether tables of which nothing is known may be read too, by functions of a user.
     """
 
-    def __init__(self, tables: Sequence[TableRef], measured: Measured | None = None) -> None:
-        self._tables = tables
+    def __init__(
+        self,
+        tables: Sequence[TableRef],
+        measured: Measured | None = None,
+        others: Sequence[TableRef] = (),
+        *,
+        reads_more: bool = False,
+    ) -> None:
+        self._tables, self._others, self._reads_more = tables, others, reads_more
         self._measured = measured
         self._batches = 0
         #: Batches and records since the tables were measured.
@@ -125,7 +134,7 @@ class Interpretation:
         is_old = batches >= _MEASURED_EVERY or taken >= _MEASURED_AFTER
         may_be_small = records <= (FIRST_RECORDS if self._batches == 0 else FEW_RECORDS)
         if self._measured is None or (is_old and may_be_small):
-            self._measured = measure(session, self._tables)
+            self._measured = measure(session, self._tables, self._others)
             batches = taken = 0
         if self._batches == 0 and not self._measured.all_are_there:
             batches = _MEASURED_EVERY  # It makes those that are missing.
@@ -136,28 +145,28 @@ class Interpretation:
         if measured.size_bytes > SMALL_TABLES:
             return {}
         if records <= FEW_RECORDS:
-            return {**NO_CODE, **ALL_FILES} if measured.all_are_plain else NO_CODE
+            return {**NO_CODE, **ALL_FILES} if measured.all_are_plain and not self._reads_more else NO_CODE
         return LESS_CODE if self._batches == 0 and records <= FIRST_RECORDS else {}
 
 
-def measure(session: SparkSession, tables: Sequence[TableRef]) -> Measured:
-    """Look at the newest versions of tables."""
-    found: list[TableState] = []
+def measure(session: SparkSession, tables: Sequence[TableRef], others: Sequence[TableRef] = ()) -> Measured:
+    """Look at the newest versions of tables, and of others that are read beside them."""
+    found: dict[TableRef, TableState] = {}
 
     def look(target: TableRef) -> None:
-        found.append(of_detail(detail_of(session, target)))
+        found[target] = of_detail(detail_of(session, target))
 
-    side_by_side([partial(look, target) for target in tables], session)
-    return measured(found)
+    side_by_side([partial(look, target) for target in (*tables, *others)], session)
+    return measured((found[target] for target in tables), (found[target] for target in others))
 
 
-def measured(states: Iterable[TableState]) -> Measured:
-    """Tables of which something is known already.
+def measured(states: Iterable[TableState], others: Iterable[TableState] = ()) -> Measured:
+    """Tables of which something is known already, and others that are read beside them.
 
     >>> measured([TableState(size_bytes=7), TableState(exists=False)])
     Measured(size_bytes=7, all_are_there=False, all_are_plain=True)
     """
     found = list(states)
     there = [state for state in found if state.exists]
-    all_are_plain = bool(there) and all(MARKED_ROWS not in state.features for state in there)
+    all_are_plain = bool(there) and all(MARKED_ROWS not in state.features for state in (*there, *others))
     return Measured(sum(state.size_bytes for state in there), len(there) == len(found), all_are_plain)

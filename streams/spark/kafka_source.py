@@ -88,7 +88,7 @@ def kafka_source(servers: str, topic: str, said: KafkaFormat, options: Mapping[s
     ('partition', 'offset', 'earliest')
     """
     told = {"kafka.bootstrap.servers": servers, "subscribe": topic, **_DEFAULTS, **(options or {})}
-    return SparkSource("kafka", told, transform=partial(decoded, said=said))
+    return SparkSource("kafka", told, decoder=partial(decoded, said=said))
 
 
 def decoded(frame: DataFrame, said: KafkaFormat) -> DataFrame:

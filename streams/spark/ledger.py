@@ -78,6 +78,16 @@ class LedgerState:
     #: out yet may have ended more until the row of the epoch was there.
     behind: tuple[int, int] | None = None
 
+    def has_done(self, batch_id: int, checkpoint: str) -> bool:
+        """Whether this is the state behind a batch that this checkpoint counts: all of it landed before the restart.
+
+        Its input may be gone by now, and need not be looked at: ledger and checkpoint were found to go together.
+
+        >>> LedgerState(batch_id=3, checkpoint="q").has_done(3, "q"), LedgerState(batch_id=3).has_done(4, "q")
+        (True, False)
+        """
+        return batch_id == self.batch_id and self.checkpoint in (None, checkpoint)
+
     def begun_anew(self, epoch: int, tables: Mapping[str, int], behind: tuple[int, int]) -> LedgerState:
         """The state with which an epoch begins that goes on from this one with a checkpoint of its own.
 

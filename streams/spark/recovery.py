@@ -115,9 +115,9 @@ class Survey:
         """The version of each table that exists."""
         return {target: state.version for target, state in self.tables.items() if state.exists}
 
-    def measured(self, tables: Collection[TableRef]) -> Measured:
-        """Some of the tables, as batches that may read them must know them."""
-        return measured(self.tables[target] for target in tables)
+    def measured(self, tables: Collection[TableRef], others: Collection[TableRef] = ()) -> Measured:
+        """Some of the tables, as batches that may read them must know them, and others that are read beside them."""
+        return measured((self.tables[target] for target in tables), (self.tables[target] for target in others))
 
     def left_out(self) -> dict[TableRef, BatchOf]:
         """Tables with rows of a batch that is over, of which the newest batch's plan did not know, with that batch."""

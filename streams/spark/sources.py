@@ -52,6 +52,7 @@ class SparkSource:
         table: The name of a Delta table of a catalog, such as ``main.sales.orders``, instead of a path.
         max_future_skew: A record further ahead of the batch clock is rejected (``FUTURE_TS``); None = what the
             application says.
+        decoder: Makes columns of raw rows, before ``transform``, and reads nothing else: that of ``kafka_source``.
 
     Raises:
         ConfigurationError: a table has a path, a schema or another format beside it, or Delta has neither path nor
@@ -73,6 +74,7 @@ class SparkSource:
     checks: SourceChecks | None = None
     table: str | None = None
     max_future_skew: Duration | None = None
+    decoder: Callable[[DataFrame], DataFrame] | None = None
 
     def __post_init__(self) -> None:
         check_source(self.format, self.options, self.table, has_schema=self.schema is not None)
@@ -86,6 +88,15 @@ class SparkSource:
         """
         own_us = optional_span_us("max_future_skew", self.max_future_skew)
         return others_us if own_us is None else own_us
+
+    @property
+    def may_read_tables(self) -> bool:
+        """Whether functions of a user take part in a batch, which may read any tables.
+
+        >>> SparkSource("rate").may_read_tables, SparkSource("rate", transform=lambda rows: rows).may_read_tables
+        (False, True)
+        """
+        return self.transform is not None or (self.checks is not None and self.checks.look is not None)
 
     @property
     def scope_column(self) -> str | None:
@@ -124,7 +135,9 @@ class SparkSource:
     def _loaded(self, spark: SparkSession, reader: DataFrameReader | DataStreamReader) -> DataFrame:
         with_sound_reads(spark)
         frame = self._rows(spark, reader)
-        return frame if self.transform is None else self.transform(frame)
+        for made in filter(None, (self.decoder, self.transform)):
+            frame = made(frame)
+        return frame
 
     def _rows(self, spark: SparkSession, reader: DataFrameReader | DataStreamReader) -> DataFrame:
         if self.table is not None:

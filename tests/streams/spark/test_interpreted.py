@@ -194,6 +194,28 @@ def test_all_files_are_read_only_where_no_table_has_rows_marked_as_removed(
     assert session.read.format("delta").load(table.path or "").count() == 9
 
 
+def test_rows_marked_in_a_table_that_guards_read_count_too_and_those_of_unknown_ones(
+    session: SparkSession, table: TableRef, tmp_path: Path
+) -> None:
+    changelog = TableRef.parse(str(tmp_path / "changelog"))
+    session.range(9).coalesce(1).write.format("delta").option("delta.enableDeletionVectors", "true").save(
+        changelog.path or ""
+    )
+    told = {}
+    for name, choice in {
+        "alone": Interpretation([table]),
+        "beside a changelog": Interpretation([table], None, [changelog]),
+        "beside a known one": Interpretation([table], Measured(0, all_are_plain=False), [changelog]),
+        "beside functions": Interpretation([table], reads_more=True),
+    }.items():
+        choice.choose(session, 1)
+        told[name] = _reads_all_files(session)
+        choice.choose(session, PLANNED_ONCE_RECORDS + 1)
+    assert told == {
+        "alone": True, "beside a changelog": False, "beside a known one": False, "beside functions": False,
+    }  # fmt: skip
+
+
 def test_tables_that_the_first_batch_makes_are_looked_at_before_the_second(
     session: SparkSession, tmp_path: Path
 ) -> None:

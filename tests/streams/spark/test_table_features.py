@@ -10,7 +10,11 @@ from both_engines import in_two_queries, on_driver, sink_rows
 from pyspark.sql import SparkSession
 from random_plans import random_records, random_topology
 from touched_keys import rows_by_key, was_taken
+from two_tables import application as small_application
+from two_tables import write_batch
 
+from versioned.commit import newest_commits
+from versioned.reading import read_table
 from versioned.session_settings import session_settings
 
 #: As a catalog or a setting of the workspace may have every new table made.
@@ -38,3 +42,19 @@ def test_an_application_gives_the_same_whatever_features_its_tables_have(spark: 
         told = spark.sql(f"DESCRIBE DETAIL {table.sql}").collect()[0]["properties"]
         assert {name: told["delta." + name] for name in _FEATURES} == _FEATURES
     assert any(was_taken("named", folder) for folder in Path(app.table("ledger").path or "").parent.iterdir())
+
+
+@pytest.mark.slow
+def test_guards_read_a_changelog_in_which_rows_are_marked_as_removed(spark: SparkSession, tmp_path: Path) -> None:
+    own, out = tmp_path / "input", tmp_path / "out"
+    write_batch(own, 0)
+    app = small_application(spark, own, out, guards="warn")
+    app.run()
+    changelog = app.table("priced_orders")
+    spark.sql(f"ALTER TABLE {changelog.sql} SET TBLPROPERTIES (delta.enableDeletionVectors = true)")
+    spark.sql(f"DELETE FROM {changelog.sql} WHERE item = 'tea'")
+    marked = newest_commits(spark, changelog, 1)[0]["operationMetrics"]["numDeletionVectorsAdded"]
+    write_batch(own, 1)
+    small_application(spark, own, out, guards="warn").run()
+    told = sorted((row["item"], row["price"]) for row in read_table(spark, changelog).collect())
+    assert (marked, told) == ("1", [("rice", 0.0), ("rice", 1.0), ("tea", 1.0)])

@@ -252,7 +252,7 @@ def limited_table(builder: StreamsBuilder, params: Mapping[str, Any]) -> KTable:
         return windowed_table(builder, params)
     source = table_of(builder, "in")
     if params["source"] == "count":
-        return source.group_by("v").count(name="count")
+        return source.group_by(lambda value: {"key": value.v}).count(name="count")
     if params["source"] == "filter":
         return source.filter(predicate(params["predicate"]), name="filter")
     return source
@@ -265,6 +265,8 @@ def downstream_of(builder: StreamsBuilder, params: Mapping[str, Any], table: KTa
         return table.group_by(lambda key, value: key).count(name="downstream")
     if kind == "suppress_again":
         return table.suppress(suppressed_of(params["suppress2"], size), name="sup")
+    if kind.startswith("outer_join") and params["source"] == "count":
+        table = table.map_values(lambda value: {"v": cast(value.count, "string")}, name="text")
     if kind == "outer_join_left":
         return table.outer_join(table_of(builder, "other"), pair, name="downstream")
     if kind == "outer_join_right":

@@ -36,6 +36,23 @@ def test_with_the_record_timer_an_eviction_table_gives_the_outputs_of_kip_328(sc
     assert run_scenario(by_record, "driver")["outputs"] == scenario["kip_outputs"]
 
 
+@pytest.mark.parametrize(
+    ("downstream", "told"),
+    [("outer_join_left", ["(1,null)", "(1,o)"]), ("outer_join_right", ["(null,1)", "(o,1)"])],
+)
+def test_suppressed_counts_are_joined_as_texts(downstream: str, told: list[str]) -> None:
+    limit = {"mode": "until_time_limit", "time_ms": 5, "when_full": "unbounded"}
+    sent = [("in", "a", "g", 0), ("in", "b", "h", 7), ("other", "g", "o", 9)]
+    scenario = {
+        "id": "joined-counts",
+        "op": "suppress_time_limit",
+        "params": {"source": "count", "suppress": limit, "downstream": downstream},
+        "steps": [dict(zip(("topic", "key", "value", "ts"), step, strict=True)) for step in sent],
+    }
+    outputs = run_scenario(scenario, "driver")["outputs"]
+    assert [(row["key"], row["value"], row["ts"]) for row in outputs] == [("g", told[0], 0), ("g", told[1], 9)]
+
+
 def test_the_command_line_writes_the_outcomes_and_counts_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

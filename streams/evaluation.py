@@ -15,6 +15,7 @@ from streams.arithmetic import arithmetic, divided
 from streams.casts import CASTS, to_boolean, to_string
 from streams.operands import compare, kind_of, same
 from streams.rows import Row
+from streams.shared_names import both_have, shared_names
 from streams.time_texts import as_instant
 from versioned.errors import RecordError
 
@@ -30,7 +31,10 @@ def field_of(row: Mapping[str, Any] | None, name: str) -> Any:
     try:
         return row[name]
     except KeyError:
-        raise RecordError(f'There is no field "{name}"; the row has {list(row)}.') from None
+        raise RecordError(
+            f'There is no field "{name}"; the row has {list(row)}. Where a join found no row, its fields are null only '
+            "if the plan tells them: list the `value` of its source."
+        ) from None
 
 
 def as_plain(value: Any) -> Any:
@@ -109,7 +113,12 @@ def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _merge(left: Mapping[str, Any] | None, right: Mapping[str, Any] | None) -> Row:
-    return Row({**(left or {}), **(right or {})})
+    merged = {**(left or {}), **(right or {})}
+    if len({name.lower() for name in merged}) < len(left or ()) + len(right or ()):
+        shared = shared_names(left or (), right or ())
+        if shared:
+            raise RecordError(both_have("the left", "the right row", shared))
+    return Row(merged)
 
 
 def _are_binary(values: Iterable[Any]) -> bool:

@@ -34,6 +34,7 @@ from streams.nodes import (
     ToTable,
     WindowedAggregate,
 )
+from streams.shared_names import both_have, shared_names
 from versioned.errors import TopologyError
 from versioned.given import near
 from versioned.identifiers import is_column, named_twice
@@ -78,6 +79,8 @@ def _knowing(node: Node, parents: tuple[Node, ...], values: Mapping[str, tuple[s
 def check_fields(node: Node, *, any_case: bool = False) -> None:
     """Refuse a field that none of the rows has which a node's functions see, and two that Spark takes for one.
 
+    Two of one name are also those that both rows have which a join puts together.
+
     Args:
         node: The node.
         any_case: Whether a field may be named in another case than it has.
@@ -86,6 +89,7 @@ def check_fields(node: Node, *, any_case: bool = False) -> None:
         TopologyError: with the field, what was probably meant, and the fields that there are.
     """
     for expr, rows in _read(node):
+        _check_merged(node, expr, rows)
         twice = next(filter(None, map(named_twice, _rows_made(expr))), None)
         if twice:
             raise TopologyError(
@@ -95,6 +99,33 @@ def check_fields(node: Node, *, any_case: bool = False) -> None:
             fields = rows.get(row)
             if fields is not None and name not in fields and not (any_case and _is_among(name, fields)):
                 raise TopologyError("fields", node.name, no_field(row, name, rows) + _meant_as_name(node, expr, name))
+
+
+def _check_merged(node: Node, expr: Expr | None, rows: _Rows) -> None:
+    """Refuse rows that are put together and share a name, as far as their fields are known."""
+    for op, args in _operations(expr):
+        if op != "merge":
+            continue
+        left, right = (_row_fields(row, rows) or () for row in args)
+        shared = shared_names(left, right)
+        if shared:
+            of_sides = isinstance(node, JOINS) and [_row_read(row) for row in args] == ["left", "right"]
+            called = [parent.name for parent in node.parents] if of_sides else ["the first", "the second row of merge"]
+            raise TopologyError("joiner", node.name, both_have(called[0], called[1], shared))
+
+
+def _row_fields(row: Expr, rows: _Rows) -> Fields:
+    op, args = operation(row)
+    return rows.get(args[0]) if op == "ref" else (args[0] if op == "struct" else None)
+
+
+def _row_read(row: Expr) -> str | None:
+    """The row that an expression is, or whose fields alone it has."""
+    op, args = operation(row)
+    if op == "ref":
+        return str(args[0])
+    read = {name for name, _ in _fields_of(row)}
+    return read.pop() if len(read) == 1 else None
 
 
 def _is_among(name: str, fields: Sequence[str]) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from streams.expressions import Expr, as_expr, operation, row_expr, trace
-from streams.fields import value_fields
-from streams.functions import python_function
+from streams.fields import Fields, value_fields
+from streams.functions import merge, python_function
 from streams.nodes import Joined, Materialized, Node
 from streams.plan_checks import check_node, check_parents
 from streams.user_functions import takes
@@ -31,6 +32,8 @@ Names = str | tuple[str, ...] | list[str]
 
 #: What the DSL's objects are called in messages, by their classes.
 _CALLED: Final = {"KStream": "stream", "KTable": "table", "GlobalKTable": "global table"}
+#: What a joiner calls the rows of both sides.
+_SIDES: Final = ("left", "right")
 #: Options that are often given in the place of a joiner.
 _NO_JOINERS: Final = {Joined: "joined=", JoinWindows: "windows=", Materialized: "materialized="}
 
@@ -154,23 +157,32 @@ def joined_value(joiner: Joiner | None, name: str, left: Node, right: Node) -> E
     """What a joiner stands for; without one, all fields of both sides.
 
     Raises:
-        TopologyError: no joiner, and both sides have a field of the same name.
+        TopologyError: it is no joiner.
     """
     if joiner is not None:
         option = next((option for kind, option in _NO_JOINERS.items() if isinstance(joiner, kind)), None)
         if option is not None:
             raise TopologyError("joiner", name, f"{told(joiner)} is no joiner. Give it with {option}.")
-        return row_expr(trace(joiner, "key", "left", "right"))
-    left_fields, right_fields = value_fields(left), value_fields(right)
-    refs = Expr("ref", "left"), Expr("ref", "right")
-    if left_fields is None or right_fields is None:
-        return Expr("merge", *refs)
-    both = sorted(set(left_fields) & set(right_fields))
-    if both:
-        raise TopologyError(
-            "joiner", name,
-            f"{left.name} and {right.name} both have {both}. Pass a joiner that names the fields, such as "
-            f'lambda left, right: {{"{both[0]}": left.{both[0]}, "right_{both[0]}": right.{both[0]}}}.',
-        )  # fmt: skip
-    # Written out, so that a missing side gives nulls under its names on both engines.
-    return as_expr({field: refs[0][field] for field in left_fields} | {field: refs[1][field] for field in right_fields})
+    expr = merge(*map(partial(Expr, "ref"), _SIDES)) if joiner is None else trace(joiner, "key", *_SIDES)
+    sides = dict(zip(_SIDES, (value_fields(left), value_fields(right)), strict=True))
+    return _padded(expr, sides) if operation(expr)[0] == "merge" else row_expr(expr)
+
+
+def _padded(merged: Expr, sides: Mapping[str, Fields]) -> Expr:
+    """The fields of both rows, written out as far as they are known: a missing side then gives nulls under its names.
+
+    A driver sees no types, so it could not tell the names from the rows.
+    """
+    parts = [_written_out(part, sides) for part in operation(merged)[1]]
+    known = [operation(part) for part in parts]
+    names = [name for op, args in known if op == "struct" for name in args[0]]
+    # What both have stays apart, and is refused with the node.
+    if any(op != "struct" for op, _ in known) or named_twice(names):
+        return merge(*parts)
+    return Expr("struct", tuple(names), *(field for _, args in known for field in args[1:]))
+
+
+def _written_out(row: Expr, sides: Mapping[str, Fields]) -> Expr:
+    op, args = operation(row)
+    fields = sides.get(args[0]) if op == "ref" else None
+    return row if fields is None else as_expr({field: row[field] for field in fields})

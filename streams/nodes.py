@@ -344,6 +344,7 @@ class TableSink(Node):
 
 
 #: What brings two sides together.
+JoinNode = StreamTableJoin | StreamGlobalTableJoin | StreamStreamJoin | TableTableJoin | ForeignKeyJoin
 JOINS: Final = (StreamTableJoin, StreamGlobalTableJoin, StreamStreamJoin, TableTableJoin, ForeignKeyJoin)
 #: What adds up records by key.
 AggregateNode = StreamAggregate | WindowedAggregate | TableAggregate

@@ -13,12 +13,14 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql.types import StructType
 
 from streams.expressions import Expr, is_whole, operation
+from streams.nodes import JoinNode
 from streams.rows import Inner, Row
+from streams.shared_names import both_have, shared_names
 from streams.spark.flow import KEY, VALUE, null_inside
 from streams.time_texts import as_instant, asks_for_now, is_time_alone
 from versioned import spark_functions as F
 from versioned.durations import instant_us
-from versioned.errors import ConfigurationError, SchemaError
+from versioned.errors import ConfigurationError, SchemaError, TopologyError
 from versioned.session_settings import session_settings
 from versioned.sql_types import has_order
 
@@ -80,7 +82,7 @@ def to_column(
         wholes = tuple(map(is_whole, args[2:]))
         return F.udf(_on_plain_rows(args[0], args[1], wholes), args[1], useArrow=True)(asked, *taken)
     if op == "merge":
-        return _merged(args, bindings, fields or {})
+        return _merged(args, bindings, fields or {}, column)
     columns = [column(arg) if isinstance(arg, Expr) else arg for arg in args]
     if op in _NAMING_TWICE:
         # Of a binary Spark would count the characters before the delimiter, and cut off as many bytes. Where its bytes
@@ -117,6 +119,24 @@ def to_column_if(
 ) -> Column:
     """As :func:`to_column` where a condition holds, else null."""
     return F.when(given, to_column(expr, bindings, fields, given))
+
+
+def joined(
+    node: JoinNode, bindings: Mapping[str, Column], fields: Mapping[str, Sequence[str]], given: Column | None = None
+) -> Column:
+    """The row that a join makes of both sides, as :func:`to_column`; if a condition is given, null where it fails.
+
+    Raises:
+        TopologyError: both sides have a field of one name, of which only their columns tell here, or the joiner merges
+            what is no row; with the node.
+    """
+    assert node.joiner is not None
+    try:
+        made = to_column(node.joiner, bindings, fields, given)
+    except ConfigurationError as error:
+        # Of an error with a cause, programs would read the cause out of what Spark passes on: it names no node.
+        raise TopologyError("joiner", node.name, str(error)) from None
+    return made if given is None else F.when(given, made)
 
 
 def _constant(value: Any) -> Column:
@@ -177,17 +197,26 @@ def _as_on_spark(value: Any, has_instants: bool) -> Any:
     return as_instant(value) if has_instants and isinstance(value, datetime) else value
 
 
-def _merged(rows: Sequence[Expr], bindings: Mapping[str, Column], fields: Mapping[str, Sequence[str]]) -> Column:
-    parts: dict[str, Column] = {}
+def _merged(
+    rows: Sequence[Expr],
+    bindings: Mapping[str, Column],
+    fields: Mapping[str, Sequence[str]],
+    column: Callable[[Expr], Column],
+) -> Column:
+    merged: list[dict[str, Column]] = []
     for row in rows:
         op, args = operation(row)
+        if op == "struct":
+            # A side whose fields the plan tells.
+            merged.append(dict(zip(args[0], map(column, args[1:]), strict=True)))
+            continue
         if op != "ref" or args[0] not in fields:
             raise ConfigurationError(f"merge takes whole rows, such as the joiner's left and right; got {row!r}.")
-        for name in fields[args[0]]:
-            if name.lower() in parts:
-                raise ConfigurationError(f'Both rows have a field "{name}". Write a joiner that names the fields.')
-            parts[name.lower()] = bindings[args[0]].getField(name).alias(name)
-    return F.struct(*parts.values())
+        merged.append({name: bindings[args[0]].getField(name) for name in fields[args[0]]})
+    shared = shared_names(*merged)
+    if shared:
+        raise ConfigurationError(both_have("the left", "the right row", shared))
+    return F.struct(*(part.alias(name) for row in merged for name, part in row.items()))
 
 
 def _case(*args: Column) -> Column:

@@ -13,7 +13,7 @@ from streams.expressions import Expr
 from streams.nodes import ForeignKeyJoin
 from streams.plan_checks import is_versioned, with_ancestors
 from streams.reasons import NULL_KEY
-from streams.spark.columns import to_column_if, with_key
+from streams.spark.columns import joined, with_key
 from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.key_types import key_as
 from streams.spark.of_keys import of_keys, without_keys
@@ -131,15 +131,13 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
 
     def _told(self, met: DataFrame, gives: Column, left: Column, ts: Column) -> DataFrame:
         """Results where there is one, else tombstones."""
-        assert self.node.joiner is not None
         names = {
             "left": self._left.value_type.names,
             "right": self._right.value_type.names,
             "key": self._left.key_type.names,
         }
         bindings = {"left": left, "right": F.col(FOUND), "key": F.col(KEY)}
-        joined = to_column_if(gives, self.node.joiner, bindings, names)
-        told = met.withColumn("_result", joined).withColumn(US, ts)
+        told = met.withColumn("_result", joined(self.node, bindings, names, gives)).withColumn(US, ts)
         none = F.lit(None).cast(told.schema["_result"].dataType)
         return told.withColumns({VALUE: F.col("_result"), OLD: none, LATEST: F.lit(True)}).select(*map(F.col, CHANGE))
 

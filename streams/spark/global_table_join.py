@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 
 from streams.nodes import StreamGlobalTableJoin
 from streams.reasons import NO_MATCH, NULL_KEY, NULL_VALUE
-from streams.spark.columns import to_column, with_key
+from streams.spark.columns import joined, with_key
 from streams.spark.flow import FOUND, KEY, PLACE, REASON, SCOPE, US, VALUE, Flow, struct_fields
 from streams.spark.operator import Batch, Operator
 from streams.spark.stream_table_join import look_ups
@@ -54,7 +54,6 @@ class StreamGlobalTableJoinOperator(Operator[StreamGlobalTableJoin]):
         return keyed.withColumnsRenamed({KEY: _OWN_KEY, "_mapped": KEY})
 
     def _joined(self, found: DataFrame) -> DataFrame:
-        assert self.node.joiner is not None
         kept = found.where(F.col(FOUND).isNotNull()) if self.node.kind == "inner" else found
         kept = kept.drop(KEY).withColumnRenamed(_OWN_KEY, KEY)
         names = {
@@ -63,5 +62,5 @@ class StreamGlobalTableJoinOperator(Operator[StreamGlobalTableJoin]):
             "key": struct_fields(kept, KEY),
         }
         bindings = {"left": F.col(VALUE), "right": F.col(FOUND), "key": F.col(KEY)}
-        value = to_column(self.node.joiner, bindings, names)
+        value = joined(self.node, bindings, names)
         return kept.select(KEY, value.alias(VALUE), US, SCOPE, PLACE, REASON)

@@ -19,7 +19,7 @@ from streams.driver.stream_stream_join import PADDED_SIDES
 from streams.nodes import StreamStreamJoin
 from streams.reasons import NULL_KEY, NULL_VALUE
 from streams.rows import Row
-from streams.spark.columns import to_column
+from streams.spark.columns import joined
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport, has_null_key, struct_fields
 from streams.spark.kernel import COUNT, OUT, STATE, WHAT, PlainRow, Told, fold_groups, told_counts, told_rows
 from streams.spark.key_types import check_outer_keys, key_as
@@ -201,10 +201,9 @@ class StreamStreamJoinOperator(Operator[StreamStreamJoin]):
         }
 
     def _joined(self, found: DataFrame) -> DataFrame:
-        assert self.node.joiner is not None
         names = {"left": struct_fields(found, _LEFT), "right": struct_fields(found, _RIGHT)}
         bindings = {"left": F.col(_LEFT), "right": F.col(_RIGHT), "key": F.col(KEY)}
-        value = to_column(self.node.joiner, bindings, names | {"key": struct_fields(found, KEY)})
+        value = joined(self.node, bindings, names | {"key": struct_fields(found, KEY)})
         return found.select(KEY, value.alias(VALUE), US, SCOPE, PLACE)
 
     def _stored(self, batch: Batch) -> DataFrame:

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from streams.driver.stream_table_join import EXPIRED_ADVICE, LOOK_UPS
 from streams.nodes import StreamTableJoin
 from streams.reasons import EXPIRED, NO_MATCH, NULL_KEY, NULL_VALUE, TOO_LATE
-from streams.spark.columns import to_column, to_column_if
+from streams.spark.columns import joined
 from streams.spark.flow import (
     FOUND,
     KEY,
@@ -196,13 +196,9 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
         self, frame: DataFrame, left: Column, left_name: str, right: Column, given: Column | None = None
     ) -> Column:
         """The joined row; if a condition is given, null where it does not hold."""
-        assert self.node.joiner is not None
         bindings = {"left": left, "right": right, "key": F.col(KEY)}
         names = {"left": struct_fields(frame, left_name), "right": self._table.value_type.names}
-        fields = names | {"key": struct_fields(frame, KEY)}
-        if given is None:
-            return to_column(self.node.joiner, bindings, fields)
-        return to_column_if(given, self.node.joiner, bindings, fields)
+        return joined(self.node, bindings, names | {"key": struct_fields(frame, KEY)}, given)
 
     def _reject_invalid(self, batch: Batch, frame: DataFrame) -> None:
         reason = F.when(F.col(VALUE).isNull(), NULL_VALUE)

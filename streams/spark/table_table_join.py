@@ -10,7 +10,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 
 from streams.nodes import JoinKind, TableTableJoin
-from streams.spark.columns import to_column_if
+from streams.spark.columns import joined
 from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, US, VALUE, Flow, most_of
 from streams.spark.key_types import check_outer_keys, key_as
 from streams.spark.operator import Batch
@@ -23,8 +23,7 @@ class Pairing:
     """The joiner of two tables' values, for either side missing."""
 
     def __init__(self, node: TableTableJoin, left: TableState, right: TableState) -> None:
-        assert node.joiner is not None
-        self._joiner = node.joiner
+        self._node = node
         self._kind: JoinKind = node.kind
         self.sides = (left, right)
 
@@ -43,7 +42,7 @@ class Pairing:
         names = {"left": self.sides[0].value_type.names, "right": self.sides[1].value_type.names}
         bindings = {"left": left, "right": right, "key": F.col(KEY)}
         key_names = {"key": self.sides[0].key_type.names}
-        return to_column_if(present, self._joiner, bindings, names | key_names)
+        return joined(self._node, bindings, names | key_names, present)
 
 
 class JoinedView(TableState):

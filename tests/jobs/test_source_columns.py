@@ -120,6 +120,8 @@ _UNREAD: dict[str, tuple[dict[str, Any], str]] = {
     "its key": ({"op": "filter", "from": "orders", "where": "value.id == 'a'"}, "which is in the key"),
     "its time": ({"op": "filter", "from": "orders", "where": "value.ts > value.v"}, 'step: value has no field "ts"'),
 }
+#: A join whose sides share the columns of which the plan says nothing.
+_WITH_ITSELF = {"op": "join", "from": "orders", "with": "orders", "within": {"difference": "1 minute"}}
 
 
 def _stepped(step: dict[str, Any], **source: Any) -> dict[str, Any]:
@@ -135,9 +137,21 @@ def test_a_field_that_the_declared_columns_do_not_have_is_refused_without_spark(
         _check(_stepped(step), tmp_path)
 
 
+def test_sides_that_share_a_declared_column_are_refused_with_their_step_in_the_words_of_settings(
+    tmp_path: Path,
+) -> None:
+    told = (
+        r"^step: orders and orders both have \['v'\].* in YAML the value: of the join, such as "
+        r"\{v: left\.v, right_v: right\.v\}"
+    )
+    with pytest.raises(TopologyError, match=told):
+        _check(_stepped(_WITH_ITSELF), tmp_path)
+
+
 @pytest.mark.parametrize(
     "said",
     [
+        _stepped({**_WITH_ITSELF, "value": {"v": "left.v", "right_v": "right.v"}}),
         _stepped({"op": "filter", "from": "orders", "where": "value.V > 1"}),
         _stepped(_SUM, transform="jobs.run:run"),
         _stepped(_SUM, schema=f"{_GOOD}, length INTERVAL DAY TO SECOND"),
@@ -183,7 +197,8 @@ def test_the_check_of_settings_tells_the_words_of_the_start(spark: SparkSession,
     (tmp_path / "in").mkdir()
     unlike = {}
     wrong = {name: said for name, (said, _) in _WRONG.items()}
-    for name, said in (wrong | {name: _stepped(step) for name, (step, _) in _UNREAD.items()}).items():
+    steps = {name: step for name, (step, _) in _UNREAD.items()} | {"a join with itself": _WITH_ITSELF}
+    for name, said in (wrong | {name: _stepped(step) for name, step in steps.items()}).items():
         with pytest.raises((PlacedError, TopologyError)) as checked:
             _check(said, tmp_path)
         with pytest.raises((SchemaError, ConfigurationError, TopologyError)) as started:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from streams.field_checks import check_apart, check_read
-from streams.functions import python_function, when
+from streams.functions import merge, python_function, when
 from streams.spark.key_types import check_matched
 from streams.testing import TopologyTestDriver
 from streams.topology import KStream, KTable, Materialized, StreamsBuilder
@@ -28,6 +28,8 @@ class _Sources:
         self.table = self.builder.table("t", Materialized.versioned("1 day"), key="k", value=("price", "place"))
         self.cities = self.builder.table("cities", Materialized.key_value(), key="city", value="name")
         self.cased = self.builder.table("cased", Materialized.versioned("1 day"), key="k", value="Price")
+        self.amounts = self.builder.table("amounts", Materialized.key_value(), key="k", value="amount")
+        self.named = self.builder.global_table("n", key="id", value="city")
         self.globally = self.builder.global_table("g", key="city", value="country")
         self.unknown = self.builder.stream("u", key="k")
         self.pairs = self.builder.stream("p", key=("a", "b"), value="v")
@@ -46,7 +48,6 @@ _FOLD: Callable[..., Any] = lambda key, value, total: total  # noqa: E731
         lambda x: x.stream.map_values(lambda v: {"id": v.amount, "ID": v.city}),
         lambda x: x.stream.map_values(lambda v: {"a": {"Id": v.amount, "iD": v.city}}),
         lambda x: x.stream.select_key(lambda v: when(v.amount > 1, {"k": 1, "K": 2}).otherwise(None)),
-        lambda x: x.table.join(x.cased),
         lambda x: x.table.group_by(lambda v: {"p": v.price, "P": v.place}).count(),
     ],
 )
@@ -170,7 +171,86 @@ def test_fields_that_the_plan_does_not_tell_are_not_asked_for(make: Make) -> Non
     sources.builder.build()
 
 
+_MERGED: Callable[..., Any] = lambda left, right: merge(left, right)  # noqa: E731
+_WITHIN = JoinWindows.of("1 s")
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda x: x.table.join(x.table), r"table-join-1: t and t both have \['place', 'price'\]. Pass a joiner that"),
+        (
+            lambda x: x.table.join(x.cased),
+            r"t and cased both have \['price'\] \(price and Price are one field to Spark",
+        ),
+        (lambda x: x.stream.outer_join(x.stream, _MERGED, windows=_WITHIN), r"stream-s and stream-s both have"),
+        (
+            lambda x: x.unknown.join(x.table, lambda left, right: merge(right, {"PRICE": 1})),
+            r"stream-table-join-1: the first and the second row of merge both have \['price'\] \(price and PRICE are",
+        ),
+        (lambda x: x.stream.map_values(lambda v: merge(v, {"city": 1})), r"row of merge both have \['city'\]"),
+    ],
+)
+def test_rows_that_are_put_together_and_share_a_field_are_refused_when_the_plan_is_made(make: Make, told: str) -> None:
+    with pytest.raises(TopologyError, match=told):
+        make(_Sources())
+
+
 _READ = {"stream-u": ("Amount", "city")}
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (
+            lambda x: x.unknown.join(x.amounts, name="joined"),
+            "joined: stream-u and amounts both have ['Amount'] (Amount and amount are one field to Spark, whatever "
+            'their case). Pass a joiner that names the fields, such as lambda left, right: {"Amount": left.Amount, '
+            '"right_amount": right.amount}; in YAML the value: of the join, such as {Amount: left.Amount, ',
+        ),
+        (
+            lambda x: x.stream.outer_join(x.unknown, windows=_WITHIN),
+            "stream-s and stream-u both have ['amount', 'city']",
+        ),
+        (lambda x: x.unknown.join(x.unknown, windows=_WITHIN), "stream-u and stream-u both have ['Amount', 'city']."),
+        (lambda x: x.unknown.join(x.amounts, _MERGED), "stream-table-join-1: stream-u and amounts both have"),
+        (
+            lambda x: x.unknown.to_table(_KEPT).left_join(x.amounts),
+            "table-join-1: kept and amounts both have ['Amount']",
+        ),
+        (lambda x: x.unknown.join(x.named, key="city"), "global-table-join-1: stream-u and n both have ['city']"),
+        (
+            lambda x: x.unknown.to_table(_KEPT).join(x.amounts, foreign_key="city"),
+            "foreign-key-join-1: kept and amounts both have ['Amount']",
+        ),
+        (
+            lambda x: x.unknown.join(x.table).filter(lambda v: v.price > 1).join(x.cased, name="again"),
+            "again: stream-filter-1 and cased both have ['price']",
+        ),
+    ],
+)
+def test_sides_that_share_a_field_are_refused_with_their_join_once_the_columns_of_sources_are_known(
+    make: Make, told: str
+) -> None:
+    sources = _Sources()
+    make(sources)
+    with pytest.raises(TopologyError, match=re.escape(told)):
+        check_read(sources.builder.build(), _READ)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.unknown.join(x.amounts, lambda left, right: {"a": left.amount, "b": right.amount}),
+        lambda x: x.unknown.map_values(lambda v: {"c": v.city}).join(x.amounts),
+        lambda x: x.unknown.left_join(x.table, _MERGED),
+        lambda x: x.unknown.transform_values(lambda v: v, "amount bigint").join(x.amounts),
+    ],
+)
+def test_sides_that_share_no_field_as_far_as_their_columns_tell_are_taken(make: Make) -> None:
+    sources = _Sources()
+    make(sources)
+    check_read(sources.builder.build(), _READ)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from streams import nodes
+from streams.functions import merge
 from streams.nodes import Joined, Materialized, Node
 from streams.rows import Row
 from streams.testing import TopologyTestDriver
@@ -33,6 +34,7 @@ class _Tables:
         self.builder = StreamsBuilder()
         self.stream = self.builder.stream("s", value=("a", "g"))
         self.other_stream = self.builder.stream("s2", value=("b",))
+        self.unknown = self.builder.table("u", Materialized.key_value())
         self.table = self.builder.table("t", Materialized.key_value(), value=("c", "g"))
         self.other = self.builder.table("t2", Materialized.key_value(), value=("d",))
         self.versioned = self.builder.table("t4", Materialized.versioned("1 day"), value=("d",))
@@ -328,7 +330,28 @@ def test_whether_a_window_tells_who_closed_it_is_not_known_where_only_the_applic
     tables = _Tables()
     may_close = _counted(tables, replace(_FINAL, close_idle=True))
     joined: Any = may_close.join(tables.hourly).node
-    assert repr(joined.joiner) == "merge(left, right)"
+    assert repr(joined.joiner) == "merge(left, {d: right.d})"
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda x: x.stream.join(x.unknown), "merge({a: left.a, g: left.g}, right)"),
+        (lambda x: x.unknown.outer_join(x.other), "merge(left, {d: right.d})"),
+        (lambda x: x.unknown.join(x.unknown, merge), "merge(left, right)"),
+        (lambda x: x.unknown.join(x.other, merge), "merge(left, {d: right.d})"),
+        (
+            lambda x: x.stream.join(x.other, lambda left, right: merge(right, left)),
+            "{d: right.d, a: left.a, g: left.g}",
+        ),
+        (
+            lambda x: x.unknown.join(x.other, lambda left, right: {"all": merge(left, right)}),
+            "{all: merge(left, right)}",
+        ),
+    ],
+)
+def test_fields_that_the_plan_tells_are_written_out_so_that_a_missing_side_has_them(make: Any, told: str) -> None:
+    assert repr(make(_Tables()).node.joiner) == told
 
 
 def test_without_a_joiner_two_fields_of_one_name_are_refused() -> None:

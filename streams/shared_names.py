@@ -1,0 +1,35 @@
+"""Fields that both sides of a join have: what is told of them, by the plan, by the test driver and by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+#: A name on the left, and how the right side writes it.
+Shared = list[tuple[str, str]]
+
+
+def shared_names(left: Iterable[str], right: Iterable[str]) -> Shared:
+    """The names that two rows share, in order, each as both write it: Spark takes them for one whatever their case.
+
+    >>> shared_names(("price", "city"), ("Price", "place"))
+    [('price', 'Price')]
+    """
+    others = {name.lower(): name for name in right}
+    return sorted((name, others[name.lower()]) for name in left if name.lower() in others)
+
+
+def both_have(left: str, right: str, shared: Shared) -> str:
+    """What to tell of two rows that share names, and what to write instead, in Python and in settings.
+
+    >>> both_have("s", "t", [("a", "a")])[:69]
+    "s and t both have ['a']. Pass a joiner that names the fields, such as"
+    """
+    names = [name for name, _ in shared]
+    as_one = [f"{name} and {other}" for name, other in shared if name != other]
+    case = f" ({', '.join(as_one)} are one field to Spark, whatever their case)" if as_one else ""
+    name, other = shared[0]
+    return (
+        f"{left} and {right} both have {names}{case}. Pass a joiner that names the fields, such as "
+        f'lambda left, right: {{"{name}": left.{name}, "right_{other}": right.{other}}}; in YAML the value: of the '
+        f"join, such as {{{name}: left.{name}, right_{other}: right.{other}}}."
+    )

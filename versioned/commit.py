@@ -25,7 +25,7 @@ from versioned.errors import CommitError, ConfigurationError, FencedError, NotAV
 from versioned.identifiers import TableRef, quote
 from versioned.log_files import commit_infos
 from versioned.merge_sql import SqlMerge
-from versioned.replay import check_origin, without_origin
+from versioned.replay import DRIVER, check_origin, without_origin
 from versioned.session_settings import SessionLock, SharedSetting, session_settings
 
 if TYPE_CHECKING:
@@ -439,10 +439,22 @@ def saying(session: SparkSession, details: Mapping[str, Any]) -> Iterator[None]:
 def _write_with_retry(target: TableRef, build: Callable[[], Write], step: Step | None, metadata: str) -> SparkSession:
     def write() -> SparkSession:
         built = build()
-        _execute(target, built, step, metadata)
-        return built.frame.sparkSession
+        session = built.frame.sparkSession
+        try:
+            _execute(target, built, step, metadata)
+        except Exception as error:
+            # A store may have taken a commit whose answer was lost: sent once more, it meets itself.
+            if step is None or not _names(error, (_FENCED,)) or not _is_there(session, target, step, metadata):
+                raise
+        return session
 
     return with_retry(target, write)
+
+
+def _is_there(session: SparkSession, target: TableRef, step: Step, metadata: str) -> bool:
+    """Whether this process wrote the very same commit."""
+    landed, details = newest_own(session, target, step), json.loads(metadata).get("details", {})
+    return landed is not None and DRIVER in details and landed.details == details
 
 
 def with_retry(target: TableRef, write: Callable[[], T]) -> T:

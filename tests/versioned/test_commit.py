@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -88,6 +89,21 @@ def test_an_older_epoch_is_fenced_instead_of_skipped_in_silence(spark: SparkSess
     with pytest.raises(FencedError, match="newer epoch"):
         commit(target, lambda: Append(_frame(spark, 3)), _step(9, epoch=1))
     assert _ids(spark, target) == [1, 2]
+
+
+@pytest.mark.parametrize(("driver", "is_own"), [({"driver": "this"}, True), ({"driver": "other"}, False), ({}, False)])
+def test_a_commit_whose_answer_was_lost_is_not_taken_for_that_of_another_driver(
+    spark: SparkSession, target: TableRef, monkeypatch: pytest.MonkeyPatch, driver: dict[str, str], is_own: bool
+) -> None:
+    landed = commit(target, lambda: Append(_frame(spark, 2)), _step(0), {"n": 7, **driver})
+
+    def meets_itself(*_: Any) -> None:
+        raise RuntimeError("io.delta.exceptions.ConcurrentTransactionException: it has been updated meanwhile")
+
+    monkeypatch.setattr(commit_module, "_execute", meets_itself)
+    said = {"n": 7, **({"driver": "this"} if driver else {})}
+    with nullcontext() if is_own else pytest.raises(FencedError, match="Another driver wrote"):
+        assert commit(target, lambda: Append(_frame(spark, 2)), _step(0), said) == landed
 
 
 def test_a_replayed_merge_is_skipped_too(spark: SparkSession, target: TableRef) -> None:

@@ -95,7 +95,7 @@ def test_an_older_epoch_is_fenced_instead_of_skipped_in_silence(spark: SparkSess
 def test_a_commit_whose_answer_was_lost_is_not_taken_for_that_of_another_driver(
     spark: SparkSession, target: TableRef, monkeypatch: pytest.MonkeyPatch, driver: dict[str, str], is_own: bool
 ) -> None:
-    landed = commit(target, lambda: Append(_frame(spark, 2)), _step(0), {"n": 7, **driver})
+    landed = commit(target, lambda: Append(_frame(spark, 2)), _step(1), {"n": 7, **driver})
 
     def meets_itself(*_: Any) -> None:
         raise RuntimeError("io.delta.exceptions.ConcurrentTransactionException: it has been updated meanwhile")
@@ -103,7 +103,7 @@ def test_a_commit_whose_answer_was_lost_is_not_taken_for_that_of_another_driver(
     monkeypatch.setattr(commit_module, "_execute", meets_itself)
     said = {"n": 7, **({"driver": "this"} if driver else {})}
     with nullcontext() if is_own else pytest.raises(FencedError, match="Another driver wrote"):
-        assert commit(target, lambda: Append(_frame(spark, 2)), _step(0), said) == landed
+        assert commit(target, lambda: Append(_frame(spark, 2)), _step(1), said) == landed
 
 
 def test_a_replayed_merge_is_skipped_too(spark: SparkSession, target: TableRef) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, Final
 
 from jobs.named_function import fault_of, named_function
 from jobs.plan import build
 from jobs.plan_arguments import arguments_of
+from jobs.plan_words import in_settings
 from jobs.settings import JobSettings
 from jobs.strict import at, nearest
 from streams.describe import what_it_is
@@ -40,9 +42,10 @@ def plan_of(settings: JobSettings) -> Topology:
         if source.transform is not None:
             with at(f"sources.{topic}.transform"):
                 named_function(source.transform)
-    plan = _called(settings.plan, settings) if isinstance(settings.plan, str) else build(settings.plan)
-    for node in plan:
-        check_apart(node)
+    with nullcontext() if isinstance(settings.plan, str) else in_settings():
+        plan = _called(settings.plan, settings) if isinstance(settings.plan, str) else build(settings.plan)
+        for node in plan:
+            check_apart(node)
     topics = {node.topic: node.name for node in plan if isinstance(node, _SOURCES)}
     for topic, name in topics.items():
         if topic not in settings.sources:

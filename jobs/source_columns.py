@@ -8,6 +8,7 @@ DDL that only Spark understands, nothing is told.
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 from glob import glob
 from pathlib import Path
@@ -16,6 +17,7 @@ from pyspark.sql.types import StructType, VarcharType
 
 from jobs.kafka_settings import KafkaSourceSettings
 from jobs.place_setting import below, has_scheme
+from jobs.plan_words import in_settings
 from jobs.run import source_of
 from jobs.settings import JobSettings, SourceSettings
 from jobs.strict import PlacedError
@@ -52,7 +54,8 @@ def check_sources(settings: JobSettings, plan: Topology, work: Path) -> None:
                 values |= _values(node, settings, work)
             except (ConfigurationError, SchemaError) as error:
                 raise PlacedError(f"sources.{node.topic}", str(error)) from None
-    check_read(plan, values)
+    with nullcontext() if isinstance(settings.plan, str) else in_settings():
+        check_read(plan, values)
 
 
 def _check_types(path: str, source: SourceSettings) -> None:

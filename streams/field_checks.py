@@ -138,11 +138,11 @@ def no_field(row: str, name: str, rows: _Rows) -> str:
     >>> no_field("value", "amont", {"value": ("amount",)})
     'value has no field "amont"; did you mean "amount"? It has: amount'
     >>> no_field("value", "id", {"key": ("id",), "value": ("amount",)})
-    'value has no field "id", which is in the key: lambda key, value: key.id'
+    'value has no field "id", which is in the key: lambda key, value: key.id, in YAML key.id'
     """
     if row != "key" and name in (rows.get("key") or ()):
         sides = ", ".join(side for side in rows if side != "key")
-        return f'{row} has no field "{name}", which is in the key: lambda key, {sides}: key.{name}'
+        return f'{row} has no field "{name}", which is in the key: lambda key, {sides}: key.{name}, in YAML key.{name}'
     fields = rows.get(row) or ()
     return f'{row} has no field "{name}"{near(name, fields)} It has: {", ".join(fields) or "none"}'
 

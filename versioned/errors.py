@@ -28,13 +28,14 @@ class TopologyError(VersionedError, ValueError):
     Args:
         rule: The broken rule, for example ``"R165"`` or a short slug.
         node: Name of the node that breaks it.
-        message: What is wrong and what to do.
+        message: What is wrong and what to do; the error has it as ``said``.
     """
 
     def __init__(self, rule: str, node: str, message: str) -> None:
         super().__init__(f"{node}: {message} [{rule}]")
         self.rule = rule
         self.node = node
+        self.said = message
 
 
 class SchemaError(VersionedError):

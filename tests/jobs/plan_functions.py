@@ -6,6 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from streams.topology import StreamsBuilder, Topology
+from suppress.buffer_config import BufferConfig
+from suppress.suppressed import Suppressed
 from suppress.windows import TimeWindows
 
 
@@ -48,6 +50,13 @@ def topology(size: timedelta) -> Topology:
     """A plan as a user writes it, in a module of his own."""
     builder = StreamsBuilder()
     builder.stream("s").group_by_key().windowed_by(TimeWindows.of(size)).count(name="counts")
+    return builder.build()
+
+
+def suppressed() -> Topology:
+    """A plan that is refused, with nothing of settings in its words."""
+    builder = StreamsBuilder()
+    builder.table("s", value="n").suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
     return builder.build()
 
 

@@ -278,7 +278,7 @@ def test_every_option_of_an_application_is_a_setting(option: str, key: str) -> N
 
 @pytest.mark.parametrize("option", [each.name for each in fields(SparkSource)])
 def test_every_option_of_a_source_is_a_setting(option: str) -> None:
-    assert {"checks": "quality"}.get(option, option) in _keys(SourceSettings)
+    assert {"checks": "quality", "decoder": "kafka"}.get(option, option) in _keys(SourceSettings)
 
 
 def test_a_new_parameter_without_a_key_would_be_found() -> None:

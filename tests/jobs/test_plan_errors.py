@@ -180,3 +180,37 @@ def test_a_field_that_a_table_would_hold_twice_is_refused_before_anything_runs()
     said = {"s": {"op": "table", "key": "user", "value": ["user", "n"], "store": {"kind": "key_value"}}}
     with pytest.raises(TopologyError, match=r"\['user'\] twice"):
         plan_of(parse(_SETTINGS | {"plan": said}))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "v: {op: table, store: {kind: versioned, history_retention: 1 day}}\n"
+            "x: {op: suppress, from: v, until: time_limit, wait: 1 s}",
+            "In settings Materialized.key_value is `store: {kind: key_value}`. [R165]",
+        ),
+        (
+            "t: {op: table, key: k, value: n}\nx: {op: suppress, from: t, until: window_closes}",
+            "In settings Suppressed.until_time_limit is `until: time_limit`. [R51]",
+        ),
+        (
+            "v: {op: table, store: {kind: versioned, history_retention: 1 day}}\n"
+            "x: {op: to_latest, from: v}\ny: {op: filter, from: v, where: true, store: {kind: key_value, name: v}}",
+            "is `name` of a `store`; Suppressed.with_name is the name of the step. [unique-names]",
+        ),
+    ],
+)
+def test_what_is_refused_in_words_of_python_is_told_in_those_of_settings_too(text: str, told: str) -> None:
+    plan = yaml.safe_load(text)
+    sources = {name: {"format": "rate"} for name, step in plan.items() if step["op"] in ("stream", "table")}
+    with pytest.raises(TopologyError) as refused:
+        plan_of(parse(_SETTINGS | {"plan": plan, "sources": sources}))
+    assert str(refused.value).endswith(told)
+
+
+def test_a_plan_that_a_function_builds_is_refused_in_the_words_of_python_alone() -> None:
+    with pytest.raises(TopologyError) as refused:
+        plan_of(parse(_SETTINGS | {"plan": "plan_functions:suppressed"}))
+    assert "Suppressed.until_time_limit" in str(refused.value)
+    assert "In settings" not in str(refused.value)

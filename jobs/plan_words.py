@@ -1,0 +1,49 @@
+"""What is wrong with a declared plan, in the words of settings too: plans are refused in those of Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from versioned.errors import TopologyError
+
+#: What Python writes, and settings.
+_WORDS: Final[Mapping[str, str]] = {
+    "Materialized.versioned": "`store: {kind: versioned, history_retention: ...}`",
+    "Materialized.key_value": "`store: {kind: key_value}`",
+    "Materialized.with_name": "`name` of a `store`",
+    "Suppressed.until_time_limit": "`until: time_limit`",
+    "Suppressed.with_name": "the name of the step",
+}
+
+
+@contextmanager
+def in_settings() -> Iterator[None]:
+    """Tell of a plan that is refused how settings write what its message names.
+
+    Raises:
+        TopologyError: with these words behind the others.
+    """
+    try:
+        yield
+    except TopologyError as error:
+        added = in_words_of_settings(error.said)
+        if not added:
+            raise
+        raise TopologyError(error.rule, error.node, f"{error.said} {added}") from None
+
+
+def in_words_of_settings(said: str) -> str:
+    """How settings write what a message names in Python's words; nothing where it says so itself, or names nothing.
+
+    >>> in_words_of_settings("Store it with Materialized.key_value() first.")
+    'In settings Materialized.key_value is `store: {kind: key_value}`.'
+    >>> in_words_of_settings("Give another one with Materialized.with_name, in YAML with store.name.")
+    ''
+    """
+    if "YAML" in said:
+        return ""
+    named = [f"{word} is {other}" for word, other in _WORDS.items() if re.search(rf"\b{re.escape(word)}\b", said)]
+    return f"In settings {'; '.join(named)}." if named else ""

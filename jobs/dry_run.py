@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from jobs.run import application
 from jobs.settings import JobSettings
-from jobs.source_columns import check_sources
+from jobs.source_columns import check_sources, missing_places
 from streams.nodes import Topology
 from streams.spark import StreamingApplication
 from streams.spark.explain import catalog_tables
@@ -19,27 +19,29 @@ from streams.spark.explain import catalog_tables
 
 @dataclass(frozen=True)
 class DryRun:
-    """The plan in words, the tables that it writes, what it reads from Kafka and sends there, and the tables of a
-    catalog that it reads."""
+    """The plan in words, the tables that it writes, what it reads from Kafka and sends there, the tables of a catalog
+    that it reads, and the files that it reads and that are not there."""
 
     application: str
     plan: str
     tables: tuple[str, ...]
     kafka: tuple[str, ...] = ()
     catalog: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
         return asdict(self)
 
     def __str__(self) -> str:
-        parts = {"Tables": self.tables, "Catalog": self.catalog, "Kafka": self.kafka}
+        lacking = {"Not there, so that a start would end": self.missing}
+        parts = {"Tables": self.tables, "Catalog": self.catalog, "Kafka": self.kafka, **lacking}
         told = (["", f"{title}:", *(f"  {line}" for line in lines)] for title, lines in parts.items() if lines)
         return "\n".join([self.plan, *chain.from_iterable(told)])
 
 
 def dry_run(settings: JobSettings, plan: Topology, work: Path) -> DryRun:
-    """The plan, the tables, the Kafka topics and the tables of a catalog of a job.
+    """The plan, the tables, the Kafka topics and the tables of a catalog of a job, and what of its files is missing.
 
     Raises:
         TopologyError, ConfigurationError: as :func:`unstarted`.
@@ -50,7 +52,8 @@ def dry_run(settings: JobSettings, plan: Topology, work: Path) -> DryRun:
     catalog = tuple(f"{name}: {words}" for name, words in read.items())
     rejects = app.table("rejects")
     tables = [*(table for table in app.tables() if table != rejects), rejects, app.table("ledger")]
-    return DryRun(settings.application, plan.describe(), tuple(map(str, tables)), topics, catalog)
+    missing = tuple(f"{name}: {place}" for name, place in missing_places(settings, work.resolve()).items())
+    return DryRun(settings.application, plan.describe(), tuple(map(str, tables)), topics, catalog, missing)
 
 
 def unstarted(settings: JobSettings, plan: Topology, work: Path) -> StreamingApplication:

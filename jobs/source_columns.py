@@ -116,12 +116,32 @@ def _read(ddl: str) -> StructType | None:
 def _folders(said: SourceSettings, work: Path) -> set[str] | None:
     """Columns that folders of a source tell (``day=2026-01-31``), in small letters; None where nobody can look."""
     options = {name.lower(): value for name, value in said.options.items()}
-    place = said.path or options.get("path")
-    if place is None or has_scheme(place):
-        return None
-    place = below(work, options.get("basepath", place))
-    roots = [place] if Path(place).exists() else glob(place)
+    roots = _there(said, work, options.get("basepath"))
     if not roots:
         return None
     folders = (folder for root in roots for _, folders, _ in os.walk(root) for folder in folders)
     return {folder.partition("=")[0].lower() for folder in folders if "=" in folder}
+
+
+def missing_places(settings: JobSettings, work: Path) -> dict[str, str]:
+    """The sources whose files lie on this machine, if anywhere, and are not there: the place of each by its topic.
+
+    Args:
+        settings: The job.
+        work: The folder that paths lie below.
+    """
+    places = {topic: _place(said) for topic, said in settings.sources.items() if _there(said, work) == []}
+    return {topic: below(work, place) for topic, place in places.items() if place is not None}
+
+
+def _place(said: SourceSettings) -> str | None:
+    return said.path or next((value for name, value in said.options.items() if name.lower() == "path"), None)
+
+
+def _there(said: SourceSettings, work: Path, base: str | None = None) -> list[str] | None:
+    """Where a source's files lie; None where nobody can look."""
+    place = _place(said)
+    if place is None or has_scheme(place):
+        return None
+    place = below(work, place if base is None else base)
+    return [place] if Path(place).exists() else glob(place)

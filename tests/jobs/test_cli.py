@@ -360,6 +360,22 @@ def test_a_dry_run_tells_the_plan_and_the_tables_and_writes_nothing(tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("place", "is_told"),
+    [
+        ("nowhere", True), ("nowhere/*.json", True), ("there", False), ("th*", False), ("s3a://lake/nowhere", False),
+    ],
+)  # fmt: skip
+def test_a_dry_run_names_files_of_sources_that_are_not_there(tmp_path: Path, place: str, is_told: bool) -> None:
+    (tmp_path / "there").mkdir()
+    arguments = ["run", "-c", _ALERTS, "-w", str(tmp_path), "--dry-run", "--set", f"sources.events.path={place}"]
+    ended = _run(*arguments)
+    assert ended.exit_code == 0
+    told = ended.stdout.partition("Not there, so that a start would end:\n")[2]
+    assert told == (f"  events: {tmp_path / place}\n" if is_told else "")
+    assert json.loads(_run(*arguments, "--json").stdout)["missing"] == ([told.strip()] if is_told else [])
+
+
 def test_a_dry_run_names_the_tables_that_only_other_settings_make(tmp_path: Path) -> None:
     final = {"op": "suppress", "from": "events_by_hour", "until": "window_closes", "close_idle": True}
     said = yaml.safe_load(Path(_ALERTS).read_text(encoding="utf-8"))

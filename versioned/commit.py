@@ -439,14 +439,15 @@ def saying(session: SparkSession, details: Mapping[str, Any]) -> Iterator[None]:
 def _write_with_retry(target: TableRef, build: Callable[[], Write], step: Step | None, metadata: str) -> SparkSession:
     def write() -> SparkSession:
         built = build()
-        session = built.frame.sparkSession
         try:
             _execute(target, built, step, metadata)
         except Exception as error:
             # A store may have taken a commit whose answer was lost: sent once more, it meets itself.
-            if step is None or not _names(error, (_FENCED,)) or not _is_there(session, target, step, metadata):
+            if step is None or not _names(error, (_FENCED,)):
                 raise
-        return session
+            if not _is_there(built.frame.sparkSession, target, step, metadata):
+                raise
+        return built.frame.sparkSession
 
     return with_retry(target, write)
 

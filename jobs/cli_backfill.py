@@ -24,7 +24,7 @@ from jobs.job_plan import plan_of
 from jobs.place_setting import to_read
 from jobs.settings import JobSettings, load
 from jobs.tables import schema_of
-from streams.spark.reader_options import DAYS_IN_JSON, WHOLE_DAYS, csv_options
+from streams.spark.reader_options import text_options
 from versioned.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _options(kind: str, schema: str | None, header: bool) -> dict[str, Any]:
         ConfigurationError: no such format; its columns are not said; a header of what has none.
 
     >>> _options("csv", "item STRING, price DOUBLE", header=True)
-    {'mode': 'FAILFAST', 'dateFormat': 'yyyy-M-d', 'header': True, 'escape': '"', 'enforceSchema': 'false'}
+    {'mode': 'FAILFAST', 'header': True, 'dateFormat': 'yyyy-M-d', 'escape': '"', 'enforceSchema': 'false'}
     """
     if kind not in _FORMATS:
         raise ConfigurationError(f"--format {kind}: use one of {', '.join(_FORMATS)}.")
@@ -129,6 +129,5 @@ def _options(kind: str, schema: str | None, header: bool) -> dict[str, Any]:
         raise ConfigurationError(f"--schema: {kind} has no types of its own. Give the columns as DDL.")
     if header and kind != "csv":
         raise ConfigurationError(f"--header: only csv has one, not {kind}.")
-    of_csv = {"header": header, **csv_options(has_header=header)} if kind == "csv" else {}
-    of_json = DAYS_IN_JSON if kind == "json" else {}
-    return {"mode": "FAILFAST", **WHOLE_DAYS, **of_csv, **of_json} if kind in _TEXTS else {}
+    of_csv = {"header": header} if kind == "csv" else {}
+    return {"mode": "FAILFAST", **of_csv, **text_options(kind, has_header=header)} if kind in _TEXTS else {}

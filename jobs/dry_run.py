@@ -34,8 +34,12 @@ class DryRun:
         return asdict(self)
 
     def __str__(self) -> str:
-        lacking = {"Not there, so that a start would end": self.missing}
-        parts = {"Tables": self.tables, "Catalog": self.catalog, "Kafka": self.kafka, **lacking}
+        parts = {
+            "Tables": self.tables,
+            "Catalog": self.catalog,
+            "Kafka": self.kafka,
+            "Not there, so that a start would end": self.missing,
+        }
         told = (["", f"{title}:", *(f"  {line}" for line in lines)] for title, lines in parts.items() if lines)
         return "\n".join([self.plan, *chain.from_iterable(told)])
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any, Final
 
 from jobs.named_function import fault_of, named_function
 from jobs.plan import build
 from jobs.plan_arguments import arguments_of
-from jobs.plan_words import in_settings
+from jobs.plan_words import as_declared
 from jobs.settings import JobSettings
 from jobs.strict import at, nearest
 from streams.describe import what_it_is
@@ -42,7 +41,7 @@ def plan_of(settings: JobSettings) -> Topology:
         if source.transform is not None:
             with at(f"sources.{topic}.transform"):
                 named_function(source.transform)
-    with nullcontext() if isinstance(settings.plan, str) else in_settings():
+    with as_declared(settings.plan):
         plan = _called(settings.plan, settings) if isinstance(settings.plan, str) else build(settings.plan)
         for node in plan:
             check_apart(node)

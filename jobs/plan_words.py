@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from versioned.errors import TopologyError
 
@@ -20,8 +20,11 @@ _WORDS: Final[Mapping[str, str]] = {
 
 
 @contextmanager
-def in_settings() -> Iterator[None]:
-    """Tell of a plan that is refused how settings write what its message names.
+def as_declared(plan: str | Mapping[str, Any]) -> Iterator[None]:
+    """Tell of a declared plan that is refused how settings write what its message names.
+
+    Args:
+        plan: As of the settings; one that a function builds, which they name, is refused in the words of Python alone.
 
     Raises:
         TopologyError: with these words behind the others.
@@ -29,7 +32,7 @@ def in_settings() -> Iterator[None]:
     try:
         yield
     except TopologyError as error:
-        added = in_words_of_settings(error.said)
+        added = "" if isinstance(plan, str) else in_words_of_settings(error.said)
         if not added:
             raise
         raise TopologyError(error.rule, error.node, f"{error.said} {added}") from None

@@ -8,7 +8,6 @@ DDL that only Spark understands, nothing is told.
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
 from dataclasses import replace
 from glob import glob
 from pathlib import Path
@@ -17,7 +16,7 @@ from pyspark.sql.types import StructType, VarcharType
 
 from jobs.kafka_settings import KafkaSourceSettings
 from jobs.place_setting import below, has_scheme
-from jobs.plan_words import in_settings
+from jobs.plan_words import as_declared
 from jobs.run import source_of
 from jobs.settings import JobSettings, SourceSettings
 from jobs.strict import PlacedError
@@ -54,7 +53,7 @@ def check_sources(settings: JobSettings, plan: Topology, work: Path) -> None:
                 values |= _values(node, settings, work)
             except (ConfigurationError, SchemaError) as error:
                 raise PlacedError(f"sources.{node.topic}", str(error)) from None
-    with nullcontext() if isinstance(settings.plan, str) else in_settings():
+    with as_declared(settings.plan):
         check_read(plan, values)
 
 
@@ -115,8 +114,11 @@ def _read(ddl: str) -> StructType | None:
 
 def _folders(said: SourceSettings, work: Path) -> set[str] | None:
     """Columns that folders of a source tell (``day=2026-01-31``), in small letters; None where nobody can look."""
-    options = {name.lower(): value for name, value in said.options.items()}
-    roots = _there(said, work, options.get("basepath"))
+    place = _place(said, work)
+    if place is None:
+        return None
+    base = next((value for name, value in said.options.items() if name.lower() == "basepath"), None)
+    roots = _there(place if base is None else below(work, base))
     if not roots:
         return None
     folders = (folder for root in roots for _, folders, _ in os.walk(root) for folder in folders)
@@ -130,18 +132,15 @@ def missing_places(settings: JobSettings, work: Path) -> dict[str, str]:
         settings: The job.
         work: The folder that paths lie below.
     """
-    places = {topic: _place(said) for topic, said in settings.sources.items() if _there(said, work) == []}
-    return {topic: below(work, place) for topic, place in places.items() if place is not None}
+    places = {topic: _place(said, work) for topic, said in settings.sources.items()}
+    return {topic: place for topic, place in places.items() if place is not None and not _there(place)}
 
 
-def _place(said: SourceSettings) -> str | None:
-    return said.path or next((value for name, value in said.options.items() if name.lower() == "path"), None)
+def _place(said: SourceSettings, work: Path) -> str | None:
+    """Where a source's files are to lie on this machine, a pattern too; None where nobody can look."""
+    place = said.path or next((value for name, value in said.options.items() if name.lower() == "path"), None)
+    return None if place is None or has_scheme(place) else below(work, place)
 
 
-def _there(said: SourceSettings, work: Path, base: str | None = None) -> list[str] | None:
-    """Where a source's files lie; None where nobody can look."""
-    place = _place(said)
-    if place is None or has_scheme(place):
-        return None
-    place = below(work, place if base is None else base)
+def _there(place: str) -> list[str]:
     return [place] if Path(place).exists() else glob(place)

@@ -113,12 +113,10 @@ def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _merge(left: Mapping[str, Any] | None, right: Mapping[str, Any] | None) -> Row:
-    merged = {**(left or {}), **(right or {})}
-    if len({name.lower() for name in merged}) < len(left or ()) + len(right or ()):
-        shared = shared_names(left or (), right or ())
-        if shared:
-            raise RecordError(both_have("the left", "the right row", shared))
-    return Row(merged)
+    shared = shared_names(left or (), right or ())
+    if shared:
+        raise RecordError(both_have("the left", "the right row", shared))
+    return Row({**(left or {}), **(right or {})})
 
 
 def _are_binary(values: Iterable[Any]) -> bool:

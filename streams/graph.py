@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Final, TypeVar
 
 from streams.expressions import Expr, as_expr, operation, row_expr, trace
@@ -32,8 +31,6 @@ Names = str | tuple[str, ...] | list[str]
 
 #: What the DSL's objects are called in messages, by their classes.
 _CALLED: Final = {"KStream": "stream", "KTable": "table", "GlobalKTable": "global table"}
-#: What a joiner calls the rows of both sides.
-_SIDES: Final = ("left", "right")
 #: Options that are often given in the place of a joiner.
 _NO_JOINERS: Final = {Joined: "joined=", JoinWindows: "windows=", Materialized: "materialized="}
 
@@ -163,8 +160,8 @@ def joined_value(joiner: Joiner | None, name: str, left: Node, right: Node) -> E
         option = next((option for kind, option in _NO_JOINERS.items() if isinstance(joiner, kind)), None)
         if option is not None:
             raise TopologyError("joiner", name, f"{told(joiner)} is no joiner. Give it with {option}.")
-    expr = merge(*map(partial(Expr, "ref"), _SIDES)) if joiner is None else trace(joiner, "key", *_SIDES)
-    sides = dict(zip(_SIDES, (value_fields(left), value_fields(right)), strict=True))
+    sides = {"left": value_fields(left), "right": value_fields(right)}
+    expr = trace(merge if joiner is None else joiner, "key", *sides)
     return _padded(expr, sides) if operation(expr)[0] == "merge" else row_expr(expr)
 
 

@@ -443,9 +443,8 @@ def _write_with_retry(target: TableRef, build: Callable[[], Write], step: Step |
             _execute(target, built, step, metadata)
         except Exception as error:
             # A store may have taken a commit whose answer was lost: sent once more, it meets itself.
-            if step is None or not _names(error, (_FENCED,)):
-                raise
-            if not _is_there(built.frame.sparkSession, target, step, metadata):
+            is_fenced = _names(error, (_FENCED,))
+            if step is None or not is_fenced or not _is_there(built.frame.sparkSession, target, step, metadata):
                 raise
         return built.frame.sparkSession
 

@@ -132,11 +132,12 @@ def joined(
     """
     assert node.joiner is not None
     try:
-        made = to_column(node.joiner, bindings, fields, given)
+        if given is None:
+            return to_column(node.joiner, bindings, fields)
+        return to_column_if(given, node.joiner, bindings, fields)
     except ConfigurationError as error:
         # Of an error with a cause, programs would read the cause out of what Spark passes on: it names no node.
         raise TopologyError("joiner", node.name, str(error)) from None
-    return made if given is None else F.when(given, made)
 
 
 def _constant(value: Any) -> Column:

@@ -20,7 +20,7 @@ from streams.spark.kafka_source import KeyFormat
 from versioned import faults
 from versioned import spark_functions as F
 from versioned.choices import check_choice
-from versioned.errors import ConfigurationError, DeliveryError
+from versioned.errors import ConfigurationError, DeliveryError, first_line
 from versioned.identifiers import TableRef, quote
 from versioned.reading import read_table
 from versioned.sql_types import JSON_INSTANTS
@@ -105,7 +105,7 @@ class KafkaSink:
         except Exception as error:
             raise DeliveryError(
                 f'Batch {batch} of "{sink}" is in {target}, but Kafka did not take all of it for the topic '
-                f'"{self.topic}" at {self.servers}: {_first_line(error)} Nothing is lost: start again once Kafka '
+                f'"{self.topic}" at {self.servers}: {_sentence(error)} Nothing is lost: start again once Kafka '
                 "answers, and the batch is sent again."
             ) from error
         faults.point(f"after:{node}/kafka")
@@ -158,6 +158,5 @@ def _value_of(header: str) -> Column:
     return F.get(found, F.lit(0)).getField("value").cast("string")
 
 
-def _first_line(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0].rstrip(".") + "."
+def _sentence(error: Exception) -> str:
+    return (first_line(error) or type(error).__name__).rstrip(".") + "."

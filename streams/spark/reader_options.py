@@ -28,9 +28,9 @@ FILES: Final = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"
 WHOLE_TEXTS: Final = {"maxStringLen": str(2**31 - 1)}
 #: A date is a whole day and nothing else. Without a format Spark's readers of text take a month for its first day, and
 #: leave out what stands behind a day, such as a time.
-WHOLE_DAYS: Final = {"dateFormat": "yyyy-M-d"}
+_WHOLE_DAYS: Final = {"dateFormat": "yyyy-M-d"}
 #: Of digits Spark's reader of JSON makes a date so many days after 1970, as its first versions wrote them.
-DAYS_IN_JSON: Final = {**WHOLE_DAYS, "enableDateTimeParsingFallback": "false"}
+DAYS_IN_JSON: Final = {**_WHOLE_DAYS, "enableDateTimeParsingFallback": "false"}
 #: A stream passes over a file that comes later than its first batch and is so much older than the newest one; by
 #: default that is a week, which a file that was moved, or unpacked from an archive, may well be.
 _ANY_AGE: Final = {"maxFileAge": "36500d"}
@@ -139,19 +139,26 @@ def reader_options(form: str, said: Mapping[str, str]) -> dict[str, str]:
     """
     kind, lower = form.lower(), {name.lower(): value for name, value in said.items()}
     told = dict(_ANY_AGE) if kind in FILES else {}
-    told |= WHOLE_DAYS if kind in _TEXT_FILES else {}
-    told |= WHOLE_TEXTS | DAYS_IN_JSON if kind == "json" else {}
-    told |= csv_options(has_header=lower.get("header", "").lower() == "true") if kind == "csv" else {}
+    told |= WHOLE_TEXTS if kind == "json" else {}
+    told |= text_options(kind, has_header=lower.get("header", "").lower() == "true") if kind in _TEXT_FILES else {}
     return {**told, **said}
 
 
-def csv_options(*, has_header: bool) -> dict[str, str]:
-    """How CSV is read.
+def text_options(kind: str, *, has_header: bool) -> dict[str, str]:
+    """How the values in files of text are read.
 
-    In quotes a quote is doubled, as spreadsheets and databases write it (RFC 4180); Spark takes a backslash before it.
-    And a header is to be as the schema; Spark takes columns by their places, whatever it says.
+    In quotes of CSV a quote is doubled, as spreadsheets and databases write it (RFC 4180); Spark takes a backslash
+    before it. And a header is to be as the schema; Spark takes columns by their places, whatever it says.
+
+    Args:
+        kind: The format, in small letters.
+        has_header: Whether files of CSV begin with the names of their columns.
+
+    >>> text_options("xml", has_header=False)
+    {'dateFormat': 'yyyy-M-d'}
     """
-    return {"escape": '"', **({"enforceSchema": "false"} if has_header else {})}
+    of_csv = {"escape": '"', **({"enforceSchema": "false"} if has_header else {})}
+    return {**_WHOLE_DAYS, **{"json": DAYS_IN_JSON, "csv": of_csv}.get(kind, {})}
 
 
 def with_misfits(

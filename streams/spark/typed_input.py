@@ -45,9 +45,9 @@ _CUT: Final = (
     (NumericType, BooleanType),
 )
 _WIDTH: Final = 8
+_YEARS: Final = (1, 9999)
 #: Whether something holds of a value of a type, which is no structure; None where it can hold of none.
 _Test = Callable[[Column, DataType], "Column | None"]
-_YEARS: Final = (1, 9999)
 
 
 def cast_row_by_row(value: Column, have: DataType, want: DataType) -> Column:

@@ -128,11 +128,13 @@ def _folders(said: SourceSettings, work: Path) -> set[str] | None:
 def missing_places(settings: JobSettings, work: Path) -> dict[str, str]:
     """The sources whose files lie on this machine, if anywhere, and are not there: the place of each by its topic.
 
+    Of a path among options nothing is told: Spark takes it as it is, and a relative one for its own process's.
+
     Args:
         settings: The job.
         work: The folder that paths lie below.
     """
-    places = {topic: _place(said, work) for topic, said in settings.sources.items()}
+    places = {topic: _place(said, work) for topic, said in settings.sources.items() if said.path}
     return {topic: place for topic, place in places.items() if place is not None and not _there(place)}
 
 

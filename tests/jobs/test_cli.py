@@ -376,6 +376,16 @@ def test_a_dry_run_names_files_of_sources_that_are_not_there(tmp_path: Path, pla
     assert json.loads(_run(*arguments, "--json").stdout)["missing"] == ([told.strip()] if is_told else [])
 
 
+def test_a_dry_run_tells_nothing_of_a_path_that_spark_takes_as_it_is(tmp_path: Path) -> None:
+    said = yaml.safe_load(Path(_ALERTS).read_text(encoding="utf-8"))
+    events = said["sources"]["events"]
+    events["options"] = {**events.get("options", {}), "path": events.pop("path")}
+    file = tmp_path / "alerts.yaml"
+    file.write_text(yaml.safe_dump(said), encoding="utf-8")
+    told = json.loads(_run("run", "-c", str(file), "-w", str(tmp_path), "--dry-run", "--json").stdout)
+    assert told["missing"] == []
+
+
 def test_a_dry_run_names_the_tables_that_only_other_settings_make(tmp_path: Path) -> None:
     final = {"op": "suppress", "from": "events_by_hour", "until": "window_closes", "close_idle": True}
     said = yaml.safe_load(Path(_ALERTS).read_text(encoding="utf-8"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,13 +22,15 @@ from jobs.cli_shared import (
 )
 from jobs.exit_codes import BAD_DATA
 from jobs.job_plan import plan_of
-from jobs.place_setting import to_read
+from jobs.place_setting import of_catalog, to_read
 from jobs.settings import JobSettings, load
 from jobs.tables import schema_of
 from streams.spark.reader_options import text_options
 from versioned.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
     from streams.spark import StreamingApplication
 
 changes = commands("Change the tables of an application from outside its batches.")
@@ -57,8 +60,13 @@ def rollback(
 def backfill(
     config: Config,
     table: Annotated[str, typer.Option("--table", help="The versioned table, by its name below the root.")],
-    source: Annotated[str, typer.Option("--from", help="Records: a folder below the work folder, or with a scheme.")],
-    source_format: Annotated[str, typer.Option("--format", help=f"One of {', '.join(_FORMATS)}.")] = "parquet",
+    source: Annotated[
+        str,
+        typer.Option("--from", help="Records: a folder below the work folder or with a scheme, or `catalog:main.old`."),
+    ],
+    source_format: Annotated[
+        str | None, typer.Option("--format", help=f"Of files, one of {', '.join(_FORMATS)}; parquet unless given.")
+    ] = None,
     schema: Annotated[str | None, typer.Option("--schema", help="Columns as DDL; needed for json and csv.")] = None,
     timestamp: Annotated[str, typer.Option("--timestamp", help="Column with the event time.")] = "ts",
     header: Annotated[bool, typer.Option("--header", help="CSV files begin with a line of column names.")] = False,
@@ -75,11 +83,10 @@ def backfill(
     """
     from streams.spark.backfill import backfill as filled
 
-    options = _options(source_format, schema, header)
+    read, kind = _records(work, source, source_format, schema, header)
     app = _application("backfill", config, work, sets)
-    columns = None if schema is None else schema_of(schema)
-    records = app.spark.read.load(to_read(work.resolve(), source, source_format), source_format, columns, **options)
-    with misfits_told(_misfit(source, source_format)):
+    records = read(app.spark)
+    with misfits_told(_misfit(source, kind)):
         done = filled(app, table, records, timestamp=timestamp, deleted=deleted, sequence=sequence, dry_run=dry_run)
     said: dict[str, Any] = {"table": table, "version": done.version, **done.counts}
     if json:
@@ -88,6 +95,26 @@ def backfill(
         typer.echo("\n".join(f"{name:<24} {value}" for name, value in said.items()))
     if done.counts["rejected"]:
         raise typer.Exit(BAD_DATA)
+
+
+def _records(
+    work: Path, source: str, source_format: str | None, schema: str | None, header: bool
+) -> tuple[Callable[[SparkSession], DataFrame], str]:
+    """How the records are read, and of which format they are.
+
+    Raises:
+        ConfigurationError: as of :func:`_options`; or a table of a catalog is to be read as files are.
+    """
+    table = of_catalog(source, "a table, such as main.shop.old_prices")
+    if table is None:
+        kind = source_format or "parquet"
+        options, columns = _options(kind, schema, header), None if schema is None else schema_of(schema)
+        return lambda spark: spark.read.load(to_read(work.resolve(), source, kind), kind, columns, **options), kind
+    of_files = {"--format": source_format, "--schema": schema, "--header": header}
+    given = ", ".join(option for option, value in of_files.items() if value)
+    if given:
+        raise ConfigurationError(f"--from {source}: a table of a catalog has columns of its own. Leave out {given}.")
+    return lambda spark: spark.read.table(table.sql), "table"
 
 
 def _misfit(source: str, kind: str) -> str:

@@ -65,19 +65,28 @@ def below(work: Path, place: str) -> str:
 
 
 def schema_of(root: str) -> TableRef | None:
-    """The schema of a catalog that a root names; None if it is a folder or an address.
+    """The schema of a catalog that a root names; None if it is a folder or an address, as of :func:`of_catalog`."""
+    return of_catalog(root, "a schema, such as main.shop")
+
+
+def of_catalog(place: str, meant: str) -> TableRef | None:
+    """What a place names in a catalog; None if it is a folder or an address.
+
+    Args:
+        place: May begin with ``catalog:``.
+        meant: What it may name there, with an example.
 
     Raises:
         ConfigurationError: it is no name of one.
 
-    >>> schema_of("catalog:main.shop"), schema_of("main.shop")
+    >>> of_catalog("catalog:main.shop", "a schema"), of_catalog("main.shop", "a schema")
     (TableRef(path=None, parts=('main', 'shop')), None)
     """
-    if not root.startswith(_CATALOG):
+    if not place.startswith(_CATALOG):
         return None
-    name = root.removeprefix(_CATALOG)
+    name = place.removeprefix(_CATALOG)
     if "/" in name:
-        raise ConfigurationError(f'behind "{_CATALOG}" stands the name of a schema, such as main.shop; got "{name}"')
+        raise ConfigurationError(f'behind "{_CATALOG}" stands the name of {meant}; got "{name}"')
     return TableRef.parse(name)
 
 

@@ -81,6 +81,22 @@ def test_files_that_cannot_be_read_as_said_are_refused_before_spark_starts(
     assert (ended.exit_code, told in ended.stderr) == (2, True), ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("source", "arguments", "told"),
+    [
+        ("catalog:old", ["--schema", "k STRING", "--header"], "Leave out --schema, --header."),
+        ("catalog:old", ["--format", "delta"], "Leave out --format."),
+        ("catalog:old/prices", [], "the name of a table, such as main.shop.old_prices"),
+        ("catalog:old prices", [], "is not a table name"),
+    ],
+)
+def test_a_table_of_a_catalog_that_is_named_or_read_as_files_are_is_refused_before_spark_starts(
+    work: Path, source: str, arguments: list[str], told: str
+) -> None:
+    ended = _run(work, "backfill", "--table", "s", "--from", source, *arguments)
+    assert (ended.exit_code, told in ended.stderr) == (2, True), ended.stderr
+
+
 def test_a_file_that_does_not_fit_is_told_without_its_values_and_other_faults_stay_as_they_are() -> None:
     with pytest.raises(RecordError, match="it does not fit") as told, misfits_told("it does not fit"):
         raise RuntimeError("[FAILED_READ_FILE.NO_HINT] ... [ann, tiger]")
@@ -120,4 +136,9 @@ def test_a_rollback_and_a_backfill_from_the_command_line(spark: SparkSession, wo
     assert _run(work, *of_csv, "ts TIMESTAMP, v INT, k STRING").exit_code == 3
     assert _run(work, *of_csv, "ts TIMESTAMP, k STRING, v INT").exit_code == 0
     assert _values(spark, work) == [-1, 0, 1, 2]
+    spark.createDataFrame([("2018-01-01T00:00:00Z", "a", -2)], "ts STRING, k STRING, v INT").selectExpr(
+        "CAST(ts AS TIMESTAMP) AS ts", "k", "v"
+    ).write.mode("overwrite").saveAsTable("backfilled_from")
+    assert _run(work, "backfill", "--table", "s", "--from", "catalog:backfilled_from").exit_code == 0
+    assert _values(spark, work) == [-2, -1, 0, 1, 2]
     assert json.loads(_run(work, "doctor", "--json").stdout)["healthy"]

@@ -103,10 +103,15 @@ def buffers(
         names: Those asked for; all if none are named.
 
     Raises:
-        ConfigurationError: one of the names is no suppression.
+        ConfigurationError: one of the names is no suppression; or the application has never run there.
     """
     check_names(plan, names)
     root = TableRef.parse(root_of(work.resolve(), settings.root))
+    if is_missing(spark, root.child("ledger")):
+        raise ConfigurationError(
+            f'"{settings.application}" has no ledger in {root}: it has never run there. If it has run, name its folder '
+            "with --work."
+        )
     retention = settings.suppressed_record_retention
     operators = operators_of(plan, None if retention is None else duration_us(retention))
     asked = [node for node in suppressions(plan) if not names or node.name in names]

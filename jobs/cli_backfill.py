@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pyspark.errors import AnalysisException
 
 from jobs.cli_shared import (
     AsJson,
@@ -85,9 +87,15 @@ def backfill(
 
     read, kind = _records(work, source, source_format, schema, header)
     app = _application("backfill", config, work, sets)
-    records = read(app.spark)
-    with misfits_told(_misfit(source, kind)):
+    with misfits_told(_misfit(source, kind)), _missing_told(source):
+        records = read(app.spark)
+    try:
         done = filled(app, table, records, timestamp=timestamp, deleted=deleted, sequence=sequence, dry_run=dry_run)
+    except Exception:
+        # A damaged file of the table fails alike: only the records alone tell whether it is they.
+        with misfits_told(_misfit(source, kind)):
+            records.write.format("noop").mode("overwrite").save()
+        raise
     said: dict[str, Any] = {"table": table, "version": done.version, **done.counts}
     if json:
         echo_json(said)
@@ -108,13 +116,31 @@ def _records(
     table = of_catalog(source, "a table, such as main.shop.old_prices")
     if table is None:
         kind = source_format or "parquet"
-        options, columns = _options(kind, schema, header), None if schema is None else schema_of(schema)
-        return lambda spark: spark.read.load(to_read(work.resolve(), source, kind), kind, columns, **options), kind
+        options, path = _options(kind, schema, header), to_read(work.resolve(), source, kind)
+        # Only Spark reads DDL, and it starts behind the settings.
+        return lambda spark: spark.read.load(path, kind, None if schema is None else schema_of(schema), **options), kind
     of_files = {"--format": source_format, "--schema": schema, "--header": header}
     given = ", ".join(option for option, value in of_files.items() if value)
     if given:
         raise ConfigurationError(f"--from {source}: a table of a catalog has columns of its own. Leave out {given}.")
     return lambda spark: spark.read.table(table.sql), "table"
+
+
+@contextmanager
+def _missing_told(source: str) -> Iterator[None]:
+    """Spark's error for a place where nothing is, in words of the command.
+
+    Raises:
+        ConfigurationError: instead of that error.
+    """
+    try:
+        yield
+    except AnalysisException as error:
+        if "PATH_NOT_FOUND" not in str(error):
+            raise
+        raise ConfigurationError(
+            f"--from {source}: there is nothing. A folder lies below --work, or is absolute."
+        ) from None
 
 
 def _misfit(source: str, kind: str) -> str:

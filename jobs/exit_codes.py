@@ -15,8 +15,15 @@ FAILED: Final = 1
 WRONG_SETTINGS: Final = 2
 BAD_DATA: Final = 3
 
+try:
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+except ImportError:  # a client of Spark Connect alone
+    _OF_JAVA: tuple[type[Exception], ...] = ()
+else:
+    _OF_JAVA = (Py4JJavaError,)
+
 #: What a program expects may go wrong; anything else is a bug and keeps its traceback.
-EXPECTED: Final = (VersionedError, PySparkException)
+EXPECTED: Final[tuple[type[Exception], ...]] = (VersionedError, PySparkException, *_OF_JAVA)
 
 _CODES: Final[tuple[tuple[type[VersionedError], int], ...]] = (
     (errors.ConfigurationError, WRONG_SETTINGS),
@@ -30,6 +37,7 @@ _CODES: Final[tuple[tuple[type[VersionedError], int], ...]] = (
 _TITLES: Final = {FAILED: "Failed", WRONG_SETTINGS: "Wrong settings", BAD_DATA: "Problem in the data"}
 #: Behind this a text of Spark's goes on with the stack of the JVM.
 _STACK: Final = "\n\nJVM stacktrace:"
+_CAUSE: Final = "Caused by: "
 #: Spark passes on what failed in a batch as text only, with its own state and the query's offsets behind it.
 _TOLD: Final = re.compile(
     r"^(?:versioned\.errors\.)(\w+): (.+?)(?:\n\s*\n|\n\tat |\s+SQLSTATE: |\n=== |\Z)", re.MULTILINE | re.DOTALL
@@ -77,6 +85,10 @@ def line_of(error: BaseException) -> str:
 
 def _original(error: BaseException) -> tuple[type[BaseException], str]:
     """The kind and words of an error; of the one in a micro-batch, if Spark wraps it."""
+    if isinstance(error, _OF_JAVA):
+        # What Spark does not know to wrap, such as a damaged file: the last cause says which.
+        causes = [line.removeprefix(_CAUSE) for line in str(error).splitlines() if line.startswith(_CAUSE)]
+        return type(error), ", caused by ".join([line_of(error), *causes[-1:]])
     if not isinstance(error, PySparkException):
         return type(error), str(error)
     found = _TOLD.search(str(error))

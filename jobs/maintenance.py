@@ -73,7 +73,7 @@ class Upkeep:
     """What was done with one table; ``broken`` counts rows per broken invariant, ``failed`` tells why it was not done.
 
     ``held_back`` tells which silent scope holds the purge back.
-    Only upkeep that is repeated goes on after a failure: the next pass tries again.
+    The other tables are looked after all the same.
     """
 
     table: str
@@ -107,6 +107,8 @@ def maintain(
 ) -> list[Upkeep]:
     """Look after each table in turn. A table with broken rows is reported and otherwise left as it is.
 
+    What goes wrong with one of them is raised when the others were looked after; of several the first.
+
     With ``every`` in the settings it is done again and again, until ``stop`` is set. Tables that are not there, as
     before the first batch of a stream, are then told in the log, and looked for in each pass.
 
@@ -129,9 +131,12 @@ def maintain(
     """
     told, stopped, missing = on_table or (lambda _kept: None), stop or Event(), None
     if settings.every is None:
-        once = tables_of(settings, work, lambda: spark) if targets is None else targets
+        once, failed = tables_of(settings, work, lambda: spark) if targets is None else targets, list[Exception]()
         check_there(spark, once)
-        return _pass(once, told, lambda target: _look_after(spark, settings, target))
+        kept = _pass(once, told, partial(_look_after_anyway, spark, settings, failed))
+        if failed:
+            raise failed[0]
+        return kept
     while True:
         before, (there, missing) = missing, those_there(settings, work, lambda: spark)
         missing = missing or missing_there(spark, there)
@@ -224,6 +229,17 @@ def _try_to_look_after(
     except Exception as error:  # Spark's own kinds, and Py4J's for what Spark does not know to wrap
         _LOG.warning("Upkeep of %s failed and will be tried again: %s", name, error)
         return Upkeep(name, False, failed=line_of(error))
+
+
+def _look_after_anyway(
+    spark: SparkSession, settings: MaintainSettings, failed: list[Exception], target: TableRef
+) -> Upkeep:
+    """As :func:`_look_after`; what goes wrong with one table is kept, so that the others are looked after."""
+    try:
+        return _look_after(spark, settings, target)
+    except Exception as error:  # Spark's own kinds, and Py4J's for what Spark does not know to wrap
+        failed.append(error)
+        return Upkeep(name_of(target), False, failed=line_of(error))
 
 
 def _look_after(spark: SparkSession, settings: MaintainSettings, target: TableRef) -> Upkeep:

@@ -84,13 +84,14 @@ def told_of_key(key: object) -> str:
 
 def _bytes(path: Path) -> bytes:
     try:
-        if not path.is_file():
+        if path.is_dir() or not path.exists():
             what = "this is a folder; name a file" if path.is_dir() else "there is no such file"
             raise ConfigurationError(f"{path}: {what}.")
-        size = path.stat().st_size
-        if size > _MAX_BYTES:
-            raise ConfigurationError(f"{path}: {size} bytes is too large for settings (at most {_MAX_BYTES}).")
-        return path.read_bytes()
+        with path.open("rb") as file:  # or a pipe, of which only reading tells the size
+            read = file.read(_MAX_BYTES + 1)
+        if len(read) > _MAX_BYTES:
+            raise ConfigurationError(f"{path}: this is too large for settings (at most {_MAX_BYTES} bytes).")
+        return read
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}.") from None
 

@@ -260,6 +260,21 @@ def of_table(ledger: LedgerFacts, table: TableFacts) -> Iterator[Finding]:
         yield found("newer-epoch", said, "stop this driver: a newer one has taken over. Or restore the ledger")
 
 
+def ledger_lost(application: str, *, is_wrong: bool = True) -> Finding:
+    """That nothing is left of what only the ledger knew.
+
+    Args:
+        application: Whose it was.
+        is_wrong: Whether nothing else that was found says that there is no start like this.
+    """
+    said = (
+        f'The ledger of "{application}" is gone, though its tables have batches. A new epoch goes on with the stream '
+        "times that the tables tell; the totals of metrics, the batch clock and what is known of sequences that come "
+        "once begin anew."
+    )
+    return Finding("ledger-lost", "ledger", said, "put the ledger back; else start with --new-epoch", is_wrong)
+
+
 def _of_writer(table: TableFacts) -> Iterator[Finding]:
     """Rows of a batch that never ended; or of a node of another name, without whose stream time it would go on."""
     if table.left is not None:

@@ -171,5 +171,7 @@ def _absolute(path: str) -> str:
 
 def _checked_path(path: str) -> str:
     if ".." in path.split("/") or _CONTROL.search(path):
-        raise ConfigurationError(f'Path "{path!r}" is refused: no "..", control characters or globs.')
+        raise ConfigurationError(
+            f'The path {path!r} is refused: a table has none with "..", control characters or globs.'
+        )
     return path

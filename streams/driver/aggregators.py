@@ -10,7 +10,7 @@ several windows. So user code gets copies of its own (:func:`streams.rows.own`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -27,11 +27,15 @@ class Aggregator:
     Args:
         aggregation: What is computed.
         exact_means: The values of a mean are added as they are, not as doubles.
+        fit: What makes of what user code returns a state that can be kept.
     """
 
-    def __init__(self, aggregation: Aggregation, *, exact_means: bool = False) -> None:
+    def __init__(
+        self, aggregation: Aggregation, *, exact_means: bool = False, fit: Callable[[Any], Any] = lambda state: state
+    ) -> None:
         self._spec = aggregation
         self._exact_means = exact_means
+        self._fit = fit
 
     def initial(self) -> Any:
         """The state before any record (Kafka: ``Initializer``)."""
@@ -46,20 +50,20 @@ class Aggregator:
         """The state with one record more (Kafka: ``Aggregator``, ``Reducer``)."""
         kind = self._spec.kind
         if kind == "aggregate" and self._spec.adder is not None:
-            return plain(self._spec.adder(own(key), own(value), own(state)))
+            return self._fit(plain(self._spec.adder(own(key), own(value), own(state))))
         if kind == "reduce" and self._spec.adder is not None:
-            return value if state is None else plain(self._spec.adder(own(state), own(value)))
+            return self._fit(value if state is None else plain(self._spec.adder(own(state), own(value))))
         return self._add_built_in(state, key, value)
 
     def merge(self, key: Row, left: Any, right: Any) -> Any:
         """The state of two sessions together (Kafka: ``Merger``)."""
         kind = self._spec.kind
         if kind == "aggregate" and self._spec.merger is not None:
-            return plain(self._spec.merger(own(key), own(left), own(right)))
+            return self._fit(plain(self._spec.merger(own(key), own(left), own(right))))
         if left is None or right is None:
             return right if left is None else left
         if kind == "reduce" and self._spec.adder is not None:
-            return plain(self._spec.adder(own(left), own(right)))
+            return self._fit(plain(self._spec.adder(own(left), own(right))))
         return self._merge_built_in(left, right)
 
     def result(self, state: Any) -> Row | None:

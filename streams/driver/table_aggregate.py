@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,12 +32,18 @@ class TableAggregator:
     """An aggregation that can also take a value away again.
 
     The state of ``min`` and ``max`` is the bag of values, so that the next one is known when the extreme leaves.
+
+    Args:
+        node: The operator, for errors.
+        aggregation: What is computed.
+        fit: As of :class:`~streams.driver.aggregators.Aggregator`.
     """
 
-    def __init__(self, node: str, aggregation: Aggregation) -> None:
+    def __init__(self, node: str, aggregation: Aggregation, *, fit: Callable[[Any], Any] = lambda state: state) -> None:
         if aggregation.kind in ("reduce", "aggregate") and aggregation.subtractor is None:
             raise TopologyError("R163", node, f"{aggregation.kind} of a table needs a subtractor beside the adder.")
         self._spec = aggregation
+        self._fit = fit
 
     def initial(self) -> Any:
         """The state of a group without values."""
@@ -53,11 +59,12 @@ class TableAggregator:
             # User code gets copies of its own, as that of streams does: see ``streams.driver.aggregators``.
             function = self._spec.adder if sign > 0 else self._spec.subtractor
             if kind == "reduce":
-                return value if state is None or function is None else plain(function(own(state), own(value)))
+                both = value if state is None or function is None else plain(function(own(state), own(value)))
+                return self._fit(both)
             if state is None and sign > 0:
                 # The subtractor left nothing: the adder begins anew, as Kafka's does.
                 state = self.initial()
-            return state if function is None else plain(function(own(key), own(value), own(state)))
+            return state if function is None else self._fit(plain(function(own(key), own(value), own(state))))
         # Without an expression every value counts, whatever is in it.
         operand = 1 if self._spec.value is None else evaluate(self._spec.value, {"key": key, "value": value})
         if operand is None:

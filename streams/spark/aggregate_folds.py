@@ -6,12 +6,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pyspark.sql.types import DataType
+
 from streams.driver.aggregators import Aggregator
 from streams.driver.bags import Bag
 from streams.driver.table_aggregate import TableAggregator
 from streams.nodes import Aggregation
 from streams.rows import Row
 from streams.spark.aggregate_types import ASIDE, BAG, HORIZON_US, USER_CODE
+from streams.spark.fitting import returned
 from streams.spark.flow import KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import PlainRow, Told
 from streams.spark.plain_store import LAST_US
@@ -27,10 +30,12 @@ class StateCodec:
     Args:
         aggregation: What is computed.
         is_scalar: Whether user code aggregates to a single value.
+        returns: The type of what user code returns; None = it is taken as it is.
     """
 
     aggregation: Aggregation
     is_scalar: bool = False
+    returns: DataType | None = None
 
     def state(self, row: PlainRow) -> Any:
         """The aggregate out of its row: the result's fields, and the bag where there is one."""
@@ -112,7 +117,7 @@ class AddingFold:
     unit_us: int | None = None
 
     def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
-        aggregator, key = Aggregator(self.codec.aggregation), Row(group[KEY])
+        aggregator, key = Aggregator(self.codec.aggregation, fit=returned(self.codec.returns)), Row(group[KEY])
         known = next(states, None)
         state = None if known is None else self.codec.state(known)
         us = None if known is None else known[US]
@@ -142,7 +147,8 @@ class ReplacingFold:
     unit_us: int | None = None
 
     def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
-        aggregator, key = TableAggregator(self.node, self.codec.aggregation), Row(group[KEY])
+        fit, key = returned(self.codec.returns), Row(group[KEY])
+        aggregator = TableAggregator(self.node, self.codec.aggregation, fit=fit)
         known = next(states, None)
         state = None if known is None else self.codec.state(known)
         us = None if known is None else known[US]

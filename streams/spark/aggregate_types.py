@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -17,6 +18,7 @@ from pyspark.sql.types import (
 
 from streams.arithmetic import no_durations
 from streams.ddl import names_fields
+from streams.expressions import Expr
 from streams.nodes import Aggregation
 from streams.spark.columns import to_column_if
 from streams.spark.flow import KEY, VALUE
@@ -27,6 +29,7 @@ from versioned.sql_types import has_order
 #: Names of what is kept beside the result: the sum and the number of values, or each value with its number.
 SUM, NUMBER, BAG = "_sum", "_number", "_bag"
 USER_CODE: Final = ("reduce", "aggregate")
+_OPERAND: Final = "operand"
 #: Of a result that goes into a versioned store: the ts before which it is refused, and whether it leaves the aggregate
 #: as it was, since it is refused or older than a tombstone.
 HORIZON_US, ASIDE = "_horizon_us", "_is_aside"
@@ -40,6 +43,29 @@ def operand(aggregation: Aggregation, value: Column) -> Column:
     if aggregation.value is None:
         return F.when(value.isNotNull(), True) if aggregation.kind == "count" else value
     return to_column_if(value.isNotNull(), aggregation.value, {"key": F.col(KEY), "value": value})
+
+
+def operands_first(aggregation: Aggregation, rows: DataFrame, *values: str) -> tuple[Aggregation, DataFrame]:
+    """An aggregation, and rows of which Spark works out what is aggregated before Python folds them.
+
+    Python would give the parts of an expression other types than Spark gives its result: a quotient of decimals all its
+    digits, what is chosen between two types the type of what is chosen.
+
+    Args:
+        aggregation: Built in, or by user code, which takes whole rows.
+        rows: Has ``_key`` and the columns of values.
+        values: Names of these; null where there is nothing to aggregate.
+
+    Returns:
+        The aggregation of the one field that the values have now; both as they are where there is no expression.
+    """
+    if aggregation.kind in USER_CODE or aggregation.value is None:
+        return aggregation, rows
+    worked_out = {
+        name: F.when(F.col(name).isNotNull(), F.struct(operand(aggregation, F.col(name)).alias(_OPERAND)))
+        for name in values
+    }
+    return replace(aggregation, value=Expr("ref", "value")[_OPERAND]), rows.withColumns(worked_out)
 
 
 def result_type(node: str, aggregation: Aggregation, rows: DataFrame) -> StructType:
@@ -93,6 +119,13 @@ def is_scalar(aggregation: Aggregation, rows: DataFrame) -> bool:
     """Whether user code aggregates to a single value rather than to a row."""
     schema = aggregation.schema
     return schema is not None and not isinstance(_parsed(rows, schema), StructType)
+
+
+def returned_type(aggregation: Aggregation, kind: StructType, scalar: bool) -> DataType | None:
+    """The type of what user code returns, of the result's type; None of built-in aggregates, which return nothing."""
+    if aggregation.kind not in USER_CODE:
+        return None
+    return kind[0].dataType if scalar else kind
 
 
 def bag_type(kind: DataType) -> ArrayType:

@@ -62,6 +62,7 @@ from streams.spark.rejects import Rejects
 from streams.spark.sinks import check_columns, send_to_kafka
 from streams.spark.source_checks import check_reasons, look_at
 from streams.spark.sources import SparkSource, check_shared_sequence, check_topics, records_of, topics_in_order, unite
+from streams.spark.store import refuse_promises
 from streams.spark.suppress import SuppressOperator
 from streams.spark.table_names import check_table_names
 from streams.spark.told_batches import told_after
@@ -262,11 +263,11 @@ class StreamingApplication:
         """
         told = trigger_of(trigger)
         refuse_running(self._spark, self.name)
-        self._ledger.create()
         self._state = self._agreed_state()
         assert self._found is not None
         self._topics = topics = self.refuse_changes(self._found)
         united = self._united(topics)
+        self._ledger.create()
         # Each query has a session of its own.
         read = tables_read(self._operators, self._root)
         beside = [table for table in self.tables() if table not in read]
@@ -282,8 +283,7 @@ class StreamingApplication:
         add_sources(self._spark, self._epoch_checkpoint(), len(topics) + 1)
         self._ledger.keep_topics(topics, self._found.topics)
         writer = united.writeStream.queryName(self.name).option("checkpointLocation", self._epoch_checkpoint())
-        run = naming_gone_files(self.name, self._run_batch)
-        return writer.foreachBatch(giving_back(run)).trigger(**told).start()
+        return writer.foreachBatch(giving_back(naming_gone_files(self.name, self._run_batch))).trigger(**told).start()
 
     def survey(self) -> Survey:
         """The ledger, the checkpoint and the tables as they are found now; nothing is changed."""
@@ -291,8 +291,7 @@ class StreamingApplication:
 
     def _survey(self, state: LedgerState) -> Survey:
         writers = writers_of(self._operators, self._root)
-        own = (step for operator in self._operators.values() for step in operator.steps(self._root))
-        steps = [self._rejects.step, *own]
+        steps = [self._rejects.step, *(step for each in self._operators.values() for step in each.steps(self._root))]
         return survey(self._spark, self._ledger, state, self.tables(), self._checkpoint, writers, steps)
 
     def refuse_changes(self, found: Survey) -> tuple[str, ...]:
@@ -310,7 +309,8 @@ class StreamingApplication:
         return topics_in_order(self.name, found.topics or found.state.topics, self._sources)
 
     def _refuse_waiting(self, state: LedgerState, found: Survey) -> None:
-        """Refuse a plan in which rows wait for what it has no more."""
+        """Refuse a plan in which rows wait for what it has no more, or that counts on what no table promises."""
+        refuse_promises(self._root, self._operators, found.tables)
         refuse_orphans(self._spark, self._root, state, self._operators, found.ahead())
         whole = {n.name for n in _source_nodes(self.topology) if self._sources[n.topic].scope_column is None}
         refuse_lost_scopes(self._spark, self._root, state, self._operators, whole)
@@ -332,11 +332,12 @@ class StreamingApplication:
             # What the start would refuse is found before anybody is shut out.
             self._refuse_waiting(told, before)
             self._united(sorted(self._sources))
+            self._ledger.create()
             state = begin_epoch(self._spark, self._ledger, told, before, self._checkpoint, self.survey)
             self._ledger.keep_topics(tuple(sorted(self._sources)), before.topics)
             self._new_epoch = False
         else:
-            state = self._ledger.last()
+            state = self._ledger.last_if_any()
         self._found = self._survey(state)
         for wrong in self._found.findings():
             raise wrong.error()

@@ -52,6 +52,7 @@ def backfill(
     known = {target.short_name: target for target in application.tables() if not is_missing(spark, target)}
     if table not in known:
         raise ConfigurationError(f'{application.name} has no table "{table}"; there are {sorted(known)}.')
+    application.refuse_changes(application.survey())
     opened = VersionedTable.open(spark, known[table])
     said = {"timestamp": timestamp, "deleted": deleted, "sequence": sequence, "owner": application.name}
     # What is wrong with the records is found before anybody is shut out.

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from streams.describe import span
-from streams.recovery_rules import BatchOf, Finding
+from streams.recovery_rules import BatchOf, Finding, ledger_lost
 from streams.spark.application import StreamingApplication
 from streams.spark.ledger import Ledger
 from streams.spark.recovery import Survey
@@ -68,7 +68,7 @@ def examine(application: StreamingApplication) -> Diagnosis:
     ledger = Ledger(application.spark, application.table("ledger"), application.name)
     found, told = settled(application.survey, ledger.newest_row)
     told += _doubled(application)
-    told += _lost_ledger(found) if told else []
+    told += _lost_ledger(found, told) if told else []
     # What is damaged is better not read for more.
     told += _refused(application, found) if not told else []
     told += [*_notes(found), *_clock_ahead(found, time.time_ns() // 1_000)] if not told else []
@@ -105,15 +105,10 @@ def _refused(application: StreamingApplication, found: Survey) -> Iterable[Findi
         yield Finding("plan-refused", "plan", str(error), "change the plan and its sources as said, or take the former")
 
 
-def _lost_ledger(found: Survey) -> Iterable[Finding]:
-    """What nothing but the ledger knew; that it is gone stands behind what else is found then."""
-    if found.has_lost_ledger:
-        said = (
-            f'The ledger of "{found.ledger.application}" is gone, though its tables have batches. A new epoch goes on '
-            "with the stream times that the tables tell; the totals of metrics, the batch clock and what is known of "
-            "sequences that come once begin anew."
-        )
-        yield Finding("ledger-lost", "ledger", said, "put the ledger back; else start with --new-epoch", False)
+def _lost_ledger(found: Survey, told: Iterable[Finding]) -> Iterable[Finding]:
+    """What nothing but the ledger knew; that it is gone stands behind what else is found then, if not before."""
+    if found.has_lost_ledger and all(each.rule != "ledger-lost" for each in told):
+        yield ledger_lost(found.ledger.application, is_wrong=False)
 
 
 def _notes(found: Survey) -> Iterable[Finding]:

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import DoubleType, LongType, StructField, StructType
+from pyspark.sql.types import DataType, DoubleType, LongType, StructField, StructType
 
 from streams.driver.aggregators import Aggregator
 from streams.driver.window_state import Slot, WindowResult, WindowState
 from streams.nodes import Aggregation, WindowedAggregate
 from streams.reasons import BEFORE_WINDOWS, LATE
 from streams.rows import Row, frozen
-from streams.spark.aggregate_types import USER_CODE, is_scalar, result_type
+from streams.spark.aggregate_types import USER_CODE, is_scalar, operands_first, result_type, returned_type
+from streams.spark.fitting import returned
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.kernel import COUNT, OUT, STATE, WHAT, PlainRow, Told, fold_groups, told_counts, told_rows
 from streams.spark.of_keys import of_keys, without_keys
@@ -44,6 +45,8 @@ class WindowCodec:
 
     aggregation: Aggregation
     is_scalar: bool
+    #: The type of what user code returns; None = it is taken as it is.
+    returns: DataType | None = None
 
     def state(self, row: PlainRow, names: list[str]) -> Any:
         """The aggregate out of its parts."""
@@ -80,7 +83,7 @@ class WindowFold:
     names: list[str]
 
     def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
-        aggregator = Aggregator(self.codec.aggregation)
+        aggregator = Aggregator(self.codec.aggregation, fit=returned(self.codec.returns))
         windows = WindowState(self.windows, aggregator, self.unit_us, _KEEP_ALL_US)
         key, accepted, expired = Row(group[KEY]), 0, 0
         # Each window goes by the stream time of one of its own records, whichever came for its key since.
@@ -179,9 +182,10 @@ class FoldedWindowsOperator(WindowStoreOperator):
         return self._told()
 
     def _fold(self) -> DataFrame:
-        records, aggregation = self.records(), self.node.aggregation
-        codec = WindowCodec(aggregation, is_scalar(aggregation, records))
-        value = result_type(self.node.name, aggregation, records)
+        value = result_type(self.node.name, self.node.aggregation, self.records())
+        aggregation, records = operands_first(self.node.aggregation, self.records(), VALUE)
+        scalar = is_scalar(aggregation, records)
+        codec = WindowCodec(aggregation, scalar, returned_type(aggregation, value, scalar))
         stored = self.stored()
         out = records.select(
             KEY,

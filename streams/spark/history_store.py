@@ -52,7 +52,7 @@ from versioned.put_frames import PUT_RESULT, floor_to_resolution
 from versioned.reading import in_full, read_table
 from versioned.schema import columns_of
 from versioned.sent_rows import pays
-from versioned.spec import CURRENT, PRESENT, VersionedTableSpec, known_target
+from versioned.spec import CURRENT, PRESENT, SPEC_PROPERTY, VersionedTableSpec, known_target
 from versioned.sql_types import sql_properties, sql_type
 from versioned.system_history import make_versioned
 from versioned.table import VersionedTable
@@ -111,6 +111,21 @@ class HistoryStore(TableState):
         """The puts of this batch, with the table's state before them."""
         assert self._puts is not None
         return self._puts
+
+    def check_promise(self, target: TableRef, properties: Mapping[str, str]) -> None:
+        """Refuse a plan that counts on what its table does not promise.
+
+        Args:
+            target: The table.
+            properties: Those of the table; where it is not there, or has no versions, there is nothing to be promised.
+
+        Raises:
+            ConfigurationError: says what to do.
+        """
+        if SPEC_PROPERTY in properties:
+            has = VersionedTableSpec.from_properties(properties, str(target))
+            wanted = VersionedTableSpec.of(keys=has.keys, values=has.values, **_promise(self._materialized))
+            _check_promised(target, has, wanted)
 
     def put(self, batch: Batch, flow: Flow) -> Flow:
         """Take the batch's changes; they land with :meth:`write`.
@@ -324,6 +339,10 @@ def _check_promise(table: VersionedTable, records: DataFrame, materialized: Mate
             f"{list(wanted.keys)} and {list(wanted.values)}. Give the plan the former ones, the keys in that order, or "
             "the store another name."
         )
+    _check_promised(table.target, has, wanted)
+
+
+def _check_promised(target: TableRef, has: VersionedTableSpec, wanted: VersionedTableSpec) -> None:
     told = [
         f"{name} {getattr(has, name)}, asked for {getattr(wanted, name)}"
         for name in _PROMISED
@@ -332,9 +351,9 @@ def _check_promise(table: VersionedTable, records: DataFrame, materialized: Mate
     if told:
         lasting = replace(has, history_retention_us=wanted.history_retention_us, grace_us=wanted.grace_us)
         raise ConfigurationError(
-            f"{table.target} promises something else than the plan now asks for: {'; '.join(told)}. Give the plan the "
+            f"{target} promises something else than the plan now asks for: {'; '.join(told)}. Give the plan the "
             "former values, or the store another name. To let the table promise another retention and grace: "
-            f"ALTER TABLE {table.target.sql} SET {sql_properties(lasting.to_properties())}"
+            f"ALTER TABLE {target.sql} SET {sql_properties(lasting.to_properties())}"
         )
 
 

@@ -29,12 +29,15 @@ from streams.spark.places import Order
 from streams.spark.reader_options import MALFORMED
 from streams.spark.sources import SparkSource
 from streams.spark.typed_input import UNITS, is_castable
-from versioned.errors import SchemaError
+from versioned.errors import ConfigurationError, SchemaError
 from versioned.identifiers import check_columns, named_twice
 from versioned.spec import DELETED
 from versioned.sql_types import has_order, kinds_in
+from versioned.statistics import names_in
 
 _LOG: Final = logging.getLogger(__name__)
+#: Characters that Delta allows in the name of no field, however deep.
+_IN_NO_FIELD: Final = frozenset(" ,;{}()\n\t=")
 
 
 def checked_rules(
@@ -97,6 +100,17 @@ def check_input(schema: StructType, rule: IntakeRule) -> None:
     _check_roles(called, rule)
     stored = [name for name in (*rule.node.key, *_values(rule, names)) if not _passes(rule, name)]
     check_columns(stored)
+    for name in stored:
+        _check_within(topic, name, kind_of(called, rule, name))
+
+
+def _check_within(topic: str, name: str, kind: DataType) -> None:
+    odd = sorted({field for field in names_in(kind) if not _IN_NO_FIELD.isdisjoint(field)})
+    if odd:
+        raise ConfigurationError(
+            f'Topic "{topic}": column "{name}" has the fields {odd}, and a table has none with a space, a tab, a line '
+            "break or one of ,;{}()=. Rename them in the source's transform."
+        )
 
 
 def _used(rule: IntakeRule, names: list[str]) -> list[str]:

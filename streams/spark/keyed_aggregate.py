@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, DecimalType, StructType
 
 from streams.nodes import StreamAggregate, TableAggregate
 from streams.reasons import NULL_KEY, NULL_VALUE
@@ -27,7 +27,9 @@ from streams.spark.aggregate_types import (
     bag_type,
     is_scalar,
     operand,
+    operands_first,
     result_type,
+    returned_type,
 )
 from streams.spark.columns import to_column, to_column_if, with_key
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow, has_null_key, struct_fields
@@ -43,6 +45,8 @@ from versioned import spark_functions as F
 from versioned.identifiers import TableRef
 
 _PLUS, _MINUS = "_plus", "_minus"
+#: As many digits as Spark's minus keeps.
+_NEGATED_DIGITS: Final = 34
 _IS_NEW: Final = "_new"
 #: Whether an event gives a group its first aggregate if it has none; whether there is a result at the event; whether
 #: that stands below a tombstone, and is of the event alone.
@@ -228,7 +232,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         if aggregation.kind in ("sum", "avg"):
             # In the type of the sum, which holds the negative of every value but the least one of 64 bits.
             total = events.agg(F.sum(plus).alias(SUM)).schema[SUM].dataType
-            gain, loss, nothing = plus.cast(total), F.negate(minus.cast(total)), F.lit(0).cast(total)
+            gain, loss, nothing = plus.cast(total), _negative(minus.cast(total), total), F.lit(0).cast(total)
             added[SUM], changed[SUM] = F.coalesce(gain, nothing), F.coalesce(gain, loss, nothing)
         if aggregation.kind in ("min", "max"):
             added[SUM] = changed[SUM] = plus
@@ -254,8 +258,9 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
 
     def _folded(self, batch: Batch, events: DataFrame, kind: StructType, few: bool) -> DataFrame:
         """One by one: user code, and the bags of ``min`` and ``max`` of tables."""
-        aggregation = self.node.aggregation
-        codec = StateCodec(aggregation, is_scalar(aggregation, events))
+        aggregation, events = operands_first(self.node.aggregation, events, _PLUS, _MINUS)
+        scalar = is_scalar(aggregation, events)
+        codec = StateCodec(aggregation, scalar, returned_type(aggregation, kind, scalar))
         out = events.select(
             KEY,
             F.lit(None).cast(kind).alias(VALUE),
@@ -302,6 +307,14 @@ def _with_taken(both: DataFrame, by_group: WindowSpec, unit_us: int) -> DataFram
     both = both.withColumns({ASIDE: is_refused | F.col(_ALONE), _HAS: F.col(_HAS) | F.col(_ALONE)})
     named = {name: first for name, first in _FIRST.items() if name in both.columns}
     return both.withColumns({n: F.when(F.col("_had"), F.col(n)).otherwise(F.col(first)) for n, first in named.items()})
+
+
+def _negative(value: Column, kind: DataType) -> Column:
+    """The negative of a number with all its digits: of long decimals Spark's own has 34."""
+    if not isinstance(kind, DecimalType) or kind.precision <= _NEGATED_DIGITS:
+        return F.negate(value)
+    text = value.cast("string")
+    return F.when(value < 0, F.substr(text, F.lit(2))).otherwise(F.concat(F.lit("-"), text)).cast(kind)
 
 
 def _part(group: Column, plus: Column, minus: Column | str, step: int) -> Column:

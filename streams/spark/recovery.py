@@ -18,6 +18,7 @@ from streams.recovery_rules import (
     LedgerFacts,
     TableFacts,
     findings,
+    ledger_lost,
     left_by_epoch,
     of_checkpoint,
     of_table,
@@ -69,8 +70,15 @@ class Survey:
     left: Mapping[TableRef, BatchOf] = field(default_factory=dict)
 
     def findings(self) -> list[Finding]:
-        """Everything that does not fit together; a takeover that died explains all else that is found then."""
-        return [*self._unfinished_takeover(), *findings(self.ledger, self.checkpoint, self.facts())]
+        """Everything that does not fit together; a takeover that died explains all else that is found then.
+
+        Without a ledger none can be told from one that was ended, and no table is of a newer epoch.
+        """
+        told = findings(self.ledger, self.checkpoint, self.facts())
+        if not self.has_lost_ledger:
+            return [*self._unfinished_takeover(), *told]
+        others = [each for each in told if each.rule != "newer-epoch"]
+        return told if len(others) == len(told) else [ledger_lost(self.ledger.application), *others]
 
     def facts(self) -> list[TableFacts]:
         """What the rules need to know of each table."""
@@ -154,7 +162,9 @@ class Survey:
         shut = {"ledger": self.newest_of_ledger}  # First, and for a moment alone.
         shut |= {target.short_name: state.written for target, state in self.tables.items()}
         for about, said in shut.items():
-            if said is not None and TAKEOVER in said.details and said.epoch > self.ledger.epoch:
+            if said is None or not self._is_ours(said):
+                continue
+            if TAKEOVER in said.details and said.epoch > self.ledger.epoch:
                 batch = said.details[TAKEOVER]
                 words = f"A rollback or backfill behind batch {batch} did not end; the tables are shut to every driver."
                 remedy = f"run it again, or versioned rollback --batch {batch}, which also undoes what a backfill wrote"
@@ -354,9 +364,7 @@ def refuse_epoch(found: Survey) -> None:
         ConfigurationError: a table was written by a node that the plan calls otherwise, or forgets its batches.
     """
     for wrong in left_by_epoch(found.findings()):
-        # Without a ledger no takeover can be ended, nor told from one that was.
-        if not (found.has_lost_ledger and wrong.rule == "unfinished-takeover"):
-            raise wrong.error()
+        raise wrong.error()
 
 
 def begin_epoch(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from streams.nodes import Materialized, Node
 from streams.plan_checks import tells_older_results
@@ -12,6 +13,7 @@ from streams.spark.operator import Batch, Operator, StepOf
 from streams.spark.plain_store import PlainStore
 from versioned import spark_functions as F
 from versioned.identifiers import TableRef
+from versioned.written import TableState
 
 N = TypeVar("N", bound=Node)
 Store = HistoryStore | PlainStore
@@ -34,6 +36,25 @@ def store_of(node: Node, materialized: Materialized | None, *, drops_repeats: bo
     if materialized is None or not materialized.is_versioned:
         return PlainStore(node.name, table_name(node))
     return HistoryStore(node.name, table_name(node), materialized, drops_repeats=drops_repeats)
+
+
+def refuse_promises(
+    root: TableRef, operators: Mapping[str, Operator[Any]], tables: Mapping[TableRef, TableState]
+) -> None:
+    """Refuse a plan that counts on what a versioned table, which is there, does not promise.
+
+    Args:
+        root: Where the application's tables are.
+        operators: Those of the plan as it is now.
+        tables: The tables as they are found.
+
+    Raises:
+        ConfigurationError: saying what to do.
+    """
+    for operator in operators.values():
+        if isinstance(operator, StoringOperator) and isinstance(operator.store, HistoryStore):
+            target = operator.store.target(root)
+            operator.store.check_promise(target, tables[target].properties if target in tables else {})
 
 
 class StoringOperator(Operator[N]):

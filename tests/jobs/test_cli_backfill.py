@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from jobs.cli import app
+from jobs.cli_backfill import _missing_told, _records
 from jobs.cli_shared import misfits_told
-from versioned.errors import RecordError
+from versioned.errors import ConfigurationError, RecordError
 
 _CONFIG = """
 application: shop
@@ -81,6 +83,11 @@ def test_files_that_cannot_be_read_as_said_are_refused_before_spark_starts(
     assert (ended.exit_code, told in ended.stderr) == (2, True), ended.stderr
 
 
+def test_what_is_read_is_said_before_there_is_a_session(work: Path) -> None:
+    assert _records(work, "old", "json", "k STRING, v INT", header=False)[1] == "json"
+    assert _records(work, "catalog:main.old", None, None, header=False)[1] == "table"
+
+
 @pytest.mark.parametrize(
     ("source", "arguments", "told"),
     [
@@ -105,6 +112,13 @@ def test_a_file_that_does_not_fit_is_told_without_its_values_and_other_faults_st
         raise RuntimeError("disk is full")
 
 
+def test_a_place_where_nothing_is_is_told_in_words_of_the_command() -> None:
+    with pytest.raises(ConfigurationError, match=r"^--from typo: there is nothing\."), _missing_told("typo"):
+        raise AnalysisException("[PATH_NOT_FOUND] Path does not exist: file:/work/typo.")
+    with pytest.raises(AnalysisException, match="TABLE"), _missing_told("typo"):
+        raise AnalysisException("[TABLE_OR_VIEW_NOT_FOUND] x")
+
+
 @pytest.mark.slow
 def test_a_rollback_and_a_backfill_from_the_command_line(spark: SparkSession, work: Path) -> None:
     wrong = _run(work, "rollback", "--batch", "0")
@@ -126,6 +140,8 @@ def test_a_rollback_and_a_backfill_from_the_command_line(spark: SparkSession, wo
         ended = _run(work, "backfill", "--table", "s", *broken, "--schema", "ts TIMESTAMP, k STRING, v INT")
         assert (ended.exit_code, _values(spark, work), _values(spark, work, "s_known")) == (3, [1, 2], [1, 2])
         assert "does not fit the columns" in ended.stderr
+    typo = _run(work, "backfill", "--table", "s", "--from", "typo")
+    assert (typo.exit_code, "--from typo: there is nothing." in typo.stderr) == (2, True)
     filled = _run(work, *backfill, "--schema", "ts TIMESTAMP, k STRING, v INT", "--json")
     said = json.loads(filled.stdout)
     assert (filled.exit_code, said["accepted"], said["rejected.NOT_HISTORY"]) == (3, 1, 1)

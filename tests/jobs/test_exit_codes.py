@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 from typer.testing import CliRunner
 
 from jobs.cli_shared import commands
-from jobs.exit_codes import exit_code, reason
+from jobs.exit_codes import EXPECTED, exit_code, reason
 from versioned import errors
 
 
@@ -65,6 +67,22 @@ def test_an_error_for_which_spark_has_no_words_is_told_without_the_stack_of_the_
             return "[DELTA_UNSUPPORTED_DATA_TYPES] Found columns.\n\nJVM stacktrace:\norg.apache.spark.sql.delta"
 
     assert reason(OfDelta("x")) == "Failed: [DELTA_UNSUPPORTED_DATA_TYPES] Found columns."
+
+
+def test_an_error_of_java_that_spark_does_not_wrap_is_told_in_a_line_with_its_last_cause() -> None:
+    protocol = pytest.importorskip("py4j.protocol")
+
+    class OfJava(protocol.Py4JJavaError):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            self.java_exception = "org.apache.spark.SparkException: Job aborted"
+
+        def __str__(self) -> str:
+            return f"{self.java_exception}\n\tat a.b\nCaused by: first\n\tat c.d\nCaused by: it is not a Parquet file\n"
+
+    error = OfJava()
+    error.java_exception = Mock(toString=lambda: "org.apache.spark.SparkException: Job aborted")
+    assert isinstance(error, EXPECTED)
+    assert reason(error) == "Failed: org.apache.spark.SparkException: Job aborted, caused by it is not a Parquet file"
 
 
 _PUBLIC_ERRORS = sorted(

@@ -134,6 +134,17 @@ def test_repeated_upkeep_goes_on_with_the_other_tables_whatever_fails(
     ]
 
 
+def test_upkeep_that_is_done_once_looks_after_the_other_tables_before_it_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = list[Upkeep]()
+    settings = _refused(monkeypatch, tmp_path).model_copy(update={"every": None})
+    with pytest.raises(RetentionError, match="at least 30 days"):
+        maintain(_NO_SESSION, settings, tmp_path, told.append)
+    failed = "RetentionError: retain: give at least 30 days; got 7 days"
+    assert [(one.table, one.failed) for one in told] == [("orders", failed), ("prices", None)]
+
+
 def _refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, passes: int | None = None) -> MaintainSettings:
     """Two tables, of which one refuses what it is asked: in the first passes, or in all."""
     for name in ("orders", "prices"):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
 from datetime import timedelta
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -385,13 +387,26 @@ def test_a_file_that_cannot_be_read_is_told_by_its_name_and_why(name: str, told:
 def test_a_file_without_the_permission_to_read_it_is_told_by_its_name_and_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(path: Path) -> bytes:
-        raise PermissionError(13, "Permission denied")
+    opened = Path.open
+
+    def refuse(path: Path, mode: str = "r", *given: Any, **said: Any) -> Any:
+        if mode == "rb":
+            raise PermissionError(13, "Permission denied")
+        return opened(path, mode, *given, **said)
 
     # Whoever is root may read everything.
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(ConfigurationError, match=r"settings.yaml: cannot be read: Permission denied\."):
         _read(tmp_path, "a: 1")
+
+
+def test_settings_may_come_out_of_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = Thread(target=pipe.write_text, args=("a: 1\n",))
+    writer.start()
+    assert read_yaml(pipe) == {"a": 1}
+    writer.join()
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,7 @@ def _check(
         (_GOOD | {"_change_type": _LONG}, {}, "is not allowed"),
         (_GOOD | {"_v_x": _LONG}, {}, "is not allowed"),
         (_GOOD | {"deleted": BooleanType()}, {}, '"deleted" is reserved'),
+        (_GOOD | {"w": ArrayType(_schema({"x": _TEXT, "p q": _TEXT}))}, {}, r"\"w\" has the fields \['p q'\]"),
     ],
 )
 def test_columns_that_can_never_do_are_refused_with_their_name(
@@ -122,6 +123,7 @@ def test_columns_that_can_never_do_are_refused_with_their_name(
         (_GOOD | {"seq": TimestampNTZType()}, {}),
         (_GOOD | {"ts": _LONG}, {"ts_unit": "s", "types": _GOOD}),
         (_GOOD | {"ts": _TEXT}, {}),
+        (_GOOD | {"w": _schema({"p.q`r": _TEXT})}, {}),
         (_GOOD | {"id": ArrayType(_schema({"x": _TEXT}))}, {}),
         (_GOOD | {"deleted": BooleanType()}, {"node": StreamSource("s", topic="t", key=("id",))}),
         (_GOOD | {"a b": _LONG}, {"node": TableSource("t", topic="t", key=("id",), value=("v",))}),

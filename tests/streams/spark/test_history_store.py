@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from pyspark.sql import SparkSession
@@ -11,11 +13,13 @@ from streams.nodes import Materialized
 from streams.spark.flow import FOUND, KEY, OLD, PLACE, SCOPE, US, VALUE, Bounds, Flow
 from streams.spark.history_store import HistoryStore
 from streams.spark.operator import Batch
+from streams.spark.store import StoringOperator, refuse_promises
 from versioned import spark_functions as F
 from versioned.durations import Resolution
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
-from versioned.spec import TimeScope
+from versioned.spec import TimeScope, VersionedTableSpec
+from versioned.written import TableState
 
 _SCHEMA = f"{KEY} STRUCT<k: STRING>, {VALUE} STRUCT<v: STRING>, {US} LONG, {SCOPE} INT, {PLACE} ARRAY<BIGINT>"
 
@@ -144,3 +148,26 @@ def test_values_in_another_order_than_the_tables_are_put_and_looked_up_with_thos
     value = {"a": "a", "b": "b"}
     assert found == [None, None, value, value, value, value]
     store.write(batch)
+
+
+_TABLE = TableRef.parse("/data/prices")
+
+
+@pytest.mark.parametrize(
+    ("properties", "refused"),
+    [
+        (VersionedTableSpec.of(keys=["k"], values=["v"], history_retention="30 days").to_properties(), True),
+        (VersionedTableSpec.of(keys=["k"], values=["v"], history_retention="60 days").to_properties(), False),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_a_plan_that_counts_on_what_a_table_does_not_promise_is_refused_by_what_is_found_of_it(
+    properties: dict[str, str] | None, refused: bool
+) -> None:
+    store = HistoryStore("node", "prices", Materialized.versioned("60 days"))
+    tables = {} if properties is None else {_TABLE: TableState(properties=properties)}
+    operators = {"node": Mock(spec=StoringOperator, store=store), "other": Mock()}
+    told = pytest.raises(ConfigurationError, match=r"retention_us 2592000000000, asked for 5184000000000.*ALTER")
+    with told if refused else nullcontext():
+        refuse_promises(TableRef.parse("/data"), operators, tables)

@@ -13,7 +13,7 @@ from crashing import crash_at
 from pyspark.sql import SparkSession
 
 from jobs.exit_codes import reason
-from streams.functions import length, python_function
+from streams.functions import coalesce, length, python_function
 from streams.nodes import Materialized, Topology
 from streams.rows import Row
 from streams.topology import StreamsBuilder
@@ -216,3 +216,37 @@ def test_an_aggregate_begins_anew_behind_a_tombstone_until_a_result_is_its_store
     # The tombstone is one of the first batch; of the second only by its time in the store.
     app = on_spark(spark, tmp_path, plan, records, [6, 14])
     assert sink_rows(spark, app, plan) == on_driver(plan, records)
+
+
+def test_what_is_folded_in_python_has_the_types_and_digits_that_spark_gives_elsewhere(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    builder = StreamsBuilder()
+    grouped = builder.stream("s", key="k", value="v").group_by_key()
+    for name, windows in (("tumbling", TimeWindows.of("1 hour")), ("sessions", SessionWindows.of("1 hour"))):
+        windowed = grouped.windowed_by(windows)
+        windowed.max(lambda value: value.v / 3, name=f"{name}_max").to_changelog(f"{name}_third")
+        windowed.sum(lambda value: coalesce(value.v, 1.5), name=f"{name}_sum").to_changelog(f"{name}_mixed")
+    table = builder.table("t", Materialized.key_value("store"), **_SOURCE).group_by(lambda key: key)
+    table.max(lambda value: value.v / 3, name="table_max").to_changelog("table_third")
+    table.sum(lambda value: value.v, name="table_sum").to_changelog("table_sums")
+    grouped.aggregate(
+        lambda: Row(t=Decimal(0), d=0), _with_tax, schema="t decimal(12, 2), d double", name="taxed"
+    ).to_changelog("taxes")
+    large, small = "123456789012345678901234567890123.12", "1.00"
+    records = [Input("s", "a", Decimal("2.00"), 1), Input("s", "a", Decimal("1.00"), 2)]
+    records += [Input("t", "a", Decimal(large), 1), Input("t", "a", Decimal(small), 2)]
+    app = on_spark(spark, tmp_path, builder.build(), records, [1, 3, 4], "DECIMAL(38, 2)")
+    told = {sink: [value for _, value, _ in rows] for sink, rows in sink_rows(spark, app, builder.build()).items()}
+    # A session that a record extends is told as ended first.
+    third, mixed = ([value for value in told[f"sessions_{name}"] if value] for name in ("third", "mixed"))
+    assert third == told["tumbling_third"]
+    assert mixed == told["tumbling_mixed"] == [(2.0,), (3.0,)]
+    assert len(told["table_third"]) == 2
+    # Spark's minus would leave 34 digits of what is taken away.
+    assert told["table_sums"] == [(Decimal(large),), (Decimal(small),)]
+    assert told["taxes"] == [(Decimal("2.39"), 2.0), (Decimal("3.59"), 1.0)]
+
+
+def _with_tax(key: Row, value: Row, sofar: Row) -> Row:
+    return Row(t=sofar.t + value.v * Decimal("1.195"), d=value.v)

@@ -82,10 +82,30 @@ def test_a_new_epoch_over_an_unfinished_batch_says_that_its_input_must_come_agai
 
 
 def test_the_doctor_says_what_is_lost_with_the_ledger() -> None:
-    (note,) = doctor._lost_ledger(_survey((1, -1), {_SINK: _written((1, 7))}))
+    (note,) = doctor._lost_ledger(_survey((1, -1), {_SINK: _written((1, 7))}), [])
     assert (note.rule, note.is_wrong) == ("ledger-lost", False)
     assert "totals of metrics, the batch clock" in str(note)
-    assert list(doctor._lost_ledger(_survey((1, 7), {_SINK: _written((1, 7))}))) == []
+    assert list(doctor._lost_ledger(_survey((1, 7), {_SINK: _written((1, 7))}), [])) == []
+
+
+def test_without_a_ledger_nobody_is_told_of_a_takeover_that_did_not_end_or_of_a_newer_driver() -> None:
+    shut = _written((12, -1), {"takeover": 1})
+    found = _survey((1, -1), {_SINK: shut, _STORE: shut})
+    assert [told.rule for told in found.findings()] == ["ledger-lost"]
+    assert found.findings()[0].is_wrong
+    assert list(doctor._lost_ledger(found, found.findings())) == []
+    recovery.refuse_epoch(found)
+
+
+def test_a_takeover_of_another_application_says_whose_the_tables_are() -> None:
+    shut = {_SINK: _written((12, -1), {"takeover": 1}, application="other")}
+    rules = [told.rule for told in _survey((1, 3), shut).findings()]
+    assert (rules[0], "unfinished-takeover" in rules) == ("table-of-other", False)
+
+
+def test_a_takeover_that_did_not_end_stands_before_all_else() -> None:
+    rules = [told.rule for told in _survey((1, 3), {_SINK: _written((12, -1), {"takeover": 1})}).findings()]
+    assert rules[0] == "unfinished-takeover"
 
 
 @pytest.mark.parametrize(("ahead_us", "rules"), [(3_600_000_000, []), (7_200_000_001, ["clock-ahead"]), (-1, [])])

@@ -227,7 +227,7 @@ def test_what_is_folded_in_python_has_the_types_and_digits_that_spark_gives_else
         windowed = grouped.windowed_by(windows)
         windowed.max(lambda value: value.v / 3, name=f"{name}_max").to_changelog(f"{name}_third")
         windowed.sum(lambda value: coalesce(value.v, 1.5), name=f"{name}_sum").to_changelog(f"{name}_mixed")
-    table = builder.table("t", Materialized.key_value("store"), **_SOURCE).group_by(lambda key: key)
+    table = builder.table("t", Materialized.key_value("store"), **_SOURCE).group_by(lambda value: "all")
     table.max(lambda value: value.v / 3, name="table_max").to_changelog("table_third")
     table.sum(lambda value: value.v, name="table_sum").to_changelog("table_sums")
     grouped.aggregate(

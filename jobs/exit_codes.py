@@ -15,15 +15,16 @@ FAILED: Final = 1
 WRONG_SETTINGS: Final = 2
 BAD_DATA: Final = 3
 
+#: What Spark does not know to wrap, such as a damaged file.
 try:
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 except ImportError:  # a client of Spark Connect alone
-    _OF_JAVA: tuple[type[Exception], ...] = ()
+    OF_JAVA: tuple[type[Exception], ...] = ()
 else:
-    _OF_JAVA = (Py4JJavaError,)
+    OF_JAVA = (Py4JJavaError,)
 
 #: What a program expects may go wrong; anything else is a bug and keeps its traceback.
-EXPECTED: Final[tuple[type[Exception], ...]] = (VersionedError, PySparkException, *_OF_JAVA)
+EXPECTED: Final[tuple[type[Exception], ...]] = (VersionedError, PySparkException, *OF_JAVA)
 
 _CODES: Final[tuple[tuple[type[VersionedError], int], ...]] = (
     (errors.ConfigurationError, WRONG_SETTINGS),
@@ -85,8 +86,8 @@ def line_of(error: BaseException) -> str:
 
 def _original(error: BaseException) -> tuple[type[BaseException], str]:
     """The kind and words of an error; of the one in a micro-batch, if Spark wraps it."""
-    if isinstance(error, _OF_JAVA):
-        # What Spark does not know to wrap, such as a damaged file: the last cause says which.
+    if isinstance(error, OF_JAVA):
+        # The last cause says which file it is.
         causes = [line.removeprefix(_CAUSE) for line in str(error).splitlines() if line.startswith(_CAUSE)]
         return type(error), ", caused by ".join([line_of(error), *causes[-1:]])
     if not isinstance(error, PySparkException):

@@ -218,17 +218,18 @@ def _is_last(stopped: Event, pause: timedelta) -> bool:
 def _try_to_look_after(
     spark: SparkSession, settings: MaintainSettings, refused: list[RetentionError], target: TableRef
 ) -> Upkeep:
-    """As :func:`_look_after`; what goes wrong with one table ends neither the pass nor the stream."""
-    name = name_of(target)
-    try:
-        return _look_after(spark, settings, target)
-    except RetentionError as error:  # no other try mends it: somebody has to change the settings, or the table's
-        _LOG.error("Upkeep of %s is refused: %s", name, error)
-        refused.append(error)
-        return Upkeep(name, False, failed=line_of(error))
-    except Exception as error:  # Spark's own kinds, and Py4J's for what Spark does not know to wrap
-        _LOG.warning("Upkeep of %s failed and will be tried again: %s", name, error)
-        return Upkeep(name, False, failed=line_of(error))
+    """As :func:`_look_after_anyway`; what goes wrong is logged: it ends neither the pass nor the stream."""
+    failed = list[Exception]()
+    kept = _look_after_anyway(spark, settings, failed, target)
+    for error in failed:
+        if isinstance(
+            error, RetentionError
+        ):  # no other try mends it: somebody has to change the settings, or the table's
+            _LOG.error("Upkeep of %s is refused: %s", kept.table, error)
+            refused.append(error)
+        else:
+            _LOG.warning("Upkeep of %s failed and will be tried again: %s", kept.table, error)
+    return kept
 
 
 def _look_after_anyway(

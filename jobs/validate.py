@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.exit_codes import BAD_DATA, DONE, EXPECTED, FAILED, exit_code, line_of, reason
+from jobs.exit_codes import BAD_DATA, DONE, EXPECTED, FAILED, OF_JAVA, exit_code, line_of, reason
 from jobs.expectations import Judge, Verdict
 from jobs.named_tables import check_there, names_of, tables_of
 from jobs.place_setting import check_writable
@@ -161,7 +161,9 @@ def _unread(judge: Judge, name: str, kind: str, rules: int, error: Exception) ->
     if may_quote(error) and not judge.examples:
         why = unquoted(error)
     else:
-        why = reason(error) if isinstance(error, EXPECTED) else line_of(error)
+        # Without its causes: of an error of Java nobody knows whether they quote a row.
+        in_words = isinstance(error, EXPECTED) and not isinstance(error, OF_JAVA)
+        why = reason(error) if in_words else line_of(error)
     return Judged(name, kind, None, 0, rules, {}, {_READ: why})
 
 

@@ -21,6 +21,11 @@ from streams.rows import Row, own
 from versioned.errors import RecordError
 
 
+def as_it_is(state: Any) -> Any:
+    """What is kept of a state that need not fit any type."""
+    return state
+
+
 class Aggregator:
     """One :class:`Aggregation`, ready to run.
 
@@ -31,7 +36,7 @@ class Aggregator:
     """
 
     def __init__(
-        self, aggregation: Aggregation, *, exact_means: bool = False, fit: Callable[[Any], Any] = lambda state: state
+        self, aggregation: Aggregation, *, exact_means: bool = False, fit: Callable[[Any], Any] = as_it_is
     ) -> None:
         self._spec = aggregation
         self._exact_means = exact_means

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streams.arithmetic import addend, summed
-from streams.driver.aggregators import as_row, check_order, plain
+from streams.driver.aggregators import as_it_is, as_row, check_order, plain
 from streams.driver.bags import Bag
 from streams.driver.group_aggregate import GroupAggregateProcessor
 from streams.driver.keys import as_key, whole_key
@@ -39,7 +39,7 @@ class TableAggregator:
         fit: As of :class:`~streams.driver.aggregators.Aggregator`.
     """
 
-    def __init__(self, node: str, aggregation: Aggregation, *, fit: Callable[[Any], Any] = lambda state: state) -> None:
+    def __init__(self, node: str, aggregation: Aggregation, *, fit: Callable[[Any], Any] = as_it_is) -> None:
         if aggregation.kind in ("reduce", "aggregate") and aggregation.subtractor is None:
             raise TopologyError("R163", node, f"{aggregation.kind} of a table needs a subtractor beside the adder.")
         self._spec = aggregation

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from pyspark.sql.types import DataType
@@ -36,6 +37,11 @@ class StateCodec:
     aggregation: Aggregation
     is_scalar: bool = False
     returns: DataType | None = None
+
+    @cached_property
+    def fit(self) -> Callable[[Any], Any]:
+        """What makes of a result of user code one that can be kept; made once, for there are many groups."""
+        return returned(self.returns)
 
     def state(self, row: PlainRow) -> Any:
         """The aggregate out of its row: the result's fields, and the bag where there is one."""
@@ -117,7 +123,7 @@ class AddingFold:
     unit_us: int | None = None
 
     def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
-        aggregator, key = Aggregator(self.codec.aggregation, fit=returned(self.codec.returns)), Row(group[KEY])
+        aggregator, key = Aggregator(self.codec.aggregation, fit=self.codec.fit), Row(group[KEY])
         known = next(states, None)
         state = None if known is None else self.codec.state(known)
         us = None if known is None else known[US]
@@ -147,8 +153,8 @@ class ReplacingFold:
     unit_us: int | None = None
 
     def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
-        fit, key = returned(self.codec.returns), Row(group[KEY])
-        aggregator = TableAggregator(self.node, self.codec.aggregation, fit=fit)
+        aggregator = TableAggregator(self.node, self.codec.aggregation, fit=self.codec.fit)
+        key = Row(group[KEY])
         known = next(states, None)
         state = None if known is None else self.codec.state(known)
         us = None if known is None else known[US]

@@ -14,6 +14,7 @@ from typing import Any, Final
 from pyspark.sql.types import DataType, DateType, DecimalType, DoubleType, StructType, TimestampType
 
 from streams.casts import to_double, to_instant
+from streams.driver.aggregators import as_it_is
 from streams.rows import Row
 from versioned.errors import RecordError
 
@@ -46,16 +47,12 @@ def returned(kind: DataType | None) -> Callable[[Any], Any]:
     """
     if isinstance(kind, StructType):
         each = {field.name: returned(field.dataType) for field in kind.fields}
-        parts = {name: fit for name, fit in each.items() if fit is not _as_it_is}
-        return (lambda row: _each_part(row, parts) if isinstance(row, Mapping) else row) if parts else _as_it_is
+        parts = {name: fit for name, fit in each.items() if fit is not as_it_is}
+        return (lambda row: _each_part(row, parts) if isinstance(row, Mapping) else row) if parts else as_it_is
     if isinstance(kind, (DecimalType, DoubleType)):
         fit = fitting(kind)
         return lambda value: fit(value) if type(value) in _NUMBERS else value
-    return _as_it_is
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
+    return as_it_is
 
 
 def _each_part(row: Mapping[str, Any], parts: Mapping[str, Callable[[Any], Any]]) -> Row:

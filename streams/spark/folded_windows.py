@@ -6,8 +6,9 @@ Sessions merge and sliding windows copy each other, so each record's effect depe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -48,6 +49,11 @@ class WindowCodec:
     #: The type of what user code returns; None = it is taken as it is.
     returns: DataType | None = None
 
+    @cached_property
+    def fit(self) -> Callable[[Any], Any]:
+        """What makes of a result of user code one that can be kept; made once, for there are many groups."""
+        return returned(self.returns)
+
     def state(self, row: PlainRow, names: list[str]) -> Any:
         """The aggregate out of its parts."""
         kind = self.aggregation.kind
@@ -83,7 +89,7 @@ class WindowFold:
     names: list[str]
 
     def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
-        aggregator = Aggregator(self.codec.aggregation, fit=returned(self.codec.returns))
+        aggregator = Aggregator(self.codec.aggregation, fit=self.codec.fit)
         windows = WindowState(self.windows, aggregator, self.unit_us, _KEEP_ALL_US)
         key, accepted, expired = Row(group[KEY]), 0, 0
         # Each window goes by the stream time of one of its own records, whichever came for its key since.

@@ -90,8 +90,9 @@ def check_input(schema: StructType, rule: IntakeRule) -> None:
     _check_there(rule, names)
     _check_extra(rule, names)
     called = StructType([StructField(name, schema[_found(names, name)].dataType) for name in _used(rule, names)])
-    for name in called.names:
-        have, want = called[name].dataType, kind_of(called, rule, name)
+    kinds = {name: kind_of(called, rule, name) for name in called.names}
+    for name, want in kinds.items():
+        have = called[name].dataType
         if not is_castable(have, want):
             raise SchemaError(
                 f'Topic "{topic}": column "{name}" is {have.simpleString()}, and its rows cannot be made '
@@ -101,7 +102,7 @@ def check_input(schema: StructType, rule: IntakeRule) -> None:
     stored = [name for name in (*rule.node.key, *_values(rule, names)) if not _passes(rule, name)]
     check_columns(stored)
     for name in stored:
-        _check_within(topic, name, kind_of(called, rule, name))
+        _check_within(topic, name, kinds[name])
 
 
 def _check_within(topic: str, name: str, kind: DataType) -> None:

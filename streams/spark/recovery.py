@@ -162,9 +162,7 @@ class Survey:
         shut = {"ledger": self.newest_of_ledger}  # First, and for a moment alone.
         shut |= {target.short_name: state.written for target, state in self.tables.items()}
         for about, said in shut.items():
-            if said is None or not self._is_ours(said):
-                continue
-            if TAKEOVER in said.details and said.epoch > self.ledger.epoch:
+            if said is not None and self._is_ours(said) and TAKEOVER in said.details and said.epoch > self.ledger.epoch:
                 batch = said.details[TAKEOVER]
                 words = f"A rollback or backfill behind batch {batch} did not end; the tables are shut to every driver."
                 remedy = f"run it again, or versioned rollback --batch {batch}, which also undoes what a backfill wrote"

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from jobs.cli_shared import commands
 from jobs.exit_codes import EXPECTED, exit_code, reason
+from jobs.validate import _unread
 from versioned import errors
 
 
@@ -69,7 +70,7 @@ def test_an_error_for_which_spark_has_no_words_is_told_without_the_stack_of_the_
     assert reason(OfDelta("x")) == "Failed: [DELTA_UNSUPPORTED_DATA_TYPES] Found columns."
 
 
-def test_an_error_of_java_that_spark_does_not_wrap_is_told_in_a_line_with_its_last_cause() -> None:
+def _of_java() -> Exception:
     protocol = pytest.importorskip("py4j.protocol")
 
     class OfJava(protocol.Py4JJavaError):  # type: ignore[misc, name-defined]
@@ -81,8 +82,18 @@ def test_an_error_of_java_that_spark_does_not_wrap_is_told_in_a_line_with_its_la
 
     error = OfJava()
     error.java_exception = Mock(toString=lambda: "org.apache.spark.SparkException: Job aborted")
+    return error
+
+
+def test_an_error_of_java_that_spark_does_not_wrap_is_told_in_a_line_with_its_last_cause() -> None:
+    error = _of_java()
     assert isinstance(error, EXPECTED)
     assert reason(error) == "Failed: org.apache.spark.SparkException: Job aborted, caused by it is not a Parquet file"
+
+
+def test_a_report_tells_no_cause_of_an_error_of_java_for_it_may_quote_a_row() -> None:
+    (told,) = _unread(Mock(examples=False), "prices", "versions", 0, _of_java()).errors.values()
+    assert told == "org.apache.spark.SparkException: Job aborted"
 
 
 _PUBLIC_ERRORS = sorted(

@@ -9,10 +9,10 @@ table with deletion vectors replaces the rows of its own keys only (``versioned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import DataFrame, Row, Window
@@ -71,6 +71,31 @@ class _Survey:
     stream_times: dict[int, int]
 
 
+@dataclass(frozen=True)
+class LandedSplice:
+    """Late records of a batch that are in the table already, in a commit behind which others overtook the batch.
+
+    Args:
+        records: In the shape *judged*.
+        count: How many.
+        stream_times: Of the whole batch, had it not been overtaken: what of it is refused later does not move them.
+        before: The batch against the table as it was before the commit.
+    """
+
+    records: DataFrame
+    count: int
+    stream_times: dict[int, int]
+    before: Callable[[], PutBatch]
+
+    def left_of(self, records: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+        """Those of the batch's records that are still to be put."""
+        return records.join(self.records, [*spec.keys, "_scope", "_place"], "left_anti")
+
+    def among(self, records: DataFrame, spec: VersionedTableSpec) -> DataFrame:
+        """Those of the batch's records that are in the table."""
+        return records.join(self.records, [*spec.keys, "_scope", "_place"], "left_semi")
+
+
 class PutBatch:
     """The puts of one batch, in the shape *records* of ``put_frames``, against the table's state before it.
 
@@ -90,6 +115,7 @@ class PutBatch:
         names_keys: Whether of few records only the rows of their keys may be replaced, as the table tells.
         by_time: Whether the records are in the order of their instants, so that none is late by another one of them.
         as_of: Read the table as it was at this Delta version; None = as it is. For what :meth:`write` does not see.
+        landed: Records of the batch that earlier tries have put: not among ``records``, but counted, and known.
     """
 
     def __init__(
@@ -106,6 +132,7 @@ class PutBatch:
         names_keys: bool = False,
         by_time: bool = False,
         as_of: int | None = None,
+        landed: Sequence[LandedSplice] = (),
     ) -> None:
         self._target = target
         self._spec = spec
@@ -114,7 +141,7 @@ class PutBatch:
         self._observed = dict(observed)
         self._few = count is not None and count <= FEW_RECORDS
         self._count, self._names_keys = count, names_keys
-        self._with_old, self._as_of = with_old, as_of
+        self._with_old, self._as_of, self._landed = with_old, as_of, landed
         self._bounds, self._by_time = bounds or {}, by_time
         none_is_late = spec.grace_us >= LONGEST_US or (bounds is not None and not self._may_be_late())
         self._timed = put_frames.accept_all(records) if none_is_late else self._with_stream_time(records)
@@ -167,8 +194,10 @@ class PutBatch:
             .collect()
         )
         moved = {row["_scope"]: row["newest"] for row in rows if row["newest"] is not None}
+        for splice in self._landed:
+            moved = newest_times(moved, splice.stream_times)
         return _Survey(
-            _counts(rows),
+            _counts(rows, sum(splice.count for splice in self._landed)),
             _oldest(rows, "oldest_out_of_order"),
             _oldest(rows, "oldest_spliced"),
             self._times_after(moved),
@@ -285,6 +314,10 @@ class PutBatch:
         if self.oldest_spliced_us is None:
             return self._main, None
         return (self._main_with_closed, None) if self._rewrites_closed() else (self._main, self._splice)
+
+    def landed_splice(self, before: Callable[[], PutBatch]) -> LandedSplice:
+        """What :meth:`write` has put, although it failed behind that; ``before`` as of :class:`LandedSplice`."""
+        return LandedSplice(self._late(), self.counts.spliced, self.stream_times, before)
 
     def release(self) -> None:
         """Give the judged batch back, which is kept until nothing refers to it; it cannot be asked for again."""
@@ -421,7 +454,8 @@ class PutBatch:
     def _known(self, system_us: int, number: int | None) -> DataFrame:
         """The accepted puts as rows of the system history; of several at one instant the last by place."""
         last = Window.partitionBy(*map(quote, self._spec.keys), "_us").orderBy(F.desc("_place"), F.desc("_scope"))
-        puts = self._accepted().withColumn("_rank", F.row_number().over(last)).where(F.col("_rank") == 1)
+        accepted = reduce(DataFrame.unionByName, (splice.records for splice in self._landed), self._accepted())
+        puts = accepted.withColumn("_rank", F.row_number().over(last)).where(F.col("_rank") == 1)
         return puts.select(
             *map(quote, self._spec.keys),
             F.timestamp_micros("_us").alias(self._spec.valid_from),
@@ -510,9 +544,11 @@ def _upsert(merge: DeltaMergeBuilder) -> DeltaMergeBuilder:
     return merge.whenMatchedUpdateAll().whenNotMatchedInsertAll()
 
 
-def _counts(rows: list[Row]) -> PutCounts:
-    names = ("accepted", "refused", "out_of_order", "spliced")
-    return PutCounts(**{name: sum(row[name] for row in rows) for name in names})
+def _counts(rows: list[Row], landed: int) -> PutCounts:
+    accepted, refused, late, spliced = (
+        sum(row[name] for row in rows) for name in ("accepted", "refused", "out_of_order", "spliced")
+    )
+    return PutCounts(accepted + landed, refused, late + landed, spliced + landed)
 
 
 def _oldest(rows: list[Row], name: str) -> int | None:

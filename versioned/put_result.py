@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 
 from pyspark.sql import Column, DataFrame
 
 from versioned import spark_functions as F
-from versioned.put import PutBatch, PutCounts
+from versioned.put import LandedSplice, PutBatch, PutCounts
 from versioned.put_frames import PUT_RESULT, replaced_since
 from versioned.spec import VersionedTableSpec
 
@@ -29,9 +29,10 @@ class PutResult:
     rejected_count: int
     _batch: PutBatch = field(repr=False)
     _spec: VersionedTableSpec = field(repr=False)
-    #: The same batch against the table as it was before the put; and first, as it was before each splice of tries that
-    #: others overtook behind it.
-    _before: Sequence[Callable[[], PutBatch]] = field(repr=False)
+    #: The same batch against the table as it was before the put.
+    _before: Callable[[], PutBatch] = field(repr=False)
+    #: What earlier tries have put, which is not in either batch.
+    _landed: Sequence[LandedSplice] = field(repr=False)
 
     @property
     def counts(self) -> PutCounts:
@@ -40,10 +41,9 @@ class PutResult:
 
     @cached_property
     def _judged(self) -> DataFrame:
-        *overtaken, told = map(_outcomes_before, self._before)
-        for earlier in reversed(overtaken):
-            told = _with_spliced(earlier, told, self._spec)
-        return told
+        # Of records that an earlier try has put: as they were then.
+        landed = (splice.among(_outcomes_before(splice.before), self._spec) for splice in self._landed)
+        return reduce(DataFrame.unionByName, landed, _outcomes_before(self._before))
 
     @property
     def outcomes(self) -> DataFrame:
@@ -70,13 +70,6 @@ def _outcomes_before(put: Callable[[], PutBatch]) -> DataFrame:
         return batch.outcomes().localCheckpoint(eager=True)
     finally:
         batch.release()
-
-
-def _with_spliced(earlier: DataFrame, told: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    """Outcomes, of records that an earlier try has spliced as they were then: later ones find these in the table."""
-    spliced = earlier.where(~F.col("_refused") & (F.col("_us") < F.col("_stored_us")))
-    others = told.join(spliced, [*spec.keys, "_scope", "_place"], "left_anti")
-    return spliced.unionByName(others)
 
 
 def outcome_rows(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:

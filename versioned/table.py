@@ -34,7 +34,7 @@ from versioned.lookup_frames import (
 )
 from versioned.once import Once
 from versioned.pictures import version_timeline
-from versioned.put import PutBatch, versions_table
+from versioned.put import LandedSplice, PutBatch, versions_table
 from versioned.put_checks import check_deletions, rejected_rows, rejects_refused
 from versioned.put_records import shape_records
 from versioned.put_result import PutResult, outcome_rows
@@ -564,10 +564,10 @@ class VersionedTable:
         if told.rejected and not takes_rejects:
             raise rejects_refused(shaped)
         valid = shaped.where(F.col("_reason").isNull()).drop("_reason")
-        spliced = []
+        landed: list[LandedSplice] = []
         for attempt in range(1, _TRIES + 1):
             put = partial(PutBatch, self._target, self._spec, valid, times, told.bounds, told.count, by_time=by_time)
-            batch = put(with_old=False, trusts_times=attempt == 1, names_keys=self.names_keys)
+            batch = put(with_old=False, trusts_times=attempt == 1, names_keys=self.names_keys, landed=tuple(landed))
             try:
                 self._write(batch, found.owner, judged)
                 break
@@ -575,14 +575,14 @@ class VersionedTable:
                 if attempt == _TRIES:
                     raise
                 if batch.version_before is not None:
-                    spliced.append(partial(put, as_of=batch.version_before))
+                    landed.append(batch.landed_splice(partial(put, as_of=batch.version_before)))
+                    valid = landed[-1].left_of(valid, self._spec)
                 times, judged = self._times_now()
             finally:
                 batch.release()
-        seen = batch.version_before
-        before = newest(self._spark, self._target).version if seen is None else seen
+        before = newest(self._spark, self._target).version if batch.version_before is None else batch.version_before
         reasons = rejected_rows(shaped.where(F.col("_reason").isNotNull()), self._spec)
-        return PutResult(reasons, told.rejected, batch, self._spec, [*spliced, partial(put, as_of=before)])
+        return PutResult(reasons, told.rejected, batch, self._spec, partial(put, as_of=before), landed)
 
     def _write(self, batch: PutBatch, owner: str | None, judged: AsOf) -> None:
         if batch.accepts_any:

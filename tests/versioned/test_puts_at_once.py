@@ -160,6 +160,51 @@ def test_a_put_that_is_overtaken_behind_its_splice_is_not_late_by_its_own_record
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("with_a_splice")
+@pytest.mark.parametrize(("seconds", "refused"), [((11, 20), [20]), ((11,), [])])
+def test_late_records_that_landed_before_another_put_moved_on_stay_accepted_and_are_known(
+    spark: SparkSession, tmp_path: Path, seconds: tuple[int, ...], refused: list[int]
+) -> None:
+    table = VersionedTable.create(
+        spark, f"{tmp_path}/t", "k STRING", keys="k", history_retention="5 seconds", system_history=True
+    )
+    table.put(_at(spark, 10, 12))
+    with faults.armed(_behind_the_splice(_overtaking(table, _at(spark, 30)))):
+        said = table.put(_at(spark, *seconds))
+    assert (said.counts.accepted, said.counts.refused) == (1, len(refused))
+    assert (said.counts.out_of_order, said.counts.spliced) == (1, 1)
+    told = said.outcomes.select(F.unix_seconds("ts"), "outcome", "put_result").collect()
+    too_late = [(second, "refused", -(2**63)) for second in refused]
+    assert sorted(map(tuple, told)) == sorted([(11, "out_of_order", 12_000_000), *too_late])
+    known = table.between(known_at=datetime.now(timezone.utc)).select(F.unix_seconds("validFrom")).collect()
+    assert _starts(table) == sorted(row[0] for row in known) == [10, 11, 12, 30]
+    assert table.stream_times() == {0: 30_000_000}
+    assert table.verify().is_sound
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("with_a_splice")
+def test_a_late_record_that_landed_before_another_put_moves_its_own_partitions_stream_time(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = VersionedTable.create(
+        spark, f"{tmp_path}/t", "k STRING", keys="k", history_retention="100 seconds", time_scope="partition"
+    )
+
+    def of(partition: int, records: DataFrame) -> DataFrame:
+        return records.withColumn("p", F.lit(partition))
+
+    table.put(of(0, _at(spark, 110, 150, 200)).unionByName(of(1, _at(spark, 105))), partition="p")
+    late = of(1, _at(spark, 140)).unionByName(of(0, _at(spark, 210)))
+    overtaking = _overtaking(table, _at(spark, 1_000))
+    with faults.armed(_behind_the_splice(overtaking)):
+        said = table.put(late, partition="p")
+    assert (said.counts.accepted, said.counts.refused) == (1, 1)
+    assert table.stream_times() == {0: 1_000_000_000, 1: 140_000_000}
+    assert _starts(table) == [105, 110, 140, 150, 200, 1_000]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("with_a_splice")
 def test_what_a_delete_tells_of_a_late_record_is_what_was_valid_before_it_however_often_it_is_tried(
     spark: SparkSession, tmp_path: Path
 ) -> None:

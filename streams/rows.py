@@ -27,11 +27,14 @@ class Row(Mapping[str, Any]):
     ('JFK', 2)
     """
 
-    __slots__ = ("_fields",)
+    __slots__ = ("_fields", "_hash")
     _fields: dict[str, Any]
+    #: Known once it was asked for: a key is looked for many times.
+    _hash: int | None
 
     def __init__(self, *fields: Mapping[str, Any], **named: Any) -> None:
         object.__setattr__(self, "_fields", dict(*fields, **named))
+        object.__setattr__(self, "_hash", None)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -57,11 +60,14 @@ class Row(Mapping[str, Any]):
         return isinstance(other, Row) and self._fields == other._fields
 
     def __hash__(self) -> int:
+        if self._hash is not None:
+            return self._hash
         # Rows are equal whatever the order of their fields, so the order must not count here either.
-        try:
-            return hash(frozenset(self._fields.items()))
-        except TypeError:
-            return hash(frozenset((name, frozen(part)) for name, part in self._fields.items()))
+        if _are_constants(self._fields.values()):
+            object.__setattr__(self, "_hash", hash(frozenset(self._fields.items())))
+            return hash(self)
+        # What is in such a row may change, and its hash with it.
+        return hash(frozenset((name, frozen(part)) for name, part in self._fields.items()))
 
     def __reduce__(self) -> tuple[type[Row], tuple[dict[str, Any]]]:
         return (Row, (self._fields,))
@@ -97,6 +103,19 @@ class Inner(dict[Any, Any]):
 
     def __ne__(self, other: object) -> bool:
         return not self == other
+
+
+def fields_of(row: Any) -> dict[Any, Any] | None:
+    """The fields of a row, or of another mapping, to be read only; None if it is neither.
+
+    >>> fields_of(Row(x=1)), fields_of(1)
+    ({'x': 1}, None)
+    """
+    if type(row) is Row:
+        return row._fields
+    if isinstance(row, dict):
+        return row
+    return dict(row) if isinstance(row, Mapping) else None
 
 
 def frozen(value: Any) -> Any:

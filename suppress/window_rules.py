@@ -179,6 +179,8 @@ def merge_session(
         if session.start_us - windows.gap_us <= ts_us <= session.end_us + windows.gap_us
         and not is_closed(windows, session, stream_time_us, unit_us)
     ]
+    if not near:
+        return SessionMerge(Window(ts_us, ts_us), ())
     near.sort(key=lambda session: (session.end_us, session.start_us))
     start_us = min([ts_us, *(session.start_us for session in near)])
     end_us = max([ts_us, *(session.end_us for session in near)])

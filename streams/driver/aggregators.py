@@ -154,4 +154,4 @@ def as_row(value: Any, output: str) -> Row | None:
 def plain(value: Any) -> Any:
     """What user code returned: a mapping as a row, anything else as it is."""
     # User code gets back what it returned; only mappings become rows, so that fields read alike everywhere.
-    return Row(value) if isinstance(value, Mapping) and not isinstance(value, Row) else value
+    return value if isinstance(value, Row) or not isinstance(value, Mapping) else Row(value)

@@ -129,9 +129,11 @@ class WindowState:
         slots = self._slots.get(key, _NO_WINDOWS)
         idle = self._closed_idle.get(key, _NO_WINDOWS)
         reach_us = (ts_us - windows.gap_us, ts_us + windows.gap_us)
-        near = [session for session in slots.touching(*reach_us) if session not in idle]
+        near, joins_idle = slots.touching(*reach_us), False
+        if idle:
+            closed = merge_session(windows, idle.touching(*reach_us), ts_us, stream_time_us, self._unit_us)
+            near, joins_idle = [session for session in near if session not in idle], bool(closed.merged)
         merge = merge_session(windows, near, ts_us, stream_time_us, self._unit_us)
-        joins_idle = merge_session(windows, idle.touching(*reach_us), ts_us, stream_time_us, self._unit_us).merged
         if joins_idle or is_closed(windows, merge.window, stream_time_us, self._unit_us):
             return Outcome((), expired=1)
         state = self._aggregator.initial()

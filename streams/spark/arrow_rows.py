@@ -8,11 +8,12 @@ too; an instant is in UTC. A type that has none of these costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
-from streams.rows import Row, frozen, one_nan
+from streams.rows import Row, fields_of, frozen, one_nan
 
 #: Makes another value of one that is not null, or changes it in place.
 _Change = Callable[[Any], Any]
@@ -27,15 +28,45 @@ def rows_of(batch: pa.RecordBatch, *keys: str) -> Iterator[dict[str, Any]]:
     return iter(rows) if change is None else map(change, rows)
 
 
-def plain(value: Any) -> Any:
-    """A row of the rules as Arrow takes it: mappings as dictionaries, all the way down."""
-    if isinstance(value, Mapping):
-        if isinstance(next(iter(value), None), (Mapping, tuple)):
-            # A map by structs or arrays, which no dictionary has as its keys.
-            return [(plain(name), plain(part)) for name, part in value.items()]
-        return {name: plain(part) for name, part in value.items()}
-    # An entry of a map is a pair, which Arrow takes for nothing else.
-    return type(value)(map(plain, value)) if type(value) in (list, tuple) else value
+def told_as(kind: pa.DataType) -> Callable[[Any], Any]:
+    """What makes of a row of the rules one that Arrow takes for a type: rows become dictionaries, all the way down."""
+    return _told_as(kind) or _as_it_is
+
+
+def _told_as(kind: pa.DataType) -> _Change | None:
+    """What is to be done with values that are told as a type; None if nothing is."""
+    if pa.types.is_struct(kind):
+        changes = [(field.name, _told_as(field.type)) for field in kind]
+        needed = [(name, change) for name, change in changes if change is not None]
+        return partial(_told_fields, needed) if needed else _told_flat
+    if pa.types.is_map(kind):
+        return partial(_told_pairs, _told_as(kind.key_type) or _as_it_is, _told_as(kind.item_type) or _as_it_is)
+    inner = _told_as(kind.value_type) if pa.types.is_list(kind) else None
+    return None if inner is None else lambda parts: [part if part is None else inner(part) for part in parts]
+
+
+def _told_flat(row: Any) -> Any:
+    fields = fields_of(row)
+    # A struct of which not even the fields are named is Arrow's to refuse.
+    return row if fields is None else fields
+
+
+def _told_fields(needed: list[tuple[str, _Change]], row: Any) -> Any:
+    fields = fields_of(row)
+    if fields is None:
+        return row
+    changed = {name: change(fields[name]) for name, change in needed if fields.get(name) is not None}
+    return {**fields, **changed}
+
+
+def _told_pairs(name_as: _Change, part_as: _Change, pairs: Any) -> Any:
+    given = pairs.items() if isinstance(pairs, Mapping) else pairs
+    # No dictionary has structs or arrays as its keys, so that the entries are pairs.
+    return [(name_as(name), part if part is None else part_as(part)) for name, part in given]
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _of_fields(fields: Any, keys: tuple[str, ...], outer: int = _OUTER) -> _Change | None:

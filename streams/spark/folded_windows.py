@@ -111,7 +111,7 @@ class WindowFold:
                 reason = LATE if outcome.is_late else BEFORE_WINDOWS
                 own = {KEY: group[KEY], SCOPE: event[SCOPE], PLACE: event[PLACE]}
                 yield ("out", {**own, US: event[US], _REACHED_US: event[US], _REFUSED: reason})
-                yield ("count", (reason, 1))
+                yield ("sum", (reason, 1))
             for place, result in enumerate(outcome.results):
                 scopes[result.window] = self._scope(result, scopes, event)
                 before, after = (
@@ -125,8 +125,8 @@ class WindowFold:
             ends = {START_US: window.start_us, END_US: window.end_us}
             own = {US: slot.ts_us, SCOPE: scopes[window]}
             yield ("state", {KEY: group[KEY], **ends, **own, **self.codec.parts(slot.state)})
-        yield ("count", ("accepted", accepted))
-        yield ("count", ("expired", expired))
+        yield ("sum", ("accepted", accepted))
+        yield ("sum", ("expired", expired))
 
     def _scope(self, result: WindowResult, scopes: Mapping[Window, int], event: PlainRow) -> int:
         """Where a window is from now on: with the record, or where it was."""

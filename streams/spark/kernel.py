@@ -6,8 +6,10 @@ records come to one Python function in order of place, as a stream: a group neve
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, groupby
+from operator import itemgetter
 from typing import Any, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -15,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, is_remote
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from streams.rows import one_nan
-from streams.spark.arrow_rows import plain, rows_of
+from streams.spark.arrow_rows import rows_of, told_as
 from streams.spark.flow import KEY, PLACE, SCOPE
 from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
@@ -26,6 +28,7 @@ TOLD: Final = "_told"
 OUT: Final = "_out"
 EVENT: Final = "_event"
 STATE: Final = "_state"
+_ROWS: Final = {"out": OUT, "state": STATE}
 WHAT: Final = "what"
 COUNT: Final = "n"
 _GROUP: Final = "_group"
@@ -41,7 +44,7 @@ _OF_ARROW: Final = ("spark.sql.session.timeZone", "spark.sql.execution.arrow.use
 _ARROW: Final[dict[tuple[object, ...], pa.Schema]] = {}
 _ARROW_KEPT: Final = 256
 
-#: What a fold tells: ("out", row), ("state", row) or ("count", (what, n)).
+#: What a fold tells: ("out", row), ("state", row), ("count", (what, n)), or ("sum", (what, n)), which its task adds up.
 Told = tuple[str, Any]
 PlainRow = dict[str, Any]
 
@@ -172,13 +175,18 @@ def _arrow_schema(session: SparkSession, schema: StructType) -> pa.Schema:
 def _runner(fold: Fold, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = (row for batch in batches for row in rows_of(batch, _GROUP, KEY))
+        told_row, sums = _teller(schema), Counter[str]()
         ready: list[PlainRow] = []
-        for group, members in groupby(rows, key=lambda row: row[_GROUP]):
-            for told in fold(group, *_states_and_events(members)):
-                ready.append(_told_row(told))
+        for group, members in groupby(rows, key=itemgetter(_GROUP)):
+            for kind, told in fold(group, *_states_and_events(members)):
+                if kind == "sum":
+                    sums[told[0]] += told[1]
+                    continue
+                ready.append(told_row(kind, told))
                 if len(ready) >= _ROWS_AT_ONCE:
                     yield pa.RecordBatch.from_pylist(ready, schema=schema)
                     ready = []
+        ready += [told_row("count", counted) for counted in sums.items()]
         if ready:
             yield pa.RecordBatch.from_pylist(ready, schema=schema)
 
@@ -240,8 +248,16 @@ def _states_and_events(members: Iterator[PlainRow]) -> tuple[Iterator[PlainRow],
     return states(), (row[EVENT] for row in chain(first_event, members))
 
 
-def _told_row(told: Told) -> PlainRow:
-    kind, row = told
-    if kind == "count":
-        return {TOLD: kind, WHAT: row[0], COUNT: row[1]}
-    return {TOLD: kind, OUT if kind == "out" else STATE: plain(row)}
+def _teller(schema: pa.Schema) -> Callable[[str, Any], PlainRow]:
+    """What makes a row of what a fold tells."""
+    rows = {
+        kind: (column, told_as(schema.field(column).type)) for kind, column in _ROWS.items() if column in schema.names
+    }
+
+    def told_row(kind: str, told: Any) -> PlainRow:
+        if kind == "count":
+            return {TOLD: kind, WHAT: told[0], COUNT: told[1]}
+        column, as_arrow = rows[kind]
+        return {TOLD: kind, column: as_arrow(told)}
+
+    return told_row

@@ -25,6 +25,14 @@ def test_a_row_cannot_be_changed() -> None:
         Row(a=1).a = 2
 
 
+def test_the_hash_of_a_row_follows_what_may_change_in_it() -> None:
+    seen = [1]
+    row = Row(n=1, within=Row(seen=seen))
+    assert hash(row) == hash(Row(n=1, within=Row(seen=[1])))
+    seen.append(2)
+    assert hash(row) == hash(Row(n=1, within=Row(seen=[1, 2])))
+
+
 def test_equal_rows_have_equal_hashes_whatever_the_order_of_their_fields() -> None:
     assert len({Row(a=1, b=2), Row(b=2, a=1)}) == 1
 

@@ -217,3 +217,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dt.datetime):
         return (value.astimezone(dt.timezone.utc) - _EPOCH) // dt.timedelta(microseconds=1)
     return value
+
+
+def unwrapped(value: Any) -> Any:
+    """What the test driver gave, with mappings as dictionaries all the way down, as rows of Spark are collected."""
+    if isinstance(value, Mapping):
+        return {name: unwrapped(part) for name, part in value.items()}
+    return type(value)(map(unwrapped, value)) if type(value) in (list, tuple) else value

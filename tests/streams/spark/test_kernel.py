@@ -17,10 +17,12 @@ from pyspark.sql.types import ArrayType, LongType, StructType
 from streams.rows import Row
 from streams.spark.flow import KEY, PLACE, SCOPE
 from streams.spark.kernel import (
+    COUNT,
     EVENT,
     OUT,
     STATE,
     TOLD,
+    WHAT,
     PlainRow,
     Told,
     _arrow_schema,
@@ -135,6 +137,41 @@ def test_a_map_is_a_mapping_to_a_fold_whatever_its_keys(kind: pa.DataType, pairs
     told = pa.Table.from_batches(_runner(fold, pa.schema([(TOLD, pa.string()), (OUT, of_maps)]))([batch]))
     assert got == [{"own": seen, "more": [seen, None]}]
     assert told[OUT].combine_chunks().equals(events)
+
+
+def _structs(**fields: Any) -> Row:
+    return Row(own=Row(**fields), many=[Row(**fields), None], named={"a": Row(**fields)}, keyed={Row(x=1): 2})
+
+
+@pytest.mark.parametrize("of", [_structs, lambda **fields: dict(_structs(**fields))], ids=["rows", "dictionaries"])
+def test_what_a_fold_tells_as_rows_is_what_arrow_takes_however_deep_and_its_rows_stay_as_they_are(of: Any) -> None:
+    flat = pa.struct([("x", pa.int64()), ("y", pa.struct([("z", pa.string())]))])
+    keyed = pa.map_(pa.struct([("x", pa.int64())]), pa.int64())
+    kind = pa.struct([("own", flat), ("many", pa.list_(flat)), ("named", pa.map_(pa.string(), flat)), ("keyed", keyed)])
+    told = of(x=1, y=Row(z="a"))
+
+    def fold(group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
+        yield "out", told
+
+    batch = pa.RecordBatch.from_arrays([pa.array([{"g": 1}]), pa.nulls(1), pa.nulls(1)], names=["_group", EVENT, STATE])
+    (row,) = pa.Table.from_batches(_runner(fold, pa.schema([(TOLD, pa.string()), (OUT, kind)]))([batch])).to_pylist()
+    inner = {"x": 1, "y": {"z": "a"}}
+    assert row[OUT] == {"own": inner, "many": [inner, None], "named": [("a", inner)], "keyed": [({"x": 1}, 2)]}
+    assert told == of(x=1, y=Row(z="a"))
+
+
+def test_sums_are_told_once_a_task_and_counts_by_each_group() -> None:
+    def fold(group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
+        yield "sum", ("seen", group["g"])
+        yield "count", ("newest", group["g"])
+
+    groups = pa.array([{"g": number} for number in (1, 2, 3)])
+    batch = pa.RecordBatch.from_arrays([groups, pa.nulls(3), pa.nulls(3)], names=["_group", EVENT, STATE])
+    schema = pa.schema([(TOLD, pa.string()), (WHAT, pa.string()), (COUNT, pa.int64())])
+    rows = pa.Table.from_batches(_runner(fold, schema)([batch])).to_pylist()
+    assert [(row[TOLD], row[WHAT], row[COUNT]) for row in rows] == [
+        *(("count", "newest", number) for number in (1, 2, 3)), ("count", "seen", 6)
+    ]  # fmt: skip
 
 
 def test_a_key_that_is_compared_by_a_collation_is_refused(spark: SparkSession) -> None:

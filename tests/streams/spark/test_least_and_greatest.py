@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from both_engines import in_two_batches
+from both_engines import in_two_batches, unwrapped
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -16,7 +16,6 @@ from streams.nodes import Aggregation, Materialized, Topology
 from streams.rows import Row
 from streams.spark import SparkSource, StreamingApplication
 from streams.spark.aggregate_types import result_type
-from streams.spark.arrow_rows import plain
 from streams.spark.flow import KEY, VALUE
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
@@ -63,7 +62,7 @@ def _on_driver() -> dict[str, list[Any]]:
     for number, (stops, trip) in enumerate(_RECORDS):
         value = {"stops": stops, "trip": None if trip is None else Row(codes=trip[0], n=trip[1])}
         driver.pipe_input("s", {"k": "a", "seq": number}, value, number * 1_000)
-    return {sink: [plain((r.value or {}).get(sink[-3:])) for r in driver.read_output(sink)] for sink in _SINKS}
+    return {sink: [unwrapped((r.value or {}).get(sink[-3:])) for r in driver.read_output(sink)] for sink in _SINKS}
 
 
 def _written(spark: SparkSession, folder: Path) -> SparkSource:

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pytest
-from both_engines import in_two_batches
+from both_engines import in_two_batches, unwrapped
 from pyspark.sql import SparkSession
 
 from streams.nodes import Materialized, Topology
 from streams.rows import Inner, Row
 from streams.spark import StreamingApplication
-from streams.spark.arrow_rows import plain
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
 from suppress.windows import SessionWindows, TimeWindows
@@ -128,7 +127,7 @@ def _on_driver(struct: Callable[..., Any]) -> dict[str, list[Any]]:
         }
         key = {"k": k, "place": struct(x=1, y=struct(z=2))}
         driver.pipe_input("s", key, value, number * 1_000)
-    return {sink: [plain(record.value or {}) for record in driver.read_output(sink)] for sink in _SINKS}
+    return {sink: [unwrapped(record.value or {}) for record in driver.read_output(sink)] for sink in _SINKS}
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,8 @@ _NEW = LedgerFacts("app")
         pytest.param(_LEDGER, replace(_DONE, offset=9, commit=9), [_TABLE], id="ticks with nothing to do since"),
         pytest.param(_LEDGER, _DONE, [replace(_TABLE, version=12)], id="maintenance since"),
         pytest.param(_LEDGER, _DONE, [replace(_TABLE, batch=None, owner=None)], id="a cleaned log"),
+        pytest.param(_LEDGER, _DONE, [replace(_TABLE, batch=None)], id="a table of ours without a batch"),
+        pytest.param(_LEDGER, _DONE, [replace(_TABLE, batch=None, restored=True)], id="restored before any batch"),
         pytest.param(_LEDGER, _DONE, [TableFacts("t", exists=False)], id="a table not needed yet"),
         pytest.param(_LEDGER, _DONE, [replace(_TABLE, node="n", writer="n")], id="a table of a node of the plan"),
         pytest.param(_LEDGER, _DONE, [replace(_TABLE, node="n")], id="a table that was made by hand, or never written"),
@@ -46,6 +48,12 @@ _NEW = LedgerFacts("app")
             [replace(_TABLE, batch=(2, -1), restored=False, recorded=None)],
             id="a new epoch after a fence",
         ),
+        pytest.param(
+            LedgerFacts("app", 2, 5, "q", (2, 5)),
+            CheckpointFacts("/c-epoch-2", "q", 9, 9),
+            [replace(_TABLE, batch=(1, 8))],
+            id="a table last written in a former epoch, in a batch of a number that is passed again",
+        ),
     ],
 )
 def test_what_a_crash_or_a_pause_leaves_is_gone_on_from(
@@ -59,11 +67,14 @@ _WRONG = [
     ("checkpoint-lost", _NEW, CheckpointFacts("/c"), [replace(_TABLE, batch=(1, 0), recorded=None)]),
     ("checkpoint-foreign", _LEDGER, replace(_DONE, query="other"), [_TABLE]),
     ("checkpoint-foreign", _NEW, CheckpointFacts("/c", "other", 3, 3), []),
+    ("checkpoint-foreign", _NEW, CheckpointFacts("/c", "other", 0, 0), []),
     ("checkpoint-behind", _LEDGER, replace(_DONE, offset=3, commit=3), [_TABLE]),
     ("checkpoint-behind", _LEDGER, _DONE, [replace(_TABLE, batch=(1, 7))]),
     ("checkpoint-behind", _LEDGER, replace(_DONE, offset=5, commit=8), [_TABLE]),
     ("checkpoint-damaged", _LEDGER, replace(_DONE, damage="cut off"), [_TABLE]),
+    ("checkpoint-damaged", _LEDGER, CheckpointFacts("/c", "q", damage="cut off"), [_TABLE]),
     ("ledger-behind", _LEDGER, replace(_DONE, offset=8, commit=8), [replace(_TABLE, batch=(1, 8))]),
+    ("ledger-behind", _LEDGER, replace(_DONE, offset=7), [replace(_TABLE, batch=(1, 6))]),
     (
         "ledger-behind",
         replace(_LEDGER, batch_id=3, newest_commit=(1, 3)),
@@ -72,9 +83,11 @@ _WRONG = [
     ),
     ("ledger-restored", replace(_LEDGER, newest_commit=(1, 6)), replace(_DONE, offset=6), [_TABLE]),
     ("table-restored", _LEDGER, _DONE, [replace(_TABLE, restored=True)]),
+    ("table-restored", _LEDGER, _DONE, [replace(_TABLE, restored=True, recorded=None)]),
     ("table-gone", _LEDGER, _DONE, [replace(_TABLE, exists=False)]),
     ("table-replaced", _LEDGER, _DONE, [replace(_TABLE, version=8)]),
     ("table-of-other", _LEDGER, _DONE, [replace(_TABLE, owner="other")]),
+    ("table-of-other", _LEDGER, _DONE, [replace(_TABLE, owner="other", batch=(1, 9))]),
     ("table-of-node", _LEDGER, _DONE, [replace(_TABLE, writer="first", node="second")]),
     ("table-forgets", _LEDGER, _DONE, [replace(_TABLE, forgets=True)]),
     ("table-forgets", replace(_LEDGER, forgets=True), _DONE, [_TABLE]),
@@ -85,6 +98,7 @@ _WRONG = [
         [replace(_TABLE, batch=(1, 7), recorded=None, left=(1, 7))],
     ),
     ("newer-epoch", _LEDGER, _DONE, [replace(_TABLE, batch=(2, 0))]),
+    ("newer-epoch", _LEDGER, _DONE, [replace(_TABLE, batch=(2, 9))]),
     ("input-gone", _LEDGER, replace(_DONE, offset=6, lost=("file:///in/6.json",)), [_TABLE]),
     ("empty-commit", _LEDGER, _DONE, [replace(_TABLE, blank=True)]),
     ("empty-commit", replace(_LEDGER, blank=True), _DONE, [_TABLE]),
@@ -101,7 +115,14 @@ def test_damage_is_named_with_what_to_do(
     assert found.rule == rule
     told = str(found.error())
     assert "Nothing was written" in told
+    assert "None" not in told
     assert any(word in told for word in ("--new-epoch", "estore", "unset", "remove", "root", "call", "put them back"))
+
+
+def test_a_ledger_that_is_behind_is_to_be_put_back_to_the_newest_batch_of_its_tables() -> None:
+    tables = [replace(_TABLE, name=f"t{batch}", batch=(1, batch)) for batch in (7, 8, 6)]
+    (found,) = findings(_LEDGER, replace(_DONE, offset=8, commit=8), tables)
+    assert "the version that has batch 8" in found.remedy
 
 
 def test_every_rule_has_a_case() -> None:
@@ -133,6 +154,7 @@ def test_a_new_epoch_needs_a_checkpoint_without_batches() -> None:
     [
         ((1, 5), ("q", "q"), False, None),
         ((1, 5), (None, "q"), False, None),
+        ((1, 5), ("q", None), False, None),
         # Delta has cleaned the log.
         ((1, 4), ("other", "q"), False, None),
         (None, (None, "q"), False, None),

@@ -209,9 +209,11 @@ def test_what_is_due_leaves_before_a_bound_is_judged() -> None:
     assert feed(buffer, [("A", "1", 0), ("B", "2", 5)]) == [[], [("A", "1", 0)]]
 
 
-@pytest.mark.rule("R34", "R48")
-def test_a_spilling_buffer_keeps_its_memory_within_the_bound_at_ten_times_the_load() -> None:
-    buffer = SuppressBuffer(BufferRule("spill", wait_us=1_000, when_full="spill", max_records=50))
+@pytest.mark.rule("R34", "R48", "R86")
+@pytest.mark.parametrize("bound", [{"max_records": 50}, {"max_bytes": 50}], ids=["records", "bytes"])
+def test_a_spilling_buffer_keeps_its_memory_within_the_bound_at_ten_times_the_load(bound: dict[str, int]) -> None:
+    # Of one byte each, so that both bounds let fifty stay.
+    buffer = SuppressBuffer(BufferRule("spill", wait_us=1_000, when_full="spill", **bound), size_of=value_size)
     hot = []
     for number in range(500):
         assert buffer.put(update(f"k{number}", "v", number), now_us=0) == []
@@ -311,6 +313,49 @@ def test_retention_lets_go_of_the_longest_held_be_it_in_memory_or_in_the_file(
     assert [[key for key, _, _ in shown(buffer.tick(now_us))] for now_us in (10, 15)] == [[key] for key in order]
 
 
+@pytest.mark.rule("R34", "R116")
+@pytest.mark.parametrize("arrivals", [(3, 8, 9), (8, 3, 9), (9, 8, 3)])
+def test_the_first_arrival_is_known_be_it_in_memory_or_in_the_file(arrivals: tuple[int, ...]) -> None:
+    rows = [
+        BufferedRow(key, canonical_order(key), "v", None, None, 0, 0, 0, us)
+        for key, us in zip("ABC", arrivals, strict=True)
+    ]
+    told = []
+    for bound in (3, 2, 1, 0):
+        rule = BufferRule("n", NEVER_US, when_full="spill", max_records=bound)
+        assert SuppressBuffer(rule).first_arrived_us() is None
+        told.append(SuppressBuffer.restore(rule, rows, None).first_arrived_us())
+    assert told == [3, 3, 3, 3]
+
+
+@pytest.mark.rule("R106", "R116")
+@pytest.mark.parametrize("leave", ["by time", "by retention"])
+# With 1,107 the buffer clears away what stale timers left; soon after it all of it is new again.
+@pytest.mark.parametrize("steps", [1_106, 1_108, 1_130, 3_000])
+def test_rows_that_were_updated_again_and_again_leave_in_the_order_of_their_last_timers(leave: str, steps: int) -> None:
+    keys = [f"k{number:02}" for number in range(40)]
+    buffer = SuppressBuffer(BufferRule("n", 10**9, timer="record", retention_us=1_000))
+    for step in range(steps):
+        feed(buffer, [(keys[step * 7_919 % 10_007 % 40], "v", step * 6_007 % 10_009)], now_us=step % 900)
+    waiting = {str(row.key): row for row in buffer.rows()}
+    assert len(waiting) > 20
+    if leave == "by time":
+        left = buffer.advance(2 * 10**9, now_us=0)
+        expected = sorted(waiting, key=lambda key: (waiting[key].ts_us, key))
+    else:
+        left = buffer.tick(3_000)
+        expected = sorted(waiting, key=lambda key: (waiting[key].arrived_us, key))
+    assert [emission.row.key for emission in left] == expected
+
+
+def test_a_key_that_is_not_held_can_be_forgotten() -> None:
+    buffer = SuppressBuffer(BufferRule("n", wait_us=5))
+    feed(buffer, [("A", "1", 0)])
+    for key in ("B", "A", "A"):
+        buffer.forget(key)
+    assert (buffer.records, buffer.bytes) == (0, 0)
+
+
 @pytest.mark.rule("R121")
 @pytest.mark.parametrize("restarts", [False, True], ids=["running on", "restored"])
 def test_a_wall_clock_that_is_set_back_only_makes_rows_wait(restarts: bool) -> None:
@@ -351,6 +396,21 @@ def test_final_results_leave_out_tombstones() -> None:
     buffer.put(update("A", None, 3, window=Window(0, 10)), now_us=0)
     assert buffer.advance(10, now_us=0) == []
     assert buffer.records == 0
+
+
+@pytest.mark.rule("R28", "R52")
+@pytest.mark.parametrize(
+    ("values", "left_at"),
+    [("v", 15), ("vw", 15), ([None], 13), (["v", None], 13), ([None, "v"], 15)],
+    ids=["a result", "an update", "a tombstone", "merged away", "come back"],
+)
+def test_of_final_results_only_tombstones_leave_earlier(values: list[Any], left_at: int) -> None:
+    rule = BufferRule("final", wait_us=5, clock="window_end", final=True, tombstone_lead_us=2)
+    buffer = SuppressBuffer(rule)
+    for value in values:
+        buffer.put(update("A", value, 3, window=Window(0, 10)), now_us=0)
+    emptied = [ts for ts in range(10, 17) if buffer.advance(ts, now_us=0) or not buffer.records]
+    assert emptied[0] == left_at
 
 
 def test_an_emitted_row_remembers_what_downstream_knew_before() -> None:

@@ -36,10 +36,21 @@ Updates = list[tuple[int, int, int]]
         ({"max_records": 2}, False),
         ({"max_bytes": 2}, False),
         ({"max_records": 2, "when_full": "spill"}, False),
+        ({"clock": "window_start"}, False),
+        ({"timer": "record"}, False),
+        ({"final": True}, False),
+        ({"retention_us": 5}, False),
     ],
 )
-def test_a_bound_that_shuts_down_or_spills_is_not_for_columns(bounds: dict[str, Any], fits: bool) -> None:
+def test_only_an_event_time_limit_of_first_updates_that_lets_out_early_is_for_columns(
+    bounds: dict[str, Any], fits: bool
+) -> None:
     assert fits_columns(BufferRule("n", wait_us=5, **bounds), "record") == fits
+
+
+@pytest.mark.parametrize(("size_of", "fits"), [("record", True), ("value", True), (lambda row: 1, False)])
+def test_a_size_that_a_function_tells_is_not_for_columns(size_of: Any, fits: bool) -> None:
+    assert fits_columns(BufferRule("n", wait_us=5), size_of) == fits
 
 
 @dataclass
@@ -48,20 +59,23 @@ class _Batch:
 
     told: Folded
     seen: Observed
-    #: Which update each row of the columns is.
+    #: Which update each row of the columns is, and which one was the first of its key then.
     origin: list[int]
+    first: list[int]
     buffer: SuppressBuffer
-    #: What left as rows: after which update, and which one it is.
-    emitted: list[tuple[int, int]]
+    #: What left as rows: after which update, which one was the first of its key, and which one it is.
+    emitted: list[tuple[int, int, int]]
     #: Records and bytes that were held at the start, and after each update.
     levels: list[tuple[int, int]]
 
 
-def _fed(buffer: SuppressBuffer, updates: Updates, first: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+def _fed(
+    buffer: SuppressBuffer, updates: Updates, first: int
+) -> tuple[list[tuple[int, int, int]], list[tuple[int, int]]]:
     emitted, levels = [], []
     for at, (key, ts_us, size) in enumerate(updates, first):
-        left = buffer.put(Update(key, bytes([key]), (at, size), None, ts_us), now_us=0)
-        emitted += [(at, emission.row.value[0]) for emission in left]
+        left = buffer.put(Update(key, bytes([key]), (at, size), at, ts_us), now_us=0)
+        emitted += [(at, emission.row.prior, emission.row.value[0]) for emission in left]
         levels.append((buffer.records, buffer.bytes))
     return emitted, levels
 
@@ -69,13 +83,15 @@ def _fed(buffer: SuppressBuffer, updates: Updates, first: int) -> tuple[list[tup
 def _both(rule: BufferRule, updates: Updates, cut: int) -> _Batch:
     buffer = SuppressBuffer(rule, size_of=lambda row: int(row.value[1]))
     _fed(buffer, updates[:cut], 0)
-    start, held = (buffer.records, buffer.bytes), list(buffer.rows())
+    # Rows that are held may come in any order.
+    start, held = (buffer.records, buffer.bytes), list(buffer.rows())[::-1]
     fed = [*((row.order[0], row.buffer_us, row.size) for row in held), *updates[cut:]]
     columns, seen = Columns(*([row[part] for row in fed] for part in range(3))), Observed()
     told = fold_columns(columns, len(held), rule, buffer.stream_time_us, seen)
     emitted, levels = _fed(buffer, updates[cut:], cut)
-    origin = [*(row.value[0] for row in held), *range(cut, len(updates))]
-    return _Batch(told, seen, origin, buffer, emitted, [start, *levels])
+    new = range(cut, len(updates))
+    origin, first = [*(row.value[0] for row in held), *new], [*(row.prior for row in held), *new]
+    return _Batch(told, seen, origin, first, buffer, emitted, [start, *levels])
 
 
 @pytest.mark.rule("R35", "R92")
@@ -84,9 +100,10 @@ def _both(rule: BufferRule, updates: Updates, cut: int) -> _Batch:
 def test_of_columns_the_same_leaves_and_stays_as_of_rows(rule: BufferRule, updates: Updates, cut: int) -> None:
     batch = _both(rule, updates, cut)
     out = batch.told.emissions
-    left = [(batch.origin[at], batch.origin[latest]) for at, latest in zip(out.after, out.latest, strict=True)]
-    assert left == batch.emitted
-    assert [batch.origin[latest] for _, latest in batch.told.held] == [row.value[0] for row in batch.buffer.rows()]
+    left = zip(out.after, out.first, out.latest, strict=True)
+    assert [(batch.origin[at], batch.first[first], batch.origin[latest]) for at, first, latest in left] == batch.emitted
+    held = [(batch.first[first], batch.origin[latest]) for first, latest in batch.told.held]
+    assert held == [(row.prior, row.value[0]) for row in batch.buffer.rows()]
     assert batch.told.stream_time_us == batch.buffer.stream_time_us
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from suppress.buffer_rules import BufferRule, SuppressBuffer, Update
@@ -10,6 +12,7 @@ from suppress.window_rules import Window
 from suppress.windows import SessionWindows, TimeWindows, Windows
 
 _TUMBLING, _SESSIONS = TimeWindows.of("1 minute"), SessionWindows.of("1 minute")
+_HELD = Window(0, 100)
 _FINAL = BufferRule("final", wait_us=0, clock="window_end", final=True)
 
 
@@ -17,11 +20,20 @@ def _buffers(rule: BufferRule, windows: Windows | None) -> ScopedBuffers:
     return ScopedBuffers(lambda _: SuppressBuffer(rule), windows)
 
 
-def _put(buffers: ScopedBuffers, scope: int, record_us: int, newest_us: int, arrived_us: int) -> list[int]:
-    """The instants of what leaves when the key gets a record of that scope."""
-    update = Update("k", b"k", "v", None, newest_us, Window(0, 100))
+def _put(
+    buffers: ScopedBuffers,
+    scope: int,
+    record_us: int,
+    newest_us: int,
+    arrived_us: int,
+    *,
+    now_us: int = 0,
+    window: Window = _HELD,
+) -> list[int]:
+    """The instants of what leaves when a window gets a record of that scope."""
+    update = Update(f"k{window.end_us}", bytes([window.end_us]), "v", None, newest_us, window)
     holder = buffers.holder(scope, update, record_us)
-    left = buffers.put(scope, update, holder, arrived_us=arrived_us, now_us=0)
+    left = buffers.put(scope, update, holder, arrived_us=arrived_us, now_us=now_us)
     return [emission.row.ts_us for emission in left]
 
 
@@ -52,6 +64,27 @@ def test_a_record_moves_the_time_of_its_own_scope_also_where_another_one_holds_i
     assert _put(buffers, 0, 7, 7, 7) == []
     assert _put(buffers, 1, 3, 7, 3) == []
     assert {scope: buffer.stream_time_us for scope, buffer in buffers} == {0: 7, 1: 3}
+
+
+def test_a_window_that_moves_does_not_bring_the_time_of_the_scope_that_held_it() -> None:
+    buffers = _buffers(_FINAL, _SESSIONS)
+    assert _put(buffers, 0, 7, 7, 7) == []
+    assert _put(buffers, 1, 5, 7, 5) == []
+    assert {scope: (buffer.records, buffer.stream_time_us) for scope, buffer in buffers} == {0: (0, 7), 1: (1, 5)}
+
+
+@pytest.mark.rule("R117")
+def test_an_update_of_the_same_scope_does_not_let_a_final_result_wait_anew() -> None:
+    buffers = _buffers(replace(_FINAL, retention_us=10), _TUMBLING)
+    assert _put(buffers, 0, 7, 7, 7) == _put(buffers, 0, 8, 8, 8, now_us=6) == []
+    assert [emission.row.ts_us for emission in buffers.of(0).tick(10)] == [8]
+
+
+@pytest.mark.rule("R35", "R52")
+def test_a_window_that_closes_makes_room_for_the_one_whose_record_closed_it() -> None:
+    buffers = _buffers(replace(_FINAL, max_records=1), _TUMBLING)
+    assert _put(buffers, 0, 7, 7, 7) == []
+    assert _put(buffers, 0, 100, 100, 100, window=Window(100, 200)) == [7]
 
 
 def test_a_time_limit_goes_by_the_time_of_the_update_and_not_by_that_of_the_scope() -> None:

@@ -37,6 +37,7 @@ ROW = BufferedRow((7,), b"", {"name": "Zoë", "ok": True}, None, None, 5, 5, 5, 
         (["a", "bc"], 3),
         ({"a": "xy", "b": {"c": 1}}, 10),
         ([["a", "bc"], ["d", "e"]], 5),
+        ([("a", "bc", "d"), ("e",)], 5),
     ],
 )
 def test_a_value_counts_its_logical_size(value: Any, size: int) -> None:
@@ -106,10 +107,17 @@ SORTED = [
         Decimal("0.001"),
         Decimal("9"),
         Decimal("10"),
+        Decimal("NaN"),
     ],
     [None, False, True],
     [None, date(1960, 1, 1), date(1970, 1, 1), date(2024, 2, 29)],
-    [None, datetime(1960, 1, 1), datetime(1970, 1, 1, tzinfo=timezone.utc), datetime(2024, 1, 1)],
+    [
+        None,
+        datetime(1960, 1, 1),
+        datetime(1970, 1, 1, tzinfo=timezone.utc),
+        datetime(2024, 1, 1),
+        datetime(2024, 1, 1, 0, 0, 0, 1),
+    ],
     [None, b"", b"\x00", b"\x00\x01", b"\x7f", b"\x80", b"\xff"],
     [{"a": None, "b": 9}, {"a": 1, "b": 2}, {"a": 1, "b": 10}, {"a": 2, "b": 0}],
     [[], [None], [1], [1, 1], [2]],
@@ -121,6 +129,14 @@ SORTED = [
 def test_keys_are_ordered_as_sql_orders_them(values: list[Any]) -> None:
     backwards = values[::-1]
     assert sorted(backwards, key=canonical_order) == values
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(0.0, -0.0), (float("nan"), -float("nan")), (Decimal(0), Decimal("-0.00")), (Decimal("1.5"), Decimal("1.500"))],
+)
+def test_what_sql_takes_for_one_key_has_one_order(one: Any, other: Any) -> None:
+    assert canonical_order(one) == canonical_order(other)
 
 
 @given(st.floats(allow_nan=False), st.floats(allow_nan=False))

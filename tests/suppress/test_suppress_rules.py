@@ -8,7 +8,7 @@ import pytest
 
 from suppress.buffer_config import BufferConfig
 from suppress.buffer_rules import BufferRule
-from suppress.suppress_rules import buffer_rule, tie_order
+from suppress.suppress_rules import buffer_rule, tie_order, warn_of_idle
 from suppress.suppressed import Suppressed
 from suppress.window_rules import Window
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
@@ -55,6 +55,44 @@ def test_a_buffer_configuration_becomes_bounds_and_what_happens_beyond_them(buff
 def test_final_results_wait_from_the_window_end_until_it_closes(windows: Windows, wait_us: int) -> None:
     rule = buffer_rule("n", FINAL, windows, unit_us=1_000)
     assert (rule.clock, rule.wait_us, rule.final) == ("window_end", wait_us, True)
+
+
+@pytest.mark.rule("R28", "R52")
+@pytest.mark.parametrize(
+    ("windows", "lead_us"),
+    [(TimeWindows.of("1 hour"), 0), (SessionWindows.of("1 minute"), 1_000), (SlidingWindows.of("1 hour"), 1_000)],
+)
+def test_a_tombstone_leaves_at_an_inclusive_end_and_not_after_it(windows: Windows, lead_us: int) -> None:
+    assert buffer_rule("n", FINAL, windows, unit_us=1_000).tombstone_lead_us == lead_us
+
+
+@pytest.mark.rule("R54", "R117")
+@pytest.mark.parametrize(
+    ("retention", "windows", "told"),
+    [
+        ("13 us", TimeWindows(10, 10, 3), None),
+        ("12 us", TimeWindows(10, 10, 3), "the retention of 12 microseconds"),
+        ("6 us", SessionWindows(5, 2), "the retention of 6 microseconds"),
+        (None, TimeWindows(10, 10, 3), "closes no window"),
+    ],
+)
+def test_a_retention_that_ends_while_a_window_takes_records_or_that_is_missing_is_warned_of(
+    retention: str | None, windows: Windows, told: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    idle = Suppressed.until_window_closes(BufferConfig.unbounded(), close_idle=True, retention=retention)
+    warn_of_idle("n", idle, buffer_rule("n", idle, windows), windows)
+    assert len(caplog.messages) == (told is not None)
+    assert all(str(told) in message for message in caplog.messages)
+
+
+@pytest.mark.parametrize("suppressed", [FINAL, Suppressed.until_time_limit("1 us", BufferConfig.unbounded()), None])
+def test_who_asks_for_no_closing_of_idle_windows_is_not_warned(
+    suppressed: Suppressed | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    windows = TimeWindows(10, 10, 3)
+    rule = BufferRule("n", 3, retention_us=5) if suppressed is None else buffer_rule("n", suppressed, windows)
+    warn_of_idle("n", suppressed, rule, windows)
+    assert caplog.messages == []
 
 
 @pytest.mark.rule("R9", "R51")

@@ -136,6 +136,7 @@ def test_a_size_that_is_none_is_refused_by_every_kind(make: Callable[[], object]
         lambda: Suppressed.until_wall_clock_time_limit("-1 ms", _EAGER),
         lambda: Suppressed.until_window_closes(_UNBOUNDED, retention="-1 ms"),
         lambda: Suppressed.until_time_limit("1 ms", _EAGER, retention="-1 ms"),
+        lambda: Suppressed.until_wall_clock_time_limit("1 ms", _EAGER, retention="-1 ms"),
         lambda: Suppressed.until_time_limit("1 ms", _EAGER, timer="last", max_age="-1 ms"),
     ],
 )
@@ -197,6 +198,7 @@ def test_what_is_no_buffer_is_refused_where_it_is_given(make: Any, given: object
         make(given)
 
 
-def test_a_suppression_is_named_by_a_text() -> None:
+@pytest.mark.parametrize("suppressed", _ALL, ids=lambda suppressed: type(suppressed).__name__)
+def test_a_suppression_is_named_by_a_text(suppressed: Any) -> None:
     with pytest.raises(ConfigurationError, match="with_name takes a text; got 5"):
-        Suppressed.until_time_limit("5 s", BufferConfig.unbounded()).with_name(5)  # type: ignore[arg-type]
+        suppressed.with_name(5)

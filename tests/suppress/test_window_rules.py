@@ -221,6 +221,19 @@ def test_what_only_a_later_window_knows_is_no_predecessor_once_the_window_of_tha
     assert [(step.window, step.base) for step in steps] == [(Window(21, 27), Window(21, 27)), (Window(20, 26), None)]
 
 
+@pytest.mark.parametrize("ts_us", [3, 9, 10, 12, 26])
+def test_the_steps_of_a_record_do_not_hang_on_the_order_in_which_windows_are_told(ts_us: int) -> None:
+    known = {Window(0, 10): 8, Window(5, 15): 15, Window(8, 18): 15, Window(9, 19): 15, Window(16, 26): 20}
+    windows = SlidingWindows(difference_us=10)
+    assert slide(windows, dict(reversed(known.items())), ts_us) == slide(windows, known, ts_us)
+
+
+def test_a_record_at_the_very_difference_is_no_early_one() -> None:
+    known = {Window(0, 15): 3, Window(15, 30): 30}
+    made = [step.window for step in slide(SlidingWindows(difference_us=15), known, 15)]
+    assert made == [Window(15, 30), Window(0, 15), Window(4, 19), Window(16, 31)]
+
+
 def test_the_right_window_starts_one_unit_of_the_resolution_later() -> None:
     steps = slide(SlidingWindows(difference_us=10_000), {Window(20_000, 30_000): 30_000}, 35_000, unit_us=1_000)
     assert steps[0].window == Window(31_000, 41_000)

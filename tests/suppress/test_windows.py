@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
 from versioned.errors import ConfigurationError
 
 _HOUR: Any = timedelta(hours=1)
@@ -126,6 +127,8 @@ def test_sizes_that_can_never_work_are_refused(make: Callable[[], object]) -> No
         JoinWindows.of("0 ms"),
         JoinWindows.of("5 ms").before("-5 ms"),
         UnlimitedWindows.of().start_on(-1),
+        UnlimitedWindows(FIRST_INSTANT_US),
+        UnlimitedWindows(LAST_INSTANT_US),
     ],
 )
 def test_zero_gaps_and_differences_and_negative_instants_are_valid(windows: object) -> None:

@@ -236,6 +236,18 @@ def test_a_purge_keeps_what_can_be_looked_up_and_every_latest_value() -> None:
     assert [(version.key, version.value) for version in store] == [("old", "x"), ("k", "b"), ("k", "c"), ("tick", "t")]
 
 
+@pytest.mark.parametrize(
+    ("died_us", "answer"), [(139, Reason.NO_MATCH), (140, Reason.TOMBSTONE), (150, Reason.TOMBSTONE)]
+)
+def test_a_purge_forgets_a_deleted_key_only_when_its_tombstone_is_older_than_the_horizon(
+    died_us: int, answer: Reason
+) -> None:
+    store = filled(("k", "a", 10), ("k", None, died_us), ("tick", "t", 240))
+    store.purge()
+    assert value_at(store, "k", 240) is answer
+    assert list(store.keys()) == (["tick"] if answer is Reason.NO_MATCH else ["k", "tick"])
+
+
 def test_a_store_that_has_seen_no_record_purges_nothing() -> None:
     store = VersionedStore(10)
     store.restore("k", "a", 5)
@@ -318,3 +330,19 @@ def test_without_a_partition_a_look_up_goes_by_the_time_of_the_keys_last_put() -
     assert value_at(store, "k", 5) is Reason.NO_MATCH
     store.put("k", "b", 950, partition=1)
     assert value_at(store, "k", 10) is Reason.EXPIRED
+
+
+@pytest.mark.rule("R184")
+@pytest.mark.parametrize(("partition", "reason"), [(0, Reason.NO_MATCH), (1, Reason.EXPIRED)])
+def test_a_look_up_of_a_partition_goes_by_the_time_of_that_partition(partition: int, reason: Reason) -> None:
+    store = VersionedStore(100)
+    store.put("k", "a", 10, partition=0)
+    store.put("fast", "x", 1_000, partition=1)
+    assert store.as_of("k", 5, partition=partition) is reason
+
+
+def test_in_a_store_that_has_seen_no_record_nothing_has_expired() -> None:
+    store = VersionedStore(10)
+    for value, ts_us in (("a", 5), ("b", 500)):
+        store.restore("k", value, ts_us)
+    assert [value_at(store, "k", at_us) for at_us in (4, 5, 500)] == [Reason.NO_MATCH, "a", "b"]

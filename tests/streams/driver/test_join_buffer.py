@@ -111,6 +111,8 @@ def test_pairs_are_never_out_of_reach(windows: JoinWindows, history: list[Record
     cuts=st.frozensets(st.integers(0, 31)),
     padded_sides=st.sampled_from([(), (Side.LEFT,), tuple(Side)]),
 )
+# Beyond its side's horizon as soon as it is there, though it still waits to be padded.
+@example(JoinWindows(0, 0, 0), [(Side.LEFT, "a", 19)], frozenset({1}), (Side.LEFT,))
 @example(JoinWindows(0, 1, 0), [(Side.LEFT, "a", 60), (Side.LEFT, "a", 0), (Side.RIGHT, "a", 0)], frozenset({1, 2}), ())
 def test_a_buffer_that_is_restored_from_its_records_goes_on_as_if_nothing_had_happened(
     windows: JoinWindows, history: list[Record], cuts: frozenset[int], padded_sides: tuple[Side, ...]

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from versioned.durations import Resolution
+from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, Resolution
 from versioned.errors import ConfigurationError, NotAVersionedTableError
-from versioned.spec import SPEC_PROPERTY, VersionedTableSpec
+from versioned.spec import SPEC_PROPERTY, SYSTEM_FROM, VersionedTableSpec
 
 
 def _spec(**changes: Any) -> VersionedTableSpec:
@@ -78,6 +78,48 @@ def test_a_retention_and_a_grace_of_zero_are_valid(changes: dict[str, Any]) -> N
 def test_impossible_columns_and_settings_are_refused_with_the_reason(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         _spec(**changes)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{"first_stream_time_us": -7}, {"system_history": True}, {"time_scope": "store"}],
+    ids=lambda told: next(iter(told)),
+)
+def test_a_spec_keeps_what_it_is_told_beside_its_columns(told: dict[str, Any]) -> None:
+    assert (
+        {name: getattr(_spec(**told), name) for name in told} == told != {name: getattr(_spec(), name) for name in told}
+    )
+
+
+@pytest.mark.parametrize("name", [SYSTEM_FROM, "systemTo"])
+def test_a_column_may_be_called_like_a_system_time_only_without_system_history(name: str) -> None:
+    assert _spec(values=name).values == (name,)
+    with pytest.raises(ConfigurationError, match=name):
+        _spec(values=name, system_history=True)
+
+
+@pytest.mark.parametrize("edge_us", [FIRST_INSTANT_US, LAST_INSTANT_US])
+def test_stream_time_may_begin_with_any_instant_of_the_calendar_and_no_other(edge_us: int) -> None:
+    assert _spec(first_stream_time_us=edge_us).first_stream_time_us == edge_us
+    beyond_us = edge_us + (1 if edge_us > 0 else -1)
+    with pytest.raises(ConfigurationError, match=f"of the years 1 to 9999; got {beyond_us}"):
+        _spec(first_stream_time_us=beyond_us)
+
+
+@pytest.mark.rule("R159", "R184")
+@pytest.mark.parametrize(
+    ("scope", "stream_times", "horizon_us"),
+    [
+        ("partition", {0: 9, 1: 5}, 2),
+        ("key", {0: 9}, None),
+        ("store", {0: FIRST_INSTANT_US + 2}, FIRST_INSTANT_US),
+    ],
+    ids=["the slowest partition's", "none for all keys", "not before the calendar"],
+)
+def test_the_horizon_of_a_table_is_that_of_its_slowest_scope(
+    scope: str, stream_times: dict[int, int], horizon_us: int | None
+) -> None:
+    assert _spec(history_retention="3 us", time_scope=scope).horizon_us(stream_times) == horizon_us
 
 
 def test_a_table_may_have_no_value_columns() -> None:

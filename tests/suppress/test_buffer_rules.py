@@ -314,6 +314,16 @@ def test_retention_lets_go_of_the_longest_held_be_it_in_memory_or_in_the_file(
 
 
 @pytest.mark.rule("R34", "R116")
+def test_retention_lets_go_of_what_was_spilled_before_what_came_into_memory_later() -> None:
+    buffer = SuppressBuffer(BufferRule("n", 50, when_full="spill", max_records=1, retention_us=10))
+    # B goes to the file, since A is still there; A is due then, and C finds room.
+    left = [feed(buffer, [record], now_us) for record, now_us in ((("A", "v", 0), 0), (("B", "v", 100), 2))]
+    assert left == [[[]], [[("A", "v", 0)]]]
+    assert feed(buffer, [("C", "v", 101)], now_us=4) == [[]]
+    assert [shown(buffer.tick(now_us)) for now_us in (12, 14)] == [[("B", "v", 100)], [("C", "v", 101)]]
+
+
+@pytest.mark.rule("R34", "R116")
 @pytest.mark.parametrize("arrivals", [(3, 8, 9), (8, 3, 9), (9, 8, 3)])
 def test_the_first_arrival_is_known_be_it_in_memory_or_in_the_file(arrivals: tuple[int, ...]) -> None:
     rows = [

@@ -63,12 +63,13 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
     def __init__(self, node: StreamAggregate | TableAggregate) -> None:
         is_history = node.materialized is not None and node.materialized.is_versioned
         suffix = "_state" if is_history else ""
-        name, table, kind = node.name + suffix, table_name(node) + suffix, node.aggregation.kind
+        self._of_table = isinstance(node, TableAggregate)
+        kind = f"{node.aggregation.kind} of a {'table' if self._of_table else 'stream'}"
+        name, table = node.name + suffix, table_name(node) + suffix
         self._state = PlainStore(name, table, extra=_kept_beside(node), aggregate=kind)
         super().__init__(node, store_of(node, node.materialized) if is_history else None)
         self.state: TableState = self.store or self._state
         self._input: Flow | None = None
-        self._of_table = isinstance(node, TableAggregate)
 
     def tables(self, root: TableRef) -> list[TableRef]:
         return [*super().tables(root), self._state.target(root)]
@@ -198,9 +199,11 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         merge = {"min": F.min, "max": F.max}.get(self.node.aggregation.kind, F.sum)
         merges = {n: m for n, m in {NUMBER: F.sum, SUM: merge}.items() if n in parts}
         if self._unit_us is None:
-            # Nothing is refused: one pass over the groups, since no sum waits for its result's time.
+            # Nothing is refused: no sum waits for its result's time.
+            both = _with_begun(both, by_group) if self._of_table else both.withColumn(_HAS, F.lit(True))
             running = {n: m(n).over(until_now) for n, m in merges.items()}
-            told = both.withColumns({**running, US: F.max(US).over(until_now), ASIDE: F.lit(False), _HAS: F.lit(True)})
+            newest = F.max(F.when(F.col(_HAS), F.col(US))).over(until_now)
+            told = both.withColumns({**running, US: F.coalesce(newest, US), ASIDE: F.lit(False)})
         else:
             both = _with_taken(both, by_group, self._unit_us)
             told = both.withColumns({n: m(F.when(~F.col(ASIDE), F.col(n))).over(until_now) for n, m in merges.items()})
@@ -223,7 +226,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
     def _contributions(self, events: DataFrame) -> dict[str, Column]:
         """What each event adds to the number and to the sum (of ``min`` and ``max``: its value).
 
-        Of a versioned store's, also what it adds to a group that has no aggregate yet.
+        Of a table's, and of a versioned store's, also what it adds to a group that has no aggregate yet.
         """
         aggregation = self.node.aggregation
         plus, minus = (operand(aggregation, F.col(name)) for name in (_PLUS, _MINUS))
@@ -236,7 +239,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
             added[SUM], changed[SUM] = F.coalesce(gain, nothing), F.coalesce(gain, loss, nothing)
         if aggregation.kind in ("min", "max"):
             added[SUM] = changed[SUM] = plus
-        if self._unit_us is None:
+        if self._unit_us is None and not self._of_table:
             return changed
         return changed | {_FIRST[name]: column for name, column in added.items()}
 
@@ -305,8 +308,24 @@ def _with_taken(both: DataFrame, by_group: WindowSpec, unit_us: int) -> DataFram
     both = both.withColumns({"_had": had, US: F.coalesce(newest, US), _ALONE: ~F.col(_HAS) & begins & is_taken})
     is_refused = F.coalesce(F.col(US) < F.col(HORIZON_US), F.lit(False))
     both = both.withColumns({ASIDE: is_refused | F.col(_ALONE), _HAS: F.col(_HAS) | F.col(_ALONE)})
+    return _with_first(both, F.col("_had"))
+
+
+def _with_begun(both: DataFrame, by_group: WindowSpec) -> DataFrame:
+    """Stored groups and events of a table with ``_has``: a group has an aggregate from the first value on that it gets.
+
+    What is taken from it before that is nothing, as in Kafka Streams: of rows that were there before the aggregate was.
+    """
+    begins = F.coalesce(_BEGINS, F.lit(True))
+    both = both.withColumn(_HAS, F.max(begins).over(by_group.rowsBetween(Window.unboundedPreceding, 0)))
+    had = F.coalesce(F.lag(_HAS).over(by_group), F.lit(False)) | F.col(_IS_NEW).isNull()
+    return _with_first(both.withColumn("_had", had), F.col("_had"))
+
+
+def _with_first(both: DataFrame, had: Column) -> DataFrame:
+    """Events before their group has an aggregate with what they contribute to a first one."""
     named = {name: first for name, first in _FIRST.items() if name in both.columns}
-    return both.withColumns({n: F.when(F.col("_had"), F.col(n)).otherwise(F.col(first)) for n, first in named.items()})
+    return both.withColumns({n: F.when(had, F.col(n)).otherwise(F.col(first)) for n, first in named.items()})
 
 
 def _negative(value: Column, kind: DataType) -> Column:

@@ -9,10 +9,12 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from streams.spark.engine import Operators
+from streams.spark.flow import SCOPE
 from streams.spark.ledger import LedgerState
 from streams.spark.recovery import Survey
 from streams.spark.sinks import ChangelogSinkOperator, TableSinkOperator
-from streams.spark.suppress import FinalResultsOperator, SuppressOperator
+from streams.spark.suppress import FinalResultsOperator, SuppressOperator, closed_windows_table
+from streams.spark.window_upkeep import OPEN
 from versioned.commit import is_missing
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
@@ -47,7 +49,7 @@ def refuse_orphans(
 
     Nor may a suppression that kept its windows in their store now want a buffer of its own: it would begin empty. Nor
     may rows that wait by one clock go on under a rule with another (a limit become final results, say): they would
-    leave at a wrong time.
+    leave at a wrong time. Nor may windows that the wall clock has closed take records again.
 
     Args:
         spark: The session.
@@ -61,6 +63,8 @@ def refuse_orphans(
             suppression had them wait, or windows in a store.
     """
     for operator in operators.values():
+        if isinstance(operator, FinalResultsOperator | SuppressOperator) and not operator.closes_idle:
+            _refuse_opened_again(spark, root, operator)
         if isinstance(operator, SuppressOperator):
             if operator.is_windowed:
                 _refuse_another_kind(spark, root, state, operator)
@@ -127,6 +131,23 @@ def _refuse_another_kind(spark: SparkSession, root: TableRef, state: LedgerState
             f'"{name}" has kept its windows in their own store so far. As a limit, or with a bound, a retention of '
             "records, a step between or a join that looks into it, it would begin with an empty buffer and lose the "
             "results of the windows that are open now. Give the plan the former suppression, or begin with a new root."
+        )
+
+
+def _refuse_opened_again(
+    spark: SparkSession, root: TableRef, operator: FinalResultsOperator | SuppressOperator
+) -> None:
+    """Refuse to forget which windows the wall clock has closed, while stream time leaves them open."""
+    marks, windows = closed_windows_table(root, operator.node), operator.windows_table(root)
+    if windows is None or is_missing(spark, marks) or is_missing(spark, windows):
+        return
+    closed, still_open = read_table(spark, marks), read_table(spark, windows).where(OPEN)
+    told = closed.join(still_open, [name for name in closed.columns if name != SCOPE], "left_semi").count()
+    if told:
+        raise ConfigurationError(
+            f'The wall clock has closed {told} windows of "{operator.node.name}" that stream time leaves open. Without '
+            "close_idle and its retention they would take records, and be told once more. Put these back until stream "
+            "time has closed the windows, too; or give their store another name, under which it begins empty."
         )
 
 

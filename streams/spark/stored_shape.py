@@ -115,14 +115,15 @@ def check_aggregate(node: str, table: str, told: Mapping[str, str], kind: str) -
     Args:
         node: Whose table it is.
         table: Its name.
-        told: Its properties. A table that was made before they told its aggregate is taken for one of this kind.
-        kind: What the plan computes now: ``sum``, ``max`` ...
+        told: Its properties. A table that was made before they told its aggregate, or of what, is taken for one of this
+            kind.
+        kind: What the plan computes now: ``sum``, ``max of a table`` ...
 
     Raises:
         ConfigurationError: naming both aggregates.
     """
     before = told.get(_AGGREGATE, kind)
-    if before != kind:
+    if before not in (kind, kind.partition(" of ")[0]):
         raise ConfigurationError(
             f'The plan of "{node}" was changed: the table "{table}" holds results of {before}, and {kind} cannot go on '
             f"from them. Give the plan the former aggregate, or {_ANOTHER_NAME}."

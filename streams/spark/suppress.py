@@ -68,6 +68,11 @@ from versioned.stream_times import newest_times
 _CLOSED: Final = "closed_by_wall_clock"
 
 
+def closed_windows_table(root: TableRef, node: Suppress) -> TableRef:
+    """Where a suppression keeps which windows the wall clock has closed."""
+    return root.child(f"{node.name}_closed")
+
+
 class FinalResultsOperator(Operator[Suppress]):
     """Lets each window out once, in the batch in which it becomes final.
 
@@ -87,6 +92,11 @@ class FinalResultsOperator(Operator[Suppress]):
     def windows_table(self, root: TableRef) -> TableRef:
         """Where the windows wait until they are final."""
         return self._windows.tables(root)[0]
+
+    @property
+    def closes_idle(self) -> bool:
+        """Whether the wall clock can close windows: not without a retention."""
+        return False
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
         self._batch, self._input, self._finals = batch, inputs[0], None
@@ -173,6 +183,10 @@ class SuppressOperator(Operator[Suppress]):
         said = {} if self._made_by is None else window_results_properties(self.node.name, self._results_retention_us)
         return PlainStore(name, name, properties=said)
 
+    def windows_table(self, root: TableRef) -> TableRef | None:
+        """Where the windows are that it holds back; None if it holds no windows."""
+        return None if self._made_by is None else self._made_by.tables(root)[0]
+
     @property
     def state(self) -> TableState | None:
         """What downstream has seen, never what is still held."""
@@ -188,7 +202,7 @@ class SuppressOperator(Operator[Suppress]):
 
     def tables(self, root: TableRef) -> list[TableRef]:
         emitted = [] if self._emitted is None else [self._emitted.target(root)]
-        closed = [root.child(f"{self.node.name}_closed")] if self.closes_idle else []
+        closed = [closed_windows_table(root, self.node)] if self.closes_idle else []
         return [root.child(self.node.name), *emitted, *closed]
 
     def joins_find(self, target: TableRef, root: TableRef) -> bool:

@@ -333,12 +333,14 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         said, node = properties_of(batch.session, target), self.node
         check_aggregate(node.name, target.short_name, said, node.aggregation.kind)
         check_rows(node.name, target.short_name, read_table(batch.session, target).schema, self._columns())
-        check_windows(batch.session, target, said, repr(self.windows), retention_us, self._time_scope)
+        wait_us = close_wait_us(self.windows, self.unit_us)
+        check_windows(batch.session, target, said, repr(self.windows), retention_us, self._time_scope, wait_us)
 
     def _create(self, batch: Batch, target: TableRef, retention_us: int | None) -> None:
         keys = struct_fields(self.records(), KEY)
         check_columns(keys, reserved=(START, END, MAX_TS, *self.parts().names))
-        said = window_store_properties(self.node.name, retention_us, repr(self.windows), self._time_scope)
+        wait_us = close_wait_us(self.windows, self.unit_us)
+        said = window_store_properties(self.node.name, retention_us, repr(self.windows), self._time_scope, wait_us)
         said |= aggregate_properties(self.node.aggregation.kind)
         create = create_plain(target, self._columns(), batch.pii_columns, partitioned_by=(OPEN,), properties=said)
         make_table(batch.session, target, create, or_take=True)

@@ -29,13 +29,18 @@ _NODE: Final = "versioned.node"
 _RETENTION: Final = "versioned.windowRetentionUs"
 _WINDOWS: Final = "versioned.windows"
 _TIME_SCOPE: Final = "versioned.timeScope"
+_CLOSE_WAIT: Final = "versioned.closeWaitUs"
 #: Columns of a window store: the window, the newest event time in it, and whether it may still change.
 START, END = WINDOW_FIELDS
 OPEN = "_open"
 
 
 def window_store_properties(
-    node: str, retention_us: int | None, windows: str | None = None, time_scope: str | None = None
+    node: str,
+    retention_us: int | None,
+    windows: str | None = None,
+    time_scope: str | None = None,
+    close_wait_us: int | None = None,
 ) -> dict[str, str]:
     """What a window store says of itself, as table properties of its creation.
 
@@ -44,10 +49,10 @@ def window_store_properties(
         retention_us: How long windows are kept, if it was said.
         windows: Its windows, with their grace, as text.
         time_scope: What has a stream time of its own: each partition, or the store.
+        close_wait_us: How long after their end the windows close.
     """
-    retention = None if retention_us is None else str(retention_us)
-    said = {_RETENTION: retention, _WINDOWS: windows, _TIME_SCOPE: time_scope}
-    return {KIND: WINDOW_STORE, _NODE: node} | {name: text for name, text in said.items() if text is not None}
+    said = {_RETENTION: retention_us, _WINDOWS: windows, _TIME_SCOPE: time_scope, _CLOSE_WAIT: close_wait_us}
+    return {KIND: WINDOW_STORE, _NODE: node} | {name: str(told) for name, told in said.items() if told is not None}
 
 
 def window_results_properties(node: str, retention_us: int | None) -> dict[str, str]:
@@ -67,6 +72,7 @@ def check_windows(
     windows: str,
     retention_us: int | None,
     time_scope: str = "partition",
+    close_wait_us: int | None = None,
 ) -> None:
     """Let a window store that is there follow a plan that was changed: its retention does, its windows cannot.
 
@@ -77,9 +83,10 @@ def check_windows(
         windows: The windows of the plan, with their grace, as text.
         retention_us: How long the plan keeps windows, if it says so.
         time_scope: What has a stream time of its own in the plan.
+        close_wait_us: How long after their end the plan closes windows.
 
     Raises:
-        ConfigurationError: the store has other windows, another grace, or other stream times.
+        ConfigurationError: the store has other windows, another grace, resolution, or other stream times.
     """
     if told.get(_TIME_SCOPE, time_scope) != time_scope:
         raise ConfigurationError(
@@ -90,6 +97,13 @@ def check_windows(
         raise ConfigurationError(
             f"{target} holds {told[_WINDOWS]}, but the plan now has {windows}: windows that are final would be opened "
             "again, or never become final. Give the plan the former windows and grace, or the store another name."
+        )
+    # The same windows close at another instant if their ends, which they hold, are told in other steps.
+    if told.get(_CLOSE_WAIT, str(close_wait_us)) != str(close_wait_us):
+        raise ConfigurationError(
+            f"{target} closes its windows {told[_CLOSE_WAIT]} microseconds after their end, but with the plan's "
+            f"time_resolution it is {close_wait_us}: windows that are final would be told again. Give the plan the "
+            "former resolution, or the store another name."
         )
     keep_retention(spark, target, told, retention_us)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +15,7 @@ from crashing import crash_at
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from streams.functions import cast, coalesce, concat
+from streams.functions import cast, coalesce, concat, length, substring
 from streams.kstream import KStream
 from streams.nodes import Joined, Materialized, Topology
 from streams.spark import SparkSource, StreamingApplication
@@ -25,8 +26,9 @@ from streams.spark.suppress import SuppressOperator
 from streams.topology import StreamsBuilder
 from suppress.buffer_config import BufferConfig, StrictBufferConfig
 from suppress.suppressed import Suppressed
-from suppress.windows import TimeWindows
+from suppress.windows import SessionWindows, TimeWindows
 from versioned import faults
+from versioned.durations import Resolution
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 
@@ -113,6 +115,50 @@ def test_a_table_that_lacks_what_the_plan_has_now_is_told_by_name(
         application(spark, tmp_path, plan(True)).run()
 
 
+def _added(aggregates: bool) -> Topology:
+    builder = StreamsBuilder()
+    table = builder.table("a", Materialized.key_value("rows"), name="table", **_SOURCE)
+    if aggregates:
+        grouped = table.group_by(lambda value: substring(value.v, 1, 1))
+        grouped.count(name="count").to_changelog("counts")
+        grouped.sum(lambda value: length(value.v), name="sum").to_changelog("sums")
+        grouped.avg(lambda value: length(value.v), name="avg").to_changelog("means")
+        grouped.reduce(
+            lambda total, value: {"v": f"{total.v}+{value.v}"},
+            lambda total, value: {"v": f"{total.v}-{value.v}"},
+            name="of",
+        ).to_changelog("texts")
+    else:
+        table.to_changelog("changes")
+    return builder.build()
+
+
+@pytest.mark.slow
+@pytest.mark.rule("R163")
+def test_an_aggregate_that_is_added_to_a_table_with_rows_takes_nothing_from_groups_that_have_none(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = [Input("a", "k1", "aa", 0), Input("a", "k2", "ab", 1), Input("a", "k3", "b", 2)]
+    on_spark(spark, tmp_path, _added(False), rows, [3])
+    plan = _added(True)
+    write_records(
+        spark, tmp_path, plan, [Input("a", "k1", "bbb", 3), Input("a", "k2", "ac", 4), Input("a", "k3", None, 5)], 3
+    )
+    app = application(spark, tmp_path, plan)
+    app.run()
+    told = {
+        sink: [(key[0], value and value[0]) for key, value, _ in rows]
+        for sink, rows in sink_rows(spark, app, plan).items()
+    }
+    # From a group without an aggregate nothing is taken; what was there before it, it does not know.
+    assert told == {
+        "counts": [("a", None), ("b", 1), ("a", 1), ("b", 0)],
+        "sums": [("a", None), ("b", 3), ("a", 2), ("b", None)],
+        "means": [("a", None), ("b", 3.0), ("a", 2.0), ("b", None)],
+        "texts": [("a", None), ("b", "bbb"), ("a", "ac"), ("b", "bbb-b")],
+    }
+
+
 def _kept(changed: str = "none") -> Topology:
     builder = StreamsBuilder()
     stream = builder.stream("a", name="stream", **_SOURCE)
@@ -135,6 +181,8 @@ def _kept(changed: str = "none") -> Topology:
         (grouped.max if changed == "kind" else grouped.sum)("v", output="n", name="totals")
     (hourly.max if changed == "kind by windows" else hourly.sum)("v", output="n", name="hourly")
     hourly.count(output="m" if changed == "column by windows" else "n", name="hours")
+    steps = Materialized(time_resolution=Resolution.MILLISECOND if changed == "steps" else Resolution.MICROSECOND)
+    grouped.windowed_by(SessionWindows.of("1 hour")).count(name="sessions", materialized=steps)
     return builder.build()
 
 
@@ -149,7 +197,7 @@ def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ("kind", 'the table "totals" holds results of sum, and max cannot go on from them'),
+        ("kind", 'the table "totals" holds results of sum of a stream, and max of a stream cannot go on'),
         ("type", r"""the table "totals" holds other columns than it makes now: \['n: bigint, now double'\]"""),
         *(
             (name, rf"""the table "{name}" .*: \['v: bigint, now double'\]""")
@@ -162,6 +210,7 @@ def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
             "column by windows",
             r""""hours" holds other columns than it makes now: \['n is gone', 'm is new'\]""",
         ),
+        ("steps", "sessions closes its windows 3600000001 microseconds after .* it is 3600001000: windows that are"),
     ],
 )
 def test_what_cannot_go_on_from_what_is_stored_is_refused_before_anything_is_written(
@@ -357,6 +406,36 @@ def test_final_results_that_lose_their_bound_are_each_told_once_by_their_windows
     unbound = application(spark, tmp_path, _held(_FINAL_UNBOUNDED))
     unbound.run()
     assert [value for _, value, _ in sink_rows(spark, unbound, unbound.topology)["out"]] == [(1,)]
+
+
+def _idle(suppressed: Any) -> Topology:
+    return _held(replace(suppressed, close_idle=True, retention_us=1))
+
+
+@pytest.mark.slow
+@pytest.mark.rule("R51", "R117")
+@pytest.mark.parametrize("final", [_FINAL, _FINAL_UNBOUNDED], ids=["bounded", "unbounded"])
+def test_windows_that_the_wall_clock_closed_are_not_opened_again_by_a_plan_without_it(
+    spark: SparkSession, tmp_path: Path, final: Suppressed
+) -> None:
+    # Each run closes what the one before has left, and its own record tells nothing.
+    app = on_spark(spark, tmp_path, _idle(final), [Input("a", "k", "1", 10), Input("a", None, "2", 11)], [1, 2])
+    assert [value for _, value, _ in sink_rows(spark, app, app.topology)["out"]] == [(1, "wall_clock")]
+    with pytest.raises(ConfigurationError, match=r'closed 1 windows of "held" that stream time leaves open'):
+        application(spark, tmp_path, _held(final)).run()
+
+
+@pytest.mark.slow
+@pytest.mark.rule("R117")
+def test_closing_by_the_wall_clock_can_be_taken_away_once_stream_time_has_closed_the_windows_too(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    records = [Input("a", "k", "1", 10), Input("a", "l", "2", 90_000_000)]
+    on_spark(spark, tmp_path, _idle(_FINAL), records, [1, 2])
+    write_records(spark, tmp_path, _held(_FINAL), [Input("a", "k", "late", 11), Input("a", "m", "3", 190_000_000)], 2)
+    app = application(spark, tmp_path, _held(_FINAL))
+    app.run()
+    assert [value[0] for _, value, _ in sink_rows(spark, app, app.topology)["out"] if value] == [1, 1]
 
 
 _BY_RECORDS: Final = Suppressed.until_time_limit("1 hour", BufferConfig.unbounded())

@@ -79,14 +79,25 @@ def test_a_sink_takes_no_new_column_and_may_lack_one_only_if_it_appends(
         check_names("sink", "sink", ["K", "a"], made, may_lack=may_lack)
 
 
-@pytest.mark.parametrize("told", [aggregate_properties("max"), {}], ids=["the same", "made before tables told it"])
-def test_an_aggregate_goes_on_from_a_table_of_its_kind(told: dict[str, str]) -> None:
-    check_aggregate("totals", "totals", told, "max")
+@pytest.mark.parametrize("kind", ["max", "max of a stream"])
+@pytest.mark.parametrize("before", [None, "max"], ids=["made before tables told it", "before they told of what"])
+def test_an_aggregate_goes_on_from_a_table_of_its_kind(kind: str, before: str | None) -> None:
+    check_aggregate("totals", "totals", {} if before is None else aggregate_properties(before), kind)
+    check_aggregate("totals", "totals", aggregate_properties(kind), kind)
 
 
-def test_an_aggregate_does_not_go_on_from_a_table_of_another_kind() -> None:
-    with pytest.raises(ConfigurationError, match='"totals" holds results of max, and min cannot go on from them'):
-        check_aggregate("totals", "totals", aggregate_properties("max"), "min")
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ("max", "min"),
+        ("max of a stream", "min of a stream"),
+        ("max of a stream", "max of a table"),
+        ("max", "min of a table"),
+    ],
+)
+def test_an_aggregate_does_not_go_on_from_a_table_of_another_kind(before: str, now: str) -> None:
+    with pytest.raises(ConfigurationError, match=f'"totals" holds results of {before}, and {now} cannot go on from'):
+        check_aggregate("totals", "totals", aggregate_properties(before), now)
 
 
 def test_a_column_of_another_type_is_refused_with_both_types_and_one_that_only_one_side_has_is_not() -> None:

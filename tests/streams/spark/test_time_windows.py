@@ -271,4 +271,8 @@ def test_a_store_follows_a_plan_with_another_retention_and_refuses_other_windows
     scoped = window_store_properties("hourly", 9, hourly, "partition")
     with pytest.raises(ConfigurationError, match="the former scope"):
         check_windows(spark, target, scoped, hourly, 9, "store")
+    sessions = repr(SessionWindows.of("10 milliseconds"))
+    stepped = window_store_properties("hourly", 9, sessions, close_wait_us=10_001)
+    with pytest.raises(ConfigurationError, match=r"10001 microseconds .* it is 11000.* the former resolution"):
+        check_windows(spark, target, stepped, sessions, 9, close_wait_us=11_000)
     assert list((tmp_path / "hourly" / "_delta_log").iterdir()) == before

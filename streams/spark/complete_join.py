@@ -140,7 +140,7 @@ class CompleteJoinOperator(StoringOperator[TableTableJoin]):
         assert self.node.joiner is not None
         out = self._nothing(events).schema
         fold = CompleteFold(self.node.kind, self.node.joiner, out[VALUE].dataType)
-        return fold_groups(events, reduce(DataFrame.unionByName, states), [KEY], fold, out, out)
+        return fold_groups(events, reduce(DataFrame.unionByName, states), [KEY], fold, out, out, node=self.node.name)
 
 
 def _with_record(frame: DataFrame) -> DataFrame:

@@ -211,7 +211,7 @@ class FoldedWindowsOperator(WindowStoreOperator):
         closed = self.closed_windows()
         if closed is not None:
             states = states.unionByName(closed.withColumn(_IDLE, F.lit(True)), allowMissingColumns=True)
-        return fold_groups(records, states, [KEY], fold, out, stored.schema)
+        return fold_groups(records, states, [KEY], fold, out, stored.schema, node=self.node.name)
 
     def _late_records(self) -> DataFrame:
         refused = told_rows(self._folded, "out", OUT).where(F.col(_REFUSED) == LATE)

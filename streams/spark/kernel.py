@@ -20,7 +20,7 @@ from streams.rows import one_nan
 from streams.spark.arrow_rows import rows_of, told_as
 from streams.spark.flow import KEY, PLACE, SCOPE
 from versioned import spark_functions as F
-from versioned.errors import ConfigurationError
+from versioned.errors import ConfigurationError, RecordError
 from versioned.sql_types import is_collated, kinds_in, nullable
 
 #: The columns of what a fold tells: what it is (``out``, ``state`` or ``count``), and the row or the number.
@@ -68,7 +68,14 @@ class ColumnFold(Protocol):
 
 
 def fold_groups(
-    events: DataFrame, states: DataFrame | None, by: list[str], fold: Fold | ColumnFold, out: DataType, state: DataType
+    events: DataFrame,
+    states: DataFrame | None,
+    by: list[str],
+    fold: Fold | ColumnFold,
+    out: DataType,
+    state: DataType,
+    *,
+    node: str | None = None,
 ) -> DataFrame:
     """Run a fold over each group.
 
@@ -79,6 +86,7 @@ def fold_groups(
         fold: Called once per group in a worker, so it must be picklable; row by row, or on columns.
         out: The type of the rows that it tells as ``out``.
         state: The type of the rows that it tells as ``state``.
+        node: Whose results they are; told where one does not fit its type.
 
     Returns:
         ``_told``, ``_out``, ``_state``, ``what``, ``n``.
@@ -96,7 +104,7 @@ def fold_groups(
         rows = rows.withColumn(STATE, F.lit(None).cast("boolean"))
     together = rows.repartition(_GROUP)
     in_order = together.sortWithinPartitions(_rough_order(by), _GROUP, F.col(PLACE).asc_nulls_first(), SCOPE)
-    runner = _column_runner(fold, arrow) if isinstance(fold, ColumnFold) else _runner(fold, arrow)
+    runner = _column_runner(fold, arrow) if isinstance(fold, ColumnFold) else _runner(fold, arrow, node)
     return in_order.select(_GROUP, EVENT, STATE).mapInArrow(runner, schema)
 
 
@@ -172,7 +180,9 @@ def _arrow_schema(session: SparkSession, schema: StructType) -> pa.Schema:
     return known
 
 
-def _runner(fold: Fold, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _runner(
+    fold: Fold, schema: pa.Schema, node: str | None = None
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = (row for batch in batches for row in rows_of(batch, _GROUP, KEY))
         told_row, sums = _teller(schema), Counter[str]()
@@ -184,13 +194,23 @@ def _runner(fold: Fold, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]
                     continue
                 ready.append(told_row(kind, told))
                 if len(ready) >= _ROWS_AT_ONCE:
-                    yield pa.RecordBatch.from_pylist(ready, schema=schema)
+                    yield _arrow_batch(ready, schema, node)
                     ready = []
         ready += [told_row("count", counted) for counted in sums.items()]
         if ready:
-            yield pa.RecordBatch.from_pylist(ready, schema=schema)
+            yield _arrow_batch(ready, schema, node)
 
     return run
+
+
+def _arrow_batch(rows: list[PlainRow], schema: pa.Schema, node: str | None) -> pa.RecordBatch:
+    try:
+        return pa.RecordBatch.from_pylist(rows, schema=schema)
+    except (pa.ArrowInvalid, OverflowError) as error:
+        raise RecordError(
+            f"{node or 'A fold'}: a result does not fit its type ({error}). Cast what is aggregated to double, or to a "
+            "decimal with more digits before the point."
+        ) from error
 
 
 def _column_runner(

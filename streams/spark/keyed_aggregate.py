@@ -280,7 +280,8 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         inputs = events if self._of_table else events.withColumnRenamed(_PLUS, VALUE).drop(_MINUS)
         stored = self._state.before(batch, struct_fields(events, KEY), kind.names)
         touched = None if stored is None else of_keys(stored, events, few=few)
-        told = fold_groups(inputs, touched, [KEY], fold, out, touched.schema if touched is not None else out)
+        state = out if touched is None else touched.schema
+        told = fold_groups(inputs, touched, [KEY], fold, out, state, node=self.node.name)
         return told_rows(told, "out", OUT)
 
 

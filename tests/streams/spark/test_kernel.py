@@ -6,6 +6,7 @@ import gc
 import math
 import weakref
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,7 +31,7 @@ from streams.spark.kernel import (
     _runner,
     fold_groups,
 )
-from versioned.errors import ConfigurationError
+from versioned.errors import ConfigurationError, RecordError
 
 #: The last microsecond of the year 9999, and the first of the year 1.
 _INSTANTS = (253_402_300_799_999_999, -62_135_596_800_000_000)
@@ -172,6 +173,23 @@ def test_sums_are_told_once_a_task_and_counts_by_each_group() -> None:
     assert [(row[TOLD], row[WHAT], row[COUNT]) for row in rows] == [
         *(("count", "newest", number) for number in (1, 2, 3)), ("count", "seen", 6)
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "result"),
+    [(pa.int64(), 2**63), (pa.decimal128(38, 38), Decimal("1.5"))],
+    ids=["beyond 64 bits", "beyond its digits"],
+)
+def test_a_result_that_does_not_fit_its_type_is_told_with_its_node_and_what_to_do(
+    kind: pa.DataType, result: Any
+) -> None:
+    def fold(group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
+        yield "out", {"sum": result}
+
+    batch = pa.RecordBatch.from_arrays([pa.array([{"g": 1}]), pa.nulls(1), pa.nulls(1)], names=["_group", EVENT, STATE])
+    schema = pa.schema([(TOLD, pa.string()), (OUT, pa.struct([("sum", kind)]))])
+    with pytest.raises(RecordError, match=r"^totals: a result does not fit its type \(.*\)\. Cast what is aggregated"):
+        list(_runner(fold, schema, "totals")([batch]))
 
 
 def test_a_key_that_is_compared_by_a_collation_is_refused(spark: SparkSession) -> None:

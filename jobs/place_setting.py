@@ -23,6 +23,8 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _PATTERN: Final = re.compile(r"[\\{}\[\]*?]")
 #: With a slash behind it: the name of a folder below the work folder may have a colon.
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+#: What stands behind two slashes is the name of a machine, of which Hadoop's files of this machine have none.
+_OF_A_MACHINE: Final = re.compile(r"file://[^/]", re.IGNORECASE)
 
 
 def check_place(value: str) -> str:
@@ -36,6 +38,8 @@ def check_place(value: str) -> str:
     >>> check_place("tables/../../etc")
     Traceback (most recent call last):
     ValueError: a path does not climb with ".."; got "tables/../../etc"
+    >>> check_place("file:///data/tables")
+    'file:///data/tables'
     """
     if not value.strip():
         raise ValueError("a path is not empty")
@@ -43,6 +47,8 @@ def check_place(value: str) -> str:
         raise ValueError("a path has no control characters")
     if ".." in PurePosixPath(value).parts:
         raise ValueError(f'a path does not climb with ".."; got "{value}"')
+    if _OF_A_MACHINE.match(value):
+        raise ValueError(f'three slashes stand behind "file:", and then the whole path; got "{value}"')
     return value
 
 

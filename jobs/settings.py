@@ -19,7 +19,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from jobs.contract_settings import ContractSettings
 from jobs.kafka_settings import KafkaSinkSettings, KafkaSourceSettings
@@ -31,7 +31,7 @@ from jobs.plan_arguments import PlanArgument
 from jobs.plan_settings import Plan
 from jobs.quality_settings import QualitySettings
 from jobs.strict import DurationSetting, Flag, Millis, Names, Spelled, Strict, said_otherwise, validated
-from jobs.yaml_file import read_yaml
+from jobs.yaml_file import in_words, read_yaml
 from streams.spark.reader_options import DELTA, FILES, check_source
 from streams.spark.sources import check_shared_sequence
 from versioned.durations import duration_us
@@ -57,8 +57,16 @@ def _form(said: Any) -> str:
     return "steps" if isinstance(said, dict) else "function"
 
 
+def _either_form(said: Any) -> Any:
+    if not isinstance(said, (dict, str)):
+        raise ValueError(f"a mapping of steps, or module:function, should be here, and this is {in_words(said)}")
+    return said
+
+
 PlanSetting = Annotated[
-    Annotated[FunctionName, Tag("function")] | Annotated[Plan, Tag("steps"), Field(min_length=1)], Discriminator(_form)
+    Annotated[FunctionName, Tag("function")] | Annotated[Plan, Tag("steps"), Field(min_length=1)],
+    Discriminator(_form),
+    BeforeValidator(_either_form),
 ]
 
 

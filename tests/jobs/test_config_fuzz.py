@@ -260,7 +260,7 @@ def test_what_is_wrong_in_yaml_is_told_by_line_and_column_without_the_line(tmp_p
     assert "hunter2" not in str(refused.value)
 
 
-@pytest.mark.parametrize("place", ["../x", "a/../../x", "/a/../b", "a\nb", "a\x00b", "", " ", ".."])
+@pytest.mark.parametrize("place", ["../x", "a/../../x", "/a/../b", "a\nb", "a\x00b", "", " ", "..", "file://a/b"])
 @pytest.mark.parametrize("path", ["root", "checkpoint", "sources.s.path", "metrics.prometheus"])
 def test_a_path_that_climbs_or_hides_is_refused_by_its_key(place: str, path: str) -> None:
     said: dict[str, Any] = {

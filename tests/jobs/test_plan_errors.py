@@ -163,10 +163,10 @@ _SETTINGS: dict[str, Any] = {"application": "a", "root": "r", "sources": {"s": {
     [
         ({"plan": {}}, "plan: Dictionary should have at least 1 item"),
         ({"plan": {"s": {"op": "stream"}}, "plan_settings": {"grace": "1 s"}}, "plan_settings: they are for"),
-        ({"plan": 3}, "plan: text should be here, and this is a number; write it in quotes$"),
+        ({"plan": 3}, "plan: a mapping of steps, or module:function, should be here, and this is a number$"),
         ({"plan": {"x": 3}}, "plan.x: a mapping should be here, and this is a number$"),
         ({"plan": {"x": {"from": "s"}}}, "plan.x.op: is missing. Allowed here: stream"),
-        ({"plan": None}, "plan: text should be here, and this is nothing$"),
+        ({"plan": None}, "plan: a mapping of steps, or module:function, should be here, and this is nothing$"),
         ({"plan": {"s": {"op": "stream"}}, "root": True}, "root: text .* this is true or false; write it in quotes$"),
         ({"plan": {"s": {"op": "stream"}}, "sources": ["s"]}, "sources: a mapping should be here, and this is a list$"),
     ],

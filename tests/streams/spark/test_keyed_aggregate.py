@@ -218,6 +218,7 @@ def test_an_aggregate_begins_anew_behind_a_tombstone_until_a_result_is_its_store
     assert sink_rows(spark, app, plan) == on_driver(plan, records)
 
 
+@pytest.mark.slow
 def test_what_is_folded_in_python_has_the_types_and_digits_that_spark_gives_elsewhere(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -309,7 +309,7 @@ def _with_taken(both: DataFrame, by_group: WindowSpec, unit_us: int) -> DataFram
     both = both.withColumns({"_had": had, US: F.coalesce(newest, US), _ALONE: ~F.col(_HAS) & begins & is_taken})
     is_refused = F.coalesce(F.col(US) < F.col(HORIZON_US), F.lit(False))
     both = both.withColumns({ASIDE: is_refused | F.col(_ALONE), _HAS: F.col(_HAS) | F.col(_ALONE)})
-    return _with_first(both, F.col("_had"))
+    return _with_first(both)
 
 
 def _with_begun(both: DataFrame, by_group: WindowSpec) -> DataFrame:
@@ -320,13 +320,13 @@ def _with_begun(both: DataFrame, by_group: WindowSpec) -> DataFrame:
     begins = F.coalesce(_BEGINS, F.lit(True))
     both = both.withColumn(_HAS, F.max(begins).over(by_group.rowsBetween(Window.unboundedPreceding, 0)))
     had = F.coalesce(F.lag(_HAS).over(by_group), F.lit(False)) | F.col(_IS_NEW).isNull()
-    return _with_first(both.withColumn("_had", had), F.col("_had"))
+    return _with_first(both.withColumn("_had", had))
 
 
-def _with_first(both: DataFrame, had: Column) -> DataFrame:
-    """Events before their group has an aggregate with what they contribute to a first one."""
+def _with_first(both: DataFrame) -> DataFrame:
+    """Events before their group has an aggregate (``_had``) with what they contribute to a first one."""
     named = {name: first for name, first in _FIRST.items() if name in both.columns}
-    return both.withColumns({n: F.when(had, F.col(n)).otherwise(F.col(first)) for n, first in named.items()})
+    return both.withColumns({n: F.when(F.col("_had"), F.col(n)).otherwise(F.col(first)) for n, first in named.items()})
 
 
 def _negative(value: Column, kind: DataType) -> Column:

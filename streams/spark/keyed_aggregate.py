@@ -200,10 +200,12 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         merges = {n: m for n, m in {NUMBER: F.sum, SUM: merge}.items() if n in parts}
         if self._unit_us is None:
             # Nothing is refused: no sum waits for its result's time.
-            both = _with_begun(both, by_group) if self._of_table else both.withColumn(_HAS, F.lit(True))
+            if self._of_table:
+                both = _with_begun(both, by_group, F.coalesce(_BEGINS, F.lit(True)))
+            else:
+                both = both.withColumns({US: F.max(US).over(until_now), _HAS: F.lit(True)})
             running = {n: m(n).over(until_now) for n, m in merges.items()}
-            newest = F.max(F.when(F.col(_HAS), F.col(US))).over(until_now)
-            told = both.withColumns({**running, US: F.coalesce(newest, US), ASIDE: F.lit(False)})
+            told = both.withColumns({**running, ASIDE: F.lit(False)})
         else:
             both = _with_taken(both, by_group, self._unit_us)
             told = both.withColumns({n: m(F.when(~F.col(ASIDE), F.col(n))).over(until_now) for n, m in merges.items()})
@@ -295,36 +297,35 @@ def _with_taken(both: DataFrame, by_group: WindowSpec, unit_us: int) -> DataFram
         both + the ts of the result, ``_is_aside``, ``_has``, ``_alone``; events before their group has an aggregate
         with what they contribute to a first one.
     """
-    until_now = by_group.rowsBetween(Window.unboundedPreceding, 0)
     begins, is_taken = F.coalesce(_BEGINS, F.lit(True)), F.coalesce(F.col(US) >= F.col(HORIZON_US), F.lit(True))
     starts = begins & is_taken
+    # By the event's own time, over which the result's is put below.
+    both = both.withColumn(_ALONE, starts)
     if LAST_US in both.columns:
         at = F.col(US) - F.pmod(F.col(US), F.lit(unit_us))
         ended = F.max(F.when(is_taken & ~begins, at)).over(by_group.rowsBetween(Window.unboundedPreceding, -1))
         starts = starts & F.coalesce(at >= F.greatest(ended, F.col(LAST_US)), F.lit(True))
-    both = both.withColumn(_HAS, starts)
+    both = _with_begun(both, by_group, starts)
+    both = both.withColumn(_ALONE, F.col(_ALONE) & ~F.col(_HAS))
+    is_refused = F.coalesce(F.col(US) < F.col(HORIZON_US), F.lit(False))
+    return both.withColumns({ASIDE: is_refused | F.col(_ALONE), _HAS: F.col(_HAS) | F.col(_ALONE)})
+
+
+def _with_begun(both: DataFrame, by_group: WindowSpec, begins: Column) -> DataFrame:
+    """Stored groups and events; a group has an aggregate from the first event on that ``begins`` one.
+
+    What is taken from it before that is nothing, as in Kafka Streams: of rows that were there before the aggregate was.
+
+    Returns:
+        both + ``_has`` and the ts of the result; events before their group has an aggregate with what they contribute
+        to a first one.
+    """
+    until_now = by_group.rowsBetween(Window.unboundedPreceding, 0)
+    both = both.withColumn(_HAS, begins)
     both = both.withColumn(_HAS, F.max(_HAS).over(until_now))
     had = F.coalesce(F.lag(_HAS).over(by_group), F.lit(False)) | F.col(_IS_NEW).isNull()
     newest = F.max(F.when(F.col(_HAS), F.col(US))).over(until_now)
-    both = both.withColumns({"_had": had, US: F.coalesce(newest, US), _ALONE: ~F.col(_HAS) & begins & is_taken})
-    is_refused = F.coalesce(F.col(US) < F.col(HORIZON_US), F.lit(False))
-    both = both.withColumns({ASIDE: is_refused | F.col(_ALONE), _HAS: F.col(_HAS) | F.col(_ALONE)})
-    return _with_first(both)
-
-
-def _with_begun(both: DataFrame, by_group: WindowSpec) -> DataFrame:
-    """Stored groups and events of a table with ``_has``: a group has an aggregate from the first value on that it gets.
-
-    What is taken from it before that is nothing, as in Kafka Streams: of rows that were there before the aggregate was.
-    """
-    begins = F.coalesce(_BEGINS, F.lit(True))
-    both = both.withColumn(_HAS, F.max(begins).over(by_group.rowsBetween(Window.unboundedPreceding, 0)))
-    had = F.coalesce(F.lag(_HAS).over(by_group), F.lit(False)) | F.col(_IS_NEW).isNull()
-    return _with_first(both.withColumn("_had", had))
-
-
-def _with_first(both: DataFrame) -> DataFrame:
-    """Events before their group has an aggregate (``_had``) with what they contribute to a first one."""
+    both = both.withColumns({"_had": had, US: F.coalesce(newest, US)})
     named = {name: first for name, first in _FIRST.items() if name in both.columns}
     return both.withColumns({n: F.when(F.col("_had"), F.col(n)).otherwise(F.col(first)) for n, first in named.items()})
 

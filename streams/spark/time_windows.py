@@ -14,7 +14,7 @@ from streams.spark.aggregate_types import checked_operand
 from streams.spark.columns import to_column
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.window_store import CLOSE_US, END_US, START_US, Survey, WindowStoreOperator
-from suppress.window_rules import FOREVER_US, close_wait_us, first_taken_us
+from suppress.window_rules import FOREVER_US, first_taken_us
 from suppress.windows import TimeWindows, UnlimitedWindows
 from versioned import spark_functions as F
 
@@ -97,7 +97,7 @@ class TimeWindowsOperator(WindowStoreOperator):
 
     def closing(self) -> DataFrame:
         """Of all records that close the same windows the first: there are few ends of windows, and many records."""
-        wait_us, windows = close_wait_us(self.windows, self.unit_us), self.windows
+        wait_us, windows = self.wait_us, self.windows
         if wait_us is None or not isinstance(windows, TimeWindows):
             return super().closing()
         # Ends lie a size behind multiples of the advance.

@@ -90,6 +90,8 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         self._time_scope = stored.time_scope
         self._one_scope = stored.time_scope == "store"
         self.unit_us = stored.time_resolution.value
+        #: How long after their end the windows close; None = never.
+        self.wait_us = close_wait_us(node.windows, self.unit_us)
         #: Later records move no stream time: their windows would end behind the last instant.
         self._last_us = last_taken_us(node.windows, self.unit_us)
         self.state: TableState = WindowTable(self)
@@ -170,10 +172,9 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
     def not_final_yet(self, state: DataFrame) -> DataFrame:
         """Those windows that were not final before this batch, with ``_close_us``: the stream time that ends each."""
-        wait_us = close_wait_us(self.windows, self.unit_us)
-        assert wait_us is not None
+        assert self.wait_us is not None
         before = F.coalesce(lookup_times(self.times_before()), F.lit(_NEVER))
-        return state.withColumn(CLOSE_US, F.col(END_US) + wait_us).where(F.col(CLOSE_US) > before)
+        return state.withColumn(CLOSE_US, F.col(END_US) + self.wait_us).where(F.col(CLOSE_US) > before)
 
     @abstractmethod
     def changes(self) -> DataFrame:
@@ -283,7 +284,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         return reason.when(F.col(US) < F.lit(first_taken_us(self.windows)), BEFORE_WINDOWS)
 
     def _replace_open(self) -> ReplaceWhere:
-        wait_us = close_wait_us(self.windows, self.unit_us)
+        wait_us = self.wait_us
         after = lookup_times(self.stream_times)
         still_open = F.lit(True) if wait_us is None else F.col(END_US) + (wait_us + _reach_us(self.windows)) > after
         return ReplaceWhere(self._as_rows(self.next_state().withColumn(OPEN, still_open)), f"{quote(OPEN)} = true")
@@ -333,14 +334,12 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         said, node = properties_of(batch.session, target), self.node
         check_aggregate(node.name, target.short_name, said, node.aggregation.kind)
         check_rows(node.name, target.short_name, read_table(batch.session, target).schema, self._columns())
-        wait_us = close_wait_us(self.windows, self.unit_us)
-        check_windows(batch.session, target, said, repr(self.windows), retention_us, self._time_scope, wait_us)
+        check_windows(batch.session, target, said, repr(self.windows), retention_us, self._time_scope, self.wait_us)
 
     def _create(self, batch: Batch, target: TableRef, retention_us: int | None) -> None:
         keys = struct_fields(self.records(), KEY)
         check_columns(keys, reserved=(START, END, MAX_TS, *self.parts().names))
-        wait_us = close_wait_us(self.windows, self.unit_us)
-        said = window_store_properties(self.node.name, retention_us, repr(self.windows), self._time_scope, wait_us)
+        said = window_store_properties(self.node.name, retention_us, repr(self.windows), self._time_scope, self.wait_us)
         said |= aggregate_properties(self.node.aggregation.kind)
         create = create_plain(target, self._columns(), batch.pii_columns, partitioned_by=(OPEN,), properties=said)
         make_table(batch.session, target, create, or_take=True)

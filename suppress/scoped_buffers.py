@@ -1,7 +1,7 @@
 """The buffers of one suppression, one per stream-time scope, and which of them holds a key.
 
-Final results have one row per key and window, wherever its records come from; so a key that comes from several scopes
-moves between their buffers. All else waits in the scope of its record.
+A key has one row, wherever its records come from: of two, the older one could leave last. So a key that comes from
+several scopes moves between their buffers, and goes on waiting there as it did.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class ScopedBuffers:
         return self._buffers[scope]
 
     def holder(self, scope: int, update: Update, record_us: int) -> SuppressBuffer:
-        """The buffer that holds an update from now on; of final results no other one does.
+        """The buffer that holds an update from now on; no other one does.
 
-        It is that of the record, unless the window :func:`stays` where it is.
+        It is that of the record, unless it is of final results and the window :func:`stays` where it is.
 
         Args:
             scope: Where the record came from.
@@ -83,15 +83,14 @@ class ScopedBuffers:
             record_us: Its own instant, which may be older than the window's newest.
         """
         own = self.of(scope)
-        if not own.rule.final:
-            return own
         for other, buffer in self._buffers.items():
             held = None if buffer is own else buffer.get(update.key)
             if held is None:
                 continue
-            if stays(self._windows, (held.ts_us, other), (record_us, scope)):
+            if own.rule.final and stays(self._windows, (held.ts_us, other), (record_us, scope)):
                 return buffer
             buffer.forget(update.key)
+            own.hold(held)
         return own
 
     def put(

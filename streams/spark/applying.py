@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import chain
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -61,6 +62,8 @@ def apply_all(
     Returns:
         What reached each node.
     """
+    known = [*batch.stream_times.values(), *(flow.bounds or {} for flow in sources.values())]
+    batch.scopes = frozenset(chain.from_iterable(known))
     outputs: dict[str, Flow] = {}
     reached: dict[str, list[Flow]] = {}
 

@@ -1,8 +1,8 @@
-"""Final results of keys that come from several stream-time scopes: their buffers are fed together.
+"""Suppressed keys that come from several stream-time scopes: their buffers are fed together.
 
-Of a key and a window there is one final result. Where its records come from one scope, as they do if a topic is
-partitioned by key, each scope has its buffer to itself, and all are fed side by side. Where they come from several, the
-row moves from buffer to buffer (``suppress.scoped_buffers``), so one task feeds them all.
+A key, or a key and a window, waits once. Where its records come from one scope, as they do if a topic is partitioned by
+key, each scope has its buffer to itself, and all are fed side by side. Where they come from several, the row moves from
+buffer to buffer (``suppress.scoped_buffers``), so one task feeds them all.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def keys_meet(updates: DataFrame, held: DataFrame, before: Mapping[int, int], af
     """Whether any key has rows of several scopes, or a window a record that is newer than its scope: one job.
 
     Args:
-        updates: Changes of a windowed table.
+        updates: Changes of a table.
         held: What waits of it already; both have ``_key``, ``_scope`` and ``_us``.
-        before: Stream time per scope before the batch.
+        before: Stream time per scope before the batch; where it does not matter, nothing.
         after: And after it.
     """
     both = _ahead_of(updates, after).unionByName(_ahead_of(held, before))

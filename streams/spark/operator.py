@@ -67,6 +67,8 @@ class Batch:
     spared: Collection[str] = frozenset()
     #: Whether records and tables are so few that each write makes one file; more only take time, also to read them.
     is_small: bool = False
+    #: The stream-time scopes that there are, with those that appear in this batch.
+    scopes: frozenset[int] = frozenset()
     #: What is put aside: by which node, and the rows.
     rejects: list[tuple[str, DataFrame]] = field(default_factory=list)
     #: What the machine's own clock said, microseconds: unlike the batch clock it may go back.

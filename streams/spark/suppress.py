@@ -4,8 +4,8 @@
 which of them become final in a batch. Not so where a join looks into them: it goes by the update that let each out, and
 the window store tells no updates. Every other suppression has a buffer: a Delta table with the key, the value,
 ``ts``, ``bufferTime``, ``deadline``, ``arrivedAt`` and ``size`` of each row that waits. What leaves it depends on the
-record before, so each stream-time scope is folded; ``streams.spark.suppress_fold`` runs the driver's own rules. Final
-results of keys that come from several scopes are folded together.
+record before, so each stream-time scope is folded; ``streams.spark.suppress_fold`` runs the driver's own rules. Where
+keys come from several scopes, these are folded together.
 """
 
 from __future__ import annotations
@@ -358,6 +358,9 @@ class SuppressOperator(Operator[Suppress]):
         drains = self.node.name in batch.drains
         fold = SuppressFold(self.rule, size_of, self._windows, batch.clock_us, times, drains, self.position)
         held, emission = self._stored(batch, flow.frame), self._nothing(flow.frame)
+        if not self.rule.final:
+            mixes = len(batch.scopes) > 1 and not self.is_in_one_scope and not flow.is_empty
+            return _limited(flow.frame, held, fold, emission, mixes=mixes)
         return _folded(flow.frame, held, fold, emission, None if flow.is_empty else self._made_by)
 
     def _nothing(self, frame: DataFrame) -> DataFrame:
@@ -433,22 +436,31 @@ class SuppressOperator(Operator[Suppress]):
 def _folded(
     updates: DataFrame, held: DataFrame, fold: SuppressFold, emission: DataFrame, windows: WindowStoreOperator | None
 ) -> DataFrame:
-    """What a buffer with these rows tells of the updates, scope by scope, or of all scopes together.
+    """What a buffer of final results with these rows tells of the updates, scope by scope, or of all scopes together.
 
     Args:
         updates: Changes of the table.
         held: The rows that wait.
         fold: The buffer's rules.
         emission: Has the type of what leaves.
-        windows: What made the changes, if they are of windows.
+        windows: What made the changes; None if there are none.
     """
     events, kinds = updates.select(KEY, VALUE, OLD, US, SCOPE, PLACE), (emission.schema, held.schema)
-    if windows is not None and fold.rule.final and len(windows.stream_times) > 1:
+    if windows is not None and len(windows.stream_times) > 1:
         before = windows.times_before()
         if keys_meet(events, held, before, windows.stream_times):
             one = F.lit(0).alias(TOGETHER)
             timed = with_times(events, windows.records(), before).select("*", one)
             return fold_groups(timed, held.select("*", one), [TOGETHER], fold, *kinds)
+    return fold_groups(events, held, [SCOPE], fold, *kinds)
+
+
+def _limited(updates: DataFrame, held: DataFrame, fold: SuppressFold, emission: DataFrame, *, mixes: bool) -> DataFrame:
+    """As :func:`_folded`, by a limit; ``mixes``: whether a key may come from several scopes."""
+    events, kinds = updates.select(KEY, VALUE, OLD, US, SCOPE, PLACE), (emission.schema, held.schema)
+    if mixes and keys_meet(events, held, {}, {}):
+        one = F.lit(0).alias(TOGETHER)
+        return fold_groups(events.select("*", one), held.select("*", one), [TOGETHER], fold, *kinds)
     return fold_groups(events, held, [SCOPE], on_columns(updates, fold) or fold, *kinds)
 
 

@@ -14,6 +14,7 @@ from suppress.windows import SessionWindows, TimeWindows, Windows
 _TUMBLING, _SESSIONS = TimeWindows.of("1 minute"), SessionWindows.of("1 minute")
 _HELD = Window(0, 100)
 _FINAL = BufferRule("final", wait_us=0, clock="window_end", final=True)
+_LIMIT = BufferRule("limit", wait_us=50)
 
 
 def _buffers(rule: BufferRule, windows: Windows | None) -> ScopedBuffers:
@@ -45,13 +46,19 @@ def _put(
         (_FINAL, _TUMBLING, 5, {0: 1, 1: 0}),
         (_FINAL, _TUMBLING, 7, {0: 0, 1: 1}),
         (_FINAL, _TUMBLING, 9, {0: 0, 1: 1}),
-        (BufferRule("limit", wait_us=50), _TUMBLING, 5, {0: 1, 1: 1}),
+        (_LIMIT, _TUMBLING, 5, {0: 0, 1: 1}),
+        (_LIMIT, None, 5, {0: 0, 1: 1}),
     ],
-    ids=["a session moves", "a window stays with its newest", "of equal ones the greatest scope", "newer", "a limit"],
+    ids=[
+        "a session moves",
+        "a window stays with its newest",
+        "of equal ones the greatest scope",
+        "newer",
+        "a limit of windows",
+        "a limit",
+    ],
 )
-def test_of_final_results_one_scope_holds_a_key(
-    rule: BufferRule, windows: Windows, record_us: int, held: dict[int, int]
-) -> None:
+def test_one_scope_holds_a_key(rule: BufferRule, windows: Windows | None, record_us: int, held: dict[int, int]) -> None:
     buffers = _buffers(rule, windows)
     assert _put(buffers, 0, 7, 7, 7) == []
     assert _put(buffers, 1, record_us, max(7, record_us), record_us) == []
@@ -74,10 +81,22 @@ def test_a_window_that_moves_does_not_bring_the_time_of_the_scope_that_held_it()
 
 
 @pytest.mark.rule("R117")
-def test_an_update_of_the_same_scope_does_not_let_a_final_result_wait_anew() -> None:
+@pytest.mark.parametrize("scope", [0, 1], ids=["the same scope", "another one"])
+def test_an_update_does_not_let_a_final_result_wait_anew(scope: int) -> None:
     buffers = _buffers(replace(_FINAL, retention_us=10), _TUMBLING)
-    assert _put(buffers, 0, 7, 7, 7) == _put(buffers, 0, 8, 8, 8, now_us=6) == []
-    assert [emission.row.ts_us for emission in buffers.of(0).tick(10)] == [8]
+    assert _put(buffers, 0, 7, 7, 7) == _put(buffers, scope, 8, 8, 8, now_us=6) == []
+    assert [emission.row.ts_us for emission in buffers.of(scope).tick(10)] == [8]
+
+
+@pytest.mark.parametrize("scope", [0, 1], ids=["the same scope", "another one"])
+def test_a_limit_tells_what_downstream_knew_and_waits_from_the_first_update(scope: int) -> None:
+    buffers = _buffers(BufferRule("limit", wait_us=5), None)
+    first, second = Update("k", b"k", "v", "known", 3), Update("k", b"k", "w", "v", 4)
+    for place, update in ((0, first), (scope, second)):
+        told = buffers.put(place, update, buffers.holder(place, update, update.ts_us), arrived_us=0, now_us=0)
+        assert told == []
+    left = buffers.put(scope, replace(first, key="o", ts_us=8), buffers.of(scope), arrived_us=8, now_us=0)
+    assert [(emission.row.value, emission.row.prior) for emission in left] == [("w", "known")]
 
 
 @pytest.mark.rule("R35", "R52")

@@ -292,6 +292,41 @@ def _final_keys(told: Told) -> set[Any]:
     return {key for key, _, _ in told}
 
 
+#: Limits whose rules run row by row, on columns, and with a bound that the other partition's rows fill.
+_LIMITS: Final = {
+    "rows": Suppressed.until_time_limit(_ms(5), _UNBOUNDED, retention="1000 days"),
+    "columns": Suppressed.until_time_limit(_ms(5), BufferConfig.max_records(100)),
+    "bounded": Suppressed.until_time_limit(_ms(5), BufferConfig.max_records(1)),
+}
+#: Of "k" both come in one batch, of "m" in two.
+_LIMITED: Final = (
+    [("k", 10, 0), ("k", 11, 1), ("m", 11, 0)],
+    [("m", 12, 1), ("x", 30, 1)],
+    [("y", 30, 0)],
+)
+
+
+def _limited() -> Topology:
+    builder = StreamsBuilder()
+    counts = builder.stream("a", name="stream", **_SOURCE).group_by_key().count(name="counts")
+    for name, limit in _LIMITS.items():
+        counts.suppress(limit, name=name).to_changelog(f"{name}_out")
+    return builder.build()
+
+
+@pytest.mark.rule("R4")
+def test_a_limited_key_that_comes_from_two_partitions_ends_on_its_newest_value(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    records = [Input("a", k, "v", ms, part) for batch in _LIMITED for k, ms, part in batch]
+    app = on_spark(spark, tmp_path, _limited(), records, list(accumulate(map(len, _LIMITED))))
+    got, wanted = sink_rows(spark, app, app.topology), on_driver(app.topology, records)
+    assert got == wanted
+    for told in got.values():
+        newest = {key: value for key, value, _ in told}
+        assert (newest[("k",)], newest[("m",)]) == ((2,), (2,))
+
+
 def _two_clocks() -> Topology:
     builder = StreamsBuilder()
     wall = Suppressed.until_wall_clock_time_limit(_ms(1_000), BufferConfig.max_records(10))

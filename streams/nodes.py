@@ -354,12 +354,11 @@ AGGREGATES: Final = (StreamAggregate, WindowedAggregate, TableAggregate)
 def takes_late(node: Node) -> bool:
     """Whether a record is accepted though something of it is counted as late.
 
-    A join of two streams holds a late record all the same; and where one record may give any number of results, a store
-    with versions may refuse some of them. An aggregate of a table, which gives two at most, drops what its store
-    refuses, as in Kafka Streams.
+    A join of two streams holds a late record all the same; and where one record may give several results, a store with
+    versions may refuse some of them.
     """
     is_complete = isinstance(node, TableTableJoin) and node.history == "complete"
-    return isinstance(node, (StreamStreamJoin, ForeignKeyJoin)) or is_complete
+    return isinstance(node, (StreamStreamJoin, ForeignKeyJoin, TableAggregate)) or is_complete
 
 
 def drops_expired(node: Node) -> bool:

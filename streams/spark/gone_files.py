@@ -6,6 +6,7 @@ is gone of files of its input is found at the start: ``streams.spark.lost_input`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -14,7 +15,11 @@ from pyspark.sql import DataFrame
 from versioned.errors import ReplayMismatchError, VersionedError
 
 #: What Spark and Delta call it.
-_GONE: Final = ("FILE_NOT_EXIST", "DELTA_FILE_NOT_FOUND", "FileNotFoundException", "DELTA_VERSION_NOT_FOUND")
+_GONE: Final = re.compile("FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND|DELTA_VERSION_NOT_FOUND|FileNotFoundException")
+#: Java says of these, too, that a file is not found. They pass, and the batch is begun again.
+_TROUBLE: Final = re.compile(r"\((Too many open files|Permission denied|No space left on device|Input/output error)\)")
+#: Files that Spark makes for itself, for as long as it runs.
+_OF_SPARK: Final = re.compile("blockmgr-|/spark-[0-9a-f]{8}-")
 _LONGEST: Final = 500
 
 
@@ -45,15 +50,22 @@ def is_gone(error: BaseException) -> bool:
     >>> is_gone(RuntimeError("[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file /a."))
     True
     """
-    told = f"{type(error).__name__} {error}"
-    return any(reason in told for reason in _GONE)
+    return _line_of(error) is not None
+
+
+def _line_of(error: BaseException) -> str | None:
+    """The line that says so."""
+    told = f"{type(error).__name__}: {error}"
+    if _TROUBLE.search(told):
+        return None
+    lines = map(str.strip, told.splitlines())
+    return next((line for line in lines if _GONE.search(line) and not _OF_SPARK.search(line)), None)
 
 
 def _told(name: str, batch_id: int, error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines()]
-    first = next((line for line in lines if any(reason in line for reason in _GONE)), lines[0] if lines else "")
+    told = (_line_of(error) or str(error))[:_LONGEST]
     return (
-        f'Batch {batch_id} of "{name}" reads a file that is gone: {first[:_LONGEST]} A file of a table: a VACUUM has '
+        f'Batch {batch_id} of "{name}" reads a file that is gone: {told} A file of a table: a VACUUM has '
         "taken it before this batch, which had died, was begun again. Put back a copy of tables, ledger and checkpoint "
         "or start with --new-epoch, which takes the tables as they are. A file of its input: start again; of an input "
         "table, start with --new-epoch and a startingVersion whose files are there."

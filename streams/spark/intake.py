@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     IntegralType,
     LongType,
     StringType,
+    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -146,7 +147,8 @@ class _Columns:
 
     def value(self, name: str) -> Column:
         """A column under its type; null where it does not fit."""
-        return cast_row_by_row(F.col(quote(name)), self._schema[name].dataType, self.kind(name))
+        field = _field(self._schema, name)
+        return cast_row_by_row(F.col(quote(field.name)), field.dataType, self.kind(name))
 
     def lost(self, name: str, kind: str) -> Column:
         """Whether a row has a number that a type of fewer bits does not hold."""
@@ -162,7 +164,8 @@ class _Columns:
 
     def misfits(self, name: str) -> Column | None:
         """Whether a row has a value that does not fit, or a key that would be another one; None if all do."""
-        value, have, kind = F.col(quote(name)), self._schema[name].dataType, self.kind(name)
+        field, kind = _field(self._schema, name), self.kind(name)
+        value, have = F.col(quote(field.name)), field.dataType
         if have.simpleString() == kind.simpleString():
             return None
         misfit = value.isNotNull() & self.value(name).isNull()
@@ -172,14 +175,19 @@ class _Columns:
 
 def kind_of(schema: StructType, rule: IntakeRule, name: str) -> DataType:
     """The type that a column of the source is given: the declared one, or its own. Event times are never text."""
-    have = schema[name].dataType
+    have = _field(schema, name).dataType
     declared = {} if rule.types is None else {field.name.lower(): field.dataType for field in rule.types.fields}
     want = declared.get(name.lower(), have)
-    if name == rule.node.timestamp:
+    if name.lower() == rule.node.timestamp.lower():
         if isinstance(have, IntegralType) and isinstance(want, TimestampType):
             return have  # A number whose unit is known.
         return TimestampType() if isinstance(want, StringType) else want
     return want
+
+
+def _field(schema: StructType, name: str) -> StructField:
+    """A column, whatever its case: a node and its source may spell its name in two ways."""
+    return next(field for field in schema.fields if field.name.lower() == name.lower())
 
 
 def _as_named(raw: DataFrame, rule: IntakeRule) -> DataFrame:

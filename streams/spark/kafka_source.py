@@ -23,7 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from streams.spark.reader_options import DAYS_IN_JSON, MALFORMED, WHOLE_TEXTS
+from streams.spark.reader_options import DAYS_IN_JSON, MALFORMED, WHOLE_TEXTS, WHOLE_TOPIC
 from streams.spark.sources import SparkSource
 from versioned import spark_functions as F
 from versioned.choices import check_choice
@@ -38,8 +38,6 @@ _OWN: Final = ("partition", "offset", MALFORMED)
 _UNITS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _KEY, _VALUE, _CORRUPT = "_decoded_key", "_decoded_value", "_corrupt"
 _OBJECT: Final = r"^\s*\{"
-#: A table is all of its changes, so the start is not Spark's "latest"; and what a producer took back is none of them.
-_DEFAULTS: Final = {"startingOffsets": "earliest", "kafka.isolation.level": "read_committed"}
 #: What a number is in JSON, as a whole text.
 _NUMBER: Final = r"^-?[0-9][0-9.eE+-]*$"
 
@@ -87,7 +85,7 @@ def kafka_source(servers: str, topic: str, said: KafkaFormat, options: Mapping[s
     >>> source.scope_column, source.order_column, source.options["startingOffsets"]
     ('partition', 'offset', 'earliest')
     """
-    told = {"kafka.bootstrap.servers": servers, "subscribe": topic, **_DEFAULTS, **(options or {})}
+    told = {"kafka.bootstrap.servers": servers, "subscribe": topic, **WHOLE_TOPIC, **(options or {})}
     return SparkSource("kafka", told, decoder=partial(decoded, said=said))
 
 

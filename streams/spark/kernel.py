@@ -208,7 +208,7 @@ def _arrow_batch(rows: list[PlainRow], schema: pa.Schema, node: str | None) -> p
         return pa.RecordBatch.from_pylist(rows, schema=schema)
     except (pa.ArrowInvalid, OverflowError) as error:
         raise RecordError(
-            f"{node or 'A fold'}: a result does not fit its type ({error}). Cast what is aggregated to double, or to a "
+            f"{node or 'A fold'}: a result does not fit its type ({error}). Cast what it is made of to double, or to a "
             "decimal with more digits before the point."
         ) from error
 

@@ -34,6 +34,10 @@ DAYS_IN_JSON: Final = {**_WHOLE_DAYS, "enableDateTimeParsingFallback": "false"}
 #: A stream passes over a file that comes later than its first batch and is so much older than the newest one; by
 #: default that is a week, which a file that was moved, or unpacked from an archive, may well be.
 _ANY_AGE: Final = {"maxFileAge": "36500d"}
+#: A table is all of its changes, so the start is not Spark's "latest"; and what a producer took back is none of them.
+WHOLE_TOPIC: Final = {"startingOffsets": "earliest", "kafka.isolation.level": "read_committed"}
+_LATEST: Final = "latest"
+_FEED: Final = "readchangefeed"
 #: Of what they cannot decode, Spark's readers of text make nulls, unless there is a column for its text.
 _TEXT_FILES: Final = frozenset({"csv", "json", "xml"})
 #: Instead of the text of a record of XML, for which Spark gives that of its whole file, other records included.
@@ -132,6 +136,8 @@ def _check_spelling(said: Collection[str]) -> None:
 def reader_options(form: str, said: Mapping[str, str]) -> dict[str, str]:
     """The options of a reader, those of the source among them.
 
+    >>> reader_options("kafka", {"subscribe": "t"})
+    {'startingOffsets': 'earliest', 'kafka.isolation.level': 'read_committed', 'subscribe': 't'}
     >>> reader_options("delta", {"path": "in"}), reader_options("parquet", {"path": "in"})
     ({'path': 'in'}, {'maxFileAge': '36500d', 'path': 'in'})
     >>> reader_options("CSV", {"Header": "TRUE", "maxFileAge": "1d"})
@@ -139,9 +145,41 @@ def reader_options(form: str, said: Mapping[str, str]) -> dict[str, str]:
     """
     kind, lower = form.lower(), {name.lower(): value for name, value in said.items()}
     told = dict(_ANY_AGE) if kind in FILES else {}
+    told |= WHOLE_TOPIC if kind == "kafka" else {}
     told |= WHOLE_TEXTS if kind == "json" else {}
     told |= text_options(kind, has_header=lower.get("header", "").lower() == "true") if kind in _TEXT_FILES else {}
     return {**told, **said}
+
+
+def options_at_rest(form: str, said: Mapping[str, str]) -> dict[str, str]:
+    """The options of a source by which one batch is everything that it has, not what is to come.
+
+    >>> options_at_rest("kafka", {"subscribe": "t", "startingOffsets": "latest"})
+    {'subscribe': 't'}
+    >>> options_at_rest("delta", {"path": "in", "readChangeFeed": "true"})
+    {'path': 'in'}
+    """
+    left_out = {name for name in said if name.lower().startswith("starting") and said[name].lower() == _LATEST}
+    if is_whole_feed(form, said):
+        left_out |= {name for name in said if name.lower() == _FEED}
+    return {name: value for name, value in said.items() if name not in left_out}
+
+
+def is_whole_feed(form: str, said: Mapping[str, str]) -> bool:
+    """Whether a source is the change feed of a table, from the table as it was at the first start.
+
+    >>> is_whole_feed("delta", {"readChangeFeed": "true", "startingVersion": "3"})
+    False
+    """
+    lower = {name.lower(): value.lower() for name, value in said.items()}
+    begins = (lower.get(name, _LATEST) for name in ("startingversion", "startingtimestamp"))
+    return form.lower() == DELTA and lower.get(_FEED) == "true" and set(begins) == {_LATEST}
+
+
+def as_first_changes(table: DataFrame) -> DataFrame:
+    """A table as the first batch of its change feed has it: each row inserted."""
+    told = {"_change_type": F.lit("insert"), "_commit_version": F.lit(0).cast("long")}
+    return table.withColumns({**told, "_commit_timestamp": F.current_timestamp()})
 
 
 def text_options(kind: str, *, has_header: bool) -> dict[str, str]:

@@ -14,7 +14,18 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from streams.fields import value_fields
 from streams.key_fields import key_fields
-from streams.nodes import ChangelogSink, Output, TableSink
+from streams.nodes import (
+    ChangelogSink,
+    Output,
+    SelectKey,
+    StreamFilter,
+    StreamGlobalTableJoin,
+    StreamMapValues,
+    StreamTableJoin,
+    TableSink,
+    TableTableJoin,
+    ToStream,
+)
 from streams.spark.flow import (
     CAUSE,
     KEY,
@@ -46,6 +57,8 @@ from versioned.written import Written, written_by
 
 #: How many commits are looked at for one of a batch: others may lie on top.
 _LIMITS: Final = (5, 100, 100_000)
+#: Nodes that hand on what is told of a record beside key and value.
+_HANDS_ON: Final = (StreamFilter, StreamMapValues, SelectKey, ToStream)
 
 
 class _SinkOperator(Operator[ChangelogSink | TableSink]):
@@ -214,9 +227,25 @@ def check_columns(operators: Mapping[str, Operator[Any]]) -> None:
         TopologyError: with the columns.
     """
     for node in (operator.node for operator in operators.values() if isinstance(operator, _SinkOperator)):
-        fault = _fault([*(key_fields(node) or ()), *(value_fields(node) or ()), "ts", *OWN])
+        fault = _fault([*(key_fields(node) or ()), *(value_fields(node) or ()), *_own_columns(node)])
         if fault:
             raise TopologyError("column-names", node.name, fault)
+
+
+def _own_columns(node: ChangelogSink | TableSink) -> list[str]:
+    """What the rows of a sink hold beside key and value."""
+    own = ["ts", *OWN]
+    if isinstance(node, TableSink):
+        return own
+    (parent,) = node.parents
+    above = parent
+    while isinstance(above, _HANDS_ON):
+        (above,) = above.parents
+    if isinstance(above, StreamTableJoin | StreamGlobalTableJoin):
+        own.append("reason")
+    if isinstance(above, TableTableJoin) and above.history == "complete":
+        own += ["op", "cause", *(["old"] if above is parent else [])]
+    return [*own, "deleted"] if parent.output is Output.TABLE else own
 
 
 def _fault(columns: list[str]) -> str | None:

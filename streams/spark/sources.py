@@ -8,7 +8,7 @@ streaming plan, so a replay of the batch sees the same instant.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pyspark.errors import AnalysisException
@@ -17,7 +17,16 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
 from streams.spark.contract import InputContract
-from streams.spark.reader_options import DELTA, check_source, reader_options, told_of_misfits, with_misfits
+from streams.spark.reader_options import (
+    DELTA,
+    as_first_changes,
+    check_source,
+    is_whole_feed,
+    options_at_rest,
+    reader_options,
+    told_of_misfits,
+    with_misfits,
+)
 from streams.spark.source_checks import SourceChecks
 from streams.spark.typed_input import shortened
 from versioned import spark_functions as F
@@ -126,20 +135,23 @@ class SparkSource:
 
     def read(self, spark: SparkSession) -> DataFrame:
         """The streaming DataFrame of this source."""
-        return self._loaded(spark, spark.readStream)
+        return self._made(self._rows(spark, spark.readStream))
 
     def read_all(self, spark: SparkSession) -> DataFrame:
-        """Everything that the source has now, as one batch; options that only streams have are left unread by Spark."""
-        return self._loaded(spark, spark.read)
+        """Everything that the source has now, as one batch: of a change feed the table as it is, each row inserted.
 
-    def _loaded(self, spark: SparkSession, reader: DataFrameReader | DataStreamReader) -> DataFrame:
-        with_sound_reads(spark)
-        frame = self._rows(spark, reader)
+        Options that only streams have are left unread by Spark.
+        """
+        rows = replace(self, options=options_at_rest(self.format, self.options))._rows(spark, spark.read)
+        return self._made(as_first_changes(rows) if is_whole_feed(self.format, self.options) else rows)
+
+    def _made(self, frame: DataFrame) -> DataFrame:
         for made in filter(None, (self.decoder, self.transform)):
             frame = made(frame)
         return frame
 
     def _rows(self, spark: SparkSession, reader: DataFrameReader | DataStreamReader) -> DataFrame:
+        with_sound_reads(spark)
         if self.table is not None:
             return reader.options(**self.options).table(TableRef.parse(self.table).sql)
         schema, told = with_misfits(spark, self.format, self.options, self.schema)

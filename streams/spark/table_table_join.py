@@ -17,6 +17,7 @@ from streams.spark.operator import Batch
 from streams.spark.store import StoringOperator, store_of
 from streams.spark.table_state import TableState
 from versioned import spark_functions as F
+from versioned.identifiers import beside
 
 
 class Pairing:
@@ -75,12 +76,14 @@ class JoinedView(TableState):
 
     def find_latest(self, asked: DataFrame, *, few: bool = False) -> DataFrame:
         left, right = self._pairing.sides
-        found = left.find_latest(asked, few=few).withColumnsRenamed({FOUND: "_left", FOUND_US: "_left_us"})
+        # The right side may be such a view too, which must not take what was found here for its own.
+        kept, kept_us = (beside(name, asked.columns, "_") for name in ("_left", "_left_us"))
+        found = left.find_latest(asked, few=few).withColumnsRenamed({FOUND: kept, FOUND_US: kept_us})
         # The first look-up asks for the keys twice; what it found is not to be worked out twice as well.
         found = right.find_latest(found)
-        value = self._pairing.value(F.col("_left"), F.col(FOUND), 0)
-        us = F.greatest("_left_us", FOUND_US)
-        joined = found.withColumns({FOUND: value, FOUND_US: us}).drop("_left", "_left_us")
+        value = self._pairing.value(F.col(kept), F.col(FOUND), 0)
+        us = F.greatest(kept_us, FOUND_US)
+        joined = found.withColumns({FOUND: value, FOUND_US: us}).drop(kept, kept_us)
         return joined.withColumn(FOUND_US, F.when(F.col(FOUND).isNotNull(), F.col(FOUND_US)))
 
 

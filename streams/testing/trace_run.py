@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from streams.driver.driver import OutputRecord, TopologyTestDriver
 from streams.driver.keys import WINDOW_END, WINDOW_START
-from streams.nodes import ForeignKeyJoin, Topology
+from streams.nodes import ForeignKeyJoin, TableAggregate, Topology
 from versioned.errors import BufferFullError, ConfigurationError, RecordError, TopologyError
 
 _US: Final = 1_000
@@ -45,8 +45,8 @@ class TracePlan:
         """How many records the plan's nodes have dropped so far, as Kafka counts."""
         counters = ("skipped", "expired") if self.counts_expired else ("dropped",)
         told = [(node.name, counter) for node in self.topology for counter in counters]
-        # Kafka counts results that a store refuses, of which one record may give many.
-        told += [(node.name, "late") for node in self.topology if isinstance(node, ForeignKeyJoin)]
+        # Kafka counts results that a store refuses, of which one record may give several.
+        told += [(node.name, "late") for node in self.topology if isinstance(node, ForeignKeyJoin | TableAggregate)]
         return sum(driver.counters(name)[counter] for name, counter in told)
 
 

@@ -22,6 +22,8 @@ from versioned.identifiers import TableRef
 from versioned.reading import read_table
 from versioned.session_settings import session_settings
 
+#: What Java calls a file that is not found, though it is there, or is one of Spark's own.
+_JAVA = "java.io.FileNotFoundException: "
 _GONE = RuntimeError("Job aborted.\n [FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file /a.json.")
 
 
@@ -35,6 +37,15 @@ _GONE = RuntimeError("Job aborted.\n [FAILED_READ_FILE.FILE_NOT_EXIST] Encounter
             r"Batch 3 of .shop. reads a file that is gone: \[FAILED.*/a\.json.*VACUUM.*startingVersion",
         ),
         (3, RuntimeError("out of memory"), RuntimeError, "out of memory"),
+        (
+            3,
+            RuntimeError(f"{_JAVA}/t/part-0 (No such file or directory)"),
+            ReplayMismatchError,
+            r": java\.io\..*/part-0",
+        ),
+        (3, RuntimeError(f"{_GONE}\n {_JAVA}/t/part-0 (Too many open files)"), RuntimeError, "^Job aborted"),
+        (3, RuntimeError(f"{_JAVA}/t/part-0 (Permission denied)"), RuntimeError, "^java"),
+        (3, RuntimeError(f"{_JAVA}/x/blockmgr-1f/0c/shuffle_0_1.data (No such file)"), RuntimeError, "^java"),
         (3, VersionedError("FILE_NOT_EXIST in words"), VersionedError, "^FILE_NOT_EXIST in words"),
     ],
 )

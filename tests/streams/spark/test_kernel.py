@@ -188,7 +188,7 @@ def test_a_result_that_does_not_fit_its_type_is_told_with_its_node_and_what_to_d
 
     batch = pa.RecordBatch.from_arrays([pa.array([{"g": 1}]), pa.nulls(1), pa.nulls(1)], names=["_group", EVENT, STATE])
     schema = pa.schema([(TOLD, pa.string()), (OUT, pa.struct([("sum", kind)]))])
-    with pytest.raises(RecordError, match=r"^totals: a result does not fit its type \(.*\)\. Cast what is aggregated"):
+    with pytest.raises(RecordError, match=r"^totals: a result does not fit its type \(.*\)\. Cast what it is made of"):
         list(_runner(fold, schema, "totals")([batch]))
 
 

@@ -513,6 +513,7 @@ def _several_results() -> Topology:
     pointed.to_changelog("fk_out")
     met = left.left_join(right, pair, history="complete", materialized=kept.with_name("met"), name="met")
     met.to_changelog("met_out")
+    left.group_by(lambda value: value.v).count(materialized=kept.with_name("by_value"), name="by_value")
     grouped = right.to_stream(name="changes").group_by_key()
     grouped.count(name="counts").suppress(Suppressed.until_time_limit(_ms(50), BufferConfig.unbounded()), name="calm")
     grouped.windowed_by(TimeWindows.of(_ms(20))).count(name="windows")
@@ -522,7 +523,8 @@ def _several_results() -> Topology:
 @pytest.fixture(scope="module")
 def several() -> Sequence[Input]:
     keys = [Input("a", key, "x", 100) for key in "abcx"]
-    return [*keys, Input("c", "x", "1", 100), Input("a", "e", "x", 900), Input("c", "x", "2", 150)]
+    moved = [Input("a", "f", "w", 900), Input("a", "a", "y", 150), Input("a", "e", "x", 900)]
+    return [*keys, Input("c", "x", "1", 100), *moved, Input("c", "x", "2", 150)]
 
 
 @pytest.fixture(scope="module")
@@ -556,8 +558,8 @@ def test_of_several_results_of_a_record_some_may_be_refused_and_the_record_is_ac
     driver = TopologyTestDriver(_several_results())
     for record in several:
         driver.pipe_input(record.topic, record.k, {"v": record.v}, record.ms * 1_000)
-    for node in ("fk", "met"):
+    for node in ("fk", "met", "by_value"):
         told = _counts(_summed(at_info[1], node))
         assert told == _counts(driver.counters(node)), node
         assert told["accepted"] + told.get("dropped", 0) == told["input"], node
-    assert driver.counters("fk")["late"] > 1
+    assert all(driver.counters(node)["late"] > 1 for node in ("fk", "by_value"))

@@ -63,18 +63,31 @@ class _Pairing:
         return F.struct(F.concat(left.getField("v"), right.getField("v")).alias("v"))
 
 
+def _table_of(spark: SparkSession, value: str) -> TableState:
+    key, at = F.struct("id").alias(KEY), F.lit(1).cast("long").alias(US)
+    return _Table(spark.range(1).select(key, F.struct(F.lit(value).alias("v")).alias(VALUE), at))
+
+
+def _asked(spark: SparkSession) -> DataFrame:
+    place = F.array(F.lit(5).cast("long")).alias(PLACE)
+    return spark.range(7, 8).select(F.struct(F.col("id") - 7).alias(KEY), F.lit(0).alias(SCOPE), place)
+
+
+def test_each_side_of_a_join_may_be_a_join_whose_sides_are_joins(spark: SparkSession) -> None:
+    tables = [_table_of(spark, letter) for letter in "abcdefgh"]
+    while len(tables) > 1:
+        pairs = zip(tables[::2], tables[1::2], strict=True)
+        tables = [JoinedView(_Pairing(*pair)) for pair in pairs]  # type: ignore[arg-type]
+    assert [row[FOUND].v for row in tables[0].find_latest(_asked(spark)).collect()] == ["abcdefgh"]
+
+
 def test_tables_joined_one_behind_another_ask_for_the_few_keys_once(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    row = spark.range(1).select(
-        F.struct("id").alias(KEY), F.struct(F.lit("a").alias("v")).alias(VALUE), F.lit(1).cast("long").alias(US)
-    )
-    place = F.array(F.lit(5).cast("long")).alias(PLACE)
-    asked = spark.range(7, 8).select(F.struct(F.col("id") - 7).alias(KEY), F.lit(0).alias(SCOPE), place)
-    view: TableState = _Table(row)
+    view: TableState = _table_of(spark, "a")
     for _ in range(3):
-        view = JoinedView(_Pairing(view, _Table(row)))  # type: ignore[arg-type]
-    found = view.find_latest(asked, few=True)
+        view = JoinedView(_Pairing(view, _table_of(spark, "a")))  # type: ignore[arg-type]
+    found = view.find_latest(_asked(spark), few=True)
     found.explain()
     # Once for the keys that are sent, once for what is found.
     assert capsys.readouterr().out.count("Range (7, 8") == 2

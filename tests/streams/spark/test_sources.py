@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -14,7 +14,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from streams.nodes import Topology
+from streams.kstream import KStream
+from streams.ktable import KTable
+from streams.nodes import Materialized, Topology
 from streams.spark import SparkSource, StreamingApplication
 from streams.topology import StreamsBuilder
 from versioned.errors import ConfigurationError, TopologyError
@@ -74,6 +76,16 @@ def test_a_table_of_a_catalog_is_read_by_its_name_with_the_options_of_its_source
     assert source.read_all(spark).count() == 5
 
 
+def test_of_a_change_feed_everything_is_the_table_with_each_row_inserted(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "table")
+    spark.range(3).write.format("delta").save(path)
+    feed = SparkSource(
+        options={"path": path, "readChangeFeed": "true"},
+        transform=lambda rows: rows.where("_change_type = 'insert' AND _commit_version IS NOT NULL").select("id"),
+    )
+    assert sorted(row["id"] for row in feed.read_all(spark).collect()) == [0, 1, 2]
+
+
 @pytest.mark.slow
 def test_a_source_goes_on_where_it_was_when_the_path_of_its_table_becomes_the_name(
     spark: SparkSession, tmp_path: Path, events: str
@@ -129,6 +141,20 @@ def test_a_file_without_rows_ends_no_query(spark: SparkSession, tmp_path: Path) 
     assert ([row["v"] for row in _out(spark, app).collect()], [row[0] for row in rejected]) == ([2], ["NULL_TS"])
 
 
+def test_one_column_may_be_spelt_in_several_ways_by_those_who_read_it(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.json").write_text('{"ID": 1, "v": 2, "ts": "2026-01-01T00:00:00Z"}', encoding="utf-8")
+    builder = StreamsBuilder()
+    builder.stream("in", key="id", value="v").to_changelog("out")
+    builder.stream("in", key="Id", value="V", timestamp="Ts", name="again").to_changelog("more")
+    source = SparkSource("json", {"path": str(tmp_path / "in")}, "ID LONG, v LONG, ts TIMESTAMP", sequence_by="TS")
+    app = StreamingApplication(spark, "spelt", builder.build(), str(tmp_path / "out"), {"in": source})
+    app.run()
+    assert [(row["id"], row["v"]) for row in _out(spark, app).collect()] == [(1, 2)]
+    more = spark.read.format("delta").load(str(app.table("more")))
+    assert [(row["Id"], row["V"]) for row in more.collect()] == [(1, 2)]
+
+
 def test_a_field_that_the_sink_needs_for_itself_is_refused_with_its_name(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.json").write_text('{"k": 1, "v": 2, "ts": "2026-01-01T00:00:00Z"}', encoding="utf-8")
@@ -154,6 +180,48 @@ def test_it_is_refused_before_the_first_batch_where_the_plan_tells(
     with pytest.raises(TopologyError, match=f"^out: {twice} would stand twice in its rows.* Rename the value's field"):
         StreamingApplication(spark, "twice", builder.build(), str(tmp_path / "out"), {"in": SparkSource(table="t")})
     assert not (tmp_path / "out").exists()
+
+
+def _joined_reason(stream: KStream, table: KTable) -> None:
+    stream.join(table, lambda left, _: {"reason": left.n}).filter(lambda _, row: row.reason > 0).to_changelog("out")
+
+
+def _corrected(field: str) -> Callable[[KStream, KTable], None]:
+    def plan(_: KStream, table: KTable) -> None:
+        table.join(table, lambda left, _: {field: left.n}, history="complete").to_changelog("out")
+
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("plan", "twice"),
+    [
+        (_joined_reason, "reason"),
+        (_corrected("op"), "op"),
+        (_corrected("old"), "old"),
+        (_corrected("Cause"), "Cause"),
+        (lambda _, table: table.map_values(lambda _, row: {"deleted": row.n}).to_changelog("out"), "deleted"),
+    ],
+    ids=["a join", "a correction", "what it replaces", "its cause", "a change of a table"],
+)
+def test_so_is_one_that_its_sink_tells_of_what_stands_before_it(
+    plan: Callable[[KStream, KTable], None], twice: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    builder = StreamsBuilder()
+    table = builder.table("in", Materialized.versioned("1 day", name="stored"), key="id", value="n")
+    plan(builder.stream("more", key="id", value="n"), table)
+    sources = {"in": SparkSource(table="t"), "more": SparkSource(table="m")}
+    with pytest.raises(TopologyError, match=rf"^out: \['{twice}'.*\] would stand twice in its rows"):
+        StreamingApplication(spark, "twice", builder.build(), str(tmp_path / "out"), sources)
+
+
+@pytest.mark.parametrize("field", ["reason", "op", "deleted"])
+def test_fields_of_these_names_may_stand_where_their_sink_does_not_tell_them(
+    field: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", key="id", value="n").map_values(lambda _, row: {field: row.n}).to_changelog("out")
+    StreamingApplication(spark, "once", builder.build(), str(tmp_path / "out"), {"in": SparkSource(table="t")})
 
 
 @pytest.mark.slow

@@ -34,14 +34,17 @@ def register_tables(spark: SparkSession, root: Path) -> list[str]:
         The names of views and functions.
 
     Raises:
-        ConfigurationError: there are no tables.
+        ConfigurationError: there are no tables, or none that can be opened.
     """
     if not any(root.glob("*/_delta_log")):
         raise ConfigurationError(
             f"There are no tables below {root}. Run the application whose root this is (that of the quickstart: "
             '"make quickstart"), or name the folder that holds its "tables" with --work.'
         )
-    return register_application_sql(spark, str(root))
+    names = register_application_sql(spark, str(root))
+    if not names:
+        raise ConfigurationError(f"None of the tables below {root} can be opened; why is told above.")
+    return names
 
 
 def statements(lines: Iterable[str]) -> Iterator[str]:

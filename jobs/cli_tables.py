@@ -9,6 +9,7 @@ import yaml
 
 from jobs.cli_picture import Target, timeline
 from jobs.cli_shared import MOST_ROWS, AsJson, DryRunFlag, commands, echo_json, pairs_of, quiet_session
+from jobs.forgotten import warn_if_forgotten
 from jobs.tables import described, instant_of, json_rows, keys_frame, opened, place_of, promise, schema_of
 from versioned.durations import Resolution
 from versioned.identifiers import TableRef
@@ -64,6 +65,7 @@ def create(
         _tell({"table": target, **promise(spec), "created": False}, json)
         return
     made = VersionedTable.create(spark, place_of(target), columns, **options)
+    warn_if_forgotten(spark, made.target, f"./{made.target.short_name}")
     _tell({"table": str(made.target), **promise(made.spec), "created": True}, json)
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from pyspark.sql import is_remote
 
+from jobs.forgotten import warn_if_forgotten
 from jobs.settings import JobSettings
 from jobs.strict import at
 from streams.spark import BatchReport, StreamingApplication
@@ -47,6 +48,7 @@ def exported(settings: JobSettings, work: Path, on_batch: OnBatch | None) -> OnB
 
 def run_followed(app: StreamingApplication, settings: JobSettings, work: Path, on_batch: OnBatch) -> None:
     """Run an application by its trigger until it ends, with ``on_batch`` called after each batch."""
+    warn_if_forgotten(app.spark, app.table("ledger"), "root: tables")
     with followed(app, settings, work, on_batch) as tell:
         if not is_remote():
             app.run(settings.trigger)

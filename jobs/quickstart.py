@@ -15,7 +15,7 @@ from pathlib import Path
 from jobs.conf_folder import CONF
 from jobs.place_setting import local_folder
 from jobs.prepare_flights import add_options, prepare
-from jobs.session import local_jars
+from jobs.session import check_spark_home, local_jars
 from versioned.errors import ConfigurationError
 
 _PROJECT = Path(__file__).parents[1]
@@ -41,6 +41,7 @@ def main() -> int:
     add_options(parser)
     args = parser.parse_args()
     try:
+        check_spark_home(os.environ)  # spark-submit follows it too
         print(prepare(local_folder(args.work) / "input", args.batches, until=args.until), flush=True)
     except ConfigurationError as error:
         parser.error(str(error))

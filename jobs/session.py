@@ -7,14 +7,17 @@ only without spark-submit do the project's own settings apply.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from jobs.conf_folder import conf_folder
+from versioned.errors import ConfigurationError
 from versioned.session_settings import SOUND_READS
 
 _PROJECT: Final = Path(__file__).parents[1]
@@ -32,6 +35,10 @@ ESSENTIAL: Final[Mapping[str, str]] = {
 #: Fetched at the start of a session where no jars were fetched before.
 DELTA: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
 _JAVA: Final = "spark.driver.extraJavaOptions"
+#: The jar that tells which Spark a folder holds.
+_CORE: Final = re.compile(r"spark-core_[^-]+-(.+)\.jar")
+#: The part of a version that Delta's jars are made for.
+_LINE: Final = re.compile(r"\d+\.\d+")
 
 
 def read_properties(path: Path) -> dict[str, str]:
@@ -50,6 +57,33 @@ def local_jars(folder: Path | None = None) -> str:
     return ",".join(str(jar) for jar in [*sorted(where.glob("*.jar")), *sorted(where.glob("kafka/*.jar"))])
 
 
+def check_spark_home(environment: Mapping[str, str], installed: str = pyspark.__version__) -> None:
+    """Refuse a SPARK_HOME that holds another Spark than PySpark: PySpark follows it without a word.
+
+    It would be started with Delta's jars for the installed one. A folder that does not tell its Spark is left alone.
+
+    Args:
+        environment: The process's environment.
+        installed: The version of PySpark.
+
+    Raises:
+        ConfigurationError: it does.
+    """
+    home = environment.get("SPARK_HOME")
+    jars = sorted(Path(home, "jars").glob("spark-core_*.jar")) if home else []
+    found = [named[1] for named in map(_CORE.fullmatch, (jar.name for jar in jars)) if named]
+    if found and _line(installed) not in map(_line, found):
+        raise ConfigurationError(
+            f"SPARK_HOME ({home}) holds Spark {found[0]}, and the installed PySpark is {installed}: it would start "
+            f"that Spark with Delta's jars for its own. Unset SPARK_HOME, or set it to {Path(pyspark.__file__).parent}."
+        )
+
+
+def _line(version: str) -> str:
+    said = _LINE.match(version)
+    return version if said is None else said[0]
+
+
 def project_settings(environment: Mapping[str, str], project: Path = _PROJECT) -> dict[str, str]:
     """What a session is given besides its name: two local cores, Delta, ``conf/`` with its logging, which shows errors
     only; nothing where it is set up already.
@@ -58,11 +92,15 @@ def project_settings(environment: Mapping[str, str], project: Path = _PROJECT) -
         environment: The process's environment.
         project: Where the packages are; ``conf/`` lies beside them, or in ``jobs`` of an installed library.
 
+    Raises:
+        ConfigurationError: as :func:`check_spark_home` says.
+
     >>> project_settings({"PYSPARK_GATEWAY_PORT": "40001"})
     {}
     """
     if any(name in environment for name in _GIVEN):
         return {}
+    check_spark_home(environment)
     defaults = conf_folder(project) / "spark-defaults.conf"
     settings = {"spark.master": "local[2]", **ESSENTIAL, **(read_properties(defaults) if defaults.is_file() else {})}
     jars, logging = local_jars(), conf_folder(project) / "log4j2.properties"
@@ -79,6 +117,9 @@ def build_session(name: str, settings: Mapping[str, str] | None = None) -> Spark
         name: Application name.
         settings: Settings that win over all others. Spark's own log shows errors only, unless they say otherwise by
             ``spark.driver.extraJavaOptions``.
+
+    Raises:
+        ConfigurationError: the session is not set up already, and SPARK_HOME holds another Spark than PySpark.
     """
     # Python workers must find the packages that this process has.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

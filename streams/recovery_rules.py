@@ -21,7 +21,7 @@ from versioned.errors import (
 )
 from versioned.replay import GIVE_UP, way_back
 
-_RESET: Final = f"or {GIVE_UP}; or start over with a new root"
+_RESET: Final = f"or {GIVE_UP}; or start over with a new root and a new checkpoint"
 
 #: Epoch and batch id.
 BatchOf = tuple[int, int]

@@ -12,6 +12,7 @@ ledger          ``_stream_times``, ``_counts``, ``_metrics``, ``_totals``, ``_ve
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 from typing import Final
@@ -21,11 +22,12 @@ from pyspark.sql import SparkSession
 from streams.spark.stored_kinds import StoredTable, stored_table
 from streams.spark.window_upkeep import OPEN
 from versioned.commit import properties_of
-from versioned.errors import ConfigurationError
+from versioned.errors import ConfigurationError, first_line
 from versioned.identifiers import TableRef, beside, quote
 from versioned.reading import read_table
 from versioned.sql import SqlNames, register_versions, select, source
 
+_LOG: Final = logging.getLogger(__name__)
 _OPEN = quote(OPEN)
 #: How the address of a folder of this machine begins, in front of its path.
 _THIS_MACHINE: Final = re.compile(r"\Afile:(//(localhost)?)?(?=/)")
@@ -76,24 +78,31 @@ def _register(spark: SparkSession, ref: TableRef, names: SqlNames, version: int 
 def register_application_sql(spark: SparkSession, root: str) -> list[str]:
     """Make every Delta table below a folder known to SQL in this session, with its views and functions.
 
+    A table that cannot be opened is left out, with a warning: its making was cut off, or its log is damaged.
+
     Args:
         spark: The session.
         root: The folder of an application's tables, on this machine.
 
     Returns:
-        All names, those of the tables included; none if there are no tables.
+        All names, those of the tables included; none if there are no tables, or none that can be opened.
 
     Raises:
         ConfigurationError: this machine has no such folder.
     """
     logs = _folder(root).glob("*/_delta_log")
     tables = {log.parent.name: TableRef.parse(str(log.parent.absolute())) for log in logs}
-    # A folder may have a name that needs quotes in SQL: unnamed nodes have a dash in theirs.
-    made = {name: _register(spark, target, SqlNames((name,))) for name, target in sorted(tables.items())}
-    for name, target in tables.items():
+    made: dict[str, list[str]] = {}
+    for name, target in sorted(tables.items()):
+        try:
+            # A folder may have a name that needs quotes in SQL: unnamed nodes have a dash in theirs.
+            made[name] = _register(spark, target, SqlNames((name,)))
+        except Exception as error:  # of whatever kind: the other tables can be asked all the same
+            _LOG.warning("%s cannot be opened, and is left out: %s", target, first_line(error))
+    for name in made:
         # Last: a table's own name is the table, not a view of another one.
-        SqlNames((name,)).view(spark, "", select("*", source(target)))
-    return [each for name, views in made.items() for each in (name, *(view for view in views if view not in tables))]
+        SqlNames((name,)).view(spark, "", select("*", source(tables[name])))
+    return [each for name, views in made.items() for each in (name, *(view for view in views if view not in made))]
 
 
 def _folder(root: str) -> Path:

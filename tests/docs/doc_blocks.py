@@ -43,6 +43,7 @@ _SPARK_SUBMIT: Final = (
     "--master",
     "--deploy-mode",
     "--properties-file",
+    "--load-spark-defaults",
     "--conf",
     "--jars",
     "--packages",

@@ -64,6 +64,13 @@ def test_a_job_writes_into_a_schema_and_the_doctor_finds_its_tables_there(spark:
     assert (told["healthy"], told["root"], told["batch_id"]) == (True, "spark_catalog.shop", 1)
 
 
+def test_a_run_into_a_catalog_that_ends_with_the_process_tells_it_once(
+    spark: SparkSession, work: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert _run(work, "run").exit_code == 0
+    assert caplog.text.count("spark_catalog.shop.ledger is in spark_catalog, which this session keeps in memory") == 1
+
+
 def test_upkeep_of_a_schema_takes_its_tables_and_no_views(spark: SparkSession, work: Path) -> None:
     spark.sql("CREATE VIEW shop.s_current AS SELECT * FROM shop.s")
     told = _run(work, "maintain", "--dry-run", "--json", config="upkeep.yaml")

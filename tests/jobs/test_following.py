@@ -17,6 +17,7 @@ from jobs.prometheus import into_textfile
 from jobs.settings import JobSettings, parse
 from streams.spark import BatchReport
 from versioned.errors import ConfigurationError
+from versioned.identifiers import TableRef
 
 
 def _settings(**changes: Any) -> JobSettings:
@@ -40,8 +41,8 @@ class _Server:
     name: str = "shop"
     asked: list[tuple[tuple[int, int], tuple[int, int]]] = field(default_factory=list)
 
-    def table(self, name: str) -> str:
-        return name
+    def table(self, name: str) -> TableRef:
+        return TableRef(path=f"/tables/{name}")
 
     def start(self, trigger: str) -> _Server:
         return self

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
-from jobs.session import DELTA, ESSENTIAL, local_jars, project_settings, read_properties
+from jobs.quickstart import main as quickstarted
+from jobs.session import DELTA, ESSENTIAL, check_spark_home, local_jars, project_settings, read_properties
 from jobs.settings import SourceSettings
 from jobs.shown import HIDDEN, shown
+from versioned.errors import ConfigurationError
 
 _DEFAULTS = Path(__file__).parents[2] / "conf" / "spark-defaults.conf"
 
@@ -43,6 +46,59 @@ def test_an_installed_library_has_what_it_cannot_do_without(tmp_path: Path, monk
     monkeypatch.setenv("VERSIONED_JARS", str(tmp_path))
     settings = project_settings({}, tmp_path)
     assert settings == {"spark.master": "local[2]", **ESSENTIAL, "spark.jars.packages": DELTA}
+
+
+def _spark_home(folder: Path, *jars: str) -> dict[str, str]:
+    (folder / "jars").mkdir()
+    for jar in jars:
+        (folder / "jars" / jar).touch()
+    return {"SPARK_HOME": str(folder)}
+
+
+def test_another_spark_in_spark_home_is_refused_with_both_versions_and_what_to_do(tmp_path: Path) -> None:
+    environment = _spark_home(tmp_path, "spark-core_2.12-3.5.1.jar")
+    with pytest.raises(ConfigurationError, match=r"Spark 3\.5\.1,.* is 4\.2\.0:.* Unset SPARK_HOME, or set it to"):
+        check_spark_home(environment, "4.2.0")
+
+
+@pytest.mark.parametrize(
+    ("jars", "installed"),
+    [
+        pytest.param(["spark-core_2.13-4.2.0.jar"], "4.2.0", id="the same"),
+        pytest.param(["spark-core_2.13-4.2.0-amzn-1.jar"], "4.2.0", id="a vendor's build of the same"),
+        pytest.param(["spark-core_2.13-4.2.0-SNAPSHOT.jar"], "4.2.0.dev0", id="before its release"),
+        pytest.param(["spark-sql_2.12-3.5.1.jar"], "4.2.0", id="none that tells"),
+        pytest.param([], "4.2.0", id="no jar"),
+    ],
+)
+def test_a_spark_home_of_the_same_spark_or_of_one_that_is_not_told_is_let_be(
+    jars: list[str], installed: str, tmp_path: Path
+) -> None:
+    check_spark_home(_spark_home(tmp_path, *jars), installed)
+
+
+@pytest.mark.parametrize("environment", [{}, {"SPARK_HOME": ""}, {"SPARK_HOME": "not/there"}])
+def test_without_a_folder_in_spark_home_nothing_is_compared(environment: dict[str, str]) -> None:
+    check_spark_home(environment, "4.2.0")
+
+
+def test_spark_home_is_looked_at_where_the_session_is_our_own(tmp_path: Path) -> None:
+    environment = _spark_home(tmp_path, "spark-core_2.12-3.5.1.jar")
+    with pytest.raises(ConfigurationError, match="SPARK_HOME"):
+        project_settings(environment)
+    assert project_settings(environment | {"PYSPARK_GATEWAY_PORT": "40001"}) == {}
+
+
+def test_the_quickstart_looks_at_spark_home_before_it_prepares_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in _spark_home(tmp_path, "spark-core_2.12-3.5.1.jar").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "argv", ["quickstart.py", "--work", str(tmp_path / "work")])
+    with pytest.raises(SystemExit) as ended:
+        quickstarted()
+    assert (ended.value.code, "SPARK_HOME" in capsys.readouterr().err) == (2, True)
+    assert not (tmp_path / "work").exists()
 
 
 @pytest.mark.parametrize(("name", "value"), ESSENTIAL.items())

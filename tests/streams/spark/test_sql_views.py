@@ -92,6 +92,17 @@ def test_the_folder_of_an_application_may_be_named_as_an_address(spark: SparkSes
     assert [register_application_sql(spark, f"{scheme}{folder}") for scheme in ("file:", "file://")] == [made, made]
 
 
+def test_a_table_with_a_damaged_log_is_left_out_and_told(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("sound", "torn"):
+        spark.range(1).write.format("delta").save(f"{tmp_path}/{name}")
+    (commit,) = (tmp_path / "torn" / "_delta_log").glob("*.json")
+    commit.write_text('{"metaData": {', encoding="utf-8")
+    assert register_application_sql(spark, str(tmp_path)) == ["sound"]
+    assert f"{tmp_path}/torn cannot be opened" in caplog.text
+
+
 @pytest.mark.parametrize("root", ["s3a://bucket/tables", "sales.shop", "file:/nowhere/tables"])
 def test_an_application_whose_tables_cannot_be_listed_is_refused(spark: SparkSession, root: str) -> None:
     with pytest.raises(ConfigurationError, match="register_table_sql"):

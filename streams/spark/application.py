@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +27,7 @@ from streams.spark.checkpoint import add_sources, default_checkpoint, read_check
 from streams.spark.columns import in_ansi_mode
 from streams.spark.contract import Action, action_at
 from streams.spark.counting import Counting
-from streams.spark.engine import Operators, operators_of, tables_read, tally, writers_of
+from streams.spark.engine import checked_operators, tables_read, tally, writers_of
 from streams.spark.explain import explain, kafka_topics
 from streams.spark.few_tasks import in_few_tasks
 from streams.spark.flow import Flow, NodeReport, counts_of, times_after
@@ -59,7 +60,6 @@ from streams.spark.recovery import (
     written_before_crash,
 )
 from streams.spark.rejects import Rejects
-from streams.spark.sinks import check_columns, send_to_kafka
 from streams.spark.source_checks import check_reasons, look_at
 from streams.spark.sources import SparkSource, check_shared_sequence, check_topics, records_of, topics_in_order, unite
 from streams.spark.store import refuse_promises
@@ -145,15 +145,12 @@ class StreamingApplication:
         self.topology = topology
         self._root = TableRef.parse(root)
         retention_us = optional_span_us("suppressed_record_retention", suppressed_record_retention)
-        self._operators: Operators = operators_of(topology, retention_us, keys_cross_partitions)
-        check_columns(self._operators)
-        send_to_kafka(self._operators, kafka or {})
+        self._make = partial(checked_operators, topology, retention_us, keys_cross_partitions, dict(kafka or {}))
         self._sources = dict(sources)
         self._topic_of = {node.name: node.topic for node in _source_nodes(topology)}
         check_choice("order", order, Order)
         self._order: Order = order
         self._metrics_level: MetricsLevel = metrics_level
-        self._counting = Counting(topology, self._operators, metrics_level)
         self._max_future_us = span_us("max_future_skew", max_future_skew)
         self._checkpoint = checkpoint or default_checkpoint(self._root)
         self._on_batch = on_batch
@@ -166,16 +163,24 @@ class StreamingApplication:
         self._new_epoch = new_epoch
         self._found: Survey | None = None
         self._query: str | None = None
-        self._is_kept = False
         self._interpretation: Interpretation | None = None
         self._there: set[TableRef] = set()
         self._landed_report: dict[str, Any] | None = None
         self._drains: tuple[str, ...] = ()
-        self._empty = EmptyFlows()
-        owned = {name: operator.tables(self._root) for name, operator in self._operators.items()}
-        self._guard = BatchGuard(owned, self._rejects.target, guards)
+        self._guards: GuardPolicy = guards
         self._rules: list[IntakeRule] = []
-        self._check()
+        self._build()
+        check_topics({node.topic for node in _source_nodes(topology)}, self._sources)
+        check_shared_sequence(order, {topic: said.goes_by_offset for topic, said in sources.items()})
+        check_table_names(table.short_name for table in chain.from_iterable(self._owned.values()))
+
+    def _build(self) -> None:
+        """What goes for one query only: operators know that their tables are there, which may be gone by the next."""
+        self._operators = self._make()
+        self._counting = Counting(self.topology, self._operators, self._metrics_level)
+        self._owned = {name: operator.tables(self._root) for name, operator in self._operators.items()}
+        self._guard = BatchGuard(self._owned, self._rejects.target, self._guards)
+        self._empty, self._is_kept = EmptyFlows(), False
 
     def table(self, name: str) -> TableRef:
         """Where a table of this application lies."""
@@ -183,8 +188,7 @@ class StreamingApplication:
 
     def tables(self) -> list[TableRef]:
         """Every table of this application but the ledger: the operators' and the rejects."""
-        owned = [table for operator in self._operators.values() for table in operator.tables(self._root)]
-        return [self._rejects.target, *owned]
+        return [self._rejects.target, *chain.from_iterable(self._owned.values())]
 
     @property
     def root(self) -> TableRef:
@@ -263,6 +267,7 @@ class StreamingApplication:
         """
         told = trigger_of(trigger)
         refuse_running(self._spark, self.name)
+        self._build()
         self._state = self._agreed_state()
         assert self._found is not None
         self._topics = topics = self.refuse_changes(self._found)
@@ -588,12 +593,6 @@ class StreamingApplication:
         if self._on_batch is not None:
             self._on_batch(batch_report(self.topology, row, arrived, sum(batch.rejected.values()), metrics))
         self._guard.look(batch, batch.landed, reports)
-
-    def _check(self) -> None:
-        check_topics({node.topic for node in _source_nodes(self.topology)}, self._sources)
-        check_shared_sequence(self._order, {topic: said.goes_by_offset for topic, said in self._sources.items()})
-        owned = (table for operator in self._operators.values() for table in operator.tables(self._root))
-        check_table_names(table.short_name for table in owned)
 
 
 def _source_nodes(topology: Topology) -> list[SourceNode]:

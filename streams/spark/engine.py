@@ -46,9 +46,10 @@ from streams.spark.flow import PLACE, Flow
 from streams.spark.folded_windows import FoldedWindowsOperator
 from streams.spark.foreign_key_join import ForeignKeyJoinOperator
 from streams.spark.global_table_join import StreamGlobalTableJoinOperator
+from streams.spark.kafka_sink import KafkaSink
 from streams.spark.keyed_aggregate import KeyedAggregateOperator
 from streams.spark.operator import Operator
-from streams.spark.sinks import ChangelogSinkOperator, TableSinkOperator
+from streams.spark.sinks import ChangelogSinkOperator, TableSinkOperator, check_columns, send_to_kafka
 from streams.spark.source import StreamSourceOperator
 from streams.spark.stateless import (
     SelectKeyOperator,
@@ -120,6 +121,27 @@ def operators_of(
         operator.keeps_scopes = not keys_cross_partitions
         operator.gathers = gathers(operator.node, shared)
         operator.is_in_one_scope = operator.node.name in shared
+    return made
+
+
+def checked_operators(
+    topology: Topology, record_retention_us: int | None, keys_cross_partitions: bool, kafka: Mapping[str, KafkaSink]
+) -> Operators:
+    """As :func:`operators_of`, with changelogs that are sent to Kafka too, once the plan's sinks are found to do.
+
+    Args:
+        topology: The plan.
+        record_retention_us: ``suppressed.record.retention.ms``, in microseconds; None = off.
+        keys_cross_partitions: Whether records under a new key share one stream-time scope.
+        kafka: Changelog sink -> the Kafka topic that its rows are sent to.
+
+    Raises:
+        TopologyError: as :func:`operators_of`; or a sink's rows would have a column twice.
+        ConfigurationError: ``kafka`` names no changelog sink.
+    """
+    made = operators_of(topology, record_retention_us, keys_cross_partitions)
+    check_columns(made)
+    send_to_kafka(made, kafka)
     return made
 
 

@@ -75,7 +75,7 @@ def test_input_that_is_gone_before_its_batch_has_written_anything_is_missed(
     assert {row["price"] for row in read_table(spark, TableRef.parse(str(out / "priced_orders"))).collect()} == {0.0}
 
 
-@pytest.mark.parametrize("gone", [True, False], ids=["gone", "there"])
+@pytest.mark.parametrize("gone", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["gone", "there"])
 def test_a_batch_that_the_ledger_has_is_over_whatever_became_of_its_input(
     gone: bool, spark: SparkSession, tmp_path: Path
 ) -> None:

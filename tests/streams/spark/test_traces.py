@@ -34,7 +34,7 @@ _CUTS: Final = (Cut(3, seed=889), Cut(4, seed=914))
 #: The sample: at least so many scenarios.
 _SCENARIOS: Final = 15
 #: The samples that ``make test`` has time for; the others have tests of their own there, and random plans.
-_QUICK: Final = ("propagation", "stream_table_join", "suppress_windowed")
+_QUICK: Final = ("propagation", "suppress_windowed")
 #: How many bytes a sliding window of texts began with is to be seen as it begins: no batch shows it.
 _OF_THE_DRIVER: Final = "suppress_time_limit/fuzzed-1"
 #: In these a step fails; each needs an application of its own.

@@ -489,16 +489,19 @@ BUFFERS = st.sampled_from(
 
 @pytest.mark.rule("R27", "R59")
 @settings(max_examples=80)
-@given(records=RECORDS, buffer=BUFFERS, wait_us=st.integers(0, 30))
-def test_after_a_drain_the_suppressed_table_equals_its_source(
-    records: list[tuple[str, Any, int]], buffer: Any, wait_us: int
+@given(records=RECORDS, buffer=BUFFERS, wait_us=st.integers(0, 30), partitions=st.integers(1, 3))
+def test_after_a_drain_the_suppressed_table_equals_its_source_and_every_update_is_counted(
+    records: list[tuple[str, Any, int]], buffer: Any, wait_us: int, partitions: int
 ) -> None:
     running = limited(Suppressed.until_time_limit(f"{wait_us} us", buffer))
-    piped(running, "in", *records)
+    for place, (key, value, ts_us) in enumerate(records):
+        running.pipe_input("in", key, value, ts_us, partition=place % partitions)
     suppressed = running.processor("limit")
     running.drain("limit")
     keys = [Row(key=key) for key, _, _ in records]
     assert [suppressed.get(key) for key in keys] == [running.processor("in").get(key) for key in keys]
+    counts = running.counters("limit")
+    assert counts["input"] == counts["suppressed"] + counts["emitted"]
 
 
 @pytest.mark.rule("R5", "R54")

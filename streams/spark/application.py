@@ -267,7 +267,8 @@ class StreamingApplication:
         """
         told = trigger_of(trigger)
         refuse_running(self._spark, self.name)
-        self._build()
+        if self._interpretation is not None:  # what an earlier query of this object had
+            self._build()
         self._state = self._agreed_state()
         assert self._found is not None
         self._topics = topics = self.refuse_changes(self._found)

@@ -37,24 +37,20 @@ def naming_gone_files(name: str, run: Callable[[DataFrame, int], int]) -> Callab
         except VersionedError:
             raise
         except Exception as error:  # the class differs between classic and Connect sessions
-            if not is_gone(error):
+            line = line_of_gone_file(error)
+            if line is None:
                 raise
-            raise ReplayMismatchError(_told(name, batch_id, error)) from error
+            raise ReplayMismatchError(_told(name, batch_id, line)) from error
 
     return run_batch
 
 
-def is_gone(error: BaseException) -> bool:
-    """Whether a read failed because a file is not there.
+def line_of_gone_file(error: BaseException) -> str | None:
+    """Where an error says that a read failed because a file is not there; None if it says no such thing.
 
-    >>> is_gone(RuntimeError("[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file /a."))
-    True
+    >>> line_of_gone_file(OSError("Job aborted.\\n[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered an error in /a."))
+    '[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered an error in /a.'
     """
-    return _line_of(error) is not None
-
-
-def _line_of(error: BaseException) -> str | None:
-    """The line that says so."""
     told = f"{type(error).__name__}: {error}"
     if _TROUBLE.search(told):
         return None
@@ -62,10 +58,9 @@ def _line_of(error: BaseException) -> str | None:
     return next((line for line in lines if _GONE.search(line) and not _OF_SPARK.search(line)), None)
 
 
-def _told(name: str, batch_id: int, error: BaseException) -> str:
-    told = (_line_of(error) or str(error))[:_LONGEST]
+def _told(name: str, batch_id: int, line: str) -> str:
     return (
-        f'Batch {batch_id} of "{name}" reads a file that is gone: {told} A file of a table: a VACUUM has '
+        f'Batch {batch_id} of "{name}" reads a file that is gone: {line[:_LONGEST]} A file of a table: a VACUUM has '
         "taken it before this batch, which had died, was begun again. Put back a copy of tables, ledger and checkpoint "
         "or start with --new-epoch, which takes the tables as they are. A file of its input: start again; of an input "
         "table, start with --new-epoch and a startingVersion whose files are there."

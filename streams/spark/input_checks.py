@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 from streams.field_checks import check_read
 from streams.nodes import SOURCES, Node, StreamSource
 from streams.plan_checks import is_versioned
-from streams.spark.intake import IntakeRule, kind_of
+from streams.spark.intake import IntakeRule, kind_of, source_field
 from streams.spark.places import Order
 from streams.spark.reader_options import MALFORMED
 from streams.spark.sources import SparkSource
@@ -89,7 +89,7 @@ def check_input(schema: StructType, rule: IntakeRule) -> None:
     _differ(topic, names)
     _check_there(rule, names)
     _check_extra(rule, names)
-    called = StructType([StructField(name, schema[_found(names, name)].dataType) for name in _used(rule, names)])
+    called = StructType([StructField(name, source_field(schema, name).dataType) for name in _used(rule, names)])
     kinds = {name: kind_of(called, rule, name) for name in called.names}
     for name, want in kinds.items():
         have = called[name].dataType
@@ -121,10 +121,6 @@ def _used(rule: IntakeRule, names: list[str]) -> list[str]:
 def _values(rule: IntakeRule, names: list[str]) -> tuple[str, ...]:
     called = {name.lower(): name for name in (*rule.node.key, *filter(None, rule.reads.values()))}
     return rule.values([called.get(name.lower(), name) for name in names])
-
-
-def _found(names: list[str], wanted: str) -> str:
-    return next(name for name in names if name.lower() == wanted.lower())
 
 
 def _passes(rule: IntakeRule, name: str) -> bool:

@@ -147,7 +147,7 @@ class _Columns:
 
     def value(self, name: str) -> Column:
         """A column under its type; null where it does not fit."""
-        field = _field(self._schema, name)
+        field = source_field(self._schema, name)
         return cast_row_by_row(F.col(quote(field.name)), field.dataType, self.kind(name))
 
     def lost(self, name: str, kind: str) -> Column:
@@ -164,7 +164,7 @@ class _Columns:
 
     def misfits(self, name: str) -> Column | None:
         """Whether a row has a value that does not fit, or a key that would be another one; None if all do."""
-        field, kind = _field(self._schema, name), self.kind(name)
+        field, kind = source_field(self._schema, name), self.kind(name)
         value, have = F.col(quote(field.name)), field.dataType
         if have.simpleString() == kind.simpleString():
             return None
@@ -175,7 +175,7 @@ class _Columns:
 
 def kind_of(schema: StructType, rule: IntakeRule, name: str) -> DataType:
     """The type that a column of the source is given: the declared one, or its own. Event times are never text."""
-    have = _field(schema, name).dataType
+    have = source_field(schema, name).dataType
     declared = {} if rule.types is None else {field.name.lower(): field.dataType for field in rule.types.fields}
     want = declared.get(name.lower(), have)
     if name.lower() == rule.node.timestamp.lower():
@@ -185,7 +185,7 @@ def kind_of(schema: StructType, rule: IntakeRule, name: str) -> DataType:
     return want
 
 
-def _field(schema: StructType, name: str) -> StructField:
+def source_field(schema: StructType, name: str) -> StructField:
     """A column, whatever its case: a node and its source may spell its name in two ways."""
     return next(field for field in schema.fields if field.name.lower() == name.lower())
 

@@ -16,16 +16,20 @@ from streams.fields import value_fields
 from streams.key_fields import key_fields
 from streams.nodes import (
     ChangelogSink,
+    Node,
     Output,
     SelectKey,
     StreamFilter,
     StreamGlobalTableJoin,
     StreamMapValues,
     StreamTableJoin,
+    TableFilter,
+    TableMapValues,
     TableSink,
     TableTableJoin,
     ToStream,
 )
+from streams.plan_checks import materialized_of
 from streams.spark.flow import (
     CAUSE,
     KEY,
@@ -57,8 +61,10 @@ from versioned.written import Written, written_by
 
 #: How many commits are looked at for one of a batch: others may lie on top.
 _LIMITS: Final = (5, 100, 100_000)
-#: Nodes that hand on what is told of a record beside key and value.
-_HANDS_ON: Final = (StreamFilter, StreamMapValues, SelectKey, ToStream)
+#: What a changelog tells of a record beside key and value, where what stands before it knows.
+_TOLD: Final = {REASON: "reason", OP: "op", OLD: "old", CAUSE: "cause"}
+#: Nodes that hand it on.
+_HANDS_ON: Final = (StreamFilter, StreamMapValues, SelectKey, ToStream, TableFilter, TableMapValues)
 
 
 class _SinkOperator(Operator[ChangelogSink | TableSink]):
@@ -175,7 +181,7 @@ class ChangelogSinkOperator(_SinkOperator):
             self._judged = frame if LATEST in frame.columns else None
             frame = _net(_latest_only(frame))
         columns = self._columns(frame)
-        told = {REASON: "reason", OP: "op", OLD: "old", CAUSE: "cause"}
+        told = dict(_TOLD)
         if OP not in frame.columns:
             # Each change of a table has an old value; only a correction of history tells it.
             del told[OLD]
@@ -238,14 +244,20 @@ def _own_columns(node: ChangelogSink | TableSink) -> list[str]:
     if isinstance(node, TableSink):
         return own
     (parent,) = node.parents
-    above = parent
-    while isinstance(above, _HANDS_ON):
+    is_of_table, above = parent.output is Output.TABLE, parent
+    # A store with versions tells changes of its own.
+    while isinstance(above, _HANDS_ON) and not _has_versions(above):
         (above,) = above.parents
     if isinstance(above, StreamTableJoin | StreamGlobalTableJoin):
-        own.append("reason")
+        own.append(_TOLD[REASON])
     if isinstance(above, TableTableJoin) and above.history == "complete":
-        own += ["op", "cause", *(["old"] if above is parent else [])]
-    return [*own, "deleted"] if parent.output is Output.TABLE else own
+        own += [_TOLD[OP], _TOLD[CAUSE], *([_TOLD[OLD]] if is_of_table else [])]
+    return [*own, "deleted"] if is_of_table else own
+
+
+def _has_versions(node: Node) -> bool:
+    stored = materialized_of(node)
+    return stored is not None and stored.is_versioned
 
 
 def _fault(columns: list[str]) -> str | None:

@@ -113,7 +113,8 @@ class FinalResultsOperator(Operator[Suppress]):
             return None
         rule, windows = rule_of(self.node), self._windows
         fold = SuppressFold(rule, suppressed.size_of, windows.windows, self._batch.clock_us, windows.times_before())
-        told = _folded(updates, self._held(updates), fold, updates.select(*map(F.col, CHANGE)), windows)
+        emission, mixes = updates.select(*map(F.col, CHANGE)), len(windows.stream_times) > 1
+        told = _folded(updates, self._held(updates), fold, emission, windows, mixes=mixes)
         is_other = (F.col(WHAT) == EMITTED) | F.col(WHAT).startswith(STREAM_TIME)
         return told.where((F.col(TOLD) == "count") & ~is_other).select(WHAT, COUNT)
 
@@ -358,10 +359,13 @@ class SuppressOperator(Operator[Suppress]):
         drains = self.node.name in batch.drains
         fold = SuppressFold(self.rule, size_of, self._windows, batch.clock_us, times, drains, self.position)
         held, emission = self._stored(batch, flow.frame), self._nothing(flow.frame)
-        if not self.rule.final:
-            mixes = len(batch.scopes) > 1 and not self.is_in_one_scope and not flow.is_empty
-            return _limited(flow.frame, held, fold, emission, mixes=mixes)
-        return _folded(flow.frame, held, fold, emission, None if flow.is_empty else self._made_by)
+        # Final results are always of windows.
+        windows = self._made_by if self.rule.final else None
+        if flow.is_empty or self.is_in_one_scope:
+            mixes = False
+        else:
+            mixes = len(batch.scopes if windows is None else windows.stream_times) > 1
+        return _folded(flow.frame, held, fold, emission, windows, mixes=mixes)
 
     def _nothing(self, frame: DataFrame) -> DataFrame:
         """No emission, of the type of one."""
@@ -434,33 +438,31 @@ class SuppressOperator(Operator[Suppress]):
 
 
 def _folded(
-    updates: DataFrame, held: DataFrame, fold: SuppressFold, emission: DataFrame, windows: WindowStoreOperator | None
+    updates: DataFrame,
+    held: DataFrame,
+    fold: SuppressFold,
+    emission: DataFrame,
+    windows: WindowStoreOperator | None,
+    *,
+    mixes: bool,
 ) -> DataFrame:
-    """What a buffer of final results with these rows tells of the updates, scope by scope, or of all scopes together.
+    """What a buffer with these rows tells of the updates, scope by scope, or of all scopes together.
 
     Args:
         updates: Changes of the table.
         held: The rows that wait.
         fold: The buffer's rules.
         emission: Has the type of what leaves.
-        windows: What made the changes; None if there are none.
+        windows: What made the changes, if final results wait: they leave by its stream times too. Of limits None.
+        mixes: Whether there are changes of several scopes, so that a key may have rows of two.
     """
     events, kinds = updates.select(KEY, VALUE, OLD, US, SCOPE, PLACE), (emission.schema, held.schema)
-    if windows is not None and len(windows.stream_times) > 1:
-        before = windows.times_before()
-        if keys_meet(events, held, before, windows.stream_times):
+    if mixes:
+        before, after = ({}, {}) if windows is None else (windows.times_before(), windows.stream_times)
+        if keys_meet(events, held, before, after):
+            timed = events if windows is None else with_times(events, windows.records(), before)
             one = F.lit(0).alias(TOGETHER)
-            timed = with_times(events, windows.records(), before).select("*", one)
-            return fold_groups(timed, held.select("*", one), [TOGETHER], fold, *kinds)
-    return fold_groups(events, held, [SCOPE], fold, *kinds)
-
-
-def _limited(updates: DataFrame, held: DataFrame, fold: SuppressFold, emission: DataFrame, *, mixes: bool) -> DataFrame:
-    """As :func:`_folded`, by a limit; ``mixes``: whether a key may come from several scopes."""
-    events, kinds = updates.select(KEY, VALUE, OLD, US, SCOPE, PLACE), (emission.schema, held.schema)
-    if mixes and keys_meet(events, held, {}, {}):
-        one = F.lit(0).alias(TOGETHER)
-        return fold_groups(events.select("*", one), held.select("*", one), [TOGETHER], fold, *kinds)
+            return fold_groups(timed.select("*", one), held.select("*", one), [TOGETHER], fold, *kinds)
     return fold_groups(events, held, [SCOPE], on_columns(updates, fold) or fold, *kinds)
 
 

@@ -186,6 +186,11 @@ def _joined_reason(stream: KStream, table: KTable) -> None:
     stream.join(table, lambda left, _: {"reason": left.n}).filter(lambda _, row: row.reason > 0).to_changelog("out")
 
 
+def _mapped_correction(table: KTable, field: str, materialized: Materialized | None = None) -> KTable:
+    both = table.join(table, lambda left, _: {"n": left.n}, history="complete")
+    return both.map_values(lambda _, row: {field: row.n}, materialized=materialized)
+
+
 def _corrected(field: str) -> Callable[[KStream, KTable], None]:
     def plan(_: KStream, table: KTable) -> None:
         table.join(table, lambda left, _: {field: left.n}, history="complete").to_changelog("out")
@@ -200,9 +205,21 @@ def _corrected(field: str) -> Callable[[KStream, KTable], None]:
         (_corrected("op"), "op"),
         (_corrected("old"), "old"),
         (_corrected("Cause"), "Cause"),
+        (lambda _, table: _mapped_correction(table, "op").to_changelog("out"), "op"),
+        (lambda _, table: _mapped_correction(table, "old").to_changelog("out"), "old"),
+        (lambda _, table: _mapped_correction(table, "cause").to_stream().to_changelog("out"), "cause"),
         (lambda _, table: table.map_values(lambda _, row: {"deleted": row.n}).to_changelog("out"), "deleted"),
     ],
-    ids=["a join", "a correction", "what it replaces", "its cause", "a change of a table"],
+    ids=[
+        "a join",
+        "a correction",
+        "what it replaces",
+        "its cause",
+        "a view of a correction",
+        "what that replaces",
+        "a stream of that",
+        "a change of a table",
+    ],
 )
 def test_so_is_one_that_its_sink_tells_of_what_stands_before_it(
     plan: Callable[[KStream, KTable], None], twice: str, spark: SparkSession, tmp_path: Path
@@ -221,6 +238,11 @@ def test_fields_of_these_names_may_stand_where_their_sink_does_not_tell_them(
 ) -> None:
     builder = StreamsBuilder()
     builder.stream("in", key="id", value="n").map_values(lambda _, row: {field: row.n}).to_changelog("out")
+    if field != "deleted":
+        # A store with versions tells changes of its own, not those of the correction before it.
+        table = builder.table("in", Materialized.versioned("1 day", name="stored"), key="id", value="n", name="table")
+        kept = Materialized.versioned("1 day", name="kept")
+        _mapped_correction(table, field, kept).to_changelog("kept_out")
     StreamingApplication(spark, "once", builder.build(), str(tmp_path / "out"), {"in": SparkSource(table="t")})
 
 

@@ -13,8 +13,10 @@ from pyspark.sql import SparkSession
 from streams import Materialized, StreamsBuilder
 from streams.nodes import Topology
 from streams.spark.rollback import rollback
+from suppress.buffer_config import BufferConfig
+from suppress.suppressed import Suppressed
+from suppress.windows import TimeWindows
 from versioned.commit import properties_of
-from versioned.identifiers import TableRef
 from versioned.statistics import always_hidden
 
 _RECORDS: Final = (
@@ -69,6 +71,17 @@ def test_what_is_started_again_over_no_tables_makes_them_with_all_their_properti
     assert always_hidden(again["out"]) == {"email"}  # type: ignore[arg-type]
 
 
+def test_what_a_plan_is_warned_of_is_told_once_where_it_is_made(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    builder = StreamsBuilder()
+    windows = builder.stream("orders", key="k", value="v").group_by_key().windowed_by(TimeWindows.of("1 hour"))
+    idle = Suppressed.until_window_closes(BufferConfig.unbounded(), close_idle=True)
+    windows.count(name="counts").suppress(idle, name="final").to_changelog("out")
+    application(spark, tmp_path, builder.build()).run()
+    assert caplog.text.count("final: close_idle closes no window") == 1
+
+
 @pytest.mark.slow
 def test_tables_that_are_deleted_behind_a_rollback_to_before_they_were_there_are_made_again(
     spark: SparkSession, tmp_path: Path
@@ -81,6 +94,6 @@ def test_tables_that_are_deleted_behind_a_rollback_to_before_they_were_there_are
     before = sink_rows(spark, app, later)
     rollback(app, 0)
     for name in ("later", "counted_later"):
-        shutil.rmtree(str(TableRef.parse(str(app.table(name)))))
+        shutil.rmtree(str(app.table(name)))
     app.run()
     assert sink_rows(spark, app, later) == before

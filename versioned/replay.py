@@ -53,13 +53,13 @@ def way_back(epoch: int, batch_id: int) -> str:
     >>> way_back(1, 3)
     'take the tables back to the batch before: versioned rollback --batch 2'
     >>> way_back(1, 0)
-    'start over with another root, or delete this one: there is no batch before it'
+    'start over with another root and checkpoint, or delete both: there is no batch before it'
     """
     if batch_id > 0:
         return f"take the tables back to the batch before: versioned rollback --batch {batch_id - 1}"
     if epoch > 1:
         return f"{GIVE_UP}; there is no batch before it in this epoch"
-    return "start over with another root, or delete this one: there is no batch before it"
+    return "start over with another root and checkpoint, or delete both: there is no batch before it"
 
 
 def check_origin(where: str, batch: tuple[int, int], landed: Mapping[str, Any], now: Mapping[str, Any]) -> None:

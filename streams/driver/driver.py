@@ -86,10 +86,10 @@ class TopologyTestDriver:
         )
         retention_us = optional_span_us("suppressed_record_retention", suppressed_record_retention)
         now_us = given_instant_us("start", start)
-        self._context = Context(topology=topology, now_us=now_us, suppressed_retention_us=retention_us)
+        self._in_one_scope = nodes_in_one_scope(topology, keys_cross_partitions)
+        self._context = Context(topology, now_us, suppressed_retention_us=retention_us, in_one_scope=self._in_one_scope)
         self._skew_us = optional_span_us("max_future_skew", max_future_skew)
         self._topology = topology
-        self._in_one_scope = nodes_in_one_scope(topology, keys_cross_partitions)
         self._gathering = {node.name for node in topology if self._gathers(node, keys_cross_partitions)}
         self._sources: dict[str, list[SourceNode]] = {}
         self._outputs: dict[str, list[OutputRecord]] = {}
@@ -139,7 +139,7 @@ class TopologyTestDriver:
                 self._forward(node, change)
 
     def drain(self, suppress: str) -> None:
-        """Send everything that a suppression holds downstream, oldest first (R59).
+        """Send everything that a suppression holds downstream, of each partition oldest first (R59).
 
         Raises:
             UnknownNameError: there is no such node.

@@ -72,6 +72,8 @@ class Context:
     partition: int = 0
     offset: int = 0
     suppressed_retention_us: int | None = None
+    #: The nodes whose records are all in scope 0, whatever partition they came from.
+    in_one_scope: frozenset[str] = frozenset()
     #: Whether somebody asks from outside: then each key goes by the stream time of its own last put.
     is_asked: bool = False
     rejects: list[Reject] = field(default_factory=list)

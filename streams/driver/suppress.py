@@ -68,7 +68,7 @@ class SuppressProcessor(Processor):
         yield from self._emit_of_each(lambda buffer: buffer.tick(now_us))
 
     def drain(self) -> Iterator[Change]:
-        """Everything held leaves downstream, oldest first (R59)."""
+        """Everything held leaves downstream, of each partition oldest first (R59)."""
         yield from self._emit_of_each(SuppressBuffer.drain)
 
     def get(self, key: Row) -> Dated | None:

@@ -114,7 +114,8 @@ class StoredTable(Processor):
     def find(self, key: Row, at_us: int) -> Found:
         if self.state is None:
             return self._view_find(key, at_us)
-        return self.state.find(key, at_us, None if self.context.is_asked else self.context.partition)
+        partition = 0 if self.node.name in self.context.in_one_scope else self.context.partition
+        return self.state.find(key, at_us, None if self.context.is_asked else partition)
 
     def items(self) -> Iterator[tuple[Row, Row | None, int]]:
         """Every key of the stored table with its latest value and timestamp.

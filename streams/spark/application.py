@@ -363,7 +363,7 @@ class StreamingApplication:
         return self._query
 
     def drain(self, *suppressions: str) -> None:
-        """Run what input there is and empty the buffers of these suppressions downstream, oldest first (R59).
+        """Run what input there is and empty the buffers of these suppressions, of each partition oldest first (R59).
 
         Raises:
             ConfigurationError: one of them is no suppression with a buffer.

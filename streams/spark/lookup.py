@@ -54,6 +54,7 @@ def lookup_versioned(
     amount: Amount = "unknown",
     *,
     sends: Callable[[], bool] = lambda: False,
+    in_one_scope: bool = False,
 ) -> DataFrame:
     """Each stream record with the version valid at its ``_us``, known at its place (R138-R142).
 
@@ -69,6 +70,7 @@ def lookup_versioned(
             with versions (:mod:`streams.spark.lookup_pairs`).
         sends: Whether keys and instants of many records go to every task, so that only versions are moved which one of
             them finds; asked only where that can be.
+        in_one_scope: Whether all that the table takes is in scope 0, whatever partition a stream record comes from.
 
     Returns:
         The stream's columns with ``_found`` (value struct or null) and ``_reason`` (null where found).
@@ -91,7 +93,7 @@ def lookup_versioned(
     best = F.col(_VERSION)
     reason = F.when(best.isNull(), NO_MATCH).when(best.getField("value").isNull(), TOMBSTONE)
     if hides:
-        found = _with_stream_time(found, spec, puts, has_puts)
+        found = _with_stream_time(found, spec, puts, has_puts, in_one_scope or spec.time_scope == "store")
         hidden = (F.col(US) < F.col(_OBSERVED_US) - _retention(spec)) & F.col(_LATER)
         reason = F.when(hidden, EXPIRED).otherwise(reason)
     value = F.when(F.col(REASON).isNull(), best.getField("value"))
@@ -216,13 +218,13 @@ def _horizon_may_hide(spec: VersionedTableSpec, puts: PutBatch, has_puts: bool, 
     return any(oldest_us < us - spec.history_retention_us for us in times.values())
 
 
-def _with_stream_time(found: DataFrame, spec: VersionedTableSpec, puts: PutBatch, has_puts: bool) -> DataFrame:
-    """Add the table's stream time at each record's place."""
+def _with_stream_time(
+    found: DataFrame, spec: VersionedTableSpec, puts: PutBatch, has_puts: bool, is_one: bool
+) -> DataFrame:
+    """Add the table's stream time at each record's place; of one for all, records ask with their own scopes too."""
     if spec.time_scope == "key":
         newest = F.greatest(_CURRENT_US, _NEWEST_US) if has_puts else F.col(_CURRENT_US)
         return found.withColumn(_OBSERVED_US, newest)
-    # Records ask with their own scopes, also where the table has one stream time for all.
-    is_one = spec.time_scope == "store"
     before = F.lit(puts.observed.get(0)).cast("long") if is_one else lookup_times(puts.observed)
     if not has_puts:
         return found.withColumn(_OBSERVED_US, before)

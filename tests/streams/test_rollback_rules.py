@@ -41,7 +41,7 @@ def test_the_row_of_a_batch_is_the_newest_that_the_checkpoint_still_knows(
         ([(1, 2), (1, 3)], 1, "no batch 1 .* 2 to 3"),
         ([], None, "written no batch"),
         ([(1, 3), (2, -1)], None, "written no batch in this epoch.* start with --new-epoch"),
-        ([], 0, "another root, or delete this one"),
+        ([], 0, "another root and checkpoint, or delete both"),
     ],
 )
 def test_a_batch_that_cannot_be_gone_back_to_is_refused(

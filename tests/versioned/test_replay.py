@@ -73,7 +73,7 @@ def test_other_input_under_the_same_id_is_refused_topic_by_topic(now: dict[str, 
     ("batch", "told", "not_told"),
     [
         ((1, 7), "versioned rollback --batch 6", "--new-epoch"),
-        ((1, 0), "another root, or delete this one", "rollback"),
+        ((1, 0), "another root and checkpoint, or delete both", "rollback"),
         ((2, 0), "start with --new-epoch", "rollback"),
     ],
     ids=["a later batch", "the very first", "the first of a new epoch"],

@@ -42,6 +42,8 @@ def _topology() -> Topology:
         ("left_moves", other.left_join(rekeyed, _pair, windows=near, name="left")),
     ):
         joined.to_changelog(name)
+    behind = rekeyed.to_table(Materialized.versioned(_ms(40)), name="behind")
+    other.left_join(behind, _pair, name="looked_up").to_changelog("looked_up_out")
     limited = Suppressed.until_time_limit(_ms(30), BufferConfig.max_records(1_000))
     both = rekeyed.to_table(name="as_table").outer_join(table, _pair, name="both")
     both.suppress(limited, name="limited").to_changelog("limited_out")
@@ -98,6 +100,22 @@ def test_behind_a_change_of_key_a_stream_meets_the_records_of_all_partitions() -
     clicks = [Input("c", "k", f"click{partition}", 1, partition) for partition in range(4)]
     told = on_driver(_meets_clicks(), [Input("a", "order", "k", 0, 2), *clicks])
     assert [value for _, value, _ in told["out"]] == [(f"kclick{partition}",) for partition in range(4)]
+
+
+def _looks_behind_a_change_of_key() -> Topology:
+    builder = StreamsBuilder()
+    orders = builder.stream("a", name="orders", **_SOURCE).select_key(lambda key, value: key.k, name="by_customer")
+    newest = orders.to_table(Materialized.versioned(_ms(10)), name="newest")
+    builder.stream("c", name="clicks", **_SOURCE).left_join(newest, _pair, name="joined").to_changelog("out")
+    return builder.build()
+
+
+@pytest.mark.rule("R184")
+def test_a_table_behind_a_change_of_key_has_one_horizon_for_look_ups_of_all_partitions() -> None:
+    orders = [Input("a", "k", "old", 0, 2), Input("a", "k", "new", 100, 3)]
+    clicks = [Input("c", "k", f"click{partition}", 50, partition) for partition in range(4)]
+    told = on_driver(_looks_behind_a_change_of_key(), [*orders, *clicks])
+    assert [value for _, value, _ in told["out"]] == [(f"click{partition}-",) for partition in range(4)]
 
 
 def _sessions() -> Topology:

@@ -21,6 +21,7 @@ from versioned.errors import (
 )
 from versioned.replay import GIVE_UP, way_back
 
+_OTHER_ROOT: Final = "give the application the name that it had there, or another root"
 _RESET: Final = f"or {GIVE_UP}; or start over with a new root and a new checkpoint"
 
 #: Epoch and batch id.
@@ -32,7 +33,8 @@ class LedgerFacts:
     """What the ledger says: its newest batch (-1 = none in this epoch), and the id of the checkpoint that counts them.
 
     ``newest_commit`` is the newest batch that its history tells of, which may be more than its rows do; ``forgets`` is
-    whether Delta forgets which batches it has.
+    whether Delta forgets which batches it has. ``others`` are other applications that were started in its root, before
+    this one ever was.
     """
 
     application: str
@@ -42,6 +44,7 @@ class LedgerFacts:
     newest_commit: BatchOf | None = None
     blank: bool = False
     forgets: bool = False
+    others: tuple[str, ...] = ()
 
     @property
     def batch(self) -> BatchOf:
@@ -216,6 +219,10 @@ def _of_ledger(ledger: LedgerFacts) -> Iterator[Finding]:
         yield _blank("ledger")
     if ledger.forgets:
         yield _forgets("ledger")
+    if ledger.others:
+        theirs = " and ".join(f'"{other}"' for other in ledger.others)
+        said = f'The root is that of the application {theirs}, and has room for one only; "{name}" never ran there.'
+        yield Finding("table-of-other", "ledger", said, _OTHER_ROOT)
     if ledger.newest_commit is not None and ledger.newest_commit > ledger.batch:
         theirs = f"batch {ledger.newest_commit[1]} of epoch {ledger.newest_commit[0]}"
         said = (
@@ -243,8 +250,7 @@ def of_table(ledger: LedgerFacts, table: TableFacts) -> Iterator[Finding]:
         yield _forgets(table.name)
     if table.owner is not None and not _is_ours(ledger, table):
         said = f'was written by the application "{table.owner}", not by "{ledger.application}".'
-        remedy = "give the application its former name, or another root"
-        yield found("table-of-other", said, remedy)
+        yield found("table-of-other", said, _OTHER_ROOT)
         return
     yield from _of_writer(table)
     if table.recorded is not None and table.version < table.recorded:

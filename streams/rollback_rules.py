@@ -15,25 +15,29 @@ from versioned.replay import ERASED, way_back
 class CommitFacts:
     """One commit of a table: the batch that wrote it (None = no batch of this application) and what it said.
 
-    ``restores`` is whether it is a RESTORE by whomever, or put another table in this one's place.
+    ``restores`` is whether it is a RESTORE by whomever, or put another table in this one's place; ``foreign`` whether
+    somebody else changed rows with it.
     """
 
     version: int
     batch: BatchOf | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
     restores: bool = False
+    foreign: bool = False
 
 
 @dataclass(frozen=True)
 class Restoration:
     """What a table needs: the version to restore (None = it is as it was then), and what its commit told then.
 
-    ``erased_again`` names the versions in which rows were erased that the restoration brings back.
+    ``erased_again`` names the versions in which rows were erased that the restoration brings back, ``by_others`` those
+    in which somebody else changed rows, which it takes back too.
     """
 
     version: int | None
     details: Mapping[str, Any]
     erased_again: tuple[int, ...] = ()
+    by_others: tuple[int, ...] = ()
 
 
 def row_of(rows: Collection[BatchOf], batch_id: int | None) -> BatchOf:
@@ -92,7 +96,7 @@ def undone(rows: Collection[BatchOf], row: BatchOf) -> tuple[int, ...]:
 def restoration(
     table: str, commits: Sequence[CommitFacts], row: BatchOf, recorded: int | None, newest: int | None = None
 ) -> Restoration:
-    """The version of a table that was the newest before anything later than a batch was written to it.
+    """The version of a table that was the newest before anything later than a batch, or foreign, was written to it.
 
     That is the version that the ledger's row tells, or a later one with upkeep on it.
 
@@ -112,25 +116,32 @@ def restoration(
     told = next((commit for commit in commits if commit.batch is not None and commit.batch <= row), None)
     details = {} if told is None else told.details
     is_whole = bool(commits) and commits[-1].version == 0
-    if later:
-        version = later[-1].version - 1
-    elif told is not None and any(commit.restores and commit.version > told.version for commit in commits):
-        # Somebody else took the batch itself back.
+    last = later[-1].version - 1 if later else None
+    if told is not None and any(_is_meddled(commit, told.version, last) for commit in commits):
+        # Somebody else took the batch itself back, or changed what it left.
         version = told.version
+    elif last is not None:
+        version = last
     elif told is None and newest != recorded and not is_whole:
         version = -1 if recorded is None else recorded
     else:
         return Restoration(None, details)
     erased = tuple(commit.version for commit in commits if ERASED in commit.details and commit.version > version)
+    by_others = tuple(commit.version for commit in commits if commit.foreign and commit.version > version)
     oldest = commits[-1].version if commits else version + 1
     if version >= oldest and (told is not None or (recorded is None and is_whole)):
-        return Restoration(version, details, erased)
+        return Restoration(version, details, erased, by_others)
     if recorded is not None:
         # Delta cleaned the log; that version's files may still be there.
-        return Restoration(recorded, details, erased)
+        return Restoration(recorded, details, erased, by_others)
     if version < 0 and is_whole:
         raise ConfigurationError(f"The table {table} was made by a later batch. Delete it, then go back again.")
     raise RetentionError(
         f"The history of {table} goes back to version {oldest} only, but an older version is needed: "
         "Delta has cleaned its log. Name a later batch."
     )
+
+
+def _is_meddled(commit: CommitFacts, after: int, until: int | None) -> bool:
+    """Whether somebody else changed, with a commit between two versions, what a batch had left."""
+    return (commit.restores or commit.foreign) and after < commit.version and (until is None or commit.version <= until)

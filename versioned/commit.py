@@ -51,6 +51,8 @@ _TOLD: Final = ("version", "timestamp", "operation", "operationParameters", "ope
 _MOST: Final = 100_000
 _PAGE: Final = 10_000
 _COMPACTION: Final = "OPTIMIZE"
+#: What changes rows in place: by this library, or by others.
+_CHANGING: Final = frozenset({"WRITE", "STREAMING UPDATE", "MERGE", "UPDATE", "DELETE", "TRUNCATE", "COPY INTO"})
 _FENCED: Final = "ConcurrentTransactionException"
 #: For the rows that it removes, a replaceWhere asks the session for a transaction id, whatever its options say. A MERGE
 #: beside it, in another thread, may have put half of its own there: then nothing was committed, and it is tried again.
@@ -377,6 +379,15 @@ def takes_back(row: Row | Mapping[str, Any]) -> bool:
     """
     operation = str(row["operation"])
     return operation in ("RESTORE", "CLONE") or operation.startswith(("REPLACE TABLE", "CREATE OR REPLACE TABLE"))
+
+
+def is_foreign(row: Row | Mapping[str, Any]) -> bool:
+    """Whether a commit changed rows and is none of this library.
+
+    >>> is_foreign({"operation": "DELETE", "userMetadata": None}), is_foreign({"operation": "OPTIMIZE"})
+    (True, False)
+    """
+    return str(row["operation"]) in _CHANGING and own_details(row) is None
 
 
 def restored_version(row: Row | Mapping[str, Any]) -> int | None:

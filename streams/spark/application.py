@@ -446,7 +446,7 @@ class StreamingApplication:
         """Let the ledger know its checkpoint although it has no row yet: a batch with nothing to do leaves no other."""
         assert self._state is not None
         assert self._found is not None
-        if self._state.checkpoint is None and self._found.ledger.checkpoint is None and not self._is_kept:
+        if self._state.checkpoint is None and self._found.ledger.checkpoint != self._query_id() and not self._is_kept:
             self._ledger.keep_checkpoint(self._state.epoch, self._query_id())
             self._is_kept = True
 

@@ -12,7 +12,7 @@ from streams.nodes import SOURCES, Node
 from streams.reasons import INVALID
 from versioned.choices import check_choice
 from versioned.errors import ConfigurationError
-from versioned.given import near
+from versioned.given import check_kind, near
 from versioned.schema import columns_of
 
 #: ``reject``: kept in the rejects, with the reason. ``drop``: only counted. ``fail``: the batch ends before any write.
@@ -37,7 +37,8 @@ class InputContract:
             None = any.
         ts_unit: What a whole number means as event time; needed if the column is one.
         unique: Whether a (partition, sequence) comes only once. Then a second one is a ``DUPLICATE``, also in a later
-            batch: one at or before the greatest sequence that its partition had. It needs a sequence that only grows.
+            batch: one at or before the greatest sequence of its partition's valid records. It needs a sequence that
+            only grows. An invalid record moves nothing, so that none is lost for a wrong sequence.
         allow_float_keys: Whether keys may be floating-point numbers, for which NaN and -0.0 are traps; never those of a
             table with versions.
         on_invalid: What becomes of invalid records, by reason; ``reject`` where nothing is said. Nodes further down
@@ -72,7 +73,10 @@ class InputContract:
         check_choice("extra_columns", self.extra_columns, Extra)
         if self.ts_unit is not None:
             check_choice("ts_unit", self.ts_unit, TsUnit)
-        if self.max_bytes is not None and self.max_bytes < 1:
+        if self.max_bytes is None:
+            return
+        check_kind("max_bytes", self.max_bytes, int, "a whole number of bytes, such as 1_048_576; None = any size")
+        if self.max_bytes < 1:
             raise ConfigurationError(f"max_bytes must be at least 1; got {self.max_bytes}. None = any size.")
 
     def declared(self) -> StructType | None:

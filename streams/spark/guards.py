@@ -93,9 +93,10 @@ class BatchGuard:
 
     def _tell(self, batch: Batch, wrong: Mapping[str, int]) -> None:
         said = (
-            f"Batch {batch.batch_id} left {sum(wrong.values())} rows that break an invariant: {dict(wrong)}. Somebody "
+            f"Behind batch {batch.batch_id} {sum(wrong.values())} rows break an invariant: {dict(wrong)}. Somebody "
             "else wrote to the tables, or this is a bug: look with versioned validate before going on. Take the tables "
-            "back with versioned rollback, or let one run go on with them as they are, with guards: warn."
+            "back with versioned rollback to the newest batch before that, or let one run go on with them as they are, "
+            "with guards: warn."
         )
         if self._policy == "fail":
             raise InvariantError(said)

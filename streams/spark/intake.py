@@ -256,9 +256,11 @@ def _invalid(records: DataFrame, rule: IntakeRule, wall_us: int) -> Column:
 
 
 def _duplicate(offsets: Mapping[int, int]) -> Column:
-    same = Window.partitionBy(SCOPE, SEQUENCE).orderBy(TIE)
+    """Nothing is told of a record whose partition or sequence may not be its own (``BAD_TYPE``); none suffers by it."""
+    same = Window.partitionBy(SCOPE, SEQUENCE).orderBy(F.col(INVALID).isNotNull(), TIE)
     came_before = F.coalesce(F.col(SEQUENCE) <= lookup_times(offsets), F.lit(False))
-    again = F.col(SEQUENCE).isNotNull() & (came_before | (F.row_number().over(same) > 1))
+    is_read = F.coalesce(F.col(INVALID) != reasons.BAD_TYPE, F.lit(True))
+    again = is_read & F.col(SEQUENCE).isNotNull() & (came_before | (F.row_number().over(same) > 1))
     return F.when(again, reasons.DUPLICATE).otherwise(F.col(INVALID))
 
 
@@ -271,7 +273,7 @@ def _as_long(columns: _Columns, name: str | None) -> Column:
 
 
 def survey_of(shaped: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
-    """Per source node, scope and piece: how many records, how many valid ones, their times, the greatest sequence."""
+    """Per source node, scope and piece: how many records, how many valid ones, their times and greatest sequence."""
     found: dict[str, list[Row]] = {}
     if not shaped:
         return found  # A mere tick of the clock.
@@ -286,7 +288,7 @@ def survey_of(shaped: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
         F.count_if(is_valid).alias("n"),
         F.min(F.when(is_valid, F.col(US))).alias("oldest"),
         F.max(F.when(is_valid, F.col(US))).alias("newest"),
-        F.max(OFFSET).alias("offset"),
+        F.max(F.when(is_valid, F.col(OFFSET))).alias("offset"),
         F.count_if(is_valid & F.col("no_key")).alias("no_key"),
     )
     for row in surveyed.collect():
@@ -319,7 +321,7 @@ def maxima_before(rows: list[Row], order: Order, maxima: Mapping[int, int]) -> M
 
 
 def offsets_of(rows: list[Row]) -> dict[int, int]:
-    """The greatest sequence per scope, of invalid records too, where the source says that none comes twice."""
+    """The greatest sequence of valid records per scope, where the source says that none comes twice."""
     greatest: dict[int, int] = {}
     for row in rows:
         if row["offset"] is not None:

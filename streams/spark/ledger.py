@@ -297,6 +297,16 @@ def kept_topics(properties: Mapping[str, str], application: str) -> tuple[str, .
     return () if kept is None else tuple(json.loads(kept))
 
 
+def others_of(properties: Mapping[str, str], application: str) -> tuple[str, ...]:
+    """The other applications that a ledger's table properties name.
+
+    >>> others_of({"versioned.topics.app": '["a"]', "versioned.topics.shop": '["b"]'}, "app")
+    ('shop',)
+    """
+    named = sorted(key.removeprefix(f"{_TOPICS}.") for key in properties if key.startswith(f"{_TOPICS}."))
+    return tuple(name for name in named if name != application)
+
+
 def kept_checkpoint(properties: Mapping[str, str], application: str, epoch: int) -> str | None:
     """The checkpoint that a ledger's table properties name for an epoch.
 

@@ -28,7 +28,7 @@ from streams.spark.checkpoint import read_checkpoint
 from streams.spark.checkpoint_copy import check_free
 from streams.spark.engine import Operators
 from streams.spark.interpreted import Measured, measured
-from streams.spark.ledger import Ledger, LedgerState, kept_checkpoint, kept_topics
+from streams.spark.ledger import Ledger, LedgerState, kept_checkpoint, kept_topics, others_of
 from streams.spark.lost_input import lost_input
 from streams.spark.operator import REPORT, WRITER, Operator, StepOf
 from streams.spark.sinks import ChangelogSinkOperator
@@ -228,6 +228,8 @@ def survey(
     forgets = _FORGETS in own.properties
     facts = LedgerFacts(ledger.application, state.epoch, state.batch_id, query, newest_commit, own.blank, forgets)
     topics = kept_topics(own.properties, ledger.application)
+    if not topics and state == LedgerState():
+        facts = replace(facts, others=others_of(own.properties, ledger.application))
     read = read_checkpoint(spark, checkpoint_of(checkpoint, state.epoch), len(topics or state.topics) + 1)
     read = replace(read, lost=lost_input(read))
     seen = {target: found[target] for target in tables}

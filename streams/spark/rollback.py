@@ -17,7 +17,8 @@ class RolledBack:
     ``batch_id`` is the batch that is the newest now, ``epoch`` the one that goes on behind it, ``undone`` the batches
     whose rows the ledger lost; ``restored`` tells the version that each table was taken back to, and tables that are
     not named had nothing of a later batch. ``erased_again`` are tables in which rows that were erased since came back:
-    erase them again. ``lost_input`` are files that the undone batches have read and that are gone: what was in them is
+    erase them again. ``by_others`` are tables in which somebody else had changed rows since, which was undone too.
+    ``lost_input`` are files that the undone batches have read and that are gone: what was in them is
     not read again. Files of object stores are not looked for. ``advice`` is what is left to do by hand. After a
     ``dry_run`` all this is what would be.
     """
@@ -28,6 +29,7 @@ class RolledBack:
     undone: tuple[int, ...]
     restored: Mapping[str, int]
     erased_again: tuple[str, ...] = ()
+    by_others: tuple[str, ...] = ()
     lost_input: tuple[str, ...] = ()
     advice: str | None = None
     dry_run: bool = False
@@ -38,19 +40,24 @@ class RolledBack:
 
     def __str__(self) -> str:
         """
-        >>> print(RolledBack("sales", 41, 3, (42,), {"orders": 87}, ("orders",), ("file:///in/7.json",), dry_run=True))
+        >>> lost = ("file:///in/7.json",)
+        >>> print(RolledBack("sales", 41, 3, (42,), {"orders": 87}, ("orders",), ("orders",), lost, dry_run=True))
         sales would stand after batch 41, in epoch 3; nothing was changed
           undone batches: 42
           orders                   version 87
           ERASED ROWS WOULD COME BACK in orders: erase them again
+          CHANGES BY OTHERS in orders would be undone: DESCRIBE HISTORY names them
           LOST INPUT: file:///in/7.json, read by an undone batch, is gone; put it back before the next start
         """
-        done, tried = ("stands", "", "CAME"), ("would stand", "; nothing was changed", "WOULD COME")
-        stands, end, came = tried if self.dry_run else done
+        done = ("stands", "", "CAME", "were undone")
+        tried = ("would stand", "; nothing was changed", "WOULD COME", "would be undone")
+        stands, end, came, undone = tried if self.dry_run else done
         lines = [f"{self.application} {stands} after batch {self.batch_id}, in epoch {self.epoch}{end}"]
         lines.append(f"  undone batches: {', '.join(map(str, self.undone)) or 'none'}")
         lines += [f"  {table:<24} version {version}" for table, version in self.restored.items()]
         lines += [f"  ERASED ROWS {came} BACK in {table}: erase them again" for table in self.erased_again]
+        others = (f"  CHANGES BY OTHERS in {table} {undone}: DESCRIBE HISTORY names them" for table in self.by_others)
+        lines += others
         lines += [
             f"  LOST INPUT: {file}, read by an undone batch, is gone; put it back before the next start"
             for file in self.lost_input
@@ -61,9 +68,9 @@ class RolledBack:
 def rollback(application: StreamingApplication, batch_id: int, *, dry_run: bool = False) -> RolledBack:
     """Take every table back to the state after a batch, so that the next start runs what came behind it again.
 
-    The tables are restored (Delta's RESTORE, so their history stays), the ledger forgets the later batches, and a new
-    epoch goes on with a copy of the checkpoint that ends at that batch. A driver that still runs is shut out. What
-    others read from the sinks meanwhile cannot be taken back from them.
+    The tables are restored (Delta's RESTORE, so their history stays), without what somebody else changed in them since;
+    the ledger forgets the later batches, and a new epoch goes on with a copy of the checkpoint that ends at that batch.
+    A driver that still runs is shut out. What others read from the sinks meanwhile cannot be taken back from them.
 
     Args:
         application: Whose tables; it must not run in this session.
@@ -88,5 +95,14 @@ def rollback(application: StreamingApplication, batch_id: int, *, dry_run: bool 
 
 
 def _told(held: Held) -> RolledBack:
-    name, batch_id, lost = held.application.name, held.row[1], held.lost_input
-    return RolledBack(name, batch_id, held.epoch, held.undone, held.restored, held.erased_again, lost, held.advice)
+    return RolledBack(
+        held.application.name,
+        held.row[1],
+        held.epoch,
+        held.undone,
+        held.restored,
+        held.erased_again,
+        held.by_others,
+        held.lost_input,
+        held.advice,
+    )

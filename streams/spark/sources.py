@@ -39,6 +39,8 @@ SOURCE: Final = "_source"
 CLOCK: Final = "_clock"
 TICK: Final = "_tick"
 #: Options of Spark's Kafka source that say what is read, in lower case; one of them is there.
+#: What Delta says of a path without a table: of an empty folder, and of none.
+_NO_TABLE: Final = ("DELTA_SCHEMA_NOT_SET", "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE")
 _KAFKA_TOPICS: Final = ("subscribe", "subscribepattern", "assign")
 
 
@@ -178,13 +180,16 @@ def _read(spark: SparkSession, topic: str, source: SparkSource) -> DataFrame:
     try:
         return source.read(spark)
     except AnalysisException as error:
-        if error.getCondition() != "PATH_NOT_FOUND":
+        said, where = error.getCondition(), "Correct its path, which of a job lies below the work folder (--work), or "
+        if said == "PATH_NOT_FOUND":
+            path = (error.getMessageParameters() or {}).get("path")
+            lacks, make = "which is not there", "make the folder; it may be empty."
+        elif said in _NO_TABLE:
+            path = next((value for name, value in source.options.items() if name.lower() == "path"), source.table)
+            lacks, make = "where there is no Delta table", "let that be made which writes it."
+        else:
             raise
-        path = (error.getMessageParameters() or {}).get("path")
-        raise ConfigurationError(
-            f'Source "{topic}" reads {path}, which is not there. Correct its path, which of a job lies below the work '
-            "folder (--work), or make the folder; it may be empty."
-        ) from None
+        raise ConfigurationError(f'Source "{topic}" reads {path}, {lacks}. {where}{make}') from None
 
 
 def check_topics(topics: Collection[str], sources: Collection[str]) -> None:

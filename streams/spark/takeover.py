@@ -32,7 +32,18 @@ from streams.spark.ledger import Ledger, LedgerState
 from streams.spark.lost_input import lost_behind
 from streams.spark.recovery import HELD_BY, TAKEOVER, Survey, checkpoint_of, fence, refuse_running, telling
 from versioned import faults
-from versioned.commit import Merge, Step, commit, every_commit, history, is_missing, own_details, same_keys, takes_back
+from versioned.commit import (
+    Merge,
+    Step,
+    commit,
+    every_commit,
+    history,
+    is_foreign,
+    is_missing,
+    own_details,
+    same_keys,
+    takes_back,
+)
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.replay import ERASED
@@ -50,8 +61,9 @@ class Held:
     """An application whose tables nobody else can write: the batch after which they stand, and how they came there.
 
     ``restored`` are the tables that were taken back, with the version; ``undone`` the batches that the ledger loses;
-    ``erased_again`` the tables in which erased rows came back; ``lost_input`` the files that were read behind the batch
-    and are gone. ``counts`` go into the ledger's row; ``advice`` is what is left to do by hand, known at the end.
+    ``erased_again`` the tables in which erased rows came back, ``by_others`` those in which changes of somebody else
+    were undone; ``lost_input`` the files that were read behind the batch and are gone. ``counts`` go into the ledger's
+    row; ``advice`` is what is left to do by hand, known at the end.
     """
 
     application: StreamingApplication
@@ -61,6 +73,7 @@ class Held:
     restored: Mapping[str, int] = field(default_factory=dict)
     undone: tuple[int, ...] = ()
     erased_again: tuple[str, ...] = ()
+    by_others: tuple[str, ...] = ()
     lost_input: tuple[str, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
     advice: str | None = None
@@ -76,6 +89,8 @@ class _Plan:
     state: LedgerState
     row: BatchOf
     rows: tuple[BatchOf, ...]
+    #: Whether rows that somebody else changed behind the batch stay so.
+    keeps_foreign: bool
     #: By which its commits are told from those of another takeover at the same time.
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -97,7 +112,8 @@ def taken_over(application: StreamingApplication, batch_id: int | None = None) -
     Args:
         application: Whose tables. It must not run in this session; a driver that runs elsewhere is shut out, and ends
             with :class:`~versioned.errors.FencedError` at its next write.
-        batch_id: The batch; None = the newest that the ledger has. A batch that landed in part is undone.
+        batch_id: The batch, behind which rows that somebody else changed are taken back as well; None = the newest that
+            the ledger has, behind which they stay. A batch that landed in part is undone.
 
     Raises:
         ConfigurationError: there is no such batch, or the application runs in this session.
@@ -144,7 +160,7 @@ def _planned(application: StreamingApplication, batch_id: int | None) -> _Plan:
     check_free(checkpoint_of(base, newest + 2))
     # That of the newest row was read with the tables.
     state = found.state if (found.state.epoch, found.state.batch_id) == row else ledger.after(*row)
-    return _Plan(ledger, found, place, base, newest + 1, state, row, tuple(sorted(told)))
+    return _Plan(ledger, found, place, base, newest + 1, state, row, tuple(sorted(told)), batch_id is None)
 
 
 def _there(application: StreamingApplication) -> list[TableRef]:
@@ -160,6 +176,8 @@ def _restorations(
 
     def look(target: TableRef) -> None:
         commits = facts_of(every_commit(application.spark, target), application.name, plan.shut_out, plan.row)
+        if plan.keeps_foreign:
+            commits = [replace(one, foreign=False) for one in commits]
         name = target.short_name
         needed = restoration(name, commits, plan.row, plan.state.tables.get(name), plan.found.state.tables.get(name))
         looked = before[target].version if target in before else None
@@ -197,7 +215,7 @@ def facts_of(
         details: Mapping[str, Any] = {ERASED: said[ERASED]} if ERASED in said else _UNSAID
         if batch is not None and batch <= row and not is_told:
             is_told, details = True, telling(written)
-        commits.append(CommitFacts(int(one["version"]), batch, details, takes_back(one)))
+        commits.append(CommitFacts(int(one["version"]), batch, details, takes_back(one), is_foreign(one)))
     return commits
 
 
@@ -210,6 +228,7 @@ def _held(application: StreamingApplication, plan: _Plan, wanted: Mapping[TableR
         {target.short_name: version for target, version in _versions(wanted).items()},
         undone(plan.rows, plan.row),
         tuple(target.short_name for target, each in wanted.items() if each.erased_again),
+        tuple(target.short_name for target, each in wanted.items() if each.by_others),
         lost_behind(plan.checkpoint, plan.row[1]),
     )
 

@@ -88,6 +88,7 @@ _WRONG = [
     ("table-replaced", _LEDGER, _DONE, [replace(_TABLE, version=8)]),
     ("table-of-other", _LEDGER, _DONE, [replace(_TABLE, owner="other")]),
     ("table-of-other", _LEDGER, _DONE, [replace(_TABLE, owner="other", batch=(1, 9))]),
+    ("table-of-other", replace(_NEW, others=("other",)), CheckpointFacts("/c"), []),
     ("table-of-node", _LEDGER, _DONE, [replace(_TABLE, writer="first", node="second")]),
     ("table-forgets", _LEDGER, _DONE, [replace(_TABLE, forgets=True)]),
     ("table-forgets", replace(_LEDGER, forgets=True), _DONE, [_TABLE]),

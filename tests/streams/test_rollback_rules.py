@@ -120,6 +120,23 @@ def test_what_somebody_else_restored_is_brought_forward_again(
     assert restoration("prices", commits, (3, 1), 2).version == version
 
 
+@pytest.mark.parametrize(
+    ("commits", "row", "version", "told"),
+    [
+        pytest.param([CommitFacts(3, foreign=True)], (1, 1), 2, (3,), id="behind the newest batch"),
+        pytest.param([CommitFacts(4), CommitFacts(3, foreign=True)], (1, 1), 2, (3,), id="with upkeep on it"),
+        pytest.param([CommitFacts(4, (1, 2)), CommitFacts(3, foreign=True)], (1, 1), 2, (3,), id="between two batches"),
+        pytest.param([CommitFacts(4, (1, 2)), CommitFacts(3, foreign=True)], (1, 0), 1, (3,), id="behind a later one"),
+        pytest.param([CommitFacts(4, (1, 2)), CommitFacts(3, foreign=True)], (1, 2), None, (), id="before the batch"),
+    ],
+)
+def test_what_somebody_else_changed_behind_the_batch_is_undone_and_told_of(
+    commits: list[CommitFacts], row: tuple[int, int], version: int | None, told: tuple[int, ...]
+) -> None:
+    found = restoration("prices", [*commits, *_commits(None, (1, 0), (1, 1))], row, 2)
+    assert (found.version, found.by_others) == (version, told)
+
+
 def test_rows_that_were_erased_since_are_told_of() -> None:
     erased = CommitFacts(3, None, {"erased": True})
     commits = [erased, *_commits(None, (1, 0), (1, 1))]

@@ -150,6 +150,7 @@ def test_columns_that_are_left_out_are_told_once(caplog: pytest.LogCaptureFixtur
         ({"extra_columns": "evolve"}, "ignore or fail"),
         ({"ts_unit": "ns"}, "s, ms or us"),
         ({"max_bytes": 0}, "max_bytes must be at least 1; got 0"),
+        ({"max_bytes": "1 KiB"}, "a whole number of bytes"),
     ],
 )
 def test_a_contract_that_says_something_else_is_refused(options: dict[str, Any], told: str) -> None:

@@ -501,7 +501,7 @@ def test_a_batch_that_is_done_is_not_refused_where_a_source_has_another_column_b
 
 
 @pytest.mark.slow
-def test_broken_rows_are_refused_at_every_start_until_a_run_takes_them_as_they_are(
+def test_broken_rows_are_refused_at_every_start_until_a_run_takes_them_as_they_are_or_a_rollback_undoes_them(
     spark: SparkSession, source: Path, copied: Path
 ) -> None:
     prices = f"delta.`{copied / 'prices'}`"
@@ -513,6 +513,8 @@ def test_broken_rows_are_refused_at_every_start_until_a_run_takes_them_as_they_a
     assert commits(copied) == before
     application(spark, source, copied, guards="warn").run()
     assert _epochs(spark, copied) == {(1, 0), (1, 1)}
+    assert rollback(application(spark, source, copied), 1).by_others == ("prices",)
+    application(spark, source, copied, guards="fail").run()
 
 
 @pytest.mark.slow
@@ -536,12 +538,40 @@ def test_a_clock_that_was_far_ahead_once_lets_nothing_in_from_the_future_later(
 
 @pytest.mark.slow
 def test_a_checkpoint_that_has_only_ticked_is_known(spark: SparkSession, tmp_path: Path) -> None:
-    for topic in ("orders", "prices"):
-        (tmp_path / "input" / topic).mkdir(parents=True)
-    application(spark, tmp_path / "input", tmp_path / "out").run()
+    started = _start_idle(spark, tmp_path)
+    started()
     commit = read_checkpoint(spark, f"{tmp_path}/out/_checkpoint").commit
     diagnosis = examine(application(spark, tmp_path / "input", tmp_path / "out"))
     assert (commit >= 0, [found.rule for found in diagnosis.findings]) == (True, ["no-batch"])
+
+
+def _start_idle(spark: SparkSession, folder: Path) -> Callable[..., None]:
+    """How an application is started whose input has not come yet."""
+    for topic in ("orders", "prices"):
+        (folder / "input" / topic).mkdir(parents=True)
+    return lambda **options: application(spark, folder / "input", folder / "out", **options).run()
+
+
+@pytest.mark.slow
+def test_an_application_without_a_batch_may_take_another_checkpoint_and_keeps_that(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    start = _start_idle(spark, tmp_path)
+    start()
+    shutil.rmtree(tmp_path / "out" / "_checkpoint")
+    start()
+    write_batch(tmp_path / "input", 0)
+    start()
+    assert _epochs(spark, tmp_path / "out") == {(1, 0)}
+
+
+@pytest.mark.slow
+def test_a_second_application_is_refused_at_its_first_start_in_a_root(spark: SparkSession, tmp_path: Path) -> None:
+    start = _start_idle(spark, tmp_path)
+    start()
+    for options in ({}, {"new_epoch": True}):
+        with pytest.raises(CheckpointMismatchError, match=r'that of the application "shop".*"bar" never ran there'):
+            start(name="bar", checkpoint=str(tmp_path / "checkpoint"), **options)
 
 
 def test_a_checkpoint_reads_the_same_through_spark(spark: SparkSession, ran: Path) -> None:

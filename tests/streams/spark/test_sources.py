@@ -35,9 +35,11 @@ def _out(spark: SparkSession, app: StreamingApplication) -> DataFrame:
 def test_a_delta_table_is_read_as_it_grows(spark: SparkSession, tmp_path: Path) -> None:
     table = str(tmp_path / "events")
     rows = spark.range(6).selectExpr("id AS seq", "id % 2 AS k", "id * 10 AS v", "timestamp_seconds(id) AS ts")
-    rows.where("seq < 3").write.format("delta").save(table)
     source = SparkSource("delta", {"path": table}, sequence_by="seq")
     app = StreamingApplication(spark, "delta", _copied("k", "v"), str(tmp_path / "out"), {"in": source})
+    with pytest.raises(ConfigurationError, match=r'Source "in" reads .*/events, where there is no Delta table'):
+        app.run()
+    rows.where("seq < 3").write.format("delta").save(table)
     app.run()
     rows.where("seq >= 3").write.format("delta").mode("append").save(table)
     app.run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,6 +47,7 @@ def test_every_commit_is_there_but_those_that_shut_others_out_just_now() -> None
     assert [fact.version for fact in facts] == [8, 7, 6, 5, 4, 3, 2, 1, 0]
     assert [fact.batch for fact in facts] == [None, None, None, (1, 3), (1, 2), None, (1, 1), (1, 0), None]
     assert [fact.version for fact in facts if fact.restores] == [7]
+    assert [fact.version for fact in facts if fact.foreign] == [3]
 
 
 @pytest.mark.parametrize(("row", "version"), [((1, 3), 5), ((1, 2), 4), ((1, 0), 1), ((6, 0), 5)])
@@ -67,7 +69,7 @@ def test_batches_of_other_applications_are_none() -> None:
 def test_the_rules_decide_by_these_facts_as_by_all_that_the_commits_told(row: BatchOf) -> None:
     kept = _facts(row)
     said = {one["version"]: json.loads(one["userMetadata"] or "{}").get("details", {}) for one in _ROWS}
-    whole = [CommitFacts(fact.version, fact.batch, said[fact.version], fact.restores) for fact in kept]
+    whole = [replace(fact, details=said[fact.version]) for fact in kept]
     found, wanted = restoration("t", kept, row, None), restoration("t", whole, row, None)
     assert (found.version, found.erased_again) == (wanted.version, wanted.erased_again)
     assert wanted.details.items() <= found.details.items()

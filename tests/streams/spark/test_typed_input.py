@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timezone
 from decimal import Decimal
@@ -14,7 +15,7 @@ from pyspark.sql.types import DataType, DecimalType, StructType
 from streams.nodes import TableSource
 from streams.spark.contract import InputContract
 from streams.spark.flow import VALUE
-from streams.spark.intake import INVALID, IntakeRule, shape
+from streams.spark.intake import INVALID, IntakeRule, offsets_of, shape, survey_of
 from streams.spark.operator import RAW
 from streams.spark.reader_options import MALFORMED
 from streams.spark.sources import SparkSource
@@ -165,6 +166,29 @@ def test_all_columns_that_do_not_fit_are_told_and_nothing_of_a_row_that_is_wrong
         ],
         key=str,
     )
+
+
+def test_no_record_is_a_duplicate_for_the_sequence_of_an_invalid_one(spark: SparkSession) -> None:
+    types = StructType.fromDDL("k STRING, v BIGINT, ts TIMESTAMP, p INT, n BIGINT")
+    node, contract = TableSource("t", topic="t", key=("k",), value=("v",)), InputContract(unique=True)
+    source = SparkSource("parquet", partition_by="p", sequence_by="n", contract=contract)
+    rule = IntakeRule(node, source, 0, "arrival", 0, types)
+    at = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    clock_us = int(at.timestamp() * 1e6)
+    raw = [
+        ("of no partition", "1", at, "p3", 5_000),
+        ("of no partition: of the same sequence as a good one", "1", at, "p3", 2),
+        ("of a clock that runs ahead", "1", datetime(2099, 1, 1, tzinfo=timezone.utc), "0", 9_000),
+        *((f"no number {number}", "x", at, "0", 2) for number in range(5)),
+        ("good", "1", at, "0", 2),
+        ("good too", "1", at, "0", 2),
+        ("came before", "1", at, "0", 1),
+    ]
+    frame = spark.createDataFrame(raw, "k STRING, v STRING, ts TIMESTAMP, p STRING, n BIGINT")
+    records = shape(frame, rule, clock_us, {0: 1}, len(raw)).localCheckpoint()
+    told = Counter(row[INVALID] for row in records.collect())
+    assert told == {"BAD_TYPE": 7, "FUTURE_TS": 1, None: 1, "DUPLICATE": 2}
+    assert offsets_of(survey_of({"t": records})["t"]) == {0: 2}
 
 
 _INSTANTS = ("timestamp_micros(253402300800000000)", "timestamp_micros(-62135596800000001)")

@@ -172,7 +172,9 @@ class VersionedStore:
         version = self.latest(key)
         return None if version is None or version.value is None else version
 
-    def as_of(self, key: Hashable, at_us: int, partition: int | None = None) -> Version | Reason:
+    def as_of(
+        self, key: Hashable, at_us: int, partition: int | None = None, *, slowest: bool = False
+    ) -> Version | Reason:
         """The version valid at an instant, or why there is none (R138, R184).
 
         Before the horizon (stream time - retention) only the latest version is served, if it began by then.
@@ -181,12 +183,16 @@ class VersionedStore:
             key: Whose.
             at_us: When.
             partition: Whose stream time counts; that of the key's last put if not given.
+            slowest: Whether that of the partition counts which is furthest behind, as for what upkeep removes.
         """
         chain = self._chains.get(key)
         if chain is None:
             return Reason.NO_MATCH
         place = chain.place_at(at_us)
-        horizon_us = self._horizon_of(chain.scope if partition is None else self._scope_of(key, partition))
+        scope = chain.scope if partition is None else self._scope_of(key, partition)
+        if slowest and self._scope == "partition":
+            scope = min(self._observed_us, key=lambda each: self._observed_us[each], default=scope)
+        horizon_us = self._horizon_of(scope)
         is_latest = place == len(chain.times) - 1
         if horizon_us is not None and at_us < horizon_us and not is_latest:
             return Reason.EXPIRED

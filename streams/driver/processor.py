@@ -74,6 +74,8 @@ class Context:
     suppressed_retention_us: int | None = None
     #: The nodes whose records are all in scope 0, whatever partition they came from.
     in_one_scope: frozenset[str] = frozenset()
+    #: Whether records of all partitions ask in one scope: then a table of several goes by the slowest.
+    asks_across: bool = False
     #: Whether somebody asks from outside: then each key goes by the stream time of its own last put.
     is_asked: bool = False
     rejects: list[Reject] = field(default_factory=list)
@@ -98,6 +100,15 @@ class Context:
             yield
         finally:
             self.is_asked = False
+
+    @contextmanager
+    def asking_across(self, across: bool) -> Iterator[None]:
+        """Look-ups of records that may have come from any partition while the block runs, if so."""
+        before, self.asks_across = self.asks_across, across
+        try:
+            yield
+        finally:
+            self.asks_across = before
 
     def reject(self, node: Node, change: Change, reason: str) -> None:
         """Put a record aside, with the reason."""

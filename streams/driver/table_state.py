@@ -37,7 +37,7 @@ class PlainState:
         """Value and timestamp of a key."""
         return self._rows.get(key_parts(key))
 
-    def find(self, key: Row, at_us: int, partition: int | None) -> Found:
+    def find(self, key: Row, at_us: int, partition: int | None, *, slowest: bool = False) -> Found:
         """The latest value, whatever the instant (R144)."""
         row = self._rows.get(key_parts(key))
         return Found(None, NO_MATCH) if row is None else Found(row[0])
@@ -66,9 +66,9 @@ class VersionedState:
         version = self.store.latest(key_parts(key))
         return None if version is None else (version.value, version.valid_from_us)
 
-    def find(self, key: Row, at_us: int, partition: int | None) -> Found:
+    def find(self, key: Row, at_us: int, partition: int | None, *, slowest: bool = False) -> Found:
         """The value valid at an instant, or why there is none (R138, R184)."""
-        version = self.store.as_of(key_parts(key), at_us, partition)
+        version = self.store.as_of(key_parts(key), at_us, partition, slowest=slowest)
         return Found(None, version.value) if isinstance(version, Reason) else Found(version.value)
 
     def items(self) -> Iterator[tuple[Key, Row, int]]:
@@ -114,8 +114,10 @@ class StoredTable(Processor):
     def find(self, key: Row, at_us: int) -> Found:
         if self.state is None:
             return self._view_find(key, at_us)
-        partition = 0 if self.node.name in self.context.in_one_scope else self.context.partition
-        return self.state.find(key, at_us, None if self.context.is_asked else partition)
+        if self.node.name in self.context.in_one_scope:
+            return self.state.find(key, at_us, None if self.context.is_asked else 0)
+        partition = None if self.context.is_asked else self.context.partition
+        return self.state.find(key, at_us, partition, slowest=self.context.asks_across)
 
     def items(self) -> Iterator[tuple[Row, Row | None, int]]:
         """Every key of the stored table with its latest value and timestamp.

@@ -34,7 +34,7 @@ from streams.spark.flow import (
     struct_keys,
     value_columns,
 )
-from streams.spark.lookup import lookup_versioned
+from streams.spark.lookup import HorizonOf, lookup_versioned
 from streams.spark.of_keys import Amount
 from streams.spark.operator import Batch, StepOf
 from streams.spark.plain_store import LAST_US
@@ -221,7 +221,9 @@ class HistoryStore(TableState):
         changes = None if self._is_empty else self._accepted(F.col(LATEST))
         return latest_at_place(asked, self._current(), changes, dated_tombstones=True, few=few)
 
-    def find_valid(self, asked: DataFrame, oldest_us: int | None, amount: Amount = "unknown") -> DataFrame:
+    def find_valid(
+        self, asked: DataFrame, oldest_us: int | None, amount: Amount = "unknown", *, across: bool = False
+    ) -> DataFrame:
         if oldest_us is None:
             # A flow whose times are not known: one small job tells how far back closed history must be read.
             oldest_us = asked.agg(F.min(US)).collect()[0][0] or 0
@@ -229,7 +231,9 @@ class HistoryStore(TableState):
         assert self._batch is not None
         flat, cut, has_puts = flat_keys(asked), self._batch.cut, not self._is_empty
         sends = partial(pays, flat, self.target(self._batch.root), keys)
-        by = partial(lookup_versioned, sends=sends, in_one_scope=self._in_one_scope)
+        is_one = self._in_one_scope or self.spec.time_scope == "store"
+        horizon: HorizonOf = "all" if is_one else "slowest" if across else "own"
+        by = partial(lookup_versioned, sends=sends, horizon_of=horizon)
         found = by(flat, self.spec, self.puts, has_puts, oldest_us, keys, cut, amount)
         return struct_keys(found, keys)
 

@@ -95,7 +95,9 @@ class TableState(ABC):
             tombstone).
         """
 
-    def find_valid(self, asked: DataFrame, oldest_us: int | None, amount: Amount = "unknown") -> DataFrame:
+    def find_valid(
+        self, asked: DataFrame, oldest_us: int | None, amount: Amount = "unknown", *, across: bool = False
+    ) -> DataFrame:
         """Each record with the value valid at its ``_us``; a table without versions only knows the latest (R144).
 
         Args:
@@ -103,6 +105,7 @@ class TableState(ABC):
             oldest_us: The oldest ``_us`` asked for, if known.
             amount: How many they are: of few a table may move only rows of their keys, of many choose what pays only
                 then.
+            across: Whether they are in one scope, whatever partitions they came from.
 
         Returns:
             asked + ``_found`` and ``_reason`` (null where found).
@@ -150,8 +153,10 @@ class ViewState(TableState):
             return found
         return found.withColumn(FOUND_US, F.when(F.col(FOUND).isNotNull(), F.col(FOUND_US)))
 
-    def find_valid(self, asked: DataFrame, oldest_us: int | None, amount: Amount = "unknown") -> DataFrame:
-        found = self._applied(self._table.find_valid(asked, oldest_us, amount), FOUND)
+    def find_valid(
+        self, asked: DataFrame, oldest_us: int | None, amount: Amount = "unknown", *, across: bool = False
+    ) -> DataFrame:
+        found = self._applied(self._table.find_valid(asked, oldest_us, amount, across=across), FOUND)
         # A value that a filter takes away is a deleted one to whoever looks.
         reason = F.coalesce(F.col(REASON), F.when(F.col(FOUND).isNull(), TOMBSTONE))
         return found.withColumn(REASON, reason)

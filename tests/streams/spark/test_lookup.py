@@ -40,7 +40,7 @@ def test_a_table_with_one_stream_time_has_it_for_records_of_every_partition(
     asked = spark.createDataFrame([(0, [60, 1, 0, 1, 1], 5), (1, [90, 1, 0, 1, 1], 5)], _SCHEMA)
     put = spark.createDataFrame([(0, [80, 0, 0, 2, 1, 3], 80, False)], f"{_SCHEMA}, _refused BOOLEAN")
     puts = cast("PutBatch", _Puts({0: 50}, put))
-    timed = _with_stream_time(asked, spec, puts, has_puts, is_one=True)
+    timed = _with_stream_time(asked, spec, puts, has_puts, "all")
     assert [row["_observed_us"] for row in timed.sort(SCOPE).collect()] == wanted
 
 

@@ -44,6 +44,8 @@ def _topology() -> Topology:
         joined.to_changelog(name)
     behind = rekeyed.to_table(Materialized.versioned(_ms(40)), name="behind")
     other.left_join(behind, _pair, name="looked_up").to_changelog("looked_up_out")
+    kept = builder.table("c", Materialized.versioned(_ms(40)), name="kept", **_SOURCE)
+    rekeyed.left_join(kept, _pair, name="looks_up").to_changelog("looks_up_out")
     limited = Suppressed.until_time_limit(_ms(30), BufferConfig.max_records(1_000))
     both = rekeyed.to_table(name="as_table").outer_join(table, _pair, name="both")
     both.suppress(limited, name="limited").to_changelog("limited_out")
@@ -116,6 +118,30 @@ def test_a_table_behind_a_change_of_key_has_one_horizon_for_look_ups_of_all_part
     clicks = [Input("c", "k", f"click{partition}", 50, partition) for partition in range(4)]
     told = on_driver(_looks_behind_a_change_of_key(), [*orders, *clicks])
     assert [value for _, value, _ in told["out"]] == [(f"click{partition}-",) for partition in range(4)]
+
+
+def _looked_up_across(customers: list[Input], at_ms: int) -> tuple[Any, ...]:
+    """What an order from partition 1 finds behind a change of key."""
+    builder = StreamsBuilder()
+    kept = builder.table("c", Materialized.versioned(_ms(100)), name="customers", **_SOURCE)
+    orders = builder.stream("a", name="orders", **_SOURCE).select_key(lambda key, value: value.v, name="by_customer")
+    orders.left_join(kept, _pair, name="joined").to_changelog("out")
+    ((_, value, _),) = on_driver(builder.build(), [*customers, Input("a", "order", "x", at_ms, 1)])["out"]
+    return tuple(value)
+
+
+@pytest.mark.rule("R138", "R139")
+@pytest.mark.parametrize(
+    ("customers", "at_ms", "found"),
+    [
+        pytest.param([("a", "A", 1000, 0), ("x", "old", 50, 1), ("x", "new", 90, 1)], 60, "old", id="another is ahead"),
+        pytest.param([("x", "v1", 10, 1), ("x", "v2", 50, 1), ("x", "v3", 1000, 1)], 20, "-", id="all are ahead"),
+    ],
+)
+def test_behind_a_change_of_key_a_look_up_goes_by_the_partition_of_the_table_that_is_furthest_behind(
+    customers: list[tuple[str, str, int, int]], at_ms: int, found: str
+) -> None:
+    assert _looked_up_across([Input("c", *customer) for customer in customers], at_ms) == (f"x{found}",)
 
 
 def _sessions() -> Topology:

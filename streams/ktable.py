@@ -107,7 +107,8 @@ class KTable:
         """New values by a plain Python function of ``(key, value)`` or ``(value)`` (Kafka: ``transformValues``; R167).
 
         Args:
-            function: Gives a mapping, or a single value; called in Python on both engines, so prefer ``map_values``.
+            function: Gives a mapping, or a single value; called in Python on both engines, so prefer ``map_values``. A
+                deletion stays one, and is not shown to it.
             returns: The DDL of what it gives: ``"price double, label string"``.
             materialized: How the result is stored, if it is.
             name: Name of the node.

@@ -95,6 +95,8 @@ _LOST: list[tuple[str, Plan]] = [
     ("view of one stored unversioned", lambda t: t.map_values(_same, materialized=_KV).filter(_same)),
     ("to stream and back", lambda t: t.to_stream().to_table()),
     ("aggregate", lambda t: t.group_by("v").count()),
+    ("aggregate of its changes", lambda t: t.to_stream().group_by_key().count()),
+    ("windows of its changes", lambda t: t.to_stream().group_by_key().windowed_by(TimeWindows.of("1 hour")).count()),
     ("primary-key join", lambda t: t.join(_other(t))),
     ("left join", lambda t: t.left_join(_other(t))),
     ("outer join", lambda t: t.outer_join(_other(t))),

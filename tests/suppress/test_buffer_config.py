@@ -32,8 +32,8 @@ _BOTH = [BufferConfig.unbounded(), BufferConfig.max_records(3), BufferConfig.max
             marks=pytest.mark.rule("R48"),
         ),
         pytest.param(
-            BufferConfig.max_records(3).spill_to_disk_when_full().emit_early_when_full(),
-            EagerBufferConfig(3),
+            BufferConfig.max_records(3).with_max_bytes(9).spill_to_disk_when_full().emit_early_when_full(),
+            EagerBufferConfig(3, 9),
             marks=pytest.mark.rule("R49"),
         ),
         pytest.param(

@@ -97,7 +97,7 @@ TABLES = [
 ]  # fmt: skip
 
 
-@pytest.mark.rule("R85", "R86", "R87", "R89", "R90", "R91", "R92")
+@pytest.mark.rule("R43", "R85", "R86", "R87", "R89", "R90", "R91", "R92")
 @pytest.mark.parametrize(("bounds", "records", "emitted", "left"), TABLES)
 def test_an_eviction_table_of_kip_328_holds_to_the_letter(
     bounds: dict[str, int], records: list[Record], emitted: list[list[Record]], left: list[Record]

@@ -106,8 +106,8 @@ def _closed_files(spark: SparkSession, table: VersionedTable) -> dict[str, set[i
     return {file: {end for name, end in told if name == file} for file, _ in told}
 
 
-@pytest.mark.rule("R17", "R187")
-def test_closed_history_lies_in_files_by_its_end_and_a_purge_leaves_those_with_nothing_expired_alone(
+@pytest.mark.rule("R187")
+def test_a_purge_leaves_files_with_nothing_expired_alone(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     table = _create(spark, tmp_path / "t")

@@ -130,11 +130,20 @@ def test_without_suppress_every_change_comes_out() -> None:
     assert shown(running.read_output("raw")) == [(user, n, minute * MINUTE_US) for user, n, minute in counts]
 
 
-@pytest.mark.rule("R33", "R37", "R40", "R84")
+@pytest.mark.rule("R53")
+def test_without_suppress_a_record_changes_each_of_its_windows() -> None:
+    running = finals(Suppressed.until_window_closes(BufferConfig.unbounded()), HOURLY.advance_by("20 minutes"))
+    running.pipe_input("events", "ann", "x", 50 * MINUTE_US)
+    starts = [record.key.windowStart for record in running.read_output("raw") if record.key is not None]
+    assert starts == [0, 20 * MINUTE_US, 40 * MINUTE_US]
+
+
+@pytest.mark.rule("R33", "R37", "R40", "R41", "R76", "R84")
 def test_a_best_effort_rate_limit_emits_the_oldest_when_a_thousand_keys_are_held() -> None:
     running = limited(Suppressed.until_time_limit("30 seconds", BufferConfig.max_records(1_000)))
-    emitted = piped(running, "in", *((f"k{number:04}", "v", number) for number in range(1_001)))
-    assert emitted == [("k0000", "v", 0)]
+    updates = ((f"k{number:04}", value, number) for number in range(1_000) for value in ("u", "v"))
+    assert (piped(running, "in", *updates), running.total("emitted")) == ([], 0)
+    assert (piped(running, "in", ("k1000", "v", 1_000)), running.total("emitted")) == ([("k0000", "v", 0)], 1)
 
 
 @pytest.mark.rule("R38", "R39", "R55")

@@ -28,13 +28,20 @@ _OCCUPIED: Final = (
     "ProtocolChangedException",
     "MetadataChangedException",
 )
-#: Delta, or this Spark, keeps no values of a type.
-_NOT_KEPT: Final = (
-    "DELTA_UNSUPPORTED_DATA_TYPES",
-    "DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE",
-    "DELTA_GEOSPATIAL_NOT_SUPPORTED",
-    "UNSUPPORTED_TIME_TYPE",
+_OTHER_TYPES: Final = (
+    "Use types that Delta keeps, such as STRING without a collation, or BIGINT microseconds for an interval."
 )
+_OTHER_NAMES: Final = "Name each field of a struct once, whatever its case, with letters, digits and _."
+#: What Delta, or this Spark, does not keep, and what to do.
+_NOT_KEPT: Final = {
+    "DELTA_UNSUPPORTED_DATA_TYPES": _OTHER_TYPES,
+    "DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE": _OTHER_TYPES,
+    "DELTA_GEOSPATIAL_NOT_SUPPORTED": _OTHER_TYPES,
+    "UNSUPPORTED_TIME_TYPE": _OTHER_TYPES,
+    "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES": _OTHER_NAMES,
+    "DELTA_DUPLICATE_COLUMNS_FOUND": _OTHER_NAMES,
+    "COLUMN_ALREADY_EXISTS": _OTHER_NAMES,
+}
 
 
 def check_new(session: SparkSession, target: TableRef, columns: StructType, spec: VersionedTableSpec) -> None:
@@ -87,10 +94,10 @@ def make_table(session: SparkSession, target: TableRef, create: str, *, or_take:
         session.sql(create)
     except Exception as error:  # the class differs between classic and Connect sessions
         told = f"{type(error).__name__} {error}"
-        if any(name in told for name in _NOT_KEPT):
+        advice = next((advice for name, advice in _NOT_KEPT.items() if name in told), None)
+        if advice is not None:
             raise ConfigurationError(
-                f"{target} cannot be made with these columns: {first_line(error)} Use types that Delta keeps, "
-                "such as STRING without a collation, or BIGINT microseconds for an interval."
+                f"{target} cannot be made with these columns: {first_line(error)} {advice}"
             ) from error
         if not any(name in told for name in _OCCUPIED):
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -193,3 +193,16 @@ def _has_bounded_text(kind: DataType) -> bool:
 def _orderable(kind: DataType) -> bool:
     # Of VOID there is nothing but null, which is no key.
     return has_order(kind) and not any(isinstance(inner, (NullType, FloatType, DoubleType)) for inner in kinds_in(kind))
+
+
+def others_of(names: Sequence[str], keys: Sequence[str]) -> list[str]:
+    """The columns that are no keys; a key that is there twice is among them, to be refused like any other name.
+
+    >>> others_of(["id", "v"], ["id"]), others_of(["id", "id", "v"], ["id"])
+    (['v'], ['id', 'v'])
+    """
+    others = list(names)
+    for key in keys:
+        if key in others:
+            others.remove(key)
+    return others

@@ -7,7 +7,9 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from versioned.errors import ConfigurationError
 
@@ -30,6 +32,8 @@ MISSING_FILES: Final = "spark.sql.files.ignoreMissingFiles"
 SOUND_READS: Final[Mapping[str, str]] = {
     UNIONS: "false", OLD_VERSIONS: "false", DAMAGED_FILES: "false", MISSING_FILES: "false"
 }  # fmt: skip
+_KIND: Final = "spark.sql.timestampType"
+_ZONE: Final = "spark.sql.session.timeZone"
 #: What begins so is set for a moment only, to see which sessions see it.
 _PROBE: Final = "spark.versioned.probe"
 
@@ -64,8 +68,10 @@ def with_sound_reads(session: SparkSession) -> None:
     some services do not allow.
 
     Raises:
-        ConfigurationError: the session refuses one of them.
+        ConfigurationError: the session refuses one of them, or takes timestamps for local ones in a zone where Delta
+            cannot compare those.
     """
+    _refuse_local_instants(session)
     for name, value in SOUND_READS.items():
         if _of(session, name) != value:
             try:
@@ -77,6 +83,29 @@ def with_sound_reads(session: SparkSession) -> None:
                     "one on classic compute of Databricks instead of serverless compute, or have it set where the "
                     "session's server is configured."
                 ) from error
+
+
+def _refuse_local_instants(session: SparkSession) -> None:
+    """Where literals have no zone Delta moves bounds of its statistics by the session's, beyond the last instant."""
+    if _of(session, _KIND) == "TIMESTAMP_NTZ" and is_east(zone := _of(session, _ZONE) or "UTC"):
+        raise ConfigurationError(
+            f"The session has {_KIND} = TIMESTAMP_NTZ in the time zone {zone}, east of UTC: there Delta ends reads of "
+            f'tables with instants by "long overflow". Set {_ZONE} to UTC, or {_KIND} to TIMESTAMP_LTZ.'
+        )
+
+
+def is_east(zone: str) -> bool:
+    """Whether the clocks of a time zone are ever ahead of UTC, by its rules of today.
+
+    >>> [is_east(zone) for zone in ("UTC", "America/New_York", "Europe/Berlin", "Europe/London", "+02:00", "-05:00")]
+    [False, False, True, True, True, False]
+    """
+    try:
+        rules = ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError):
+        return "+" in zone
+    ahead = (rules.utcoffset(datetime(2100, month, 1, tzinfo=timezone.utc)) for month in (1, 7))
+    return any(offset is not None and offset > timedelta(0) for offset in ahead)
 
 
 def _of(session: SparkSession, name: str) -> str | None:

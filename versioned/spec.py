@@ -26,6 +26,7 @@ from versioned.durations import (
     instant,
 )
 from versioned.errors import ConfigurationError, NotAVersionedTableError
+from versioned.given import check_kind
 from versioned.identifiers import TableRef, beside, check_columns
 
 TimeScope = Literal["partition", "store", "key"]
@@ -113,6 +114,9 @@ class VersionedTableSpec:
         >>> VersionedTableSpec.of(keys="id", values=["price"], history_retention="7 days").keys
         ('id',)
         """
+        check_kind("valid_from", valid_from, str, "the name of a column")
+        check_kind("valid_to", valid_to, str, "the name of a column")
+        check_kind("system_history", system_history, bool, "True or False")
         _check_first(first_stream_time_us)
         retention_us = duration_us(history_retention)
         return cls(
@@ -236,4 +240,7 @@ def _check_first(us: object) -> None:
 
 
 def _names(names: str | tuple[str, ...] | list[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
+    told = (names,) if isinstance(names, str) else tuple(names)
+    for name in told:
+        check_kind("A column", name, str, 'a name, such as "id"')
+    return told

@@ -241,6 +241,9 @@ def test_a_table_is_made_and_put_into_the_same_whatever_the_session_takes_timest
         ("k CHAR(2), v INT", r'"k" is char\(2\)'),
         ("k STRING, v ARRAY<STRUCT<m: MAP<STRING, VARCHAR(5)>>>", '"v" is array'),
         ("int", "names no columns"),
+        ("k INT, k STRING, v INT", '"k" is named twice'),
+        ("k STRING, v STRUCT<a: INT, A: INT>", "Name each field of a struct once"),
+        ("k STRING, v STRUCT<`a b`: INT>", "with letters, digits and _"),
         ("k STRNG, v INT", '"k STRNG, v INT" names no columns with types: .*STRNG.* Write it as in'),
     ],
 )

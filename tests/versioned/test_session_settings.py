@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from threading import Event
 from types import SimpleNamespace
@@ -132,6 +133,24 @@ def test_what_must_be_alone_in_a_session_waits_for_that_session_only_whichever_o
             assert is_in.wait(0.3 if waits else 10) is not waits
         entered.result(10)
     assert conf.said == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "zone", "is_refused"),
+    [
+        ("TIMESTAMP_NTZ", "Asia/Tokyo", True),
+        ("TIMESTAMP_NTZ", "+14:00", True),
+        ("TIMESTAMP_NTZ", "UTC", False),
+        ("TIMESTAMP_LTZ", "Asia/Tokyo", False),
+    ],
+)
+def test_local_instants_in_a_zone_where_delta_cannot_compare_them_are_refused(
+    kind: str, zone: str, is_refused: bool
+) -> None:
+    conf = _Conf({"spark.sql.timestampType": kind, "spark.sql.session.timeZone": zone})
+    told = pytest.raises(ConfigurationError, match=f"in the time zone .*{zone[-4:]}, east of UTC")
+    with told if is_refused else nullcontext():
+        with_sound_reads(_Session(conf))  # type: ignore[arg-type]
 
 
 def test_spark_tells_another_object_of_a_session_from_another_session(spark: SparkSession) -> None:

@@ -73,6 +73,9 @@ def test_a_retention_and_a_grace_of_zero_are_valid(changes: dict[str, Any]) -> N
         pytest.param({"first_stream_time_us": True}, "got True", id="a boolean as first time"),
         pytest.param({"history_retention": None}, "None is not a duration", id="no retention"),
         pytest.param({"grace": 5}, "5 is not a duration", id="a number as grace"),
+        pytest.param({"keys": ("id", 5)}, "a name, .*; got 5", id="a number as key"),
+        pytest.param({"valid_from": None}, "valid_from takes the name of a column; got None", id="no start column"),
+        pytest.param({"system_history": "no"}, 'system_history takes True or False; got "no"', id="a text as switch"),
     ],
 )
 def test_impossible_columns_and_settings_are_refused_with_the_reason(changes: dict[str, Any], message: str) -> None:

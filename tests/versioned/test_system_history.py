@@ -344,6 +344,38 @@ def _widen(spark: SparkSession, target: TableRef) -> None:
     spark.sql(f"ALTER TABLE {target.sql} ALTER COLUMN v TYPE BIGINT")
 
 
+@pytest.mark.slow
+def test_what_a_put_that_died_before_its_second_commit_did_not_make_known_a_backfill_adds(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = VersionedTable.create(
+        spark,
+        f"{tmp_path}/t",
+        "k STRING, v INT",
+        keys="k",
+        history_retention="1000 s",
+        grace="1 s",
+        system_history=True,
+    )
+    batch = spark.sql(
+        "SELECT * FROM VALUES ('a', 1, timestamp_seconds(5)), ('a', 2, timestamp_seconds(9)) AS t(k, v, ts)"
+    )
+
+    def die(name: str) -> None:
+        if name == "before:t_known":
+            raise InterruptedError
+
+    with faults.armed(die), pytest.raises(InterruptedError):
+        table.put(batch)
+    table.backfill(batch)
+    known = table.between(known_at=datetime(2100, 1, 1))
+    assert _shown(known) == _shown(table.between()) == [("a", 1), ("a", 2)]
+
+
+def _shown(versions: DataFrame) -> list[tuple[str, int]]:
+    return [(row["k"], row["v"]) for row in versions.orderBy("validFrom").collect()]
+
+
 def test_its_columns_are_reserved() -> None:
     with pytest.raises(ConfigurationError, match='"systemFrom" is reserved'):
         VersionedTableSpec.of(keys="k", values=["systemFrom"], history_retention="1 day", system_history=True)

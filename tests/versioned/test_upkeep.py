@@ -107,9 +107,7 @@ def _closed_files(spark: SparkSession, table: VersionedTable) -> dict[str, set[i
 
 
 @pytest.mark.rule("R187")
-def test_a_purge_leaves_files_with_nothing_expired_alone(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_purge_leaves_files_with_nothing_expired_alone(spark: SparkSession, tmp_path: Path) -> None:
     table = _create(spark, tmp_path / "t")
     for value, second in (("p", 1), ("q", 10), ("r", 950), ("s", 1000)):
         _put(table, spark, ("a", value, second), ("b", value, second))

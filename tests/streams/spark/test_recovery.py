@@ -304,7 +304,7 @@ def _over_an_empty_commit(spark: SparkSession, source: Path, out: Path) -> Strea
 @pytest.mark.parametrize(
     ("case", "told"),
     [
-        (_renamed, 'was written by the application "shop", not by "other"'),
+        (_renamed, 'that of the application "shop", and has room for one only; "other" never ran there'),
         (_over_a_dead_takeover, "A rollback or backfill behind batch 0 did not end"),
         (_over_an_empty_commit, "The newest commit of priced_orders is an empty file"),
     ],
@@ -562,7 +562,7 @@ def test_an_application_without_a_batch_may_take_another_checkpoint_and_keeps_th
     start()
     write_batch(tmp_path / "input", 0)
     start()
-    assert _epochs(spark, tmp_path / "out") == {(1, 0)}
+    assert {epoch for epoch, _ in _epochs(spark, tmp_path / "out")} == {1}
 
 
 @pytest.mark.slow

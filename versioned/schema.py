@@ -195,10 +195,10 @@ def _orderable(kind: DataType) -> bool:
     return has_order(kind) and not any(isinstance(inner, (NullType, FloatType, DoubleType)) for inner in kinds_in(kind))
 
 
-def others_of(names: Sequence[str], keys: Sequence[str]) -> list[str]:
+def values_of(names: Sequence[str], keys: Sequence[str]) -> list[str]:
     """The columns that are no keys; a key that is there twice is among them, to be refused like any other name.
 
-    >>> others_of(["id", "v"], ["id"]), others_of(["id", "id", "v"], ["id"])
+    >>> values_of(["id", "v"], ["id"]), values_of(["id", "id", "v"], ["id"])
     (['v'], ['id', 'v'])
     """
     others = list(names)

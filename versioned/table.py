@@ -40,7 +40,7 @@ from versioned.put_records import shape_records
 from versioned.put_result import PutResult, outcome_rows
 from versioned.put_survey import survey_put
 from versioned.reading import in_full, read_or_cached, read_table
-from versioned.schema import columns_of, others_of
+from versioned.schema import columns_of, values_of
 from versioned.sent_rows import sends
 from versioned.session_settings import with_sound_reads
 from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec, known_target
@@ -134,7 +134,7 @@ class VersionedTable:
         key_names = (keys,) if isinstance(keys, str) else tuple(keys)
         spec = VersionedTableSpec.of(
             keys=key_names,
-            values=others_of(columns.names, key_names),
+            values=values_of(columns.names, key_names),
             history_retention=history_retention,
             grace=grace,
             valid_from=valid_from,

@@ -136,10 +136,11 @@ def _missing_told(source: str) -> Iterator[None]:
     try:
         yield
     except AnalysisException as error:
-        if "PATH_NOT_FOUND" not in str(error):
+        if not any(said in str(error) for said in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND")):
             raise
         raise ConfigurationError(
-            f"--from {source}: there is nothing. A folder lies below --work, or is absolute."
+            f"--from {source}: there is nothing. A folder lies below --work, or is absolute; a table of a catalog has "
+            "its full name behind catalog:."
         ) from None
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core.core_schema import TaggedUnionSchema
 
 from jobs.maintenance import MaintainSettings
 from jobs.settings import JobSettings
@@ -35,10 +36,17 @@ KINDS: Final[dict[str, type[BaseModel]]] = {
 
 
 class _InWords(GenerateJsonSchema):
-    """Schemas whose defaults can be written as they are told: a duration in words, since no ISO 8601 is read."""
+    """Schemas whose defaults can be written as they are told: a duration in words, since no ISO 8601 is read.
+
+    Forms that a function tells apart may fit in two ways, as a text that is a field, or a list of one.
+    """
 
     def encode_default(self, dft: Any) -> Any:
         return in_words(dft) if isinstance(dft, timedelta) else super().encode_default(dft)
+
+    def tagged_union_schema(self, schema: TaggedUnionSchema) -> JsonSchemaValue:
+        made = super().tagged_union_schema(schema)
+        return made if "discriminator" in made else {"anyOf" if key == "oneOf" else key: made[key] for key in made}
 
 
 def schema_of(kind: str) -> dict[str, Any]:

@@ -6,10 +6,12 @@ of a plan that do not wait for each other are planned side by side.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import chain
+from typing import Final, TypeVar
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -17,7 +19,13 @@ from streams.nodes import Topology
 from streams.spark.engine import Operators, branched
 from streams.spark.flow import Flow, in_one_scope
 from streams.spark.operator import Batch
+from versioned.errors import TopologyError, first_line
 from versioned.side_by_side import in_turn
+
+T = TypeVar("T")
+
+#: What Spark says of an expression whose operands are not there, or of a type that it does not take.
+_UNFIT: Final = ("DATATYPE_MISMATCH", "FIELD_NOT_FOUND", "INVALID_EXTRACT", "UNRESOLVED_")
 
 
 class EmptyFlows:
@@ -74,10 +82,25 @@ def apply_all(
             nothing = [Flow(partial(getattr, flow, "frame"), {}) for flow in inputs]
             inputs = [empty.light(f"{name}/{place}", batch.session, flow) for place, flow in enumerate(nothing)]
         reached[name] = [flow.in_one_scope(in_one_scope) for flow in inputs] if operator.gathers else inputs
-        made = operator.apply(batch, reached[name])
+        made = _fitting(name, lambda: operator.apply(batch, reached[name]))
         if made is not None:
-            outputs[name] = empty.light(name, batch.session, made)
+            outputs[name] = empty.light(name, batch.session, made.within(partial(_fitting, name)))
 
     parents = {name: {parent.name for parent in operator.node.parents} for name, operator in operators.items()}
     in_turn({name: partial(apply, name) for name in operators}, parents, batch.session)
     return reached
+
+
+def _fitting(node: str, make: Callable[[], T]) -> T:
+    """What a node makes, unless its functions take fields for what they are not.
+
+    Raises:
+        TopologyError: with Spark's words for it.
+    """
+    try:
+        return make()
+    except AnalysisException as error:
+        if not (error.getCondition() or "").startswith(_UNFIT):
+            raise
+        remedy = "Name a field that the rows have, and cast it where it has another type."
+        raise TopologyError("expression", node, f"{first_line(error)} {remedy}") from None

@@ -117,6 +117,10 @@ class Flow:
         """As :meth:`map`, by a change that keeps every valid record, under its key and behind the same others."""
         return Flow(lambda: change(self.frame), self.bounds, self.maxima_before, self._most)
 
+    def within(self, around: Callable[[Callable[[], DataFrame]], DataFrame]) -> Flow:
+        """The same flow, whose frame is made within a call."""
+        return Flow(lambda: around(lambda: self.frame), self.bounds, self.maxima_before, self._most)
+
 
 def most_of(flows: Iterable[Flow]) -> int | None:
     """How many records several flows have at most, together; None = not known."""

@@ -100,7 +100,11 @@ def check_input(schema: StructType, rule: IntakeRule) -> None:
             )
     _check_roles(called, rule)
     stored = [name for name in (*rule.node.key, *_values(rule, names)) if not _passes(rule, name)]
-    check_columns(stored)
+    try:
+        check_columns(stored)
+    except ConfigurationError as error:
+        wanted = "List the columns that are wanted as the value of the plan's step, or rename them in the transform."
+        raise ConfigurationError(f'Topic "{topic}": {error} {wanted}') from None
     for name in stored:
         _check_within(topic, name, kinds[name])
 

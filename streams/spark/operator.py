@@ -38,6 +38,8 @@ N = TypeVar("N", bound=Node)
 GROUP, BEFORE_US = "_group", "_before_us"
 #: A record that cannot be told by its key and value: the raw row as JSON.
 RAW = "_raw"
+#: The key that a record had before it was grouped: it is put aside under that, by which it is found again.
+WAS_KEY = "_was_key"
 #: A write that a batch may make: the table, and as which node and step. The last two are parts of its transaction id.
 StepOf = tuple[TableRef, str, str]
 #: In the details of every write of a batch.
@@ -213,7 +215,8 @@ class Batch:
         """Put records aside with a reason; they are written to the rejects table, where those of the spared are."""
         if node in self.spared:
             return
-        record = F.to_json(F.struct(F.col(KEY).alias("key"), F.col(VALUE).alias("value")), JSON_INSTANTS)
+        key = F.col(WAS_KEY if WAS_KEY in frame.columns else KEY)
+        record = F.to_json(F.struct(key.alias("key"), F.col(VALUE).alias("value")), JSON_INSTANTS)
         if RAW in frame.columns:
             record = F.coalesce(F.col(RAW), record)
         rows = frame.select(

@@ -39,7 +39,7 @@ from streams.spark.flow import (
     stream_time_at,
     struct_fields,
 )
-from streams.spark.operator import Batch, Operator
+from streams.spark.operator import WAS_KEY, Batch, Operator
 from streams.spark.store import table_name
 from streams.spark.stored_shape import aggregate_properties, check_aggregate, check_rows
 from streams.spark.table_state import TableState, latest_at_place
@@ -99,6 +99,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         self.closed_by_clock: list[ClosedWindows] = []
         self._batch: Batch | None = None
         self._records: DataFrame | None = None
+        self._arrived: DataFrame | None = None
         self._valid: DataFrame | None = None
         self._survey: Once[Survey] | None = None
         self._is_ready = False
@@ -111,10 +112,11 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         self._batch = batch
         self._survey = Once(self._nothing_came if flow.is_empty else self._look)
         keyed = self._keyed(flow.frame)
-        valid = keyed.where(~has_null_key(keyed) & (F.col(US) <= self._last_us))
+        valid = keyed.where(~has_null_key(keyed) & (F.col(US) <= self._last_us)).drop(WAS_KEY)
         if not flow.is_empty:
             reason = self._refusal(keyed)
             batch.reject(self.node.name, keyed.where(reason.isNotNull()), reason)
+        self._arrived = keyed
         self._valid = None if flow.is_empty else valid
         self._take(valid, flow)
         self._make_ready(batch)
@@ -134,7 +136,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
     def report(self, batch: Batch) -> NodeReport:
         told = self.survey
         if told.late and self.node.late_policy == "side_table":
-            batch.reject(self.node.name, self._late_records(), F.lit(LATE))
+            batch.reject(self.node.name, self._as_they_came(self._late_records()), F.lit(LATE))
         counts = {"late": told.late, "expired": told.expired}
         return NodeReport(counts if told.accepted + told.late else {}, self.stream_times)
 
@@ -207,6 +209,13 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
     def _late_records(self) -> DataFrame:
         """The records that no window took."""
 
+    def _as_they_came(self, records: DataFrame) -> DataFrame:
+        """Some of the batch's records with the keys that they had before they were grouped."""
+        assert self._arrived is not None
+        if WAS_KEY not in self._arrived.columns:
+            return records
+        return records.join(self._arrived.select(SCOPE, PLACE, WAS_KEY), [SCOPE, PLACE])
+
     def records(self) -> DataFrame:
         """The batch's valid records."""
         assert self._records is not None
@@ -268,10 +277,11 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
     def _keyed(self, frame: DataFrame) -> DataFrame:
         if self.node.group_key is not None:
-            frame = with_key(frame, "_group", self.node.group_key).drop(KEY).withColumnRenamed("_group", KEY)
+            frame = with_key(frame, "_group", self.node.group_key).withColumnsRenamed({KEY: WAS_KEY, "_group": KEY})
             frame = self.rescoped(frame)
         frame = in_one_scope(frame) if self._one_scope else frame
-        return frame.select(KEY, VALUE, floored(F.col(US), self.unit_us).alias(US), SCOPE, PLACE)
+        was = [WAS_KEY] if WAS_KEY in frame.columns else []
+        return frame.select(KEY, VALUE, floored(F.col(US), self.unit_us).alias(US), SCOPE, PLACE, *was)
 
     def _refusal(self, keyed: DataFrame) -> Column:
         """Why a record is put aside; null if windows take it."""

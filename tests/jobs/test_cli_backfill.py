@@ -113,10 +113,11 @@ def test_a_file_that_does_not_fit_is_told_without_its_values_and_other_faults_st
 
 
 def test_a_place_where_nothing_is_is_told_in_words_of_the_command() -> None:
-    with pytest.raises(ConfigurationError, match=r"^--from typo: there is nothing\."), _missing_told("typo"):
-        raise AnalysisException("[PATH_NOT_FOUND] Path does not exist: s3a://bucket/typo.")
-    with pytest.raises(AnalysisException, match="TABLE"), _missing_told("typo"):
-        raise AnalysisException("[TABLE_OR_VIEW_NOT_FOUND] x")
+    for said in ("[PATH_NOT_FOUND] Path does not exist: s3a://bucket/typo.", "[TABLE_OR_VIEW_NOT_FOUND] x"):
+        with pytest.raises(ConfigurationError, match=r"^--from typo: there is nothing\."), _missing_told("typo"):
+            raise AnalysisException(said)
+    with pytest.raises(AnalysisException, match="NO_RIGHTS"), _missing_told("typo"):
+        raise AnalysisException("[NO_RIGHTS] x")
 
 
 @pytest.mark.slow

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import fields
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import plan_functions as functions
 import pytest
 import yaml
 
 from jobs import quickstart_plan
+from jobs.config_schema import schema_of
 from jobs.job_plan import plan_of
 from jobs.layers import Layers
 from jobs.plan import build
@@ -356,6 +359,20 @@ def test_a_declared_step_is_the_node_that_the_dsl_makes(text: str, by_dsl: Calla
     sources = _Sources()
     by_dsl(sources)
     assert _all_nodes(_declared(text)) == _all_nodes(sources.builder.build())
+
+
+@pytest.fixture(scope="module")
+def schema() -> Any:
+    """What an editor checks a file of settings by."""
+    return jsonschema.Draft202012Validator(schema_of("job"))
+
+
+@pytest.mark.parametrize("text", [text for text, _ in _SAME], ids=[" ".join(text.split())[:80] for text, _ in _SAME])
+def test_an_editor_takes_a_step_as_it_can_be_written(text: str, schema: Any) -> None:
+    source = {"format": "json", "path": "input", "schema": "k STRING"}
+    said = {"application": "a", "root": "r", "sources": {"s": source}, "plan": yaml.safe_load(_SOURCES + text)}
+    # A day is a text to an editor.
+    schema.validate(json.loads(json.dumps(said, default=str)))
 
 
 @pytest.mark.parametrize("text", [text for text, _ in _SAME], ids=[" ".join(text.split())[:80] for text, _ in _SAME])

@@ -108,7 +108,7 @@ _WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a text as partition": (_said(partition_by="id"), 'partition_by "id" of topic "orders" is string'),
     "a number as mark": (_said(step={"deleted": "v"}), 'Column "v" of topic "orders" tells what is deleted'),
     "two columns but for case": (_said(f"{_GOOD}, V STRING"), 'Topic "orders" has columns that differ only by case'),
-    "a name of no table": (_said(f"{_GOOD}, `a b` STRING"), 'Column name "a b" is not allowed'),
+    "a name of no table": (_said(f"{_GOOD}, `a b` STRING"), 'Topic "orders": Column name "a b" is not allowed'),
 }
 
 

@@ -71,7 +71,9 @@ def _foremost(failures: Sequence[tuple[Name, BaseException]]) -> BaseException:
     # Sorting keeps the order of those that are alike.
     (chosen, raised), *others = sorted(failures, key=lambda failed: not isinstance(failed[1], VersionedError))
     for name, failure in others:
-        _LOG.warning("Beside %s, %s failed as well: %s", chosen, name, failure, exc_info=failure)
+        # What the library says on purpose says where it is wrong.
+        stack = None if isinstance(failure, VersionedError) else failure
+        _LOG.warning("Beside %s, %s failed as well: %s", chosen, name, failure, exc_info=stack)
     return raised
 
 

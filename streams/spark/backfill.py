@@ -8,7 +8,7 @@ from streams.spark.application import StreamingApplication
 from streams.spark.takeover import check_takeover, taken_over
 from versioned.backfill import BackfillResult
 from versioned.commit import is_missing
-from versioned.errors import ConfigurationError
+from versioned.errors import ConfigurationError, NotAVersionedTableError
 from versioned.table import VersionedTable
 
 
@@ -53,7 +53,13 @@ def backfill(
     if table not in known:
         raise ConfigurationError(f'{application.name} has no table "{table}"; there are {sorted(known)}.')
     application.refuse_changes(application.survey())
-    opened = VersionedTable.open(spark, known[table])
+    try:
+        opened = VersionedTable.open(spark, known[table])
+    except NotAVersionedTableError:
+        raise ConfigurationError(
+            f'"{table}" of {application.name} keeps no versions: no history can be put into it. Name a table with a '
+            "versioned store."
+        ) from None
     said = {"timestamp": timestamp, "deleted": deleted, "sequence": sequence, "owner": application.name}
     # What is wrong with the records is found before anybody is shut out.
     tried = opened.backfill(records, dry_run=True, **said)  # type: ignore[arg-type]

@@ -81,6 +81,14 @@ def test_the_failures_that_are_not_raised_are_logged_with_where_they_happened(
     assert "Beside left, right failed as well" in record.message
 
 
+def test_of_one_that_says_what_to_do_only_that_is_logged(failing: _Failing, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(RecordError, match="first"):
+        failing({"left": RecordError("first"), "right": RecordError("second")})
+    assert [(record.message, record.exc_info) for record in caplog.records] == [
+        ("Beside left, right failed as well: second", None)
+    ]
+
+
 def test_a_task_begins_when_all_that_must_come_before_it_are_done(spark: SparkSession) -> None:
     ended: list[str] = []
 

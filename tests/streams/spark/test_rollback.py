@@ -170,6 +170,8 @@ def test_what_cannot_be_done_is_refused_before_any_write(spark: SparkSession, so
         rollback(app, 1)
     with pytest.raises(ConfigurationError, match='no table "price"; there are'):
         backfill(app, "price", spark.createDataFrame([], _OLD))
+    with pytest.raises(ConfigurationError, match='"priced_orders" of shop keeps no versions'):
+        backfill(app, "priced_orders", spark.createDataFrame([], _OLD))
     assert commits(copied) == before
 
 

@@ -23,10 +23,11 @@ from jobs.strict import PlacedError
 from streams.ddl import check_ddl
 from streams.field_checks import check_read
 from streams.nodes import SOURCES, SourceNode, Topology
-from streams.spark.input_checks import check_input, lacking
+from streams.spark.input_checks import check_input, lacking, shape_read
 from streams.spark.intake import IntakeRule
 from streams.spark.kafka_source import columns_decoded
 from streams.spark.reader_options import FILES, columns_read
+from streams.struct_checks import Shape, check_within
 from versioned.ddl_columns import columns_if_known
 from versioned.errors import ConfigurationError, SchemaError
 from versioned.sql_types import kinds_in
@@ -46,15 +47,16 @@ def check_sources(settings: JobSettings, plan: Topology, work: Path) -> None:
     """
     for topic, source in settings.sources.items():
         _check_types(f"sources.{topic}", source)
-    values: dict[str, tuple[str, ...]] = {}
+    shapes: dict[str, Shape] = {}
     for node in plan:
         if isinstance(node, SOURCES):
             try:
-                values |= _values(node, settings, work)
+                shapes |= _values(node, settings, work)
             except (ConfigurationError, SchemaError) as error:
                 raise PlacedError(f"sources.{node.topic}", str(error)) from None
     with as_declared(settings.plan):
-        check_read(plan, values)
+        check_read(plan, {name: tuple(shape) for name, shape in shapes.items()})
+        check_within(plan, shapes)
 
 
 def _check_types(path: str, source: SourceSettings) -> None:
@@ -67,7 +69,7 @@ def _check_types(path: str, source: SourceSettings) -> None:
             check_ddl(f"{path}.{option}", ddl)
 
 
-def _values(node: SourceNode, settings: JobSettings, work: Path) -> dict[str, tuple[str, ...]]:
+def _values(node: SourceNode, settings: JobSettings, work: Path) -> dict[str, Shape]:
     """The fields of a source's values by its node's name, once its columns were found to do; none if not known."""
     said = settings.sources[node.topic]
     columns, source = _columns_of(said), source_of(node.topic, said, work)
@@ -85,7 +87,7 @@ def _values(node: SourceNode, settings: JobSettings, work: Path) -> dict[str, tu
     check_input(columns, rule)
     # All columns are values, those of folders too.
     is_open = node.value is None and folders != set()
-    return {} if is_open else {node.name: rule.values(columns.names)}
+    return {} if is_open else {node.name: shape_read(columns, rule)}
 
 
 def _columns_of(said: SourceSettings) -> StructType | None:

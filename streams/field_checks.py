@@ -88,7 +88,7 @@ def check_fields(node: Node, *, any_case: bool = False) -> None:
     Raises:
         TopologyError: with the field, what was probably meant, and the fields that there are.
     """
-    for expr, rows in _read(node):
+    for expr, rows in functions_of(node):
         _check_merged(node, expr, rows)
         twice = next(filter(None, map(named_twice, _rows_made(expr))), None)
         if twice:
@@ -103,7 +103,7 @@ def check_fields(node: Node, *, any_case: bool = False) -> None:
 
 def _check_merged(node: Node, expr: Expr | None, rows: _Rows) -> None:
     """Refuse rows that are put together and share a name, as far as their fields are known."""
-    for op, args in _operations(expr):
+    for op, args in operations_of(expr):
         if op != "merge":
             continue
         left, right = (_row_fields(row, rows) or () for row in args)
@@ -271,7 +271,7 @@ def _in_tables(node: Node) -> Iterator[tuple[str, Fields]]:
         yield "result", (node.aggregation.output,)
 
 
-def _read(node: Node) -> Iterator[tuple[Expr | None, _Rows]]:
+def functions_of(node: Node) -> Iterator[tuple[Expr | None, _Rows]]:
     """Each function of a node with the rows that it sees."""
     if not node.parents:
         return
@@ -297,7 +297,7 @@ def _read(node: Node) -> Iterator[tuple[Expr | None, _Rows]]:
 
 def _fields_of(expr: Expr | None) -> Iterator[tuple[str, str]]:
     """Each field of a row that an expression reads: the row's name and the field's."""
-    for op, args in _operations(expr):
+    for op, args in operations_of(expr):
         if op == "field" and isinstance(args[0], Expr):
             of, (row, *_) = operation(args[0])
             if of == "ref":
@@ -306,10 +306,10 @@ def _fields_of(expr: Expr | None) -> Iterator[tuple[str, str]]:
 
 def _rows_made(expr: Expr | None) -> Iterator[tuple[str, ...]]:
     """The fields of each row that an expression makes."""
-    return (args[0] for op, args in _operations(expr) if op == "struct")
+    return (args[0] for op, args in operations_of(expr) if op == "struct")
 
 
-def _operations(expr: Expr | None) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def operations_of(expr: Expr | None) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Every operation of an expression, once."""
     waiting = [] if expr is None else [expr]
     seen: set[int] = set()

@@ -29,6 +29,7 @@ from streams.spark.places import Order
 from streams.spark.reader_options import MALFORMED
 from streams.spark.sources import SparkSource
 from streams.spark.typed_input import UNITS, is_castable
+from streams.struct_checks import Shape, check_within
 from versioned.errors import ConfigurationError, SchemaError
 from versioned.identifiers import check_columns, named_twice
 from versioned.spec import DELETED
@@ -60,7 +61,7 @@ def checked_rules(
         SchemaError, ConfigurationError: as :func:`check_input`.
         TopologyError: an expression names a field that no row has.
     """
-    nodes, rules, values = list(plan), [], {}
+    nodes, rules, values, shapes = list(plan), [], {}, {}
     for position, node in enumerate(node for node in nodes if isinstance(node, SOURCES)):
         source = sources[node.topic]
         ahead_us = source.max_future_us(max_future_us)
@@ -69,8 +70,28 @@ def checked_rules(
         assert isinstance(columns, StructType)
         check_input(columns, rules[-1])
         values[node.name] = rules[-1].values(columns.names)
+        shapes[node.name] = shape_read(columns, rules[-1])
     check_read(nodes, values)
+    check_within(nodes, shapes)
     return rules
+
+
+def shape_read(columns: StructType, rule: IntakeRule) -> Shape:
+    """The fields of a source's values, with those of the structs in them.
+
+    Args:
+        columns: Those of the source.
+        rule: How the node reads it.
+    """
+    there = {name.lower() for name in columns.names}
+    return {
+        name: _shape_of(kind_of(columns, rule, name)) if name.lower() in there else None
+        for name in rule.values(columns.names)
+    }
+
+
+def _shape_of(kind: DataType) -> Shape | None:
+    return {field.name: _shape_of(field.dataType) for field in kind.fields} if isinstance(kind, StructType) else None
 
 
 def check_input(schema: StructType, rule: IntakeRule) -> None:

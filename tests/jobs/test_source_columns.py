@@ -162,6 +162,12 @@ def test_a_field_that_a_row_may_have_is_taken(said: dict[str, Any], tmp_path: Pa
     _check(said, tmp_path)
 
 
+def test_a_field_that_a_struct_does_not_have_is_refused(tmp_path: Path) -> None:
+    step = {"op": "filter", "from": "orders", "where": "value.st.c > 1"}
+    with pytest.raises(TopologyError, match=r'step: value.st has no field "c".* It has: a'):
+        _check(_stepped(step, schema=f"{_GOOD}, st STRUCT<a: INT>"), tmp_path)
+
+
 def test_a_field_that_folders_tell_is_taken(tmp_path: Path) -> None:
     (tmp_path / "in" / "w=3").mkdir(parents=True)
     _check(_stepped(_SUM), tmp_path)

@@ -1,0 +1,95 @@
+"""Fields within structs that a plan names: refused once the types of the sources' columns are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from streams.expressions import Expr, operation
+from streams.field_checks import functions_of, operations_of
+from streams.nodes import (
+    JOINS,
+    SOURCES,
+    Node,
+    SelectKey,
+    StreamFilter,
+    TableAggregate,
+    TableFilter,
+    ToStream,
+    ToTable,
+)
+from versioned.errors import TopologyError
+from versioned.given import near
+
+#: The fields of a struct, with those of the structs in it; None for what is no struct.
+Shape = Mapping[str, "Shape | None"]
+#: What leaves values as they are.
+_SAME_VALUE: Final = (StreamFilter, TableFilter, SelectKey, ToStream, ToTable)
+
+
+def check_within(nodes: Iterable[Node], shapes: Mapping[str, Shape]) -> None:
+    """Refuse a field that a struct in a source's value does not have; whatever its case, as Spark finds it.
+
+    Values that a step has made anew are not followed.
+
+    Args:
+        nodes: A plan.
+        shapes: The values of sources, by the node's name.
+
+    Raises:
+        TopologyError: with the field, what was probably meant, and the fields that there are.
+    """
+    for node in nodes:
+        sides = _sides(node)
+        for expr, _ in functions_of(node):
+            if isinstance(node, TableAggregate) and node.group_value is not None and expr is node.aggregation.value:
+                continue  # It sees what group_value has made.
+            for row, path in _paths(expr):
+                shape = shapes.get(sides.get(row) or "")
+                if shape is not None:
+                    _check_path(node, row, path, shape)
+
+
+def _sides(node: Node) -> dict[str, str | None]:
+    """Of which source's value each row is that a node's functions see; None where it is not known."""
+    if not node.parents:
+        return {}
+    first = _source_of(node.parents[0])
+    if isinstance(node, JOINS):
+        return {"left": first, "value": first, "right": _source_of(node.parents[1])}
+    return {"value": first}
+
+
+def _source_of(node: Node) -> str | None:
+    while isinstance(node, _SAME_VALUE):
+        node = node.parents[0]
+    return node.name if isinstance(node, SOURCES) else None
+
+
+def _paths(expr: Expr | None) -> Iterator[tuple[str, list[str]]]:
+    """Each field that an expression reads, by the row and the names that lead to it."""
+    for op, args in operations_of(expr):
+        names: list[str] = []
+        inner: tuple[str, tuple[Any, ...]] = (op, args)
+        while inner[0] == "field" and isinstance(inner[1][0], Expr):
+            names.insert(0, inner[1][1])
+            inner = operation(inner[1][0])
+        if names and inner[0] == "ref":
+            yield inner[1][0], names
+
+
+def _check_path(node: Node, row: str, path: list[str], shape: Shape) -> None:
+    within: Shape | None = shape
+    for depth, name in enumerate(path):
+        if within is None:
+            return
+        found = next((field for field in within if field.lower() == name.lower()), None)
+        if found is None:
+            if depth == 0:
+                return  # Told with the fields of the row itself.
+            where = ".".join([row, *path[:depth]])
+            known = ", ".join(within)
+            raise TopologyError(
+                "fields", node.name, f'{where} has no field "{name}"{near(name, list(within))} It has: {known}'
+            )
+        within = within[found]

@@ -135,7 +135,7 @@ def check_known(spark: SparkSession, target: TableRef, spec: VersionedTableSpec,
     follow = (
         f"move the folder <former path>_known to {known.path}"
         if known.path is not None
-        else f"ALTER TABLE <former name>_known RENAME TO {known.sql}"
+        else f"ALTER TABLE <former name>_known RENAME TO {_within_catalog(known).sql}"
     )
     none = sql_properties(replace(spec, system_history=False).to_properties())
     raise ConfigurationError(
@@ -202,3 +202,8 @@ def next_system_us(spark: SparkSession, target: TableRef) -> int:
         read_table(spark, known_target(target)).agg(F.unix_micros(F.max(SYSTEM_FROM)).alias("us")).collect()[0].asDict()
     )
     return now if newest["us"] is None else max(now, newest["us"] + 1)
+
+
+def _within_catalog(table: TableRef) -> TableRef:
+    """A table as a RENAME takes it: Spark's own catalog knows its schemas only without its name before them."""
+    return TableRef(parts=table.parts[1:]) if table.parts[:1] == ("spark_catalog",) else table

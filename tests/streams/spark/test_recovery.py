@@ -383,7 +383,7 @@ def test_a_plan_that_counts_on_more_history_than_its_table_promises_is_refused_w
     application(spark, own, out).run()
     write_batch(own, 1)
     before, changed = commits(out), application(spark, own, out, topology(hours=2))
-    with pytest.raises(StreamingQueryException, match="promises something else than the plan") as refused:
+    with pytest.raises(ConfigurationError, match="promises something else than the plan") as refused:
         changed.run()
     assert commits(out) == before
     remedy = re.search(r"ALTER TABLE .*\)", str(refused.value))

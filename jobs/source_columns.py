@@ -21,13 +21,12 @@ from jobs.run import source_of
 from jobs.settings import JobSettings, SourceSettings
 from jobs.strict import PlacedError
 from streams.ddl import check_ddl
-from streams.field_checks import check_read
 from streams.nodes import SOURCES, SourceNode, Topology
 from streams.spark.input_checks import check_input, lacking, shape_read
 from streams.spark.intake import IntakeRule
 from streams.spark.kafka_source import columns_decoded
 from streams.spark.reader_options import FILES, columns_read
-from streams.struct_checks import Shape, check_within
+from streams.struct_checks import Shape, check_known
 from versioned.ddl_columns import columns_if_known
 from versioned.errors import ConfigurationError, SchemaError
 from versioned.sql_types import kinds_in
@@ -55,8 +54,7 @@ def check_sources(settings: JobSettings, plan: Topology, work: Path) -> None:
             except (ConfigurationError, SchemaError) as error:
                 raise PlacedError(f"sources.{node.topic}", str(error)) from None
     with as_declared(settings.plan):
-        check_read(plan, {name: tuple(shape) for name, shape in shapes.items()})
-        check_within(plan, shapes)
+        check_known(list(plan), shapes)
 
 
 def _check_types(path: str, source: SourceSettings) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from streams.key_fields import changes_key
-from streams.nodes import Node, StreamStreamJoin, TableTableJoin, Topology, WindowedAggregate
+from streams.nodes import Node, StreamStreamJoin, StreamTableJoin, TableTableJoin, Topology, WindowedAggregate
 
 _JOINS_OF_EQUALS = (StreamStreamJoin, TableTableJoin)
 
@@ -49,6 +49,24 @@ def gathers(node: Node, shared: Set[str]) -> bool:
     (True, False)
     """
     return isinstance(node, _JOINS_OF_EQUALS) and any(parent.name in shared for parent in node.parents)
+
+
+def asks_across(node: Node, shared: Set[str]) -> bool:
+    """Whether a node looks its table up by the slowest of the table's stream times: as soon as a side is in scope 0.
+
+    A stream in scope 0 may ask for a key of any partition of the table; and a table in scope 0 has that one stream
+    time, whatever partition a record of the stream comes from.
+
+    Args:
+        node: The node.
+        shared: As of :func:`nodes_in_one_scope`.
+
+    >>> from streams.nodes import StreamSource, TableSource
+    >>> sides = (StreamSource("clicks", topic="clicks"), TableSource("users", topic="users"))
+    >>> asks_across(StreamTableJoin("both", sides), {"users"}), asks_across(StreamTableJoin("both", sides), set())
+    (True, False)
+    """
+    return isinstance(node, StreamTableJoin) and any(parent.name in shared for parent in node.parents)
 
 
 def follows_partitions(node: Node) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from streams.expressions import Expr, operation
-from streams.field_checks import functions_of, operations_of
+from streams.field_checks import check_read, functions_of, no_field, operations_of
 from streams.nodes import (
     JOINS,
     SOURCES,
@@ -19,12 +19,25 @@ from streams.nodes import (
     ToTable,
 )
 from versioned.errors import TopologyError
-from versioned.given import near
 
 #: The fields of a struct, with those of the structs in it; None for what is no struct.
 Shape = Mapping[str, "Shape | None"]
 #: What leaves values as they are.
 _SAME_VALUE: Final = (StreamFilter, TableFilter, SelectKey, ToStream, ToTable)
+
+
+def check_known(nodes: Sequence[Node], shapes: Mapping[str, Shape]) -> None:
+    """Refuse every field that a plan names and that its sources do not have, once their columns are known.
+
+    Args:
+        nodes: A plan, in its order.
+        shapes: The values of sources, by the node's name.
+
+    Raises:
+        TopologyError: as :func:`~streams.field_checks.check_read` and :func:`check_within`.
+    """
+    check_read(nodes, {name: tuple(shape) for name, shape in shapes.items()})
+    check_within(nodes, shapes)
 
 
 def check_within(nodes: Iterable[Node], shapes: Mapping[str, Shape]) -> None:
@@ -88,8 +101,5 @@ def _check_path(node: Node, row: str, path: list[str], shape: Shape) -> None:
             if depth == 0:
                 return  # Told with the fields of the row itself.
             where = ".".join([row, *path[:depth]])
-            known = ", ".join(within)
-            raise TopologyError(
-                "fields", node.name, f'{where} has no field "{name}"{near(name, list(within))} It has: {known}'
-            )
+            raise TopologyError("fields", node.name, no_field(where, name, {where: tuple(within)}))
         within = within[found]

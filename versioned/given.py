@@ -48,6 +48,25 @@ def check_kind(option: str, given: object, kinds: type | tuple[type, ...], wante
         raise ConfigurationError(f"{option} takes {wanted}; got {told(given)}.")
 
 
+def texts_of(option: str, given: object, wanted: str) -> tuple[str, ...]:
+    """Texts that may be given as one; a text is one, not its letters.
+
+    Raises:
+        ConfigurationError: one of them is none.
+
+    >>> texts_of("keys", "id", "names"), texts_of("keys", ["id", "day"], "names")
+    (('id',), ('id', 'day'))
+    """
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, Iterable):
+        raise ConfigurationError(f"{option} takes {wanted}; got {told(given)}.")
+    texts = tuple(given)
+    for each in texts:
+        check_kind(option, each, str, wanted)
+    return texts
+
+
 def check_name(option: str, given: object) -> None:
     """Refuse a name that is no text; none at all is allowed."""
     if given is not None:

@@ -26,7 +26,7 @@ from versioned.durations import (
     instant,
 )
 from versioned.errors import ConfigurationError, NotAVersionedTableError
-from versioned.given import check_kind
+from versioned.given import check_kind, texts_of
 from versioned.identifiers import TableRef, beside, check_columns
 
 TimeScope = Literal["partition", "store", "key"]
@@ -240,7 +240,4 @@ def _check_first(us: object) -> None:
 
 
 def _names(names: str | tuple[str, ...] | list[str]) -> tuple[str, ...]:
-    told = (names,) if isinstance(names, str) else tuple(names)
-    for name in told:
-        check_kind("A column", name, str, 'a name, such as "id"')
-    return told
+    return texts_of("A column", names, 'a name, such as "id"')

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 
 from versioned.commit import history
 from versioned.errors import ConfigurationError
-from versioned.given import check_kind, no_such
+from versioned.given import no_such, texts_of
 from versioned.identifiers import TableRef, quote
 from versioned.reading import read_table
 from versioned.sql_types import kinds_in, sql_properties
@@ -121,12 +121,7 @@ def hidden_names(names: Iterable[str]) -> frozenset[str]:
     >>> sorted(hidden_names("email")), sorted(hidden_names(["email", "name"]))
     (['email'], ['email', 'name'])
     """
-    wanted = 'names of columns, such as ("email", "name")'
-    check_kind("pii_columns", names, Iterable, wanted)
-    told = frozenset([names] if isinstance(names, str) else names)
-    for name in told:
-        check_kind("pii_columns", name, str, wanted)
-    return told
+    return frozenset(texts_of("pii_columns", names, 'names of columns, such as ("email", "name")'))
 
 
 def names_in(kind: DataType) -> Iterator[str]:

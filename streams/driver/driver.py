@@ -17,7 +17,7 @@ from streams.metrics import COUNTERS, MetricValue
 from streams.nodes import SOURCES, ChangelogSink, Node, SourceNode, StreamSource, TableSink, Topology
 from streams.reasons import FUTURE_TS, NULL_TS, TS_RANGE
 from streams.rows import Row
-from streams.stream_time_scopes import gathers, nodes_in_one_scope
+from streams.stream_time_scopes import asks_across, gathers, nodes_in_one_scope
 from streams.user_functions import calls_user
 from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, Duration, duration_us, optional_span_us
 from versioned.errors import ConfigurationError, RecordError, VersionedError
@@ -86,10 +86,11 @@ class TopologyTestDriver:
         )
         retention_us = optional_span_us("suppressed_record_retention", suppressed_record_retention)
         now_us = given_instant_us("start", start)
-        self._in_one_scope = nodes_in_one_scope(topology, keys_cross_partitions)
-        self._context = Context(topology, now_us, suppressed_retention_us=retention_us, in_one_scope=self._in_one_scope)
+        self._context = Context(topology=topology, now_us=now_us, suppressed_retention_us=retention_us)
         self._skew_us = optional_span_us("max_future_skew", max_future_skew)
         self._topology = topology
+        self._in_one_scope = nodes_in_one_scope(topology, keys_cross_partitions)
+        self._asking_across = {node.name for node in topology if asks_across(node, self._in_one_scope)}
         self._gathering = {node.name for node in topology if self._gathers(node, keys_cross_partitions)}
         self._sources: dict[str, list[SourceNode]] = {}
         self._outputs: dict[str, list[OutputRecord]] = {}
@@ -251,7 +252,8 @@ class TopologyTestDriver:
         processor = self._context.processor(node.name)
         counters = processor.metrics.counters
         dropped = counters["dropped"]
-        with self._context.at(partition=0 if node.name in self._gathering else None):
+        partition = 0 if node.name in self._gathering else None
+        with self._context.at(partition=partition, across=node.name in self._asking_across):
             for result in _results(node, change, lambda: processor.process(change, index)):
                 self._forward(node, result)
         processor.metrics.count("input")

@@ -72,9 +72,7 @@ class Context:
     partition: int = 0
     offset: int = 0
     suppressed_retention_us: int | None = None
-    #: The nodes whose records are all in scope 0, whatever partition they came from.
-    in_one_scope: frozenset[str] = frozenset()
-    #: Whether records of all partitions ask in one scope: then a table of several goes by the slowest.
+    #: Whether the node at hand looks a table up by the slowest of its stream times.
     asks_across: bool = False
     #: Whether somebody asks from outside: then each key goes by the stream time of its own last put.
     is_asked: bool = False
@@ -82,15 +80,18 @@ class Context:
     processors: dict[str, Processor] = field(default_factory=dict)
 
     @contextmanager
-    def at(self, *, partition: int | None = None, offset: int | None = None) -> Iterator[None]:
+    def at(
+        self, *, partition: int | None = None, offset: int | None = None, across: bool | None = None
+    ) -> Iterator[None]:
         """Another place while the block runs: that of what goes on there instead of the current record's."""
-        before = (self.partition, self.offset)
+        before = (self.partition, self.offset, self.asks_across)
         self.partition = self.partition if partition is None else partition
         self.offset = self.offset if offset is None else offset
+        self.asks_across = self.asks_across if across is None else across
         try:
             yield
         finally:
-            self.partition, self.offset = before
+            self.partition, self.offset, self.asks_across = before
 
     @contextmanager
     def asked(self) -> Iterator[None]:
@@ -100,15 +101,6 @@ class Context:
             yield
         finally:
             self.is_asked = False
-
-    @contextmanager
-    def asking_across(self, across: bool) -> Iterator[None]:
-        """Look-ups of records that may have come from any partition while the block runs, if so."""
-        before, self.asks_across = self.asks_across, across
-        try:
-            yield
-        finally:
-            self.asks_across = before
 
     def reject(self, node: Node, change: Change, reason: str) -> None:
         """Put a record aside, with the reason."""

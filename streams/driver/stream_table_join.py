@@ -132,8 +132,7 @@ class StreamTableJoinProcessor(Processor):
 
     def _answer(self, key: Row, value: Row, ts_us: int) -> Iterator[Change]:
         table = self.context.processor(self._table)
-        with self.context.asking_across(self.node.name in self.context.in_one_scope):
-            found = table.find(table.own_key(key), ts_us)
+        found = table.find(table.own_key(key), ts_us)
         self.metrics.count(LOOK_UPS[found.reason])
         if found.reason == EXPIRED:
             self._expired(key, value, ts_us)

@@ -114,8 +114,6 @@ class StoredTable(Processor):
     def find(self, key: Row, at_us: int) -> Found:
         if self.state is None:
             return self._view_find(key, at_us)
-        if self.node.name in self.context.in_one_scope:
-            return self.state.find(key, at_us, None if self.context.is_asked else 0)
         partition = None if self.context.is_asked else self.context.partition
         return self.state.find(key, at_us, partition, slowest=self.context.asks_across)
 

@@ -16,7 +16,7 @@ from streams.expressions import Expr, is_whole, operation
 from streams.nodes import JoinNode
 from streams.rows import Inner, Row
 from streams.shared_names import both_have, shared_names
-from streams.spark.flow import KEY, VALUE, null_inside
+from streams.spark.flow import KEY, VALUE, WAS_KEY, null_inside
 from streams.time_texts import as_instant, asks_for_now, is_time_alone
 from versioned import spark_functions as F
 from versioned.durations import instant_us
@@ -274,6 +274,11 @@ _COLUMNS: Final[dict[str, Callable[..., Column]]] = {
 _NAMING_TWICE: Final = {"substring_before": _before, "substring_after": _after}
 #: What Spark makes of one type before anything else.
 _OF_ONE_TYPE: Final = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "coalesce", "case"))
+
+
+def under_group(frame: DataFrame, group_key: Expr) -> DataFrame:
+    """Records under the key of their group, with the key that they had before in ``_was_key``."""
+    return with_key(frame, "_group", group_key).withColumnsRenamed({KEY: WAS_KEY, "_group": KEY})
 
 
 def with_key(

@@ -67,7 +67,7 @@ from streams.spark.table_table_join import TableTableJoinOperator
 from streams.spark.table_views import TableViewOperator
 from streams.spark.time_windows import TimeWindowsOperator
 from streams.spark.window_store import WindowStoreOperator
-from streams.stream_time_scopes import gathers, nodes_in_one_scope
+from streams.stream_time_scopes import asks_across, gathers, nodes_in_one_scope
 from streams.user_functions import failing_by_name
 from suppress.windows import TimeWindows, UnlimitedWindows
 from versioned import spark_functions as F
@@ -120,6 +120,7 @@ def operators_of(
         operator.position = position
         operator.keeps_scopes = not keys_cross_partitions
         operator.gathers = gathers(operator.node, shared)
+        operator.asks_across = asks_across(operator.node, shared)
         operator.is_in_one_scope = operator.node.name in shared
     return made
 

@@ -34,7 +34,7 @@ from streams.spark.flow import (
     struct_keys,
     value_columns,
 )
-from streams.spark.lookup import HorizonOf, lookup_versioned
+from streams.spark.lookup import lookup_versioned
 from streams.spark.of_keys import Amount
 from streams.spark.operator import Batch, StepOf
 from streams.spark.plain_store import LAST_US
@@ -81,7 +81,6 @@ class HistoryStore(TableState):
         self._outcomes: Once[DataFrame] | None = None
         self._batch: Batch | None = None
         self._is_empty = True
-        self._in_one_scope = False
 
     def target(self, root: TableRef) -> TableRef:
         """The table that it keeps."""
@@ -128,18 +127,13 @@ class HistoryStore(TableState):
             wanted = VersionedTableSpec.of(keys=has.keys, values=has.values, **_promise(self._materialized))
             _check_promised(target, has, wanted)
 
-    def put(self, batch: Batch, flow: Flow, *, in_one_scope: bool = False) -> Flow:
+    def put(self, batch: Batch, flow: Flow) -> Flow:
         """Take the batch's changes; they land with :meth:`write`.
-
-        Args:
-            batch: The batch.
-            flow: Its changes.
-            in_one_scope: Whether these are in scope 0 in every batch, so that all look-ups go by its stream time.
 
         Returns:
             The table's own changes: what each accepted put replaced, and whether it is now the latest.
         """
-        self._is_empty, self._in_one_scope = flow.is_empty, in_one_scope
+        self._is_empty = flow.is_empty
         flow = self.scoped(flow)
         table = self._opened(batch, flow.frame)
         spec = table.spec
@@ -231,9 +225,7 @@ class HistoryStore(TableState):
         assert self._batch is not None
         flat, cut, has_puts = flat_keys(asked), self._batch.cut, not self._is_empty
         sends = partial(pays, flat, self.target(self._batch.root), keys)
-        is_one = self._in_one_scope or self.spec.time_scope == "store"
-        horizon: HorizonOf = "all" if is_one else "slowest" if across else "own"
-        by = partial(lookup_versioned, sends=sends, horizon_of=horizon)
+        by = partial(lookup_versioned, sends=sends, across=across)
         found = by(flat, self.spec, self.puts, has_puts, oldest_us, keys, cut, amount)
         return struct_keys(found, keys)
 

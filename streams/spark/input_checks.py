@@ -21,7 +21,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from streams.field_checks import check_read
 from streams.nodes import SOURCES, Node, StreamSource
 from streams.plan_checks import is_versioned
 from streams.spark.intake import IntakeRule, kind_of, source_field
@@ -29,7 +28,7 @@ from streams.spark.places import Order
 from streams.spark.reader_options import MALFORMED
 from streams.spark.sources import SparkSource
 from streams.spark.typed_input import UNITS, is_castable
-from streams.struct_checks import Shape, check_within
+from streams.struct_checks import Shape, check_known
 from versioned.errors import ConfigurationError, SchemaError
 from versioned.identifiers import check_columns, named_twice
 from versioned.spec import DELETED
@@ -61,7 +60,7 @@ def checked_rules(
         SchemaError, ConfigurationError: as :func:`check_input`.
         TopologyError: an expression names a field that no row has.
     """
-    nodes, rules, values, shapes = list(plan), [], {}, {}
+    nodes, rules, shapes = list(plan), [], {}
     for position, node in enumerate(node for node in nodes if isinstance(node, SOURCES)):
         source = sources[node.topic]
         ahead_us = source.max_future_us(max_future_us)
@@ -69,10 +68,8 @@ def checked_rules(
         columns = united[node.topic].dataType
         assert isinstance(columns, StructType)
         check_input(columns, rules[-1])
-        values[node.name] = rules[-1].values(columns.names)
         shapes[node.name] = shape_read(columns, rules[-1])
-    check_read(nodes, values)
-    check_within(nodes, shapes)
+    check_known(nodes, shapes)
     return rules
 
 

@@ -31,12 +31,12 @@ from streams.spark.aggregate_types import (
     result_type,
     returned_type,
 )
-from streams.spark.columns import to_column, to_column_if, with_key
+from streams.spark.columns import to_column, to_column_if, under_group, with_key
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow, has_null_key, struct_fields
 from streams.spark.history_store import HistoryStore
 from streams.spark.kernel import OUT, fold_groups, told_rows
 from streams.spark.of_keys import of_keys
-from streams.spark.operator import WAS_KEY, Batch, StepOf
+from streams.spark.operator import Batch, StepOf
 from streams.spark.plain_store import LAST_US, PlainStore
 from streams.spark.store import StoringOperator, store_of, table_name
 from streams.spark.table_state import TableState
@@ -146,8 +146,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         """A stream's records under their group: ``_key _plus _us _scope _place``."""
         frame = flow.frame
         if self.node.group_key is not None:
-            frame = with_key(frame, "_group", self.node.group_key).withColumnsRenamed({KEY: WAS_KEY, "_group": KEY})
-            frame = self.rescoped(frame)
+            frame = self.rescoped(under_group(frame, self.node.group_key))
         no_key = has_null_key(frame)
         reason = F.when(no_key, NULL_KEY).when(F.col(VALUE).isNull(), NULL_VALUE)
         if not flow.is_empty:

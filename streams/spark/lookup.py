@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Literal
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 
@@ -40,7 +40,6 @@ _RANK: Final = "_rank"
 _HELPERS: Final = (STORED, _PUT, _VERSION, _LATER, _CURRENT_US, _OBSERVED_US, _LATER_PLACE, _NEWEST_US)
 #: Of more puts in a batch, records that ask before a version of their time was known are sorted with them.
 MANY_PUTS: Final = 1_000
-HorizonOf = Literal["own", "all", "slowest"]
 _Find = Callable[[DataFrame, DataFrame, list[str]], DataFrame]
 
 
@@ -55,7 +54,7 @@ def lookup_versioned(
     amount: Amount = "unknown",
     *,
     sends: Callable[[], bool] = lambda: False,
-    horizon_of: HorizonOf = "own",
+    across: bool = False,
 ) -> DataFrame:
     """Each stream record with the version valid at its ``_us``, known at its place (R138-R142).
 
@@ -71,8 +70,7 @@ def lookup_versioned(
             with versions (:mod:`streams.spark.lookup_pairs`).
         sends: Whether keys and instants of many records go to every task, so that only versions are moved which one of
             them finds; asked only where that can be.
-        horizon_of: The table's stream time that counts for a record: that of its scope, of scope 0 where the table has
-            one for ``all``, or the ``slowest`` where records of all partitions ask in one scope.
+        across: Whether the slowest of the table's stream times counts, not that of a record's scope.
 
     Returns:
         The stream's columns with ``_found`` (value struct or null) and ``_reason`` (null where found).
@@ -95,9 +93,7 @@ def lookup_versioned(
     best = F.col(_VERSION)
     reason = F.when(best.isNull(), NO_MATCH).when(best.getField("value").isNull(), TOMBSTONE)
     if hides:
-        # For the slowest it is read twice.
-        found = cut(found) if has_puts and horizon_of == "slowest" else found
-        found = _with_stream_time(found, spec, puts, has_puts, horizon_of)
+        found = _with_stream_time(found, spec, puts, has_puts, cut, across=across)
         hidden = (F.col(US) < F.col(_OBSERVED_US) - _retention(spec)) & F.col(_LATER)
         reason = F.when(hidden, EXPIRED).otherwise(reason)
     value = F.when(F.col(REASON).isNull(), best.getField("value"))
@@ -223,40 +219,47 @@ def _horizon_may_hide(spec: VersionedTableSpec, puts: PutBatch, has_puts: bool, 
 
 
 def _with_stream_time(
-    found: DataFrame, spec: VersionedTableSpec, puts: PutBatch, has_puts: bool, horizon_of: HorizonOf
+    found: DataFrame,
+    spec: VersionedTableSpec,
+    puts: PutBatch,
+    has_puts: bool,
+    cut: Callable[[DataFrame], DataFrame],
+    *,
+    across: bool,
 ) -> DataFrame:
-    """Add the table's stream time at each record's place; of one for all, records ask with their own scopes too."""
+    """Add the table's stream time at each record's place."""
     if spec.time_scope == "key":
         newest = F.greatest(_CURRENT_US, _NEWEST_US) if has_puts else F.col(_CURRENT_US)
         return found.withColumn(_OBSERVED_US, newest)
-    if horizon_of == "slowest":
-        return _with_slowest(found, spec, puts, has_puts)
-    is_one = horizon_of == "all"
-    before = F.lit(puts.observed.get(0)).cast("long") if is_one else lookup_times(puts.observed)
+    # Records ask with their own scopes, also where the table has one stream time for all.
+    across = across or spec.time_scope == "store"
+    slowest = F.lit(min(puts.observed.values(), default=None)).cast("long")
+    before, scope = (slowest, F.lit(0)) if across else (lookup_times(puts.observed), F.col(SCOPE))
     if not has_puts:
         return found.withColumn(_OBSERVED_US, before)
-    moved = _accepted(puts).select(SCOPE, PLACE, F.col(US).alias("_put_us"))
-    both = found.withColumn("_asks", F.lit(True)).unionByName(moved, allowMissingColumns=True)
-    scope = F.lit(0) if is_one else F.col(SCOPE)
+    if across and len(puts.stream_times) > 1:
+        return _with_slowest(cut(found), spec, puts)
+    both = found.withColumn("_asks", F.lit(True)).unionByName(_moved(puts), allowMissingColumns=True)
     timed = both.withColumn(_OBSERVED_US, stream_time_at(before, "_put_us", scope))
     return timed.where(F.col("_asks")).drop("_asks", "_put_us")
 
 
-def _with_slowest(found: DataFrame, spec: VersionedTableSpec, puts: PutBatch, has_puts: bool) -> DataFrame:
-    """Add the least of the table's stream times at each record's place; null where none of them can hide a version."""
-    if not has_puts:
-        return found.withColumn(_OBSERVED_US, F.lit(min(puts.observed.values(), default=None)).cast("long"))
+def _with_slowest(found: DataFrame, spec: VersionedTableSpec, puts: PutBatch) -> DataFrame:
+    """Add the least of several stream times at each record's place; null where none of them can hide a version."""
     newest_us = max(puts.stream_times.values())
-    asks = found.where(F.col(US) < newest_us - spec.history_retention_us).select(PLACE)
+    asks = found.where(F.col(US) < newest_us - spec.history_retention_us)
     scopes = F.from_json(F.lit(str([*puts.stream_times])), "ARRAY<INT>")
-    moved = _accepted(puts).select(SCOPE, PLACE, F.col(US).alias("_put_us"))
-    both = asks.select(PLACE, F.explode(scopes).alias(SCOPE), F.lit(True).alias("_asks")).unionByName(
-        moved, allowMissingColumns=True
-    )
+    of_each = asks.select(PLACE, F.col(SCOPE).alias("_asks"), F.explode(scopes).alias(SCOPE))
+    both = of_each.unionByName(_moved(puts), allowMissingColumns=True)
     timed = both.withColumn(_OBSERVED_US, stream_time_at(lookup_times(puts.observed), "_put_us"))
+    asked = timed.where(F.col("_asks").isNotNull()).groupBy(F.col("_asks").alias(SCOPE), PLACE)
     # A partition that has not come yet holds nothing back.
-    slowest = timed.where(F.col("_asks")).groupBy(PLACE).agg(F.min(_OBSERVED_US).alias(_OBSERVED_US))
-    return found.join(slowest, PLACE, "left")
+    return found.join(asked.agg(F.min(_OBSERVED_US).alias(_OBSERVED_US)), [SCOPE, PLACE], "left")
+
+
+def _moved(puts: PutBatch) -> DataFrame:
+    """What moves the table's stream times in the batch."""
+    return _accepted(puts).select(SCOPE, PLACE, F.col(US).alias("_put_us"))
 
 
 def _accepted(puts: PutBatch) -> DataFrame:

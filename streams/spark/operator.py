@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from streams.nodes import Node
 from streams.recovery_rules import of_older_driver
-from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport, in_one_scope
+from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, WAS_KEY, Flow, NodeReport, in_one_scope
 from streams.spark.of_keys import MOST_SENT, Amount
 from streams.spark.stored_shape import check_beside, check_rows
 from versioned import spark_functions as F
@@ -38,8 +38,6 @@ N = TypeVar("N", bound=Node)
 GROUP, BEFORE_US = "_group", "_before_us"
 #: A record that cannot be told by its key and value: the raw row as JSON.
 RAW = "_raw"
-#: The key that a record had before it was grouped: it is put aside under that, by which it is found again.
-WAS_KEY = "_was_key"
 #: A write that a batch may make: the table, and as which node and step. The last two are parts of its transaction id.
 StepOf = tuple[TableRef, str, str]
 #: In the details of every write of a batch.
@@ -241,6 +239,8 @@ class Operator(ABC, Generic[N]):
         self.keeps_scopes = False
         #: Whether all that comes is taken to one scope, since one side of the join is there.
         self.gathers = False
+        #: Whether a table is looked up by the slowest of its stream times.
+        self.asks_across = False
         #: Whether all records of the node share one stream time, whatever partition they came from.
         self.is_in_one_scope = False
         #: The node's place in the plan.

@@ -38,9 +38,9 @@ from versioned.session_settings import with_sound_reads
 SOURCE: Final = "_source"
 CLOCK: Final = "_clock"
 TICK: Final = "_tick"
-#: Options of Spark's Kafka source that say what is read, in lower case; one of them is there.
 #: What Delta says of a path without a table: of an empty folder, and of none.
 _NO_TABLE: Final = ("DELTA_SCHEMA_NOT_SET", "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE")
+#: Options of Spark's Kafka source that say what is read, in lower case; one of them is there.
 _KAFKA_TOPICS: Final = ("subscribe", "subscribepattern", "assign")
 
 

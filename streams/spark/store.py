@@ -82,8 +82,6 @@ class StoringOperator(Operator[N]):
         if isinstance(self.store, PlainStore) and tells_older_results(self.node):
             self.store.put(batch, flow.map(lambda frame: frame.where(F.col(LATEST))))
             return flow
-        if isinstance(self.store, HistoryStore):
-            return self.store.put(batch, flow, in_one_scope=self.is_in_one_scope)
         return self.store.put(batch, flow)
 
     def report(self, batch: Batch) -> NodeReport:

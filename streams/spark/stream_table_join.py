@@ -73,7 +73,7 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
         if self._hold is not None:
             # Those that waited are of other times, and may be many.
             amount, oldest_us = "unknown", None
-        found = self._table.find_valid(keyed, oldest_us, amount, across=self.is_in_one_scope)
+        found = self._table.find_valid(keyed, oldest_us, amount, across=self.asks_across)
         if self.node.kind == "left" and self._hold is None:
             unkeyed = usable.where(has_null_key(frame)).withColumn(REASON, F.lit(NO_MATCH))
             found = found.unionByName(unkeyed, allowMissingColumns=True)

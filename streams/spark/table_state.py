@@ -105,7 +105,7 @@ class TableState(ABC):
             oldest_us: The oldest ``_us`` asked for, if known.
             amount: How many they are: of few a table may move only rows of their keys, of many choose what pays only
                 then.
-            across: Whether they are in one scope, whatever partitions they came from.
+            across: Whether the slowest of the table's stream times counts, not that of a record's partition.
 
         Returns:
             asked + ``_found`` and ``_reason`` (null where found).

@@ -22,7 +22,7 @@ from pyspark.sql.types import BooleanType, IntegerType, StructField, StructType,
 from streams.fields import MAX_TS
 from streams.nodes import Materialized, WindowedAggregate
 from streams.reasons import AFTER_WINDOWS, BEFORE_WINDOWS, LATE, NULL_KEY, NULL_VALUE
-from streams.spark.columns import with_key
+from streams.spark.columns import under_group
 from streams.spark.flow import (
     KEY,
     LATEST,
@@ -31,6 +31,7 @@ from streams.spark.flow import (
     SCOPE,
     US,
     VALUE,
+    WAS_KEY,
     Flow,
     NodeReport,
     has_null_key,
@@ -39,7 +40,7 @@ from streams.spark.flow import (
     stream_time_at,
     struct_fields,
 )
-from streams.spark.operator import WAS_KEY, Batch, Operator
+from streams.spark.operator import Batch, Operator
 from streams.spark.store import table_name
 from streams.spark.stored_shape import aggregate_properties, check_aggregate, check_rows
 from streams.spark.table_state import TableState, latest_at_place
@@ -277,8 +278,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
     def _keyed(self, frame: DataFrame) -> DataFrame:
         if self.node.group_key is not None:
-            frame = with_key(frame, "_group", self.node.group_key).withColumnsRenamed({KEY: WAS_KEY, "_group": KEY})
-            frame = self.rescoped(frame)
+            frame = self.rescoped(under_group(frame, self.node.group_key))
         frame = in_one_scope(frame) if self._one_scope else frame
         was = [WAS_KEY] if WAS_KEY in frame.columns else []
         return frame.select(KEY, VALUE, floored(F.col(US), self.unit_us).alias(US), SCOPE, PLACE, *was)

@@ -30,17 +30,18 @@ class _Puts:
 
     observed: dict[int, int]
     judged: DataFrame
+    stream_times: dict[int, int]
 
 
 @pytest.mark.parametrize(("has_puts", "wanted"), [(False, [50, 50]), (True, [50, 80])])
 def test_a_table_with_one_stream_time_has_it_for_records_of_every_partition(
     spark: SparkSession, has_puts: bool, wanted: list[int]
 ) -> None:
-    spec = VersionedTableSpec.of(keys=("k",), values=("v",), history_retention="1 day")
+    spec = VersionedTableSpec.of(keys=("k",), values=("v",), history_retention="1 day", time_scope="store")
     asked = spark.createDataFrame([(0, [60, 1, 0, 1, 1], 5), (1, [90, 1, 0, 1, 1], 5)], _SCHEMA)
     put = spark.createDataFrame([(0, [80, 0, 0, 2, 1, 3], 80, False)], f"{_SCHEMA}, _refused BOOLEAN")
-    puts = cast("PutBatch", _Puts({0: 50}, put))
-    timed = _with_stream_time(asked, spec, puts, has_puts, "all")
+    puts = cast("PutBatch", _Puts({0: 50}, put, {0: 80}))
+    timed = _with_stream_time(asked, spec, puts, has_puts, lambda frame: frame, across=False)
     assert [row["_observed_us"] for row in timed.sort(SCOPE).collect()] == wanted
 
 

@@ -89,7 +89,7 @@ class SourceSettings(Strict):
         "and `value`.",
     )
     partition_by: str | None = None
-    sequence_by: str | None = None
+    sequence_by: Names | None = None
     max_future_skew: _Ahead | None = Field(
         default=None,
         description="A record further ahead of the batch clock is rejected as `FUTURE_TS`; the job's if not given.",
@@ -110,7 +110,7 @@ class SourceSettings(Strict):
     @property
     def goes_by_offset(self) -> bool:
         """Whether nothing but Kafka's offset orders its records."""
-        return self.is_kafka and self.sequence_by in (None, "offset")
+        return self.is_kafka and self.sequence_by in (None, ("offset",))
 
     @property
     def form(self) -> str:

@@ -137,11 +137,11 @@ def _check_within(topic: str, name: str, kind: DataType) -> None:
 
 
 def _used(rule: IntakeRule, names: list[str]) -> list[str]:
-    return list(dict.fromkeys((*rule.node.key, *_values(rule, names), *filter(None, rule.reads.values()))))
+    return list(dict.fromkeys((*rule.node.key, *_values(rule, names), *rule.reads)))
 
 
 def _values(rule: IntakeRule, names: list[str]) -> tuple[str, ...]:
-    called = {name.lower(): name for name in (*rule.node.key, *filter(None, rule.reads.values()))}
+    called = {name.lower(): name for name in (*rule.node.key, *rule.reads)}
     return rule.values([called.get(name.lower(), name) for name in names])
 
 
@@ -166,7 +166,7 @@ def lacking(rule: IntakeRule, names: list[str]) -> tuple[list[str], list[str], l
         names: The columns that there are.
     """
     there = {name.lower() for name in names}
-    wanted = dict.fromkeys((*rule.node.key, *(rule.node.value or ()), *filter(None, rule.reads.values())))
+    wanted = dict.fromkeys((*rule.node.key, *(rule.node.value or ()), *rule.reads))
     declared = () if rule.types is None else rule.types.names
     checks = rule.source.checks
     judged = () if checks is None else checks.columns
@@ -190,16 +190,27 @@ def _check_there(rule: IntakeRule, names: list[str]) -> None:
             f'Topic "{node.topic}" lacks the columns {unjudged} of its rules of quality; it has {names}. Correct a '
             "name, or leave the rule out."
         )
-    if rule.order == "sequence" and rule.source.order_column is None:
-        raise SchemaError(f'order="sequence" needs sequence_by on every source; "{node.topic}" has none.')
-    if rule.source.contract.unique and rule.source.order_column is None:
-        raise SchemaError(f'unique needs sequence_by; "{node.topic}" has none.')
+    _check_numbered(rule)
+
+
+def _check_numbered(rule: IntakeRule) -> None:
+    topic, source = rule.node.topic, rule.source
+    if rule.order == "sequence" and source.order_column is None:
+        raise SchemaError(f'order="sequence" needs sequence_by on every source; "{topic}" has none.')
+    if source.contract.unique and source.order_column is None:
+        raise SchemaError(f'unique needs sequence_by; "{topic}" has none.')
+    of_one = 'order="sequence"' if rule.order == "sequence" else "unique" if source.contract.unique else None
+    if of_one is not None and source.tie_columns:
+        raise SchemaError(
+            f'{of_one} goes by one number for each record, and sequence_by of "{topic}" names '
+            f"{len(source.tie_columns) + 1} columns. Name the one that numbers its records."
+        )
 
 
 def _check_extra(rule: IntakeRule, names: list[str]) -> None:
     if rule.types is None:
         return
-    aside = (MALFORMED, *rule.node.key, *filter(None, rule.reads.values()))
+    aside = (MALFORMED, *rule.node.key, *rule.reads)
     known = {name.lower() for name in (*rule.types.names, *aside)}
     extra = [name for name in names if name.lower() not in known]
     if extra and rule.source.contract.extra_columns == "fail":
@@ -251,6 +262,9 @@ def _check_order(schema: StructType, rule: IntakeRule) -> None:
         raise SchemaError(
             f'sequence_by "{order}" is {kind.simpleString()}; give a whole number, a date or a timestamp.'
         )
+    for name in rule.source.tie_columns:
+        if not has_order(kind := kind_of(schema, rule, name)):
+            raise SchemaError(f'sequence_by "{name}" is {kind.simpleString()}, which has no order; leave it out.')
 
 
 def _may_be_key(kind: DataType, floats: bool) -> bool:

@@ -30,7 +30,7 @@ from streams.nodes import SourceNode, StreamSource
 from streams.spark.few_tasks import in_few_tasks
 from streams.spark.flow import KEY, SCOPE, US, VALUE, Bounds, has_null_key, lookup_times, null_inside
 from streams.spark.operator import RAW
-from streams.spark.places import PIECE, SEQUENCE, TIE, Order, Ordering, pieces_of, put_in_order
+from streams.spark.places import PIECE, SEQUENCE, TIE, WITHIN, Order, Ordering, pieces_of, put_in_order
 from streams.spark.reader_options import MALFORMED
 from streams.spark.source_checks import rejection
 from streams.spark.sources import SparkSource
@@ -64,22 +64,24 @@ class IntakeRule:
         kind = 1 if isinstance(self.node, StreamSource) else 0
         source = self.source
         return Ordering(
-            self.order, kind, self.position, source.order_column is not None, source.scope_column is not None
+            self.order,
+            kind,
+            self.position,
+            has_sequence=source.order_column is not None,
+            has_ties=bool(source.tie_columns),
+            has_scopes=source.scope_column is not None,
         )
 
     @property
-    def reads(self) -> dict[str, str | None]:
-        """The columns that the node and its source name, by what they are for; keys and values are not among them."""
-        return {
-            "timestamp": self.node.timestamp,
-            "deleted": self.node.deleted,
-            "partition_by": self.source.scope_column,
-            "sequence_by": self.source.order_column,
-        }
+    def reads(self) -> tuple[str, ...]:
+        """The columns that the node and its source name, but for keys and values."""
+        node, source = self.node, self.source
+        named = (node.timestamp, node.deleted, source.scope_column, source.order_column, *source.tie_columns)
+        return tuple(name for name in named if name is not None)
 
     def values(self, columns: list[str]) -> tuple[str, ...]:
         """The value columns: those of the node, else all that are declared, else all that there are."""
-        aside = {name.lower() for name in (MALFORMED, *self.node.key, *filter(None, self.reads.values()))}
+        aside = {name.lower() for name in (MALFORMED, *self.node.key, *self.reads)}
         offered = columns if self.types is None else self.types.names
         if self.node.value is not None:
             return self.node.value  # Also none at all: a record is then there or deleted.
@@ -114,6 +116,7 @@ def shape(raw: DataFrame, rule: IntakeRule, wall_us: int, offsets: Mapping[int, 
         F.when(in_range(us), us).alias(US),
         _scope(columns, source.scope_column).alias(SCOPE),
         _as_long(columns, source.order_column).alias(SEQUENCE),
+        *_within(columns, source.tie_columns),
         stable_hash(raw).alias(TIE),
         broken.alias(INVALID),
         # Within the condition, so that only rows which need it are made into text.
@@ -192,7 +195,7 @@ def source_field(schema: StructType, name: str) -> StructField:
 
 def _as_named(raw: DataFrame, rule: IntakeRule) -> DataFrame:
     """The columns under the names that the plan and the contract have for them, whatever their case."""
-    wanted = [*rule.node.key, *(rule.node.value or ()), *filter(None, rule.reads.values())]
+    wanted = [*rule.node.key, *(rule.node.value or ()), *rule.reads]
     called = {name.lower(): name for name in [*(() if rule.types is None else rule.types.names), *wanted]}
     return raw.select(*(F.col(quote(name)).alias(called.get(name.lower(), name)) for name in raw.columns))
 
@@ -208,7 +211,7 @@ def _scope(columns: _Columns, name: str | None) -> Column:
 
 def _misfits(columns: _Columns, rule: IntakeRule, values: tuple[str, ...]) -> list[tuple[Column, str]]:
     """Whether a raw row has a value that does not fit, by column, and what is told of such a row."""
-    used = dict.fromkeys((*rule.node.key, *values, *filter(None, rule.reads.values())))
+    used = dict.fromkeys((*rule.node.key, *values, *rule.reads))
     asked = [(misfit, name) for name in used for misfit in (columns.misfits(name), columns.no_text(name))]
     found = [(misfit, name, columns.kind(name).simpleString()) for misfit, name in asked]
     # A number that does not fit would be the first scope, or no order; of other types each one fits.
@@ -270,6 +273,10 @@ def _as_long(columns: _Columns, name: str | None) -> Column:
     if isinstance(columns.kind(name), (TimestampType, TimestampNTZType, DateType)):
         return F.unix_micros(columns.value(name).cast("timestamp_ltz"))
     return columns.value(name).try_cast("long")
+
+
+def _within(columns: _Columns, names: tuple[str, ...]) -> list[Column]:
+    return [F.struct(*(columns.value(name) for name in names)).alias(WITHIN)] if names else []
 
 
 def survey_of(shaped: Mapping[str, DataFrame]) -> dict[str, list[Row]]:

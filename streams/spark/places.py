@@ -30,8 +30,8 @@ from streams.spark.flow import PLACE, SCOPE, US, lookup_times
 from versioned import spark_functions as F
 
 Order = Literal["arrival", "sequence"]
-#: What orders the records of a scope, if the source has it, and what breaks ties.
-SEQUENCE, TIE = "_sequence", "_tie"
+#: What numbers the records of a scope, if the source has it, what orders those of one number, and what breaks ties.
+SEQUENCE, WITHIN, TIE = "_sequence", "_within", "_tie"
 #: The piece that a record is in.
 PIECE: Final = "_piece"
 _REACHED, _ROW = "_reached", "_row"
@@ -64,6 +64,7 @@ class Ordering:
         kind: 0 = a table, 1 = a stream.
         position: The node's, in the plan.
         has_sequence: Whether the source has a sequence.
+        has_ties: Whether it says what orders the records of one number; else their times do.
         has_scopes: Whether it has partitions.
     """
 
@@ -71,6 +72,7 @@ class Ordering:
     kind: int
     position: int
     has_sequence: bool
+    has_ties: bool = False
     has_scopes: bool = False
 
 
@@ -94,7 +96,7 @@ def put_in_order(records: DataFrame, ordering: Ordering, is_valid: Column, piece
     """Add what the place of each record is made of, as far as its piece tells it.
 
     Args:
-        records: ``_us _scope _sequence _tie`` and others.
+        records: ``_us _scope _sequence _tie``, ``_within`` if it has ties, and others.
         ordering: What their places have in common.
         is_valid: Only valid records move the running maximum.
         pieces: In which the records, of one scope, are put in order.
@@ -105,7 +107,8 @@ def put_in_order(records: DataFrame, ordering: Ordering, is_valid: Column, piece
         equal = Window.partitionBy(SCOPE, SEQUENCE, TIE).orderBy(TIE)
         return records.withColumns({PIECE: piece, _ROW: F.row_number().over(equal).cast("long")})
     of_piece = (SCOPE,) if pieces is None else (SCOPE, PIECE)
-    ordered = Window.partitionBy(*of_piece).orderBy(_orders(), TIE)
+    within = [WITHIN] if ordering.has_ties else []
+    ordered = Window.partitionBy(*of_piece).orderBy(_orders(), *within, US, TIE)
     reached = F.max(F.when(is_valid, F.col(US))).over(ordered.rowsBetween(Window.unboundedPreceding, 0))
     in_pieces = records.withColumn(PIECE, piece)
     return in_pieces.withColumns({_REACHED: reached, _ROW: F.row_number().over(ordered).cast("long")})
@@ -135,7 +138,7 @@ def placed(
         reached = F.greatest(_REACHED, lookup_times(maxima), newest)
         sequence, scope = [told] if ordering.has_sequence else [], [F.col(SCOPE)] if ordering.has_scopes else []
         place = F.array(reached, kind, position, *sequence, F.lit(number), F.col(_ROW) + rows, *scope)
-    return records.withColumn(PLACE, place.cast("array<bigint>")).drop(SEQUENCE, TIE, PIECE, _REACHED, _ROW)
+    return records.withColumn(PLACE, place.cast("array<bigint>")).drop(SEQUENCE, WITHIN, TIE, PIECE, _REACHED, _ROW)
 
 
 def _before_each(

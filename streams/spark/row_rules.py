@@ -49,8 +49,7 @@ def broken(expectation: str, arguments: Arguments, columns: StructType) -> Colum
         ConfigurationError: it is no expectation about rows, has an argument that means nothing row by row, or bounds
             for a column of texts or booleans.
     """
-    if expectation == BETWEEN:
-        _check_compared(arguments, columns)
+    check_bounds(expectation, arguments, columns)
     asked = {name: arguments[name] for name in _CONDITIONS if arguments.get(name) is not None}
     conditions = {name: sql_condition(text, columns) for name, text in asked.items()}
     if expectation in TABLE_RULES:
@@ -82,12 +81,14 @@ def columns_of(expectation: str, arguments: Arguments) -> tuple[str, ...]:
     return tuple(arguments[name] for name in _KNOWN[expectation] if name in _NAMING and name in arguments)
 
 
-def _check_compared(arguments: Arguments, columns: StructType) -> None:
+def check_bounds(expectation: str, arguments: Arguments, columns: StructType) -> None:
     """Refuse bounds of what Great Expectations has none for: a text that is no number would end the batch.
 
     Raises:
         ConfigurationError: with how such a rule is said.
     """
+    if expectation != BETWEEN:
+        return
     name = arguments["column"]
     kind = next((field.dataType for field in columns if field.name.lower() == name.lower()), None)
     if isinstance(kind, (StringType, BooleanType)):

@@ -7,7 +7,7 @@ streaming plan, so a replay of the batch sees the same instant.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -32,6 +32,7 @@ from streams.spark.typed_input import shortened
 from versioned import spark_functions as F
 from versioned.durations import Duration, optional_span_us
 from versioned.errors import CheckpointMismatchError, ConfigurationError
+from versioned.given import texts_of
 from versioned.identifiers import TableRef, check_columns
 from versioned.session_settings import with_sound_reads
 
@@ -57,7 +58,9 @@ class SparkSource:
         transform: Turns the source's columns into the topic's columns (for Kafka: decode ``key`` and ``value``; keep
             ``partition`` and ``offset``; for files of text keep ``_malformed``, the text of what could not be decoded).
         partition_by: Integer column that tells the stream-time scope; None = one scope. Kafka: ``partition``.
-        sequence_by: Column that orders the records of a scope; None = by event time. Kafka: ``offset``.
+        sequence_by: Column that numbers the records of a scope, in the order in which they are processed; None = by
+            event time. Kafka: ``offset``. Of several columns each orders the records that those before it leave equal,
+            as ``("_batch_id", "_seq")`` does those of another application's changelog.
         contract: What its rows are like, and what becomes of those that are not.
         checks: Rules of the user's own about its rows, and who is shown them before they are taken.
         table: The name of a Delta table of a catalog, such as ``main.sales.orders``, instead of a path.
@@ -80,7 +83,7 @@ class SparkSource:
     schema: str | StructType | None = None
     transform: Callable[[DataFrame], DataFrame] | None = None
     partition_by: str | None = None
-    sequence_by: str | None = None
+    sequence_by: str | Sequence[str] | None = None
     contract: InputContract = field(default_factory=InputContract)
     checks: SourceChecks | None = None
     table: str | None = None
@@ -90,6 +93,8 @@ class SparkSource:
     def __post_init__(self) -> None:
         check_source(self.format, self.options, self.table, has_schema=self.schema is not None)
         optional_span_us("max_future_skew", self.max_future_skew)
+        if self.sequence_by is not None and not texts_of("sequence_by", self.sequence_by, "a column, or several"):
+            raise ConfigurationError("sequence_by names no column; leave it out for records that go by event time.")
 
     def max_future_us(self, others_us: int) -> int:
         """How far ahead of the batch clock a record may be; ``others_us`` is what the application says.
@@ -115,7 +120,21 @@ class SparkSource:
 
     @property
     def order_column(self) -> str | None:
-        return self.sequence_by or ("offset" if self._is_kafka else None)
+        """What numbers the records of a scope; None = nothing does."""
+        return self._sequence[0] if self._sequence else "offset" if self._is_kafka else None
+
+    @property
+    def tie_columns(self) -> tuple[str, ...]:
+        """What orders the records of one number.
+
+        >>> SparkSource("rate", sequence_by=("_batch_id", "_seq")).tie_columns, SparkSource("rate").tie_columns
+        (('_seq',), ())
+        """
+        return self._sequence[1:]
+
+    @property
+    def _sequence(self) -> tuple[str, ...]:
+        return () if self.sequence_by is None else texts_of("sequence_by", self.sequence_by, "a column, or several")
 
     @property
     def goes_by_offset(self) -> bool:

@@ -53,7 +53,8 @@ MEANINGS: Final = {
     "SourceSettings.schema": "Columns as DDL; file sources need them, but for `text`.",
     "SourceSettings.options": "Options of the Spark source.",
     "SourceSettings.partition_by": "Integer column that tells the stream-time scope; `partition` for Kafka.",
-    "SourceSettings.sequence_by": "Column that orders the records of a scope; `offset` for Kafka, else by time.",
+    "SourceSettings.sequence_by": "Column that numbers the records of a scope; `offset` for Kafka, else by time. "
+    "Of several each [orders those that are equal before](../how-to/chain-applications.md).",
     "op": "What the step does.",
     "until": "What the suppression waits for.",
     "kind": "Which kind.",

@@ -64,6 +64,10 @@ _WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a value that is not there": (_said(step={"value": ["w"]}), "Topic \"orders\" lacks the columns ['w']"),
     "a mark that is not there": (_said(step={"deleted": "gone"}), "Topic \"orders\" lacks the columns ['gone']"),
     "a sequence that is not there": (_said(sequence_by="n"), "Topic \"orders\" lacks the columns ['n']"),
+    "a further column of the sequence that is not there": (
+        _said(sequence_by=["seq", "n"]),
+        "Topic \"orders\" lacks the columns ['n']",
+    ),
     "a partition that is not there": (_said(partition_by="p"), "Topic \"orders\" lacks the columns ['p']"),
     "a column of CSV that is not there": (
         _said(step={"key": "ids"}, format="csv"),
@@ -84,6 +88,10 @@ _WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a column of a rule about a pair that is not there": (
         _judged({"expect_column_pair_values_to_be_equal": {"column_A": "v", "column_B": "w"}}),
         "Topic \"orders\" lacks the columns ['w'] of its rules",
+    ),
+    "bounds of a text": (
+        _judged({"expect_column_values_to_be_between": {"column": "ID", "min_value": 1}}),
+        'expect_column_values_to_be_between: column "ID" is string, and bounds are for numbers and times.',
     ),
     "a column that is not declared": (
         _said(contract={"types": "id STRING, ts TIMESTAMP", "extra_columns": "fail"}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -31,7 +31,9 @@ def raw_rows(spark: SparkSession, null_keys: bool = False, count: int = 400) -> 
     return spark.createDataFrame(rows, "k STRING, v STRING, ts LONG, part INT, seq LONG")
 
 
-def rule_of(source: SourceNode, order: Order, partition_by: str | None, sequence_by: str | None) -> IntakeRule:
+def rule_of(
+    source: SourceNode, order: Order, partition_by: str | None, sequence_by: str | Sequence[str] | None
+) -> IntakeRule:
     """How a node reads these rows."""
     topic = SparkSource("parquet", partition_by=partition_by, sequence_by=sequence_by)
     return IntakeRule(source, replace(topic, contract=replace(topic.contract, ts_unit="us")), 2, order, 0)

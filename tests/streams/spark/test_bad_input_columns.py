@@ -29,6 +29,7 @@ from streams.reasons import INVALID
 from streams.spark.contract import InputContract, action_at
 from streams.spark.input_checks import check_input, checked_rules
 from streams.spark.intake import IntakeRule
+from streams.spark.places import Order
 from streams.spark.sources import SparkSource
 from streams.topology import StreamsBuilder
 from versioned.errors import ConfigurationError, SchemaError, TopologyError, VersionedError
@@ -47,8 +48,9 @@ def _check(
     columns: dict[str, DataType],
     types: dict[str, DataType] | None = None,
     node: SourceNode | None = None,
-    sequence_by: str | None = "seq",
+    sequence_by: str | tuple[str, ...] | None = "seq",
     partition_by: str | None = None,
+    order: Order = "sequence",
     **contract: Any,
 ) -> None:
     node = node or TableSource("t", topic="t", key=("id",))
@@ -56,7 +58,7 @@ def _check(
         "parquet", partition_by=partition_by, sequence_by=sequence_by, contract=InputContract(**contract)
     )
     declared = None if types is None else _schema(types)
-    check_input(_schema(columns), IntakeRule(node, source, 0, "sequence", 0, declared))
+    check_input(_schema(columns), IntakeRule(node, source, 0, order, 0, declared))
 
 
 @pytest.mark.parametrize(
@@ -86,6 +88,10 @@ def _check(
         (_GOOD | {"seq": _TEXT}, {}, 'sequence_by "seq" is string'),
         (_GOOD | {"seq": _DOUBLE}, {}, 'sequence_by "seq" is double'),
         (_GOOD | {"seq": DecimalType(10, 2)}, {}, 'sequence_by "seq" is decimal'),
+        (_GOOD, {"sequence_by": ("seq", "n")}, r"lacks the columns \['n'\]"),
+        (_GOOD, {"sequence_by": ("seq", "v")}, r'order="sequence" goes by one number .* "t" names 2 columns'),
+        (_GOOD, {"sequence_by": ("seq", "v"), "order": "arrival", "unique": True}, "unique goes by one number"),
+        (_GOOD | {"m": _MAP}, {"sequence_by": ("seq", "m"), "order": "arrival"}, '"m" is map.* has no order'),
         (_GOOD, {"partition_by": "id"}, 'partition_by "id" .* is string'),
         (_GOOD | {"p": _DOUBLE}, {"partition_by": "p"}, 'partition_by "p" .* is double'),
         (_GOOD, {"node": TableSource("t", topic="t", key=("id",), deleted="v")}, "it is no boolean"),

@@ -116,6 +116,27 @@ def test_records_of_two_partitions_have_places_of_their_own_in_the_order_of_part
     assert [row[SCOPE] for row in told] == [0, 1, 0]
 
 
+_OF_ONE_NUMBER = [
+    ("c", "5", 3, 0, 9),
+    ("a", "late", 5, 0, 9),
+    ("b", "5", 4, 0, 9),
+    ("d", "7", 2, 0, 9),
+    ("e", "x", 1, 0, 8),
+]
+
+
+@pytest.mark.parametrize(
+    ("sequence_by", "told"),
+    [("seq", "edcba"), (("seq", "v"), "ecbda"), (("seq", "v", "k"), "ebcda"), (("seq", "k"), "eabcd")],
+)
+def test_records_of_one_number_go_by_the_next_columns_and_then_by_time(
+    sequence_by: str | tuple[str, ...], told: str, spark: SparkSession, stream: StreamSource
+) -> None:
+    raw = spark.createDataFrame(_OF_ONE_NUMBER, raw_rows(spark).schema)
+    records, _ = taken_in(raw, rule_of(stream, "arrival", "part", sequence_by), {})
+    assert "".join(row["_key"]["k"] for row in records.sort(PLACE).collect()) == told
+
+
 @pytest.mark.rule("R3")
 def test_by_sequence_a_record_has_the_same_place_in_whatever_batch_it_comes(
     raw: DataFrame, stream: StreamSource

@@ -14,7 +14,7 @@ from jobs.tables import described, instant_of, json_rows, keys_frame, opened, pl
 from versioned.durations import Resolution
 from versioned.identifiers import TableRef
 from versioned.making import check_new
-from versioned.spec import VersionedTableSpec
+from versioned.spec import TimeScope, VersionedTableSpec
 from versioned.table import VersionedTable
 
 table = commands("Make and read versioned tables.")
@@ -34,7 +34,7 @@ def create(
         str | None, typer.Option("--grace", help="How late a record may be; default: the history retention.")
     ] = None,
     time_scope: Annotated[
-        Literal["partition", "store", "key"],
+        TimeScope,
         typer.Option("--time-scope", help="Whose newest record tells how late another one is."),
     ] = "partition",
     time_resolution: Annotated[

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, field_validator
 
 from jobs.strict import Bytes, Flag, Strict, nearest
+from streams.options import Action, Extra, TsUnit
 from streams.reasons import INVALID
 
 
@@ -18,13 +19,13 @@ class ContractSettings(Strict):
         description="Columns as DDL. Each row is cast on its own; one that does not fit is `BAD_TYPE`. Other columns "
         "are extra.",
     )
-    extra_columns: Literal["ignore", "fail"] = Field(
+    extra_columns: Extra = Field(
         default="ignore", description="Leave columns out that `types` does not name, or refuse to start."
     )
     max_bytes: Bytes | None = Field(
         default=1 << 20, ge=1, description="A row with more text and binary content is `TOO_LARGE`; `null` = any size."
     )
-    ts_unit: Literal["s", "ms", "us"] | None = Field(
+    ts_unit: TsUnit | None = Field(
         default=None, description="What a whole number means as event time; needed if the column is one."
     )
     unique: Flag = Field(
@@ -34,7 +35,7 @@ class ContractSettings(Strict):
     allow_float_keys: Flag = Field(
         default=False, description="Keys may be floating-point numbers, but not in tables with versions."
     )
-    on_invalid: dict[str, Literal["reject", "drop", "fail"]] = Field(
+    on_invalid: dict[str, Action] = Field(
         default_factory=dict,
         description="What becomes of invalid records, by reason: kept in `rejects` (as long as nothing is said), only "
         "counted, or the batch ends before anything of it is written.",

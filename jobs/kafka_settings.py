@@ -7,11 +7,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from jobs.strict import Spelled, Strict
+from streams.options import KeyFormat, TsUnit
 
 if TYPE_CHECKING:
     from streams.spark import KafkaFormat, KafkaSink, SparkSource
@@ -25,7 +26,7 @@ _Topic = Annotated[str, Spelled(r"[A-Za-z0-9._-]{1,249}", "1 to 249 letters, dig
 class _Kafka(Strict):
     servers: _Servers = Field(description="`host:port`, several separated by commas.")
     topic: _Topic = Field(description="The name of the topic in Kafka.")
-    key_format: Literal["json", "text"] = Field(
+    key_format: KeyFormat = Field(
         default="json", description="The key is a JSON object of its fields, or the plain text of its one field."
     )
     options: dict[str, str] = Field(
@@ -40,7 +41,7 @@ class KafkaSourceSettings(_Kafka):
     value: str = Field(description="DDL of the value's fields; the value is a JSON object.")
     key: str | None = Field(default=None, description="DDL of the key's fields; the key is not read if not given.")
     ts: str = Field(default="ts", description="Field of the event time; the record's Kafka timestamp if there is none.")
-    ts_unit: Literal["s", "ms", "us"] | None = Field(default=None, description="What a whole number in `ts` means.")
+    ts_unit: TsUnit | None = Field(default=None, description="What a whole number in `ts` means.")
     deleted: str | None = Field(
         default=None, description="Column that is true for a record without value (a tombstone)."
     )

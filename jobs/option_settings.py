@@ -11,7 +11,9 @@ from jobs.named_function import check_function_name
 from jobs.plan_expressions import ROW, SIDES, parse
 from jobs.strict import Bytes, DurationSetting, Flag, Instant, Names, Number, Spelled, Strict
 from streams.conditions import condition_fault
-from streams.options import LatePolicy, TimeScope
+from streams.options import LatePolicy
+from suppress.buffer_rules import WhenFull
+from versioned.spec import TimeScope
 
 #: A function of a Python module, ``module:function``, for what an expression cannot say.
 FunctionName = Annotated[
@@ -191,7 +193,7 @@ class Buffer(Strict):
 
     max_records: Annotated[Number, Field(ge=0)] | None = None
     max_bytes: Annotated[Bytes, Field(ge=0)] | None = None
-    when_full: Literal["emit_early", "shut_down", "spill"] | None = None
+    when_full: WhenFull | None = None
 
     @model_validator(mode="after")
     def _says_what_then(self) -> Buffer:

@@ -23,7 +23,10 @@ from jobs.option_settings import (
     Within,
 )
 from jobs.strict import DurationSetting, Flag, Names, Spelled, Strict, validated
+from streams.grouped import BuiltIn
+from streams.nodes import Emit, History
 from streams.options import OnExpired, TooLate
+from suppress.suppressed import Clock, Timer
 
 
 def _to_word(value: Any) -> Any:
@@ -139,7 +142,7 @@ class JoinStep(_Step):
     within: Within | None = None
     foreign_key: KeyOf | None = None
     store: Store | None = None
-    history: Literal["latest", "complete"] = "latest"
+    history: History = "latest"
 
 
 class _Group(_Step):
@@ -152,7 +155,7 @@ class _Group(_Step):
 class BuiltInStep(_Group):
     """An aggregate: ``count`` of rows (or of values that are not null), ``sum``, ``avg``, ``min``, ``max``."""
 
-    op: Literal["count", "sum", "avg", "min", "max"]
+    op: BuiltIn
     value: Operand | None = None
     output: str | None = Field(default=None, description="The result's field; the operation's name if not given.")
 
@@ -197,9 +200,9 @@ class TimeLimitStep(_Suppress):
 
     until: Literal["time_limit"]
     wait: DurationSetting
-    timer: Literal["first", "record", "last"] = "first"
+    timer: Timer = "first"
     max_age: DurationSetting | None = None
-    clock: Literal["record", "window_start"] = "record"
+    clock: Clock = "record"
 
 
 class WallClockStep(_Suppress):
@@ -213,7 +216,7 @@ class ChangelogStep(_Step):
     """Append every change, or the net one per key and batch, to the table of this name."""
 
     op: Literal["to_changelog"]
-    emit: Literal["every", "net"] = "every"
+    emit: Emit = "every"
 
 
 class LatestStep(_Step):

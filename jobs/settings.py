@@ -17,7 +17,7 @@ import os
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
@@ -32,6 +32,9 @@ from jobs.plan_settings import Plan
 from jobs.quality_settings import QualitySettings
 from jobs.strict import DurationSetting, Flag, Millis, Names, Spelled, Strict, said_otherwise, validated
 from jobs.yaml_file import in_words, read_yaml
+from streams.spark.guards import GuardPolicy
+from streams.spark.metrics import MetricsLevel
+from streams.spark.places import Order
 from streams.spark.reader_options import DELTA, FILES, check_source
 from streams.spark.sources import check_shared_sequence
 from versioned.durations import duration_us
@@ -149,7 +152,7 @@ class SourceSettings(Strict):
 class MetricsSettings(Strict):
     """What is measured, and where it is told beside the ledger."""
 
-    level: Literal["info", "debug"] = Field(
+    level: MetricsLevel = Field(
         default="info", description="`debug` adds lateness and the sizes of buffers; it costs a sort per measured node."
     )
     prometheus: Annotated[LocalPlace, Spelled(r".*\.prom", "a file whose name ends in .prom")] | None = Field(
@@ -178,7 +181,7 @@ class JobSettings(Strict):
     root: Root
     sources: dict[str, SourceSettings] = Field(min_length=1)
     trigger: str = "available_now"
-    order: Literal["arrival", "sequence"] = "arrival"
+    order: Order = "arrival"
     max_future_skew: _Ahead = timedelta(days=1)
     suppressed_record_retention: Millis | None = Field(
         default=None,
@@ -196,7 +199,7 @@ class JobSettings(Strict):
         description="Folder of the checkpoint, below the work folder; `_checkpoint` in the root if not given, and "
         "needed if that is a schema of a catalog.",
     )
-    guards: Literal["none", "warn", "fail"] = Field(
+    guards: GuardPolicy = Field(
         default="none",
         description="A check of what each batch wrote, one Spark job: `warn` logs broken invariants, `fail` ends the "
         "run before the next batch builds on them.",

@@ -27,7 +27,7 @@ from versioned.errors import ConfigurationError
 from versioned.given import check_kind
 
 _WINDOWS: Final = get_args(Windows)
-_BuiltIn = Literal["count", "sum", "avg", "min", "max"]
+BuiltIn = Literal["count", "sum", "avg", "min", "max"]
 Reducer = Callable[[Any, Any], Any]
 Aggregator = Callable[[Any, Any, Any], Any]
 
@@ -107,7 +107,7 @@ class _Grouped:
 
     def _built_in(
         self,
-        kind: _BuiltIn,
+        kind: BuiltIn,
         value: FieldOrFunction | None,
         output: str,
         materialized: Materialized | None,

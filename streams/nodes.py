@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from streams.ddl import check_ddl, check_result
 from streams.expressions import Expr
-from streams.options import Joined, LatePolicy, Materialized, OnExpired, TimeScope
+from streams.options import Joined, LatePolicy, Materialized, OnExpired
 from suppress.suppressed import Suppressed
 from suppress.windows import JoinWindows, Windows
 from versioned.choices import check_choice
 from versioned.given import no_such
+from versioned.spec import TimeScope
 
 if TYPE_CHECKING:
     from versioned.drawing import Picture

@@ -1,4 +1,4 @@
-"""How tables are stored and joined, as values (Kafka Streams: ``Materialized``, ``Joined``)."""
+"""How tables are stored and joined, as values (Kafka Streams: ``Materialized``, ``Joined``); words of sources."""
 
 from __future__ import annotations
 
@@ -13,11 +13,16 @@ from versioned.choices import check_choice
 from versioned.durations import Duration, Resolution, check_resolution, duration, in_words
 from versioned.errors import ConfigurationError
 from versioned.given import check_kind, check_name
+from versioned.spec import TimeScope
 
-TimeScope = Literal["partition", "store", "key"]
 LatePolicy = Literal["drop", "side_table"]
 OnExpired = Literal["null", "drop", "side_table"]
 TooLate = Literal["join", "side_table"]
+#: ``reject``: kept in the rejects, with the reason. ``drop``: only counted. ``fail``: the batch ends before any write.
+Action = Literal["reject", "drop", "fail"]
+Extra = Literal["ignore", "fail"]
+KeyFormat = Literal["json", "text"]
+TsUnit = Literal["s", "ms", "us"]
 
 #: A retention that never ends (R21).
 FOREVER: Final = duration(timedelta.max)

@@ -15,12 +15,12 @@ from typing import Any, Literal
 
 from suppress.sizes import SizeFunction, record_size
 from suppress.spill import SpillFile
+from suppress.suppressed import Timer
 from suppress.window_rules import Window
 from versioned.errors import BufferFullError
 
 BufferClock = Literal["record", "window_start", "window_end", "wall"]
 WhenFull = Literal["emit_early", "shut_down", "spill"]
-Timer = Literal["first", "record", "last"]
 
 
 @dataclass(frozen=True)

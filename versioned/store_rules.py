@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from versioned.durations import in_words
 from versioned.errors import ConfigurationError, RecordError
+from versioned.spec import TimeScope
 from versioned.timeline import Timeline
 
 #: ``put`` outcomes that are no instant: the version is its key's latest; the record was refused.
 LATEST: Final = -1
 REFUSED: Final = -(2**63)
-
-Scope = Literal["partition", "store", "key"]
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ class VersionedStore:
         self,
         retention_us: int,
         grace_us: int | None = None,
-        scope: Scope = "partition",
+        scope: TimeScope = "partition",
         *,
         first_stream_time_us: int | None = None,
     ) -> None:

@@ -19,13 +19,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streams.lateness import SuggestedGrace
 from streams.nodes import SOURCES, SourceNode, Topology
+from streams.options import Action
 from streams.spark.alarms import with_alarms
 from streams.spark.applying import EmptyFlows, apply_all
 from streams.spark.arrival import Arrived, arrived
 from streams.spark.batch_report import BatchReport, batch_report
 from streams.spark.checkpoint import add_sources, default_checkpoint, read_checkpoint
 from streams.spark.columns import in_ansi_mode
-from streams.spark.contract import Action, action_at
+from streams.spark.contract import action_at
 from streams.spark.counting import Counting
 from streams.spark.engine import checked_operators, tables_read, tally, writers_of
 from streams.spark.explain import explain, kafka_topics
@@ -458,8 +459,7 @@ class StreamingApplication:
             reached = apply_all(self.topology, self._operators, batch, flows, self._empty)
             reports = self._reports(batch, flows, arrived, reached)
             self._write(batch)
-            seconds = time.monotonic() - started
-            self._close(batch, reports, arrived, seconds)
+            self._close(batch, reports, arrived, time.monotonic() - started)
         finally:
             batch.release()
             for operator in self._operators.values():

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 from pyspark.sql.types import StructType
 
 from streams.nodes import SOURCES, Node
+from streams.options import Action, Extra, TsUnit
 from streams.reasons import INVALID
 from versioned.choices import check_choice
 from versioned.errors import ConfigurationError
 from versioned.given import check_kind, near
 from versioned.schema import columns_of
-
-#: ``reject``: kept in the rejects, with the reason. ``drop``: only counted. ``fail``: the batch ends before any write.
-Action = Literal["reject", "drop", "fail"]
-TsUnit = Literal["s", "ms", "us"]
-Extra = Literal["ignore", "fail"]
 
 #: As Kafka's default for the size of a message.
 _LARGEST: Final = 1 << 20

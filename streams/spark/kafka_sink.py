@@ -15,8 +15,8 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 
+from streams.options import KeyFormat
 from streams.spark.flow import SCOPE
-from streams.spark.kafka_source import KeyFormat
 from versioned import faults
 from versioned import spark_functions as F
 from versioned.choices import check_choice

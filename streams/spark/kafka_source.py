@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Literal
+from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import (
@@ -23,6 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from streams.options import KeyFormat, TsUnit
 from streams.spark.reader_options import DAYS_IN_JSON, MALFORMED, WHOLE_TEXTS, WHOLE_TOPIC
 from streams.spark.sources import SparkSource
 from versioned import spark_functions as F
@@ -32,8 +33,6 @@ from versioned.errors import SchemaError
 from versioned.identifiers import quote
 from versioned.put_checks import key_in_type
 
-KeyFormat = Literal["json", "text"]
-TsUnit = Literal["s", "ms", "us"]
 _OWN: Final = ("partition", "offset", MALFORMED)
 _UNITS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _KEY, _VALUE, _CORRUPT = "_decoded_key", "_decoded_value", "_corrupt"

@@ -12,7 +12,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from streams.spark.contract import Action
+from streams.options import Action
 from streams.spark.few_tasks import in_few_tasks
 from streams.spark.operator import Batch, StepOf
 from versioned import spark_functions as F

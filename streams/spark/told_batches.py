@@ -9,8 +9,8 @@ from pyspark.sql import Column
 
 from streams.metrics import MetricValue
 from streams.nodes import SOURCES, Topology
+from streams.options import Action
 from streams.spark.batch_report import BatchReport, batch_report
-from streams.spark.contract import Action
 from streams.spark.ledger import Ledger
 from versioned import spark_functions as F
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from streams.nodes import StreamFilter, StreamSource, StreamStreamJoin, Topology
-from streams.options import TimeScope
 from streams.stream_time_scopes import follows_partitions, gathers, nodes_in_one_scope
 from streams.topology import KTable, Materialized, StreamsBuilder
+from versioned.spec import TimeScope
 
 
 def _joined() -> Topology:

@@ -123,7 +123,8 @@ class WindowStore(Strict):
     time_resolution: Literal["microsecond", "millisecond"] = "microsecond"
 
 
-Store = Annotated[VersionedStore | KeyValueStore | WindowStore, Field(discriminator="kind")]
+AnyStore = VersionedStore | KeyValueStore | WindowStore
+Store = Annotated[AnyStore, Field(discriminator="kind")]
 
 
 class _Windows(Strict):
@@ -167,7 +168,8 @@ class Unlimited(_Windows):
     start: Instant | None = None
 
 
-AnyWindows = Annotated[Tumbling | Hopping | Sliding | Session | Unlimited, Field(discriminator="kind")]
+AnyWindows = Tumbling | Hopping | Sliding | Session | Unlimited
+WindowedBy = Annotated[AnyWindows, Field(discriminator="kind")]
 
 
 class Within(Strict):

@@ -6,18 +6,18 @@ from typing import Any
 
 from jobs.named_function import named_function
 from jobs.option_settings import (
+    AnyStore,
+    AnyWindows,
     Buffer,
     Hopping,
     KeyValueStore,
     Session,
     Sliding,
     Tumbling,
-    Unlimited,
-    VersionedStore,
     WindowStore,
     Within,
 )
-from jobs.plan_settings import TimeLimitStep, WallClockStep, WindowClosesStep
+from jobs.plan_settings import SuppressStep, WallClockStep, WindowClosesStep
 from jobs.strict import PlacedError, at
 from streams.options import Materialized
 from suppress.buffer_config import BufferConfig, EagerBufferConfig, StrictBufferConfig
@@ -27,9 +27,7 @@ from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWi
 from versioned.durations import Resolution, instant_us
 
 
-def store_of(
-    store: VersionedStore | KeyValueStore | WindowStore | None, *, windowed: bool = False
-) -> Materialized | None:
+def store_of(store: AnyStore | None, *, windowed: bool = False) -> Materialized | None:
     """How a step's table is stored; ``windowed`` tells whether the step makes windows.
 
     Raises:
@@ -62,7 +60,7 @@ def _window_store(store: WindowStore) -> Materialized:
     return kept.with_time_scope(store.time_scope).with_time_resolution(resolution)
 
 
-def windows_of(said: Tumbling | Hopping | Sliding | Session | Unlimited) -> Windows:
+def windows_of(said: AnyWindows) -> Windows:
     """The windows of an aggregate.
 
     Raises:
@@ -104,7 +102,7 @@ def join_windows_of(said: Within) -> JoinWindows:
         return windows if said.grace is None else windows.grace(said.grace)
 
 
-def suppressed_of(step: WindowClosesStep | TimeLimitStep | WallClockStep) -> Suppressed:
+def suppressed_of(step: SuppressStep) -> Suppressed:
     """What a suppression waits for.
 
     Raises:

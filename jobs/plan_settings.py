@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final, Literal, get_args
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from jobs.option_settings import (
-    AnyWindows,
     Buffer,
     Condition,
     FunctionName,
@@ -20,6 +19,7 @@ from jobs.option_settings import (
     RowOf,
     SizeOf,
     Store,
+    WindowedBy,
     Within,
 )
 from jobs.strict import DurationSetting, Flag, Names, Spelled, Strict, validated
@@ -148,7 +148,7 @@ class JoinStep(_Step):
 class _Group(_Step):
     group_by: KeyOf | None = Field(default=None, description="The key as it is if not given (streams only).")
     group_value: RowOf | None = Field(default=None, description="Tables only: what is aggregated.")
-    windowed_by: AnyWindows | None = Field(default=None, description="Streams only.")
+    windowed_by: WindowedBy | None = Field(default=None, description="Streams only.")
     store: Store | None = None
 
 
@@ -227,11 +227,11 @@ class LatestStep(_Step):
 
 SourceStep = StreamStep | TableStep | GlobalTableStep
 SuppressStep = WindowClosesStep | TimeLimitStep | WallClockStep
-_Suppressions = Annotated[WindowClosesStep | TimeLimitStep | WallClockStep, Field(discriminator="until")]
+_Suppressions = Annotated[SuppressStep, Field(discriminator="until")]
 Step = Annotated[
-    StreamStep | TableStep | GlobalTableStep | FilterStep | MapValuesStep | TransformValuesStep | SelectKeyStep
-    | ToTableStep | ToStreamStep | CorrectionsStep | JoinStep | BuiltInStep | ReduceStep | AggregateStep
-    | _Suppressions | ChangelogStep | LatestStep,
+    SourceStep | FilterStep | MapValuesStep | TransformValuesStep | SelectKeyStep | ToTableStep | ToStreamStep
+    | CorrectionsStep | JoinStep | BuiltInStep | ReduceStep | AggregateStep | _Suppressions
+    | ChangelogStep | LatestStep,
     Field(discriminator="op"),
 ]  # fmt: skip
 StepName = Annotated[

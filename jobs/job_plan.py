@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from jobs.named_function import fault_of, named_function
 from jobs.plan import build
@@ -15,12 +15,10 @@ from jobs.settings import JobSettings
 from jobs.strict import at, nearest
 from streams.describe import what_it_is
 from streams.field_checks import check_apart
-from streams.nodes import GlobalTableSource, StreamSource, TableSource, Topology
+from streams.nodes import SOURCES, Topology
 from streams.picture import role_of
 from versioned.errors import ConfigurationError, VersionedError
 from versioned.given import near
-
-_SOURCES: Final = (StreamSource, TableSource, GlobalTableSource)
 
 
 def plan_of(settings: JobSettings) -> Topology:
@@ -45,7 +43,7 @@ def plan_of(settings: JobSettings) -> Topology:
         plan = _called(settings.plan, settings) if isinstance(settings.plan, str) else build(settings.plan)
         for node in plan:
             check_apart(node)
-    topics = {node.topic: node.name for node in plan if isinstance(node, _SOURCES)}
+    topics = {node.topic: node.name for node in plan if isinstance(node, SOURCES)}
     for topic, name in topics.items():
         if topic not in settings.sources:
             # A step without a topic reads that of its own name; what other steps read was not meant by it.
@@ -64,6 +62,7 @@ def plan_of(settings: JobSettings) -> Topology:
 def told(plan: Topology) -> list[dict[str, Any]]:
     """A plan as plain values, node by node: its name, role, what it does, and the nodes that it reads.
 
+    >>> from streams.nodes import StreamSource
     >>> told(Topology((StreamSource("clicks", topic="clicks"),)))[0]["role"]
     'source stream'
     """

@@ -26,6 +26,7 @@ from jobs.cli_shared import (
     Work,
     commands,
     echo_json,
+    planned,
     progress,
     quiet_session,
     sets_of,
@@ -34,8 +35,8 @@ from jobs.cli_suppress import suppress
 from jobs.cli_tables import table
 from jobs.cli_validate import validate
 from jobs.exit_codes import BAD_DATA
-from jobs.job_plan import plan_of, told
-from jobs.settings import load, load_of
+from jobs.job_plan import told
+from jobs.settings import load_of
 from streams.nodes import Topology
 
 if TYPE_CHECKING:
@@ -84,8 +85,7 @@ def run(
     json: AsJson = False,
 ) -> None:
     """Run an application from its settings; with --json, a line per batch and one about the tables."""
-    settings = load(config, None, sets_of(sets))
-    plan = plan_of(settings)
+    settings, plan = planned(config, sets)
     if dry_run:
         from jobs.dry_run import dry_run as tried
 
@@ -103,7 +103,7 @@ def describe(
     json: AsJson = False,
 ) -> None:
     """Print the plan of an application: every node with its options, windows and buffers."""
-    plan = plan_of(load(config, None, sets_of(sets)))
+    plan = planned(config, sets)[1]
     if svg is not None:
         saved(plan.picture(), picture_file(svg, "--svg"), "--svg")
     echo_json(told(plan)) if json else typer.echo(plan.describe())
@@ -141,8 +141,7 @@ def maintain(
 @app.command()
 def doctor(config: Config, work: Work = Path(), sets: Sets = None, json: AsJson = False) -> None:
     """Check an application's ledger, checkpoint and tables, and say what to do; code 3 if something is wrong."""
-    settings = load(config, None, sets_of(sets))
-    plan_of(settings)  # before Spark starts: what is wrong is told at once
+    settings, _ = planned(config, sets)
     from jobs.diagnosis import diagnosed
 
     found = diagnosed(quiet_session("doctor"), settings, work)

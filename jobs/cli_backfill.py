@@ -19,21 +19,16 @@ from jobs.cli_shared import (
     commands,
     echo_json,
     misfits_told,
-    quiet_session,
-    sets_of,
+    unstarted_app,
 )
 from jobs.exit_codes import BAD_DATA
-from jobs.job_plan import plan_of
 from jobs.place_setting import of_catalog, to_read
-from jobs.settings import JobSettings, load
 from jobs.tables import schema_of
 from streams.spark.reader_options import text_options
 from versioned.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from streams.spark import StreamingApplication
 
 changes = commands("Change the tables of an application from outside its batches.")
 
@@ -54,7 +49,7 @@ def rollback(
     """Take all tables of an application back to the state after a batch; the next run goes on from there."""
     from streams.spark.rollback import rollback as rolled_back
 
-    done = rolled_back(_application("rollback", config, work, sets), batch, dry_run=dry_run)
+    done = rolled_back(unstarted_app("rollback", config, work, sets), batch, dry_run=dry_run)
     echo_json(done.to_json()) if json else typer.echo(str(done))
 
 
@@ -86,7 +81,7 @@ def backfill(
     from streams.spark.backfill import backfill as filled
 
     read, kind = _records(work, source, source_format, schema, header)
-    app = _application("backfill", config, work, sets)
+    app = unstarted_app("backfill", config, work, sets)
     with misfits_told(_misfit(source, kind)), _missing_told(source):
         records = read(app.spark)
     try:
@@ -158,14 +153,6 @@ def _misfit(source: str, kind: str) -> str:
         f"--from {source}: a file of it is damaged, or has other types than the rest. Nothing was changed. Mend or "
         "remove the file."
     )
-
-
-def _application(command: str, config: Path, work: Path, sets: list[str] | None) -> StreamingApplication:
-    settings: JobSettings = load(config, None, sets_of(sets))
-    plan = plan_of(settings)  # before Spark starts: what is wrong is told at once
-    from jobs.run import application
-
-    return application(quiet_session(command), settings, plan, work.resolve())
 
 
 def _options(kind: str, schema: str | None, header: bool) -> dict[str, Any]:

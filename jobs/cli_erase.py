@@ -7,19 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.cli_shared import (
-    AsJson,
-    Config,
-    DryRunFlag,
-    Sets,
-    Work,
-    echo_json,
-    pairs_of,
-    quiet_session,
-    sets_of,
-)
-from jobs.job_plan import plan_of
-from jobs.settings import load
+from jobs.cli_shared import AsJson, Config, DryRunFlag, Sets, Work, echo_json, pairs_of, planned, quiet_session
 from jobs.subjects_file import Given, Subject, subjects_in
 from versioned.errors import ConfigurationError
 
@@ -58,8 +46,7 @@ def erase(
     Rows are gone at once; their files with the first vacuum from the day on that the receipt names. The sources keep
     what they have.
     """
-    settings = load(config, None, sets_of(sets))
-    plan = plan_of(settings)
+    settings, plan = planned(config, sets)
     names = _names(also)
     if (keys is None) == (key is None):
         raise ConfigurationError("Say whom: --key name=value, or --keys FILE.")

@@ -7,15 +7,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.cli_shared import MOST_ROWS, AsJson, Config, Sets, Work, commands, echo_json, pairs_of, quiet_session, sets_of
-from jobs.job_plan import plan_of
+from jobs.cli_shared import (
+    MOST_ROWS,
+    AsJson,
+    Config,
+    Sets,
+    Work,
+    commands,
+    echo_json,
+    pairs_of,
+    planned,
+    quiet_session,
+    unstarted_app,
+)
 from jobs.place_setting import check_writable
-from jobs.settings import load
 from jobs.tables import instant_of, keys_frame, opened
 from versioned.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from streams.spark import StreamingApplication
     from versioned.drawing import Picture
 
 picture = commands("Pictures, without any dependency: .svg, or .html with the numbers as a table.")
@@ -39,7 +48,7 @@ Out = Annotated[Path, typer.Option("--out", "-o", help="The file: .svg or .html.
 def plan(config: Config, sets: Sets = None, out: Out = Path("plan.svg"), json: AsJson = False) -> None:
     """The plan of an application: every node, what it does, and where its rows go."""
     checked = picture_file(out)
-    _save(plan_of(load(config, None, sets_of(sets))).picture(), checked, json)
+    _save(planned(config, sets)[1].picture(), checked, json)
 
 
 @picture.command()
@@ -71,7 +80,7 @@ def lateness(
 ) -> None:
     """How late records came, with the grace that it suggests; batches ran with metrics: {level: debug}."""
     checked = picture_file(out)
-    app = _application(config, work, sets, "picture lateness")
+    app = unstarted_app("picture lateness", config, work, sets)
     _save(app.lateness_picture(node, share), checked, json)
 
 
@@ -89,16 +98,8 @@ def buffer(
 ) -> None:
     """How many records and bytes a suppression held after each batch, and its bounds."""
     checked = picture_file(out)
-    app = _application(config, work, sets, "picture buffer")
+    app = unstarted_app("picture buffer", config, work, sets)
     _save(app.buffer_picture(name, batches), checked, json)
-
-
-def _application(config: Path, work: Path, sets: list[str] | None, name: str) -> StreamingApplication:
-    settings = load(config, None, sets_of(sets))
-    plan = plan_of(settings)  # before Spark starts: what is wrong is told at once
-    from jobs.run import application
-
-    return application(quiet_session(name), settings, plan, work.resolve())
 
 
 def picture_file(out: Path, option: str = "--out") -> Path:

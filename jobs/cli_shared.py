@@ -21,6 +21,10 @@ from versioned.errors import ConfigurationError, RecordError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from jobs.settings import JobSettings
+    from streams.nodes import Topology
+    from streams.spark import StreamingApplication
+
 #: Spark counts the rows that it is to show in 32 bits.
 MOST_ROWS: Final = 2**31 - 1
 #: How Spark calls files that do not fit.
@@ -93,6 +97,27 @@ def pairs_of(said: list[str] | None, option: str, otherwise: str = "") -> dict[s
             raise ConfigurationError(f"{option} {name.strip()}: it is given twice. Give one value{otherwise}.")
         pairs[name.strip()] = value
     return pairs
+
+
+def planned(config: Path, sets: list[str] | None) -> tuple[JobSettings, Topology]:
+    """The settings of a job and its plan; what is wrong with them is told at once, before Spark starts.
+
+    Raises:
+        ConfigurationError, TopologyError: as :func:`jobs.settings.load` and :func:`jobs.job_plan.plan_of` say.
+    """
+    from jobs.job_plan import plan_of
+    from jobs.settings import load
+
+    settings = load(config, None, sets_of(sets))
+    return settings, plan_of(settings)
+
+
+def unstarted_app(command: str, config: Path, work: Path, sets: list[str] | None) -> StreamingApplication:
+    """The application of a job, for a command that looks at its tables or changes them; errors as :func:`planned`."""
+    settings, plan = planned(config, sets)
+    from jobs.run import application
+
+    return application(quiet_session(command), settings, plan, work.resolve())
 
 
 @contextmanager

@@ -18,12 +18,10 @@ from jobs.cli_shared import (
     Work,
     commands,
     echo_json,
+    planned,
     progress,
     quiet_session,
-    sets_of,
 )
-from jobs.job_plan import plan_of
-from jobs.settings import load
 from versioned.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -52,8 +50,7 @@ def inspect(
     json: AsJson = False,
 ) -> None:
     """What suppressions hold: records, bytes, their bounds, and when the next row leaves."""
-    settings = load(config, None, sets_of(sets))
-    plan = _checked(settings, names)
+    settings, plan = _checked(config, sets, names)
     spark = quiet_session("suppress inspect")
     _tell(spark, _held(spark, settings, plan, work, names), rows, json)
 
@@ -68,8 +65,7 @@ def drain(
     json: AsJson = False,
 ) -> None:
     """Read what input there is and send everything held downstream: before a suppression leaves the plan."""
-    settings = load(config, None, sets_of(sets))
-    plan = _checked(settings, names)
+    settings, plan = _checked(config, sets, names)
     spark = quiet_session("suppress drain")
     before = _held(spark, settings, plan, work, names)
     without = [buffer.name for buffer in before if not buffer.has_buffer]
@@ -85,23 +81,22 @@ def flush(
     config: Config, work: Work = Path(), sets: Sets = None, dry_run: DryRunFlag = False, json: AsJson = False
 ) -> None:
     """One tick of the wall clock: read what input there is and let out what is due, whatever the trigger says."""
-    settings = load(config, None, sets_of(sets))
-    plan = _checked(settings, None)
+    settings, plan = _checked(config, sets, None)
     spark = quiet_session("suppress flush")
     if not dry_run:
         _run(spark, settings, plan, work, lambda app: app.run(), json)
     _tell(spark, _held(spark, settings, plan, work, None), 0, json)
 
 
-def _checked(settings: JobSettings, names: list[str] | None) -> Topology:
-    """The plan; what is wrong is told before Spark starts."""
+def _checked(config: Path, sets: list[str] | None, names: list[str] | None) -> tuple[JobSettings, Topology]:
+    """The settings and the plan; what is wrong is told before Spark starts."""
     from jobs.buffers import check_names, suppressions
 
-    plan = plan_of(settings)
+    settings, plan = planned(config, sets)
     if not suppressions(plan):
         raise ConfigurationError(f'The plan of "{settings.application}" has no suppression.')
     check_names(plan, tuple(names or ()))
-    return plan
+    return settings, plan
 
 
 def _held(

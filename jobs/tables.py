@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructType
 
 from jobs.place_setting import has_scheme
-from jobs.strict import nearest
+from jobs.strict import instant_in, nearest
 from versioned import spark_functions as F
 from versioned.commit import is_missing
 from versioned.durations import in_words, instant
@@ -144,6 +144,6 @@ def instant_of(said: str) -> datetime:
     '2013-01-02T12:00:00+00:00'
     """
     try:
-        return datetime.fromisoformat(said.strip().replace("Z", "+00:00"))
+        return instant_in(said)
     except ValueError:
         raise ConfigurationError(f'"{said}" is no instant. Write it as 2013-01-02T12:00:00Z.') from None

@@ -10,7 +10,6 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +23,7 @@ from jobs.strict import validated
 from jobs.validate_settings import ValidateSettings
 from versioned.durations import in_words
 from versioned.errors import ConfigurationError
+from versioned.given import close
 
 #: Below the current folder: who has the library installed wants them in a project of their own.
 FOLDER: Final = Path("conf", "schema")
@@ -75,7 +75,7 @@ def kind_of(said: Mapping[str, Any]) -> str:
 
 def _fit(kind: str, said: Mapping[str, Any]) -> int:
     """How many keys are, or are near, those of a kind of settings."""
-    return sum(bool(get_close_matches(str(key), list(KINDS[kind].model_fields), n=1)) for key in said)
+    return sum(close(str(key), KINDS[kind].model_fields) is not None for key in said)
 
 
 def checked(said: dict[str, Any]) -> BaseModel:

@@ -14,7 +14,6 @@ versioned.errors.ConfigurationError: "value.delay.total()": "value.delay.total" 
 from __future__ import annotations
 
 import ast
-import difflib
 import inspect
 import keyword
 import operator
@@ -28,6 +27,7 @@ from streams.casts import LARGEST, SMALLEST
 from streams.expressions import Expr, as_expr
 from streams.field_checks import no_field
 from versioned.errors import ConfigurationError
+from versioned.given import close
 
 #: The rows that an expression over one record may use, and those of an expression over both sides of a join.
 ROW: Final = ("key", "value")
@@ -186,10 +186,10 @@ class _Reader:
         if node.id in self._names:
             return Expr("ref", node.id)
         row = next(name for name in self._names if name != "key")
-        near = difflib.get_close_matches(node.id, self._names, n=1)
+        meant = close(node.id, self._names)
         constant = _CONSTANT_WORDS.get(node.id.lower())
         field_or_text = f'Write "{row}.{node.id}" for a field, "\'{node.id}\'" for a text.'
-        hint = constant or (f'Did you mean "{near[0]}"?' if near else field_or_text)
+        hint = constant or (field_or_text if meant is None else f'Did you mean "{meant}"?')
         raise ConfigurationError(f'there is no "{node.id}"; known are {", ".join(self._names)}. {hint}')
 
     def _field(self, of: ast.expr, name: str) -> Expr:

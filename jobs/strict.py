@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from jobs.yaml_file import in_words, told_of_key
 from streams.time_texts import as_instant
 from versioned.durations import duration
 from versioned.errors import ConfigurationError
+from versioned.given import close
 
 _M = TypeVar("_M", bound=BaseModel)
 _BYTES: Final = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -229,9 +229,9 @@ def nearest(word: object, allowed: list[str]) -> str:
     >>> nearest("tigger", ["root", "trigger"])
     '; did you mean "trigger"? Allowed here: root, trigger'
     """
-    begun = [name for name in allowed if name.startswith(f"{word}_")]
-    near = begun or (difflib.get_close_matches(str(word), allowed, n=1, cutoff=0.5) if word is not None else [])
-    hint = f'; did you mean "{near[0]}"?' if near else "."
+    begun = next((name for name in allowed if name.startswith(f"{word}_")), None)
+    meant = begun or (None if word is None else close(str(word), allowed, 0.5))
+    hint = "." if meant is None else f'; did you mean "{meant}"?'
     return f"{hint} Allowed here: {', '.join(dict.fromkeys(allowed))}"
 
 

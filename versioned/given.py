@@ -104,5 +104,14 @@ def near(given: str, known: Iterable[str]) -> str:
     >>> near("amont", ["amount", "city"]), near("x", ["amount"])
     ('; did you mean "amount"?', '.')
     """
-    found = get_close_matches(given, list(known), n=1)
-    return f'; did you mean "{found[0]}"?' if found else "."
+    found = close(given, known)
+    return "." if found is None else f'; did you mean "{found}"?'
+
+
+def close(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The one of the known words that is most like another one, at least so much (0 to 1); None if none is.
+
+    >>> close("amont", ["amount", "city"]), close("amont", ["amount", "city"], 0.95)
+    ('amount', None)
+    """
+    return next(iter(get_close_matches(word, list(known), n=1, cutoff=cutoff)), None)

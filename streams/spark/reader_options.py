@@ -6,7 +6,6 @@ An option that the source has itself wins.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 from typing import Final, cast
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,6 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
+from versioned.given import close
 from versioned.identifiers import TableRef
 
 #: Column of a source: the text of a record that could not be decoded; null = it could. Such a record is put aside as
@@ -128,9 +128,9 @@ def _check_spelling(said: Collection[str]) -> None:
     """
     known = {name.lower(): name for name in _STREAMING}
     for name in said:
-        near = get_close_matches(name.lower(), known, n=1, cutoff=_NEARLY)
-        if name.lower() not in known and near:
-            raise ConfigurationError(f"options.{name}: Spark knows none, but {known[near[0]]}")
+        meant = close(name.lower(), known, _NEARLY)
+        if name.lower() not in known and meant is not None:
+            raise ConfigurationError(f"options.{name}: Spark knows none, but {known[meant]}")
 
 
 def reader_options(form: str, said: Mapping[str, str]) -> dict[str, str]:

@@ -32,7 +32,7 @@ def buffer_sizes(
     A batch without a reading did not touch the buffer: the line goes on. Thin bars tell how full it was within a batch.
 
     Args:
-        readings: As ``buffer_readings`` or ``metric_readings`` read them, in any order.
+        readings: As ``buffer_readings`` reads them, in any order.
         max_records: The buffer's bound, drawn as a line; None = no such bound.
         max_bytes: Likewise.
         title: What is written above.

@@ -15,7 +15,6 @@ from versioned.errors import SchemaError
 from versioned.time_axis import given_us
 
 _CLASS: Final = "lateness<="
-_CURRENT: Final = {"suppression-buffer-count-current": "records", "suppression-buffer-size-current": "bytes"}
 
 
 @dataclass(frozen=True)
@@ -78,35 +77,6 @@ def buffer_readings(rows: Iterable[Any], node: str) -> tuple[BufferReading, ...]
         clock_us = given_us(_field(row, "clock"), "clock")
         read.append(BufferReading(int(_field(row, "batch_id")), after[0] or 0, after[1] or 0, *most, clock_us))
     return tuple(sorted(read, key=lambda reading: reading.batch_id))
-
-
-def metric_readings(rows: Iterable[Any], buffer: str) -> tuple[BufferReading, ...]:
-    """The same from metrics: the rows of ``StreamingApplication.metrics()`` (with ``metrics_level="debug"``).
-
-    Args:
-        rows: ``ts, batch_id, name, tags, value`` each.
-        buffer: The tag ``buffer-id``.
-
-    Raises:
-        SchemaError: a row lacks a field.
-
-    Example:
-        >>> size = {"name": "suppression-buffer-size-current", "ts": None, "batch_id": 0, "value": 64.0}
-        >>> count = {**size, "name": "suppression-buffer-count-current", "value": 2.0}
-        >>> [reading] = metric_readings([{**row, "tags": {"buffer-id": "calm"}} for row in (size, count)], "calm")
-        >>> reading.records, reading.bytes
-        (2, 64)
-    """
-    counts: dict[int, dict[str, int]] = {}
-    clocks: dict[int, Any] = {}
-    for row in rows:
-        what = _CURRENT.get(_field(row, "name"))
-        if what is not None and _field(row, "tags").get("buffer-id") == buffer:
-            batch_id = int(_field(row, "batch_id"))
-            counts.setdefault(batch_id, {})[f"{buffer}.{what}"] = int(_field(row, "value"))
-            clocks[batch_id] = _field(row, "ts")
-    told = [{"batch_id": batch, "clock": clocks[batch], "counts": each} for batch, each in counts.items()]
-    return buffer_readings(told, buffer)
 
 
 def _pair(counts: Mapping[str, int], node: str, part: str) -> tuple[int | None, int | None]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streams.ledger_readings import BufferReading, buffer_readings, lateness_classes, metric_readings
+from streams.ledger_readings import BufferReading, buffer_readings, lateness_classes
 from versioned.errors import SchemaError
 
 _CLOCK = datetime(1970, 1, 1, 0, 0, 1)
@@ -26,10 +26,6 @@ class _Report:
 
 def _row(batch_id: int, **counts: int) -> dict[str, Any]:
     return {"batch_id": batch_id, "clock": _CLOCK, "counts": {f"calm.{what}": n for what, n in counts.items()}}
-
-
-def _metric(batch_id: int, name: str, value: float, buffer: str = "calm") -> dict[str, Any]:
-    return {"ts": _CLOCK, "batch_id": batch_id, "name": name, "tags": {"buffer-id": buffer}, "value": value}
 
 
 def test_lateness_is_summed_over_batches_for_one_node() -> None:
@@ -61,16 +57,6 @@ def test_a_batch_that_did_not_touch_the_buffer_has_no_reading() -> None:
 def test_batch_reports_are_read_as_the_ledger_is() -> None:
     row = _row(3, records=1, bytes=10)
     assert buffer_readings([_Report(**row)], "calm") == buffer_readings([row], "calm")
-
-
-def test_metrics_give_the_same_readings() -> None:
-    told = [
-        _metric(0, "suppression-buffer-count-current", 2.0),
-        _metric(0, "suppression-buffer-size-current", 64.0),
-        _metric(0, "suppression-buffer-size-max", 99.0),
-        _metric(0, "suppression-buffer-size-current", 7.0, "other"),
-    ]
-    assert metric_readings(told, "calm") == (BufferReading(0, 2, 64, clock_us=1_000_000),)
 
 
 @pytest.mark.parametrize("row", [{"batch_id": 1}, object()])

@@ -22,6 +22,8 @@ Kind = Literal["node", "state", "buffer"]
 
 _US_PER_MS: Final = 1_000
 _US_PER_S: Final = 1_000_000
+#: The tag ``task-id``: either engine runs a plan as one task.
+_TASK: Final = "0_0"
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,6 @@ class NodeMetrics:
         store_type: ``window`` or ``session``: part of a state metric's group and tag. None = it has no store of
             windows: then it has no state metrics.
         client_id: The application.
-        task_id: The stream-time scope.
 
     Example:
         >>> metrics = NodeMetrics("hourly")
@@ -134,14 +135,12 @@ class NodeMetrics:
     """
 
     def __init__(
-        self, node: str, store: str | None = None, store_type: str | None = None, client_id: str = "driver",
-        task_id: str = "0_0",
-    ) -> None:  # fmt: skip
+        self, node: str, store: str | None = None, store_type: str | None = None, client_id: str = "driver"
+    ) -> None:
         self.node = node
         self.store = store or node
         self.store_type = store_type
         self.client_id = client_id
-        self.task_id = task_id
         self.wait_us: int | None = None
         self.counters: Counter[str] = Counter()
         self._gauges: dict[str, _Gauge] = {"lateness": _Gauge(), "size": _Gauge(), "count": _Gauge()}
@@ -221,7 +220,7 @@ class NodeMetrics:
         return "stream-buffer-metrics" if metric.kind == "buffer" else "stream-processor-node-metrics"
 
     def _tags(self, metric: MetricName) -> dict[str, str]:
-        tags = {"client-id": self.client_id, "task-id": self.task_id}
+        tags = {"client-id": self.client_id, "task-id": _TASK}
         if metric.kind == "state":
             return {**tags, f"{self.store_type}-state-id": self.store}
         if metric.kind == "buffer":

@@ -1,14 +1,15 @@
 """The time-ordered buffer of ``suppress``, pure: insert or overwrite, then evict until every bound holds again.
 
-One class for both engines: the test driver feeds it record by record, the Spark engine's Arrow kernel restores it from
-rows of the buffer table (:meth:`SuppressBuffer.restore`), feeds a batch, and stores :meth:`SuppressBuffer.rows`.
+One class for both engines: the test driver feeds it record by record. The Spark engine's Arrow kernel goes on with the
+instants of the batch before (:meth:`SuppressBuffer.restore`), gives the rows of the buffer table back one by one
+(:meth:`SuppressBuffer.hold`), feeds a batch, and stores :meth:`SuppressBuffer.rows`.
 It never reads a clock: stream time comes from the records, the wall clock is passed in as data (KIP-539, R126).
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Literal
@@ -144,17 +145,14 @@ class SuppressBuffer:
     def restore(
         cls,
         rule: BufferRule,
-        rows: Iterable[BufferedRow],
         stream_time_us: int | None,
         size_of: SizeFunction = record_size,
         clock_us: int | None = None,
     ) -> SuppressBuffer:
-        """A buffer that goes on where :meth:`rows`, stream time and clock were taken; sizes are measured anew."""
+        """A buffer that goes on where stream time and clock were taken; its rows are given back by :meth:`hold`."""
         buffer = cls(rule, size_of)
         buffer.stream_time_us = stream_time_us
         buffer.clock_us = clock_us
-        for row in rows:
-            buffer.hold(row)
         return buffer
 
     def hold(self, row: BufferedRow) -> None:

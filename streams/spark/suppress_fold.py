@@ -99,7 +99,7 @@ class SuppressFold:
 
     def _buffer(self, scope: int) -> SuppressBuffer:
         before = self.stream_times.get(scope)
-        return SuppressBuffer.restore(self.rule, (), before, size_function(self.size_of), self.clock_us)
+        return SuppressBuffer.restore(self.rule, before, size_function(self.size_of), self.clock_us)
 
     def _put(self, buffers: ScopedBuffers, scope: int, event: PlainRow, told: _Counts) -> list[Emission]:
         update = self._update(event)

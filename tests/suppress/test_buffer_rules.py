@@ -40,6 +40,13 @@ def feed(buffer: SuppressBuffer, records: Iterable[Record], now_us: int = 0) -> 
     return [shown(buffer.put(update(*record), now_us)) for record in records]
 
 
+def restored(rule: BufferRule, rows: Iterable[BufferedRow], stream_time_us: int | None, **more: Any) -> SuppressBuffer:
+    buffer = SuppressBuffer.restore(rule, stream_time_us, **more)
+    for row in rows:
+        buffer.hold(row)
+    return buffer
+
+
 def eviction_table(**bounds: Any) -> SuppressBuffer:
     rule = BufferRule("table", **{"wait_us": NEVER_US, **bounds}, timer="record", when_full="emit_early")
     return SuppressBuffer(rule, size_of=value_size)
@@ -334,7 +341,7 @@ def test_the_first_arrival_is_known_be_it_in_memory_or_in_the_file(arrivals: tup
     for bound in (3, 2, 1, 0):
         rule = BufferRule("n", NEVER_US, when_full="spill", max_records=bound)
         assert SuppressBuffer(rule).first_arrived_us() is None
-        told.append(SuppressBuffer.restore(rule, rows, None).first_arrived_us())
+        told.append(restored(rule, rows, None).first_arrived_us())
     assert told == [3, 3, 3, 3]
 
 
@@ -374,7 +381,7 @@ def test_a_wall_clock_that_is_set_back_only_makes_rows_wait(restarts: bool) -> N
     feed(buffer, [("A", "1", 0)], now_us=95)
     assert buffer.tick(100) == []
     if restarts:
-        buffer = SuppressBuffer.restore(rule, buffer.rows(), buffer.stream_time_us, clock_us=buffer.clock_us)
+        buffer = restored(rule, buffer.rows(), buffer.stream_time_us, clock_us=buffer.clock_us)
     assert buffer.tick(40) == []
     feed(buffer, [("B", "2", 0)], now_us=40)
     left = {now: shown(buffer.tick(now)) for now in (50, 104, 105, 109, 110)}
@@ -559,6 +566,6 @@ def test_a_buffer_restored_from_its_rows_goes_on_as_if_nothing_had_happened(
     first = SuppressBuffer(rule, size_of=value_size)
     before = feed(first, records[:cut])
     rows: list[BufferedRow] = list(first.rows())
-    second = SuppressBuffer.restore(rule, rows, first.stream_time_us, size_of=value_size)
+    second = restored(rule, rows, first.stream_time_us, size_of=value_size)
     assert before + feed(second, records[cut:]) == feed(whole, records)
     assert (list(second.rows()), second.bytes) == (list(whole.rows()), whole.bytes)

@@ -157,7 +157,10 @@ def _held(rule: BufferRule, batches: list[_Batch]) -> tuple[list[Emission], Supp
                 order = tie_order(_WINDOWS)([key], window)
                 told += buffer.put(Update(parts, order, new, Row({"n": us}), us, window), clock_us)
         except BufferFullError:
-            return left, SuppressBuffer.restore(rule, before, None, sizer("record")), True
+            begun = SuppressBuffer(rule, sizer("record"))
+            for row in before:
+                begun.hold(row)
+            return left, begun, True
         left += told
     return left, buffer, False
 

@@ -89,14 +89,14 @@ def last_taken_us(windows: Windows, unit_us: int = 1) -> int:
     return LAST_INSTANT_US
 
 
-def close_wait_us(windows: Windows, unit_us: int = 1) -> int | None:
+def close_wait_us(windows: Windows, unit_us: int) -> int | None:
     """How long after a window's end it closes; ``None`` for unlimited windows, which never close.
 
     A window is closed once stream time >= end + this. For sliding and session windows the end is inclusive, so a
     record at exactly end (+ gap) + grace could still join and one unit more is needed.
 
     Example:
-        >>> close_wait_us(SessionWindows(gap_us=5, grace_us=2))
+        >>> close_wait_us(SessionWindows(gap_us=5, grace_us=2), unit_us=1)
         8
     """
     if isinstance(windows, UnlimitedWindows):
@@ -222,11 +222,11 @@ def slide(windows: SlidingWindows, latest_us: Mapping[Window, int], ts_us: int, 
     return _slide(windows, known, ts_us, unit_us)
 
 
-def slide_reach_us(windows: SlidingWindows, ts_us: int, unit_us: int = 1) -> tuple[int, int]:
+def slide_reach_us(windows: SlidingWindows, ts_us: int, unit_us: int) -> tuple[int, int]:
     """Where the windows start that :func:`slide` looks at for a record: from the first to the last instant.
 
     Example:
-        >>> slide_reach_us(SlidingWindows(difference_us=10, grace_us=0), 25)
+        >>> slide_reach_us(SlidingWindows(difference_us=10, grace_us=0), 25, unit_us=1)
         (5, 26)
     """
     lowest_us = ts_us - 2 * windows.difference_us

@@ -194,7 +194,7 @@ def check_deletions(
 
 
 def casts(
-    records: DataFrame, types: Mapping[str, DataType], keys: Collection[str] = ()
+    records: DataFrame, types: Mapping[str, DataType], keys: Collection[str]
 ) -> tuple[dict[str, Column], dict[str, Column]]:
     """The columns in the types of the table, and of those that are cast whether a value has none in that type.
 

@@ -135,7 +135,7 @@ def in_resolution(us: Column, spec: VersionedTableSpec) -> Column:
 
 
 def refuse_late(
-    records: DataFrame, observed: DataFrame, current: DataFrame, spec: VersionedTableSpec, *, by_time: bool = False
+    records: DataFrame, observed: DataFrame, current: DataFrame, spec: VersionedTableSpec, *, by_time: bool
 ) -> DataFrame:
     """Mark each record that is older than stream time minus grace *at its place* (R182).
 
@@ -312,7 +312,7 @@ def next_current(current: DataFrame, accepted: DataFrame, spec: VersionedTableSp
 
 
 def next_closed(
-    closed: DataFrame, current: DataFrame, late: DataFrame, spec: VersionedTableSpec, *, few: bool = False
+    closed: DataFrame, current: DataFrame, late: DataFrame, spec: VersionedTableSpec, *, few: bool
 ) -> DataFrame:
     """The closed rows after the batch that were closed before it or are records of it, in the shape *versions*.
 

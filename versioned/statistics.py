@@ -42,10 +42,7 @@ _WITH_BOUNDS: Final = (NumericType, StringType, DateType, TimestampType, Timesta
 
 
 def statistics_properties(
-    schema: StructType,
-    hidden: Collection[str],
-    partitioned_by: Collection[str] = (),
-    indexed: Collection[str] | None = None,
+    schema: StructType, hidden: Collection[str], partitioned_by: Collection[str], indexed: Collection[str] | None
 ) -> dict[str, str]:
     """The table properties that keep columns out of the statistics; none if all are to have them.
 
@@ -58,9 +55,9 @@ def statistics_properties(
 
     >>> from pyspark.sql.types import LongType
     >>> columns = StructType().add("name", StringType()).add("n", LongType()).add("of", LongType())
-    >>> statistics_properties(columns, ["name"])
+    >>> statistics_properties(columns, ["name"], (), None)
     {'delta.dataSkippingStatsColumns': '`n`,`of`'}
-    >>> statistics_properties(columns, ["name"], indexed=["of", "name", "n"])
+    >>> statistics_properties(columns, ["name"], (), ["of", "name", "n"])
     {'delta.dataSkippingStatsColumns': '`of`,`n`'}
     """
     if not hidden and indexed is None:
@@ -73,10 +70,7 @@ def statistics_properties(
 
 
 def statistics_from_start(
-    schema: StructType,
-    hidden: Collection[str],
-    partitioned_by: Collection[str] = (),
-    indexed: Collection[str] | None = None,
+    schema: StructType, hidden: Collection[str], partitioned_by: Collection[str], indexed: Collection[str] | None
 ) -> dict[str, str]:
     """The table properties with which a table is made: of which columns it has statistics, and of which it never has.
 
@@ -87,7 +81,7 @@ def statistics_from_start(
         indexed: As of :func:`statistics_properties`.
 
     >>> from pyspark.sql.types import LongType
-    >>> statistics_from_start(StructType().add("name", StringType()).add("n", LongType()), ["name"])
+    >>> statistics_from_start(StructType().add("name", StringType()).add("n", LongType()), ["name"], (), None)
     {'delta.dataSkippingStatsColumns': '`n`', 'versioned.piiColumns': '{"name": true}'}
     """
     told = statistics_properties(schema, hidden, partitioned_by, indexed)

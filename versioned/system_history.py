@@ -34,7 +34,7 @@ _RANK: Final = "_rank"
 
 
 def make_versioned(
-    spark: SparkSession, target: TableRef, columns: StructType, spec: VersionedTableSpec, hidden: Collection[str] = ()
+    spark: SparkSession, target: TableRef, columns: StructType, spec: VersionedTableSpec, hidden: Collection[str]
 ) -> None:
     """Make an empty versioned table, and its system history if it keeps one.
 
@@ -55,7 +55,7 @@ def make_versioned(
 
 
 def create_known(
-    spark: SparkSession, target: TableRef, columns: StructType, spec: VersionedTableSpec, hidden: Collection[str] = ()
+    spark: SparkSession, target: TableRef, columns: StructType, spec: VersionedTableSpec, hidden: Collection[str]
 ) -> None:
     """Make the table of puts beside a versioned table that is about to be made.
 

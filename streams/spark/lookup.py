@@ -51,10 +51,10 @@ def lookup_versioned(
     oldest_us: int,
     keys: list[str],
     cut: Callable[[DataFrame], DataFrame],
-    amount: Amount = "unknown",
+    amount: Amount,
     *,
-    sends: Callable[[], bool] = lambda: False,
-    across: bool = False,
+    sends: Callable[[], bool],
+    across: bool,
 ) -> DataFrame:
     """Each stream record with the version valid at its ``_us``, known at its place (R138-R142).
 

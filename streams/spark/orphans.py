@@ -43,7 +43,7 @@ def buffer_clocks(operators: Operators) -> dict[str, str]:
 
 
 def refuse_orphans(
-    spark: SparkSession, root: TableRef, state: LedgerState, operators: Operators, ahead: Collection[str] = ()
+    spark: SparkSession, root: TableRef, state: LedgerState, operators: Operators, ahead: Collection[str]
 ) -> None:
     """A node that was taken out of the plan must hold nothing, or its rows would be lost (R59).
 

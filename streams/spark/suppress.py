@@ -82,7 +82,7 @@ class FinalResultsOperator(Operator[Suppress]):
         branch: Its number among those that take their changes; None if it is the only one.
     """
 
-    def __init__(self, node: Suppress, windows: WindowStoreOperator, branch: int | None = None) -> None:
+    def __init__(self, node: Suppress, windows: WindowStoreOperator, branch: int | None) -> None:
         super().__init__(node)
         self._windows, self._branch = windows, branch
         self._finals: DataFrame | None = None
@@ -163,8 +163,8 @@ class SuppressOperator(Operator[Suppress]):
         self,
         node: Suppress,
         is_looked_up: bool,
-        default_retention_us: int | None = None,
-        made_by: WindowStoreOperator | None = None,
+        default_retention_us: int | None,
+        made_by: WindowStoreOperator | None,
     ) -> None:
         super().__init__(node)
         assert node.suppressed is not None

@@ -22,7 +22,7 @@ def told_after(
     topology: Topology,
     action: Callable[[str, str], Action],
     after: tuple[int, int],
-    until: tuple[int, int] | None = None,
+    until: tuple[int, int] | None,
 ) -> list[BatchReport]:
     """What the ledger has of batches after one, up to another one, oldest first.
 

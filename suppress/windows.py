@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeVar
 
 from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, Duration, duration_us, in_words
 from versioned.errors import ConfigurationError
 from versioned.given import check_kind, given_instant_us
+
+_W = TypeVar("_W", bound="_Graceful")
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,11 @@ class _Graceful:
     def grace_period_ms(self) -> int:
         """The grace in whole milliseconds (Kafka: ``gracePeriodMs()``, R12)."""
         return self.grace_us // 1_000  # type: ignore[attr-defined,no-any-return]
+
+    def grace(self: _W, grace: Duration) -> _W:
+        """The same windows with this grace (R6, R7, R8); unlimited ones never close all the same."""
+        # Each of the five kinds has one; this class is never one of its own.
+        return replace(self, **{"grace_us": duration_us(grace)})
 
 
 @dataclass(frozen=True)
@@ -67,10 +75,6 @@ class TimeWindows(_Graceful):
         """Hopping windows: a new one starts every ``advance``."""
         return replace(self, advance_us=duration_us(advance))
 
-    def grace(self, grace: Duration) -> TimeWindows:
-        """The same windows with this grace (R6)."""
-        return replace(self, grace_us=duration_us(grace))
-
 
 @dataclass(frozen=True)
 class SlidingWindows(_Graceful):
@@ -101,10 +105,6 @@ class SlidingWindows(_Graceful):
     def of_time_difference_and_grace(cls, difference: Duration, grace: Duration) -> SlidingWindows:
         """Sliding windows with a grace (Kafka: ``ofTimeDifferenceAndGrace``)."""
         return cls.of(difference).grace(grace)
-
-    def grace(self, grace: Duration) -> SlidingWindows:
-        """The same windows with this grace."""
-        return replace(self, grace_us=duration_us(grace))
 
 
 @dataclass(frozen=True)
@@ -137,10 +137,6 @@ class SessionWindows(_Graceful):
         """Sessions with a grace (Kafka: ``ofInactivityGapAndGrace``)."""
         return cls.of(gap).grace(grace)
 
-    def grace(self, grace: Duration) -> SessionWindows:
-        """The same sessions with this grace (R8)."""
-        return replace(self, grace_us=duration_us(grace))
-
 
 @dataclass(frozen=True)
 class UnlimitedWindows(_Graceful):
@@ -172,10 +168,6 @@ class UnlimitedWindows(_Graceful):
         86400000000
         """
         return replace(self, start_us=given_instant_us("start_on", start))
-
-    def grace(self, grace: Duration) -> UnlimitedWindows:
-        """Accepted for symmetry; the window never closes."""
-        return replace(self, grace_us=duration_us(grace))
 
 
 @dataclass(frozen=True)
@@ -222,10 +214,6 @@ class JoinWindows(_Graceful):
     def after(self, after: Duration) -> JoinWindows:
         """The right record at most this much after the left one; may be negative."""
         return replace(self, after_us=duration_us(after))
-
-    def grace(self, grace: Duration) -> JoinWindows:
-        """The same windows with this grace (R7)."""
-        return replace(self, grace_us=duration_us(grace))
 
 
 Windows = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows

@@ -55,7 +55,7 @@ def shown(settings: Any) -> Any:
     {'kafka.sasl.password': '***', 'subscribe': 'clicks'}
     >>> shown(SourceSettings(format="x", options={"url": "jdbc:h2:mem?password=tiger&ssl=true"}))["options"]
     {'url': 'jdbc:h2:mem?password=***&ssl=true'}
-    >>> from jobs.maintenance import NamedTables
+    >>> from jobs.named_tables import NamedTables
     >>> shown(NamedTables(tables=["s3a://scott:tiger@shop/prices"]))
     {'tables': ['s3a://***@shop/prices']}
     >>> shown({"wait": timedelta(minutes=90)})

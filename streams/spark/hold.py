@@ -76,9 +76,8 @@ class Hold:
             batch.commit(self.target(batch.root), self._replace, self._node, "hold")
 
     def release(self) -> None:
-        """Give the cached batch back."""
-        if self._judged is not None:
-            self._judged = None
+        """Forget the batch."""
+        self._judged = None
 
     def _judge(self, batch: Batch, frame: DataFrame) -> DataFrame:
         """Everything that waits or comes, with the place at which it leaves (null: not in this batch)."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
+from command_line import run
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner
 
-from jobs.cli import app
 from jobs.cli_backfill import _missing_told, _records
 from jobs.cli_shared import misfits_told
 from versioned.errors import ConfigurationError, RecordError
@@ -45,10 +43,6 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _run(work: Path, *arguments: str) -> Any:
-    return CliRunner().invoke(app, [*arguments, "-c", str(work / "shop.yaml"), "-w", str(work)], catch_exceptions=False)
-
-
 def _values(spark: SparkSession, work: Path, table: str = "s") -> list[int]:
     rows = spark.read.format("delta").load(str(work / "tables" / table)).orderBy("validFrom", "v").collect()
     return [row["v"] for row in rows]
@@ -79,7 +73,7 @@ def _write_broken(work: Path) -> None:
 def test_files_that_cannot_be_read_as_said_are_refused_before_spark_starts(
     work: Path, arguments: list[str], told: str
 ) -> None:
-    ended = _run(work, "backfill", "--table", "s", "--from", "old", *arguments)
+    ended = run(work, "backfill", "--table", "s", "--from", "old", *arguments)
     assert (ended.exit_code, told in ended.stderr) == (2, True), ended.stderr
 
 
@@ -100,7 +94,7 @@ def test_what_is_read_is_said_before_there_is_a_session(work: Path) -> None:
 def test_a_table_of_a_catalog_that_is_named_or_read_as_files_are_is_refused_before_spark_starts(
     work: Path, source: str, arguments: list[str], told: str
 ) -> None:
-    ended = _run(work, "backfill", "--table", "s", "--from", source, *arguments)
+    ended = run(work, "backfill", "--table", "s", "--from", source, *arguments)
     assert (ended.exit_code, told in ended.stderr) == (2, True), ended.stderr
 
 
@@ -122,40 +116,40 @@ def test_a_place_where_nothing_is_is_told_in_words_of_the_command() -> None:
 
 @pytest.mark.slow
 def test_a_rollback_and_a_backfill_from_the_command_line(spark: SparkSession, work: Path) -> None:
-    wrong = _run(work, "rollback", "--batch", "0")
+    wrong = run(work, "rollback", "--batch", "0")
     assert (wrong.exit_code, "has no ledger" in wrong.stderr) == (2, True)
-    assert _run(work, "run").exit_code == 0
+    assert run(work, "run").exit_code == 0
     assert _values(spark, work) == [1, 2]
-    told = json.loads(_run(work, "rollback", "--batch", "0", "--dry-run", "--json").stdout)
+    told = json.loads(run(work, "rollback", "--batch", "0", "--dry-run", "--json").stdout)
     assert (told["batch_id"], told["undone"], told["dry_run"], _values(spark, work)) == (0, [1], True, [1, 2])
-    assert "shop would stand after batch 0" in _run(work, "rollback", "--batch", "0", "--dry-run").stdout
-    done = _run(work, "rollback", "--batch", "0")
+    assert "shop would stand after batch 0" in run(work, "rollback", "--batch", "0", "--dry-run").stdout
+    done = run(work, "rollback", "--batch", "0")
     assert (done.exit_code, "shop stands after batch 0" in done.stdout) == (0, True)
     assert (_values(spark, work), _values(spark, work, "s_known")) == ([1], [1])
-    assert _run(work, "run").exit_code == 0
+    assert run(work, "run").exit_code == 0
     assert (_values(spark, work), _values(spark, work, "s_known")) == ([1, 2], [1, 2])
     backfill = ("backfill", "--table", "s", "--from", "old", "--format", "json")
-    assert _run(work, *backfill).exit_code == 2
+    assert run(work, *backfill).exit_code == 2
     _write_broken(work)
     for broken in (("--from", "broken_json", "--format", "json"), ("--from", "broken_csv", "--format", "csv")):
-        ended = _run(work, "backfill", "--table", "s", *broken, "--schema", "ts TIMESTAMP, k STRING, v INT")
+        ended = run(work, "backfill", "--table", "s", *broken, "--schema", "ts TIMESTAMP, k STRING, v INT")
         assert (ended.exit_code, _values(spark, work), _values(spark, work, "s_known")) == (3, [1, 2], [1, 2])
         assert "does not fit the columns" in ended.stderr
-    typo = _run(work, "backfill", "--table", "s", "--from", "typo")
+    typo = run(work, "backfill", "--table", "s", "--from", "typo")
     assert (typo.exit_code, "--from typo: there is nothing." in typo.stderr) == (2, True)
-    filled = _run(work, *backfill, "--schema", "ts TIMESTAMP, k STRING, v INT", "--json")
+    filled = run(work, *backfill, "--schema", "ts TIMESTAMP, k STRING, v INT", "--json")
     said = json.loads(filled.stdout)
     assert (filled.exit_code, said["accepted"], said["rejected.NOT_HISTORY"]) == (3, 1, 1)
     assert (_values(spark, work), _values(spark, work, "s_known")) == ([0, 1, 2], [0, 1, 2])
     (work / "csv").mkdir()
     (work / "csv" / "0.csv").write_text("ts,k,v\n2019-01-01T00:00:00Z,a,-1\n", encoding="utf-8")
     of_csv = ("backfill", "--table", "s", "--from", "csv", "--format", "csv", "--header", "--schema")
-    assert _run(work, *of_csv, "ts TIMESTAMP, v INT, k STRING").exit_code == 3
-    assert _run(work, *of_csv, "ts TIMESTAMP, k STRING, v INT").exit_code == 0
+    assert run(work, *of_csv, "ts TIMESTAMP, v INT, k STRING").exit_code == 3
+    assert run(work, *of_csv, "ts TIMESTAMP, k STRING, v INT").exit_code == 0
     assert _values(spark, work) == [-1, 0, 1, 2]
     spark.createDataFrame([("2018-01-01T00:00:00Z", "a", -2)], "ts STRING, k STRING, v INT").selectExpr(
         "CAST(ts AS TIMESTAMP) AS ts", "k", "v"
     ).write.mode("overwrite").saveAsTable("backfilled_from")
-    assert _run(work, "backfill", "--table", "s", "--from", "catalog:backfilled_from").exit_code == 0
+    assert run(work, "backfill", "--table", "s", "--from", "catalog:backfilled_from").exit_code == 0
     assert _values(spark, work) == [-2, -1, 0, 1, 2]
-    assert json.loads(_run(work, "doctor", "--json").stdout)["healthy"]
+    assert json.loads(run(work, "doctor", "--json").stdout)["healthy"]

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
+from command_line import run
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner
-
-from jobs.cli import app
 
 _CONFIG = """
 application: shop
@@ -33,25 +30,21 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _run(work: Path, *arguments: str) -> Any:
-    return CliRunner().invoke(app, [*arguments, "-c", str(work / "shop.yaml"), "-w", str(work)], catch_exceptions=False)
-
-
 @pytest.mark.slow
 def test_a_lost_checkpoint_is_told_refused_and_overcome_by_a_new_epoch(spark: SparkSession, work: Path) -> None:
-    before = json.loads(_run(work, "doctor", "--json").stdout)
+    before = json.loads(run(work, "doctor", "--json").stdout)
     assert (before["healthy"], [found["rule"] for found in before["findings"]]) == (True, ["no-batch"])
     assert "no ledger and no table" in before["findings"][0]["found"]
     assert not (work / "tables").exists()
-    assert _run(work, "run").exit_code == 0
-    healthy = _run(work, "doctor")
+    assert run(work, "run").exit_code == 0
+    healthy = run(work, "doctor")
     assert (healthy.exit_code, "fit together" in healthy.stdout) == (0, True)
     shutil.rmtree(work / "tables" / "_checkpoint")
-    ill = _run(work, "doctor", "--json")
+    ill = run(work, "doctor", "--json")
     (found,) = json.loads(ill.stdout)["findings"]
     assert (ill.exit_code, found["rule"], "--new-epoch" in found["remedy"]) == (3, "checkpoint-lost", True)
-    refused = _run(work, "run")
+    refused = run(work, "run")
     assert (refused.exit_code, "--new-epoch" in refused.stderr) == (1, True)
-    assert _run(work, "run", "--new-epoch").exit_code == 0
-    told = json.loads(_run(work, "doctor", "--json").stdout)
+    assert run(work, "run", "--new-epoch").exit_code == 0
+    told = json.loads(run(work, "doctor", "--json").stdout)
     assert (told["healthy"], told["epoch"], told["batch_id"]) == (True, 2, 0)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
+from command_line import run
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner
 
-from jobs.cli import app
 from jobs.cli_erase import _tell
 from streams.spark.erase import ErasedTable, ErasureReceipt
 
@@ -38,12 +36,8 @@ def work(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [{"ts": f"2026-01-01T00:0{n}:00Z", "customer": who, "amount": n} for who, n in _ORDERS]
     (folder / "input" / "0.json").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     (folder / "shop.yaml").write_text(_CONFIG, encoding="utf-8")
-    assert _run(folder, "run").exit_code == 0
+    assert run(folder, "run").exit_code == 0
     return folder
-
-
-def _run(work: Path, *arguments: str) -> Any:
-    return CliRunner().invoke(app, [*arguments, "-c", str(work / "shop.yaml"), "-w", str(work)], catch_exceptions=False)
 
 
 def _customers(spark: SparkSession, work: Path) -> list[tuple[str, str]]:
@@ -59,19 +53,19 @@ def test_a_subject_goes_from_every_table_under_all_its_names_and_the_receipt_tel
     spark: SparkSession, work: Path
 ) -> None:
     tried = json.loads(
-        _run(work, "erase", "--key", "customer=ann", "--also", "customer=buyer", "--dry-run", "--json").stdout
+        run(work, "erase", "--key", "customer=ann", "--also", "customer=buyer", "--dry-run", "--json").stdout
     )
     assert (tried["dry_run"], tried["rows"], tried["files_gone"]) == (True, 4, None)
     assert (tried["subjects"], tried["subjects_found"]) == (1, 1)
     assert len(_customers(spark, work)) == 6
     (work / "subjects.csv").write_text("customer\nann\nnobody\n", encoding="utf-8")
-    done = _run(work, "erase", "--keys", str(work / "subjects.csv"), "--also", "customer=buyer")
+    done = run(work, "erase", "--keys", str(work / "subjects.csv"), "--also", "customer=buyer")
     assert done.exit_code == 0
     assert "4 rows of shop are gone, by customer." in done.stdout
     assert "1 of 2 subjects have no row in any of the tables" in done.stdout
     assert "ann" not in done.stdout
     assert _customers(spark, work) == [("bought", "bob"), ("sales", "bob")]
-    again = json.loads(_run(work, "erase", "--key", "customer=ann", "--json").stdout)
+    again = json.loads(run(work, "erase", "--key", "customer=ann", "--json").stdout)
     assert (again["rows"], again["names"]) == (0, ["customer"])
     assert again["files_gone"] is not None
 
@@ -98,7 +92,7 @@ def test_a_file_that_is_malformed_or_names_nobody_is_refused_before_spark_starts
 ) -> None:
     (tmp_path / "shop.yaml").write_text(_CONFIG, encoding="utf-8")
     (tmp_path / "wrong.csv").write_text(text, encoding="utf-8")
-    ended = _run(tmp_path, "erase", "--keys", str(tmp_path / "wrong.csv"))
+    ended = run(tmp_path, "erase", "--keys", str(tmp_path / "wrong.csv"))
     assert (ended.exit_code, told in ended.stderr, "Smith" in ended.output) == (code, True, False), ended.output
 
 
@@ -116,5 +110,5 @@ def test_a_file_that_is_malformed_or_names_nobody_is_refused_before_spark_starts
 )
 def test_wrong_usage_ends_with_code_2_before_spark_starts(tmp_path: Path, arguments: list[str], told: str) -> None:
     (tmp_path / "shop.yaml").write_text(_CONFIG, encoding="utf-8")
-    ended = _run(tmp_path, "erase", *arguments)
+    ended = run(tmp_path, "erase", *arguments)
     assert (ended.exit_code, told in ended.stderr) == (2, True), ended.stderr

@@ -17,6 +17,7 @@ from suppress.windows import SessionWindows, TimeWindows
 from versioned.errors import RecordError
 
 Grouped = Callable[[StreamsBuilder], Any]
+_LARGE = "99999999999999999999999999.99"
 
 
 def _of_stream(builder: StreamsBuilder) -> Any:
@@ -61,6 +62,8 @@ def _last(grouped: Grouped, kind: str, values: list[Any]) -> Row | None:
         ([0.1, 0.2], 0.1 + 0.2),
         ([1e308, 1e308], float("inf")),
         ([Decimal("0.10"), Decimal("-0.03")], Decimal("0.07")),
+        # As wide as a column, however many digits Python's arithmetic keeps.
+        ([Decimal(_LARGE), Decimal("0.02")], Decimal("100000000000000000000000000.01")),
     ],
 )
 def test_a_sum_is_that_of_sql(grouped: Grouped, values: list[Any], total: Any) -> None:
@@ -83,6 +86,19 @@ def test_a_sum_is_that_of_sql(grouped: Grouped, values: list[Any], total: Any) -
 def test_a_sum_that_sql_does_not_have_is_an_error_of_the_record(grouped: Grouped, values: list[Any], told: str) -> None:
     with pytest.raises(RecordError, match=told):
         _last(grouped, "sum", values)
+
+
+def test_what_leaves_a_sum_of_decimals_leaves_it_exactly() -> None:
+    builder = StreamsBuilder()
+    _of_table(builder).sum(lambda value: value.v, name="sum").to_changelog("sums")
+    driver = TopologyTestDriver(builder.build())
+    for ts, (key, amount) in enumerate([("a", _LARGE), ("b", "0.02"), ("a", "0")]):
+        driver.pipe_input("in", key, {"v": Decimal(amount)}, ts)
+    assert driver.read_output("sums")[-1].value == Row(sum=Decimal("0.02"))
+
+
+def test_a_mean_without_windows_is_that_of_the_exact_sum() -> None:
+    assert _last(_of_stream, "avg", [Decimal(amount) for amount in ("1E+20", "3E-9", "-1E+20")]) == Row(x=1e-9)
 
 
 @pytest.mark.parametrize("grouped", _GROUPED)

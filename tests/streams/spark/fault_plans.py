@@ -80,7 +80,8 @@ def _write_file(folder: Path, number: int, lines: list[str]) -> None:
     part.rename(whole)
 
 
-def _ms(count: int) -> timedelta:
+def millis(count: int) -> timedelta:
+    """So many milliseconds."""
     return timedelta(milliseconds=count)
 
 
@@ -89,38 +90,39 @@ def _plain(builder: StreamsBuilder, topic: str) -> KTable:
 
 
 def _history(builder: StreamsBuilder, topic: str, reorder: timedelta | None = None) -> KTable:
-    stored = Materialized.versioned(_ms(1000), name=f"history_{topic}", late_policy="side_table")
+    stored = Materialized.versioned(millis(1000), name=f"history_{topic}", late_policy="side_table")
     return builder.table(topic, stored, name=f"versions_{topic}", reorder=reorder, **_SOURCE)
 
 
-def _pair(left: Any, right: Any) -> Any:
+def sides(left: Any, right: Any) -> Any:
+    """The values of both sides of a join, a dash for one that is not there."""
     return {"j": concat(coalesce(left.v, "-"), "/", coalesce(right.v, "-"))}
 
 
 def _stream_table_join(builder: StreamsBuilder) -> None:
     table = _history(builder, "c")
-    builder.stream("a", name="stream", **_SOURCE).left_join(table, _pair, name="join").to_changelog("joined")
+    builder.stream("a", name="stream", **_SOURCE).left_join(table, sides, name="join").to_changelog("joined")
     table.to_latest("newest")
 
 
 def _waiting_records(builder: StreamsBuilder) -> None:
-    table = _history(builder, "c", reorder=_ms(60))
-    waits = Joined.with_grace_period(_ms(40))
-    builder.stream("a", name="stream", **_SOURCE).join(table, _pair, joined=waits, name="waits").to_changelog("joined")
+    table = _history(builder, "c", reorder=millis(60))
+    waits = Joined.with_grace_period(millis(40))
+    builder.stream("a", name="stream", **_SOURCE).join(table, sides, joined=waits, name="waits").to_changelog("joined")
 
 
 def _table_table_joins(builder: StreamsBuilder) -> None:
     plain, versions = _plain(builder, "a"), _history(builder, "c")
     both = Materialized.key_value("both")
-    plain.outer_join(versions, _pair, materialized=both, name="by_key").to_changelog("joined")
-    foreign = versions.left_join(plain, _pair, foreign_key=lambda value: substring(value.v, 1, 1), name="by_foreign")
+    plain.outer_join(versions, sides, materialized=both, name="by_key").to_changelog("joined")
+    foreign = versions.left_join(plain, sides, foreign_key=lambda value: substring(value.v, 1, 1), name="by_foreign")
     foreign.to_changelog("looked_up")
 
 
 def _complete_history(builder: StreamsBuilder) -> None:
     left, right = _history(builder, "a"), _history(builder, "c")
-    results = Materialized.versioned(_ms(1000), name="results")
-    joined = left.left_join(right, _pair, history="complete", materialized=results, name="complete")
+    results = Materialized.versioned(millis(1000), name="results")
+    joined = left.left_join(right, sides, history="complete", materialized=results, name="complete")
     joined.to_changelog("joined")
 
 
@@ -128,14 +130,14 @@ def _table_aggregates(builder: StreamsBuilder) -> None:
     plain, versions = _plain(builder, "a"), _history(builder, "c")
     grouped = plain.group_by(lambda value: substring(value.v, 1, 1))
     grouped.min(lambda value: value.v, name="least").to_changelog("least_told")
-    grouped.reduce(_plus, _minus, name="texts").to_changelog("texts_told")
+    grouped.reduce(plus, minus, name="texts").to_changelog("texts_told")
     versions.group_by(lambda value: substring(value.v, 1, 1)).count(name="counts").to_latest("counts_now")
 
 
 def _final_windows(builder: StreamsBuilder) -> None:
     grouped = builder.stream("a", name="stream", **_SOURCE).group_by_key()
-    hopping = TimeWindows.of_size_and_grace(_ms(80), _ms(60)).advance_by(_ms(40))
-    sessions = SessionWindows.of_inactivity_gap_and_grace(_ms(50), _ms(60))
+    hopping = TimeWindows.of_size_and_grace(millis(80), millis(60)).advance_by(millis(40))
+    sessions = SessionWindows.of_inactivity_gap_and_grace(millis(50), millis(60))
     counts = grouped.windowed_by(hopping, late_policy="side_table").count(name="counts")
     counts.to_latest("counts_now")
     counts.suppress(Suppressed.until_window_closes(_UNBOUNDED), name="final_counts").to_changelog("counts_told")
@@ -145,14 +147,14 @@ def _final_windows(builder: StreamsBuilder) -> None:
 
 def _bounded_buffers(builder: StreamsBuilder) -> None:
     plain = _plain(builder, "a")
-    early = Suppressed.until_time_limit(_ms(150), BufferConfig.max_records(3))
-    spilling = Suppressed.until_time_limit(_ms(150), BufferConfig.max_records(2).spill_to_disk_when_full())
+    early = Suppressed.until_time_limit(millis(150), BufferConfig.max_records(3))
+    spilling = Suppressed.until_time_limit(millis(150), BufferConfig.max_records(2).spill_to_disk_when_full())
     plain.suppress(early, name="early").to_changelog("early_told")
     plain.suppress(spilling, name="spilling").to_changelog("spilling_told")
 
 
 def _closed_by_the_clock(builder: StreamsBuilder) -> None:
-    windows = TimeWindows.of_size_and_grace(_ms(300), _ms(100_000))
+    windows = TimeWindows.of_size_and_grace(millis(300), millis(100_000))
     counts = builder.stream("a", name="stream", **_SOURCE).group_by_key().windowed_by(windows).count(name="counts")
     # Whatever a batch leaves is due in the next, so the clocks of two runs decide alike.
     final = Suppressed.until_window_closes(_UNBOUNDED, close_idle=True, retention=timedelta(microseconds=1))
@@ -161,24 +163,26 @@ def _closed_by_the_clock(builder: StreamsBuilder) -> None:
 
 def _stream_stream_join(builder: StreamsBuilder) -> None:
     left, right = (builder.stream(topic, name=f"stream_{topic}", **_SOURCE) for topic in TOPICS)
-    left.outer_join(right, _pair, windows=JoinWindows(60_000, 60_000, 60_000), name="pairs").to_changelog("paired")
+    left.outer_join(right, sides, windows=JoinWindows(60_000, 60_000, 60_000), name="pairs").to_changelog("paired")
     everywhere = builder.global_table("c", Materialized.key_value("everywhere"), name="global", **_SOURCE)
-    left.left_join(everywhere, _pair, key=lambda key, value: key.k, name="anywhere").to_changelog("looked_up")
+    left.left_join(everywhere, sides, key=lambda key, value: key.k, name="anywhere").to_changelog("looked_up")
 
 
 def _corrections(builder: StreamsBuilder) -> None:
-    options = Joined().with_corrections(_ms(700))
+    options = Joined().with_corrections(millis(700))
     stream = builder.stream("a", name="stream", **_SOURCE)
-    answers = stream.left_join(_history(builder, "c"), _pair, joined=options, name="answers")
+    answers = stream.left_join(_history(builder, "c"), sides, joined=options, name="answers")
     answers.to_changelog("joined")
     answers.corrections(name="corrections").to_changelog("corrected")
 
 
-def _plus(total: Any, part: Any) -> Any:
+def plus(total: Any, part: Any) -> Any:
+    """Adds a text to another one, for ``reduce``."""
     return {"v": f"{total.v}+{part.v}"}
 
 
-def _minus(total: Any, part: Any) -> Any:
+def minus(total: Any, part: Any) -> Any:
+    """Takes it away, so that it can be seen."""
     return {"v": f"{total.v}-{part.v}"}
 
 

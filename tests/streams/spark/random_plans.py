@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from both_engines import Input
+from fault_plans import minus, plus
 
 from streams.functions import coalesce, concat, length, starts_with, substring, upper
 from streams.kstream import KStream
@@ -214,7 +215,7 @@ class _Plan:
         if kind == "count":
             return grouped.count(name=name)
         if kind == "reduce":
-            return grouped.reduce(_plus, _minus, name=name)
+            return grouped.reduce(plus, minus, name=name)
         if kind == "min":
             return grouped.min(lambda value: value.v, name=name)
         measure = lambda value: length(value.v)  # noqa: E731
@@ -291,14 +292,6 @@ class _Plan:
 
 def _pair(left: Any, right: Any) -> Any:
     return {"v": concat(coalesce(left.v, "-"), coalesce(right.v, "-"))}
-
-
-def _plus(total: Any, part: Any) -> Any:
-    return {"v": f"{total.v}+{part.v}"}
-
-
-def _minus(total: Any, part: Any) -> Any:
-    return {"v": f"{total.v}-{part.v}"}
 
 
 def _append(key: Any, value: Any, total: Any) -> Any:

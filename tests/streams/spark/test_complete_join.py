@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from both_engines import Input, on_driver, on_spark, sink_rows
+from fault_plans import sides
 from pyspark.sql import SparkSession
 from random_plans import random_records
 
-from streams.functions import cast, coalesce, concat
+from streams.functions import cast, coalesce
 from streams.nodes import JoinKind, Materialized, Topology
 from streams.spark import StreamingApplication
 from streams.testing import TopologyTestDriver
@@ -37,12 +38,8 @@ def _topology() -> Topology:
     for kind in _KINDS:
         scope: TimeScope = "partition" if kind == "inner" else "store"
         stored = Materialized.versioned(timedelta(hours=1), name=f"{kind}_results", time_scope=scope)
-        joins[kind](right, _pair, history="complete", materialized=stored, name=kind).to_changelog(f"{kind}_out")
+        joins[kind](right, sides, history="complete", materialized=stored, name=kind).to_changelog(f"{kind}_out")
     return builder.build()
-
-
-def _pair(left: Any, right: Any) -> Any:
-    return {"j": concat(coalesce(left.v, "-"), "/", coalesce(right.v, "-"))}
 
 
 @pytest.fixture(scope="module")

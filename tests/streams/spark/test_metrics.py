@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from both_engines import Input, application, write_records
 from crashing import crash_at
+from fault_plans import millis, sides
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row, SparkSession
 from random_plans import random_records
@@ -58,10 +59,6 @@ _BUFFER = "suppression-buffer-"
 _NO_BUFFER = ("waits",)
 
 
-def _ms(count: int) -> timedelta:
-    return timedelta(milliseconds=count)
-
-
 def _records() -> list[Input]:
     """Records of both topics, ``c`` in two partitions; some have no key, one has no time."""
     records = random_records(seed=4, count=120)
@@ -81,7 +78,7 @@ def _topology() -> Topology:
     builder = StreamsBuilder()
     stream, other = (builder.stream(topic, name=name, **_SOURCE) for topic, name in (("a", "stream"), ("c", "other")))
     table = builder.table("a", Materialized.key_value("store"), name="table", **_SOURCE)
-    stored = Materialized.versioned(_ms(120), name="history_store", grace=_ms(60), late_policy="side_table")
+    stored = Materialized.versioned(millis(120), name="history_store", grace=millis(60), late_policy="side_table")
     history = builder.table("c", stored, name="history", **_SOURCE)
     again = _add_streams(stream, other, table)
     _add_windows(stream, other)
@@ -94,10 +91,10 @@ def _add_streams(stream: KStream, other: KStream, table: KTable) -> KTable:
     stream.filter(lambda value: value.v > "b", name="kept").map_values(lambda value: {"w": value.v}, name="mapped")
     # Whose value is null has no key from here on.
     rekeyed = other.select_key(lambda value: {"k": substring(value.v, 1, 1)}, name="rekeyed")
-    again = rekeyed.to_table(Materialized.versioned(_ms(80), name="again_store"), name="again")
+    again = rekeyed.to_table(Materialized.versioned(millis(80), name="again_store"), name="again")
     again.to_stream(name="back").to_changelog("changes")
     stream.group_by(lambda value: substring(value.v, 1, 1)).count(name="groups")
-    table.suppress(Suppressed.until_time_limit(_ms(100), BufferConfig.max_records(3)), name="calm")
+    table.suppress(Suppressed.until_time_limit(millis(100), BufferConfig.max_records(3)), name="calm")
     return again
 
 
@@ -105,25 +102,25 @@ def _add_windows(stream: KStream, other: KStream) -> None:
     hopping = TimeWindows.of_size_and_grace("20 milliseconds", "10 milliseconds").advance_by("10 milliseconds")
     windows = stream.group_by_key().windowed_by(hopping, late_policy="side_table").count(name="windows")
     windows.suppress(Suppressed.until_window_closes(BufferConfig.unbounded()), name="final").to_changelog("finals")
-    sessions = SessionWindows.of_inactivity_gap_and_grace(_ms(25), _ms(30))
+    sessions = SessionWindows.of_inactivity_gap_and_grace(millis(25), millis(30))
     # Partitions share one stream time from here on.
     grouped = other.group_by(lambda value: substring(value.v, 1, 1)).windowed_by(sessions).count(name="sessions")
     bounded = BufferConfig.max_records(1000).shut_down_when_full()
     grouped.suppress(Suppressed.until_window_closes(bounded), name="final_sessions")
-    sliding = SlidingWindows.of_time_difference_and_grace(_ms(20), _ms(10))
+    sliding = SlidingWindows.of_time_difference_and_grace(millis(20), millis(10))
     stream.group_by_key().windowed_by(sliding).count(name="sliding")
     stream.group_by_key().windowed_by(UnlimitedWindows.of().start_on(100_000)).count(name="unlimited")
 
 
 def _add_stream_joins(builder: StreamsBuilder, stream: KStream, other: KStream, history: KTable) -> None:
     everywhere = builder.global_table("a", Materialized.key_value("global_store"), name="everywhere", **_SOURCE)
-    stream.join(everywhere, _pair, key=lambda value: substring(value.v, 1, 1), name="looked_up")
-    stream.join(other, _pair, windows=JoinWindows(20_000, 20_000, 10_000), name="pairs")
-    stream.outer_join(other, _pair, windows=JoinWindows(5_000, 5_000, 10_000), name="outer_pairs")
-    late = Joined.with_grace_period(_ms(20)).with_too_late("side_table").with_on_expired("side_table")
-    stream.join(history, _pair, joined=late, name="waits")
-    remembered = Joined().with_on_expired("side_table").with_corrections(_ms(400))
-    stream.left_join(history, _pair, joined=remembered, name="joined").corrections(name="corrected")
+    stream.join(everywhere, sides, key=lambda value: substring(value.v, 1, 1), name="looked_up")
+    stream.join(other, sides, windows=JoinWindows(20_000, 20_000, 10_000), name="pairs")
+    stream.outer_join(other, sides, windows=JoinWindows(5_000, 5_000, 10_000), name="outer_pairs")
+    late = Joined.with_grace_period(millis(20)).with_too_late("side_table").with_on_expired("side_table")
+    stream.join(history, sides, joined=late, name="waits")
+    remembered = Joined().with_on_expired("side_table").with_corrections(millis(400))
+    stream.left_join(history, sides, joined=remembered, name="joined").corrections(name="corrected")
 
 
 def _add_tables(table: KTable, history: KTable, again: KTable) -> None:
@@ -131,15 +128,11 @@ def _add_tables(table: KTable, history: KTable, again: KTable) -> None:
         lambda value: {"w": value.v}, name="mapped_view"
     )
     history.group_by(lambda value: substring(value.v, 1, 1)).count(name="counts")
-    history.outer_join(table, _pair, name="both")
-    history.join(again, _pair, history="complete", name="complete")
+    history.outer_join(table, sides, name="both")
+    history.join(again, sides, history="complete", name="complete")
     points_to = lambda value: when(length(value.v) > 1, substring(value.v, 1, 1)).otherwise(None)  # noqa: E731
-    history.join(table, _pair, foreign_key=points_to, name="foreign").to_changelog("pointing")
+    history.join(table, sides, foreign_key=points_to, name="foreign").to_changelog("pointing")
     history.to_latest("latest")
-
-
-def _pair(left: Any, right: Any) -> Any:
-    return {"j": concat(coalesce(left.v, "-"), "/", coalesce(right.v, "-"))}
 
 
 @pytest.fixture(scope="module")
@@ -447,9 +440,9 @@ def test_lateness_adds_up_to_a_suggested_grace(app: StreamingApplication, driver
 
 def _small_topology() -> Topology:
     builder = StreamsBuilder()
-    stored = Materialized.versioned(_ms(40), name="history_store", late_policy="side_table")
+    stored = Materialized.versioned(millis(40), name="history_store", late_policy="side_table")
     history = builder.table("c", stored, name="history", **_SOURCE)
-    history.join(history, _pair, foreign_key=lambda value: when(value.v > "b", "a").otherwise(None), name="foreign")
+    history.join(history, sides, foreign_key=lambda value: when(value.v > "b", "a").otherwise(None), name="foreign")
     return builder.build()
 
 
@@ -515,8 +508,10 @@ def _several_results() -> Topology:
     met.to_changelog("met_out")
     left.group_by(lambda value: value.v).count(materialized=kept.with_name("by_value"), name="by_value")
     grouped = right.to_stream(name="changes").group_by_key()
-    grouped.count(name="counts").suppress(Suppressed.until_time_limit(_ms(50), BufferConfig.unbounded()), name="calm")
-    grouped.windowed_by(TimeWindows.of(_ms(20))).count(name="windows")
+    grouped.count(name="counts").suppress(
+        Suppressed.until_time_limit(millis(50), BufferConfig.unbounded()), name="calm"
+    )
+    grouped.windowed_by(TimeWindows.of(millis(20))).count(name="windows")
     return builder.build()
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 from both_engines import Input, Told, on_driver, on_spark, sink_rows
+from fault_plans import minus, plus
 from pyspark.sql import SparkSession
 
 from streams.expressions import Expr
@@ -63,9 +64,9 @@ def _topology() -> Topology:
         "count": grouped.count(materialized=_short("count"), name="count"),
         "sum": grouped.sum(lambda value: length(value.v), materialized=_short("sum"), name="sum"),
         "min": grouped.min(lambda value: value.v, materialized=_short("min"), name="min"),
-        "reduce": grouped.reduce(_plus, _minus, materialized=_short("reduce"), name="reduce"),
+        "reduce": grouped.reduce(plus, minus, materialized=_short("reduce"), name="reduce"),
         "of_stream": stream.count(materialized=_short("of_stream"), name="of_stream"),
-        "of_stream_reduced": stream.reduce(_plus, materialized=_short("reduced"), name="of_stream_reduced"),
+        "of_stream_reduced": stream.reduce(plus, materialized=_short("reduced"), name="of_stream_reduced"),
     }
     for name, table in tables.items():
         table.to_changelog(f"{name}_out")
@@ -78,14 +79,6 @@ def _short(name: str) -> Materialized:
 
 def _first(value: Expr) -> Expr:
     return substring(value.v, 1, 1)
-
-
-def _plus(total: Row, part: Row) -> dict[str, str]:
-    return {"v": f"{total.v}+{part.v}"}
-
-
-def _minus(total: Row, part: Row) -> dict[str, str]:
-    return {"v": f"{total.v}-{part.v}"}
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +130,7 @@ def test_with_a_stream_time_per_key_a_refused_result_leaves_an_ended_aggregate_a
     builder = StreamsBuilder()
     grouped = builder.table("a", Materialized.key_value("a-store"), name="a_table", **_SOURCE).group_by(_first)
     store = Materialized.versioned("20 milliseconds", name="ended-store", time_scope="key")
-    grouped.reduce(_plus, _nothing, materialized=store, name="ended").to_changelog("ended_out")
+    grouped.reduce(plus, _nothing, materialized=store, name="ended").to_changelog("ended_out")
     topology = builder.build()
     app = on_spark(spark, tmp_path, topology, _ENDED, ends)
     told = sink_rows(spark, app, topology)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from datetime import timedelta
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from both_engines import Input, Told, on_driver, on_spark, sink_rows
+from fault_plans import millis
 from pyspark.sql import SparkSession
 
 from streams.functions import coalesce, concat
@@ -26,36 +26,32 @@ _UNBOUNDED: Final = BufferConfig.unbounded()
 _COUNT: Final = 90
 
 
-def _ms(count: int) -> timedelta:
-    return timedelta(milliseconds=count)
-
-
 def _topology() -> Topology:
     builder = StreamsBuilder()
     stream = builder.stream("a", name="stream", **_SOURCE)
     other = builder.stream("c", name="other", **_SOURCE)
     table = builder.table("c", Materialized.key_value("plain"), name="table", **_SOURCE)
     rekeyed = stream.select_key(lambda key, value: coalesce(value.v, "none"), name="rekeyed")
-    near = JoinWindows.of(_ms(40)).grace(_ms(20))
+    near = JoinWindows.of(millis(40)).grace(millis(20))
     for name, joined in (
         ("right_moves", rekeyed.join(other, _pair, windows=near, name="inner")),
         ("left_moves", other.left_join(rekeyed, _pair, windows=near, name="left")),
     ):
         joined.to_changelog(name)
-    behind = rekeyed.to_table(Materialized.versioned(_ms(40)), name="behind")
+    behind = rekeyed.to_table(Materialized.versioned(millis(40)), name="behind")
     other.left_join(behind, _pair, name="looked_up").to_changelog("looked_up_out")
-    kept = builder.table("c", Materialized.versioned(_ms(40)), name="kept", **_SOURCE)
+    kept = builder.table("c", Materialized.versioned(millis(40)), name="kept", **_SOURCE)
     rekeyed.left_join(kept, _pair, name="looks_up").to_changelog("looks_up_out")
-    limited = Suppressed.until_time_limit(_ms(30), BufferConfig.max_records(1_000))
+    limited = Suppressed.until_time_limit(millis(30), BufferConfig.max_records(1_000))
     both = rekeyed.to_table(name="as_table").outer_join(table, _pair, name="both")
     both.suppress(limited, name="limited").to_changelog("limited_out")
     final = Suppressed.until_window_closes(_UNBOUNDED)
     stored = Materialized(time_scope="store")
-    tumbling = stream.group_by_key().windowed_by(TimeWindows.of(_ms(50)).grace(_ms(20)))
+    tumbling = stream.group_by_key().windowed_by(TimeWindows.of(millis(50)).grace(millis(20)))
     tumbling.count(name="tumbling", materialized=stored).suppress(final, name="final").to_changelog("final_out")
-    versioned = Materialized.versioned(_ms(200), name="versions", time_scope="store")
+    versioned = Materialized.versioned(millis(200), name="versions", time_scope="store")
     versions = builder.table("a", versioned, name="history", **_SOURCE).to_stream().group_by_key()
-    versions.windowed_by(TimeWindows.of(_ms(30))).count(name="of_versions").to_changelog("versions_out")
+    versions.windowed_by(TimeWindows.of(millis(30))).count(name="of_versions").to_changelog("versions_out")
     return builder.build()
 
 
@@ -94,7 +90,7 @@ def _meets_clicks() -> Topology:
     builder = StreamsBuilder()
     orders = builder.stream("a", name="orders", **_SOURCE).select_key(lambda key, value: value.v, name="by_customer")
     clicks = builder.stream("c", name="clicks", **_SOURCE)
-    orders.join(clicks, _pair, windows=JoinWindows.of(_ms(10)), name="joined").to_changelog("out")
+    orders.join(clicks, _pair, windows=JoinWindows.of(millis(10)), name="joined").to_changelog("out")
     return builder.build()
 
 
@@ -107,7 +103,7 @@ def test_behind_a_change_of_key_a_stream_meets_the_records_of_all_partitions() -
 def _looks_behind_a_change_of_key() -> Topology:
     builder = StreamsBuilder()
     orders = builder.stream("a", name="orders", **_SOURCE).select_key(lambda key, value: key.k, name="by_customer")
-    newest = orders.to_table(Materialized.versioned(_ms(10)), name="newest")
+    newest = orders.to_table(Materialized.versioned(millis(10)), name="newest")
     builder.stream("c", name="clicks", **_SOURCE).left_join(newest, _pair, name="joined").to_changelog("out")
     return builder.build()
 
@@ -123,7 +119,7 @@ def test_a_table_behind_a_change_of_key_has_one_horizon_for_look_ups_of_all_part
 def _looked_up_across(customers: list[Input], at_ms: int) -> tuple[Any, ...]:
     """What an order from partition 1 finds behind a change of key."""
     builder = StreamsBuilder()
-    kept = builder.table("c", Materialized.versioned(_ms(100)), name="customers", **_SOURCE)
+    kept = builder.table("c", Materialized.versioned(millis(100)), name="customers", **_SOURCE)
     orders = builder.stream("a", name="orders", **_SOURCE).select_key(lambda key, value: value.v, name="by_customer")
     orders.left_join(kept, _pair, name="joined").to_changelog("out")
     ((_, value, _),) = on_driver(builder.build(), [*customers, Input("a", "order", "x", at_ms, 1)])["out"]
@@ -146,10 +142,10 @@ def test_behind_a_change_of_key_a_look_up_goes_by_the_partition_of_the_table_tha
 
 def _sessions() -> Topology:
     builder = StreamsBuilder()
-    sessions = builder.stream("a", name="stream", **_SOURCE).group_by_key().windowed_by(SessionWindows.of(_ms(10)))
+    sessions = builder.stream("a", name="stream", **_SOURCE).group_by_key().windowed_by(SessionWindows.of(millis(10)))
     final = Suppressed.until_window_closes(_UNBOUNDED)
     sessions.count(name="sessions").suppress(final, name="final").to_changelog("out")
-    tumbling = builder.stream("c", name="others", **_SOURCE).group_by_key().windowed_by(TimeWindows.of(_ms(100)))
+    tumbling = builder.stream("c", name="others", **_SOURCE).group_by_key().windowed_by(TimeWindows.of(millis(100)))
     tumbling.count(name="tumbling").suppress(final, name="closed").to_changelog("tumbling_out")
     # By a function of the user, which is called in a task of its own.
     folded = tumbling.aggregate(lambda: {"n": 0}, _one_more, schema="n LONG", name="folded")
@@ -223,13 +219,13 @@ _BUFFERED: Final = {
 }
 #: By topic the windows, and what holds them back.
 _HELD: Final[dict[str, tuple[Windows, tuple[str, ...]]]] = {
-    "a": (SessionWindows.of(_ms(10)), ("bounded", "idle")),
-    "c": (TimeWindows.of(_ms(100)), ("spilling", "seen")),
-    "d": (SlidingWindows.of_time_difference_and_grace(_ms(30), _ms(50)), ("bounded",)),
+    "a": (SessionWindows.of(millis(10)), ("bounded", "idle")),
+    "c": (TimeWindows.of(millis(100)), ("spilling", "seen")),
+    "d": (SlidingWindows.of_time_difference_and_grace(millis(30), millis(50)), ("bounded",)),
     # Of one suppression, and of two, before which the plan has a fork.
-    "e": (TimeWindows.of(_ms(10)).grace(_ms(5)), ("bounded",)),
-    "f": (TimeWindows.of(_ms(10)).grace(_ms(5)), ("bounded", "spilling")),
-    "g": (SessionWindows.of(_ms(10)).grace(_ms(5)), ("bounded",)),
+    "e": (TimeWindows.of(millis(10)).grace(millis(5)), ("bounded",)),
+    "f": (TimeWindows.of(millis(10)).grace(millis(5)), ("bounded", "spilling")),
+    "g": (SessionWindows.of(millis(10)).grace(millis(5)), ("bounded",)),
 }
 #: Of "e", "f" and "g", by batch: "j" comes from one partition, "k" from two.
 _BESIDE: Final[tuple[list[tuple[str, int, int]], ...]] = (
@@ -254,7 +250,7 @@ def _buffered(topics: str) -> Topology:
                 both = final.join(counts, lambda left, right: {"n": left.count, "now": right.count}, name="both")
                 both.to_changelog(f"{topic}_both_out")
     if topics == _QUICK:
-        ties = builder.stream("h", name="h_stream", **_SOURCE).group_by_key().windowed_by(TimeWindows.of(_ms(10)))
+        ties = builder.stream("h", name="h_stream", **_SOURCE).group_by_key().windowed_by(TimeWindows.of(millis(10)))
         ties.count(name="h_counts").to_changelog("h_out")
     return builder.build()
 
@@ -338,9 +334,9 @@ def _final_keys(told: Told) -> set[Any]:
 
 #: Limits whose rules run row by row, on columns, and with a bound that the other partition's rows fill.
 _LIMITS: Final = {
-    "rows": Suppressed.until_time_limit(_ms(5), _UNBOUNDED, retention="1000 days"),
-    "columns": Suppressed.until_time_limit(_ms(5), BufferConfig.max_records(100)),
-    "bounded": Suppressed.until_time_limit(_ms(5), BufferConfig.max_records(1)),
+    "rows": Suppressed.until_time_limit(millis(5), _UNBOUNDED, retention="1000 days"),
+    "columns": Suppressed.until_time_limit(millis(5), BufferConfig.max_records(100)),
+    "bounded": Suppressed.until_time_limit(millis(5), BufferConfig.max_records(1)),
 }
 #: Of "k" both come in one batch, of "m" in two.
 _LIMITED: Final = (
@@ -373,7 +369,7 @@ def test_a_limited_key_that_comes_from_two_partitions_ends_on_its_newest_value(
 
 def _two_clocks() -> Topology:
     builder = StreamsBuilder()
-    wall = Suppressed.until_wall_clock_time_limit(_ms(1_000), BufferConfig.max_records(10))
+    wall = Suppressed.until_wall_clock_time_limit(millis(1_000), BufferConfig.max_records(10))
     left, right = (
         builder.table(topic, Materialized.key_value(f"{topic}_store"), name=topic, **_SOURCE) for topic in "ac"
     )

@@ -34,9 +34,10 @@ from streams.nodes import (
     ToStream,
     ToTable,
     WindowedAggregate,
+    materialized_of,
 )
 from streams.options import FOREVER, Joined, LatePolicy
-from streams.plan_checks import is_versioned, materialized_of, side_without_versions
+from streams.plan_checks import is_versioned, side_without_versions
 from suppress.buffer_config import EagerBufferConfig, StrictBufferConfig
 from suppress.suppressed import UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, Windows

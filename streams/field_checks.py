@@ -33,6 +33,7 @@ from streams.nodes import (
     ToStream,
     ToTable,
     WindowedAggregate,
+    materialized_of,
 )
 from streams.shared_names import both_have, shared_names
 from versioned.errors import TopologyError
@@ -173,7 +174,7 @@ def check_apart(node: Node) -> None:
     Raises:
         TopologyError: with the fields.
     """
-    if not isinstance(node, _SIDE_BY_SIDE) and getattr(node, "materialized", None) is None:
+    if not isinstance(node, _SIDE_BY_SIDE) and materialized_of(node) is None:
         return
     keys, values = key_fields(node) or (), _stored_values(node)
     own = {name.lower() for name in _own_columns(node)}
@@ -204,7 +205,7 @@ def _own_columns(node: Node) -> tuple[str, ...]:
     """The columns of the library's own beside those of a table's key and value."""
     if isinstance(node, WindowedAggregate):
         return (MAX_TS,)
-    stored = getattr(node, "materialized", None)
+    stored = materialized_of(node)
     return VERSION_FIELDS if stored is not None and stored.is_versioned else ("ts",)
 
 
@@ -257,7 +258,7 @@ def _looked_up(node: Node) -> Fields:
 
 def _in_tables(node: Node) -> Iterator[tuple[str, Fields]]:
     """The fields that become columns: of the keys by which a node finds or stores something, of values it stores."""
-    stored = getattr(node, "materialized", None) is not None
+    stored = materialized_of(node) is not None
     # The columns of a source are there already: whether they do is told at its start.
     if isinstance(node, SOURCES) or (isinstance(node, _PASSING) and not stored):
         return

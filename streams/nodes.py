@@ -352,6 +352,12 @@ AggregateNode = StreamAggregate | WindowedAggregate | TableAggregate
 AGGREGATES: Final = (StreamAggregate, WindowedAggregate, TableAggregate)
 
 
+def materialized_of(node: Node) -> Materialized | None:
+    """How a node's table is stored, if it says so."""
+    materialized = getattr(node, "materialized", None)
+    return materialized if isinstance(materialized, Materialized) else None
+
+
 def takes_late(node: Node) -> bool:
     """Whether a record is accepted though something of it is counted as late.
 

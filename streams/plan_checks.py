@@ -33,6 +33,7 @@ from streams.nodes import (
     TableTableJoin,
     ToTable,
     WindowedAggregate,
+    materialized_of,
 )
 from streams.user_functions import check_functions
 from suppress.buffer_config import StrictBufferConfig
@@ -52,12 +53,6 @@ _WINDOW_FIELDS: Final = frozenset(name.lower() for name in WINDOW_FIELDS)
 
 #: Tables that keep the keys of the table they are made from, and its versions unless they are stored otherwise.
 _VIEWS: Final = (TableFilter, TableMapValues)
-
-
-def materialized_of(node: Node) -> Materialized | None:
-    """How a node's table is stored, if it says so."""
-    materialized = getattr(node, "materialized", None)
-    return materialized if isinstance(materialized, Materialized) else None
 
 
 def is_versioned(node: Node) -> bool:

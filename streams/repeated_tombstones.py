@@ -19,6 +19,7 @@ from streams.nodes import (
     TableTableJoin,
     Topology,
     ToTable,
+    materialized_of,
 )
 from streams.plan_checks import is_versioned, tells_older_results
 
@@ -45,7 +46,7 @@ def drops_repeated_tombstones(topology: Topology, node: TableFilter) -> bool:
 
 def _knows_old_values(node: Node) -> bool:
     """Whether a table can tell its old values without being asked to keep them."""
-    if getattr(node, "materialized", None) is not None:
+    if materialized_of(node) is not None:
         return True
     if isinstance(node, _KEEP_NOTHING_UNASKED):
         return False

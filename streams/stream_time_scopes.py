@@ -11,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Set
 
 from streams.key_fields import changes_key
-from streams.nodes import Node, StreamStreamJoin, StreamTableJoin, TableTableJoin, Topology, WindowedAggregate
+from streams.nodes import (
+    Node,
+    StreamStreamJoin,
+    StreamTableJoin,
+    TableTableJoin,
+    Topology,
+    WindowedAggregate,
+    materialized_of,
+)
 
 _JOINS_OF_EQUALS = (StreamStreamJoin, TableTableJoin)
 
@@ -83,10 +91,10 @@ def follows_partitions(node: Node) -> bool:
 
 def has_one_stream_time(node: Node) -> bool:
     """Whether a node's store has one stream time for all partitions, or one per key: what leaves it is in scope 0."""
-    stored = getattr(node, "materialized", None)
+    stored = materialized_of(node)
     if stored is None:
         return False
     if isinstance(node, WindowedAggregate):
-        return bool(stored.time_scope == "store")
+        return stored.time_scope == "store"
     waits = getattr(node, "reorder", None) is not None and stored.time_scope == "store"
-    return bool(waits or (stored.is_versioned and stored.time_scope != "partition"))
+    return waits or (stored.is_versioned and stored.time_scope != "partition")

@@ -14,7 +14,7 @@ from streams.driver.store_view import StoreView
 from streams.driver.suppress import SuppressProcessor
 from streams.key_fields import changes_key
 from streams.metrics import COUNTERS, MetricValue
-from streams.nodes import SOURCES, ChangelogSink, Node, SourceNode, StreamSource, TableSink, Topology
+from streams.nodes import SOURCES, ChangelogSink, Node, SourceNode, StreamSource, TableSink, Topology, materialized_of
 from streams.reasons import FUTURE_TS, NULL_TS, TS_RANGE
 from streams.rows import Row
 from streams.stream_time_scopes import asks_across, gathers, nodes_in_one_scope
@@ -209,7 +209,7 @@ class TopologyTestDriver:
         stores = _Stores()
         for node in self._topology:
             processor = processor_for(node, self._context)
-            materialized = getattr(node, "materialized", None)
+            materialized = materialized_of(node)
             stores[node.name] = StoreView(processor)
             if materialized is not None and materialized.name is not None:
                 stores[materialized.name] = stores[node.name]

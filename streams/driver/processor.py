@@ -12,7 +12,7 @@ from typing import Any, Final
 from streams.field_checks import key_fault
 from streams.key_fields import key_fields
 from streams.metrics import NodeMetrics, window_store_type
-from streams.nodes import Node, Topology
+from streams.nodes import Node, Topology, materialized_of
 from streams.reasons import NO_MATCH
 from streams.rows import Row
 from versioned.errors import RecordError
@@ -119,7 +119,7 @@ class Processor(ABC):
     def __init__(self, node: Any, context: Context) -> None:
         self.node: Node = node
         self.context = context
-        materialized = getattr(node, "materialized", None)
+        materialized = materialized_of(node)
         self.key_fields = key_fields(self.node)
         store = None if materialized is None else materialized.name
         self.metrics = NodeMetrics(node.name, store, window_store_type(node))

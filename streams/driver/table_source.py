@@ -29,7 +29,7 @@ class TableSourceProcessor(StoredTable):
 
     def __init__(self, node: TableSource | ToTable | GlobalTableSource, context: Context) -> None:
         super().__init__(node, context, always_stored=True)
-        stored: Materialized = getattr(node, "materialized", None) or Materialized()
+        stored = node.materialized or Materialized()
         reorder = getattr(node, "reorder", None)
         self._reorder_us = None if reorder is None else duration_us(reorder)
         self._held: dict[object, HoldBuffer[_Waiting]] = {}

@@ -8,7 +8,7 @@ from typing import Any
 
 from streams.driver.keys import Key, key_parts
 from streams.driver.processor import Change, Context, Dated, Found, Processor
-from streams.nodes import Materialized, Node, takes_late
+from streams.nodes import Materialized, Node, materialized_of, takes_late
 from streams.plan_checks import tells_older_results
 from streams.reasons import LATE, NO_MATCH
 from streams.rows import Row
@@ -103,7 +103,7 @@ class StoredTable(Processor):
 
     def __init__(self, node: Node, context: Context, *, always_stored: bool = False) -> None:
         super().__init__(node, context)
-        self._materialized: Materialized | None = getattr(node, "materialized", None)
+        self._materialized = materialized_of(node)
         is_stored = always_stored or self._materialized is not None
         self.state: TableState | None = table_state(self._materialized) if is_stored else None
         self._keeps_latest = isinstance(self.state, PlainState) and tells_older_results(node)

@@ -6,8 +6,7 @@ from datetime import datetime
 
 from pyspark.sql import Column, DataFrame
 
-from streams.nodes import Node, TableAggregate, TableFilter, TableMapValues
-from streams.plan_checks import materialized_of
+from streams.nodes import Node, TableAggregate, TableFilter, TableMapValues, materialized_of
 from streams.spark.aggregate_types import USER_CODE, operand
 from streams.spark.application import StreamingApplication
 from streams.spark.columns import as_in_batches, holds, to_column, with_key

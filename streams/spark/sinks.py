@@ -28,8 +28,8 @@ from streams.nodes import (
     TableSink,
     TableTableJoin,
     ToStream,
+    materialized_of,
 )
-from streams.plan_checks import materialized_of
 from streams.spark.flow import (
     CAUSE,
     KEY,

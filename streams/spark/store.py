@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from streams.nodes import Materialized, Node
+from streams.nodes import Materialized, Node, materialized_of
 from streams.plan_checks import tells_older_results
 from streams.spark.flow import LATEST, Flow, NodeReport
 from streams.spark.history_store import HistoryStore
@@ -21,7 +21,7 @@ Store = HistoryStore | PlainStore
 
 def table_name(node: Node) -> str:
     """The name of a node's table: its store's, or its own."""
-    materialized: Materialized | None = getattr(node, "materialized", None)
+    materialized = materialized_of(node)
     return (materialized.name if materialized is not None else None) or node.name
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from streams.nodes import GlobalTableSource, Materialized, TableSource, ToTable
+from streams.nodes import GlobalTableSource, TableSource, ToTable
 from streams.reasons import NULL_KEY
 from streams.spark.flow import PLACE, SCOPE, US, Flow, NodeReport, has_null_key, in_one_scope
 from streams.spark.history_store import HistoryStore
@@ -23,7 +23,7 @@ class TableOperator(StoringOperator[TableSource | ToTable | GlobalTableSource]):
     """Puts the records of a topic, or of a stream, into a table; its output are the table's changes."""
 
     def __init__(self, node: TableSource | ToTable | GlobalTableSource) -> None:
-        materialized: Materialized | None = getattr(node, "materialized", None)
+        materialized = node.materialized
         self._table: Store = store_of(node, materialized)
         super().__init__(node, self._table)
         reorder = getattr(node, "reorder", None)

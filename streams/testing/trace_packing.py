@@ -30,6 +30,7 @@ from streams.nodes import (
     TableSource,
     Topology,
     WindowedAggregate,
+    materialized_of,
 )
 from streams.plan_checks import with_ancestors
 from streams.testing.trace_run import Actual, Planner, Scenario, TracePlan, plan_or_refusal
@@ -172,7 +173,7 @@ def _shares_time(plan: TracePlan) -> bool:
 
 
 def _goes_by_time(node: Node) -> bool:
-    materialized = getattr(node, "materialized", None)
+    materialized = materialized_of(node)
     return isinstance(node, Suppress) or (materialized is not None and materialized.is_versioned)
 
 
@@ -205,7 +206,7 @@ def _packed_node(node: Node, number: int, parents: tuple[Node, ...]) -> Node:
         changes |= {"topic": _numbered(node.topic, number), "key": (CASE, KEY), "deleted": DELETED}
     if isinstance(node, WindowedAggregate):
         changes["late_policy"] = "side_table"
-    materialized = getattr(node, "materialized", None)
+    materialized = materialized_of(node)
     if materialized is not None:
         name = None if materialized.name is None else _numbered(materialized.name, number)
         changes["materialized"] = replace(materialized, name=name, late_policy="side_table")

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Iterator
 from streams.driver.keys import WINDOW_START, split_windowed_key
 from streams.driver.processor import Change, Context, Dated, Processor
 from streams.driver.windowed_aggregate import WindowedAggregateProcessor
-from streams.fields import CLOSED_BY
 from streams.nodes import Suppress
 from streams.plan_checks import windowed_ancestor
 from streams.reasons import NULL_KEY
 from streams.rows import Row, one_nan
+from streams.suppression import rule_of, stamped
 from streams.user_functions import size_function
 from suppress.buffer_rules import Cause, Emission, SuppressBuffer, Update
 from suppress.scoped_buffers import ScopedBuffers
 from suppress.sizes import SizeFunction
-from suppress.suppress_rules import buffer_rule, tie_order, warn_of_idle
+from suppress.suppress_rules import tie_order, warn_of_idle
 from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from suppress.window_rules import Window, lateness_us
 
@@ -33,9 +33,7 @@ class SuppressProcessor(Processor):
             raise TypeError(f"{node.name} has no configuration")
         self._source = windowed_ancestor(node.parents[0])
         windows = None if self._source is None else self._source.windows
-        materialized = None if self._source is None else self._source.materialized
-        unit_us = 1 if materialized is None else materialized.time_resolution.value
-        self.rule = buffer_rule(node.name, node.suppressed, windows, unit_us, context.suppressed_retention_us)
+        self.rule = rule_of(node, context.suppressed_retention_us)
         warn_of_idle(node.name, node.suppressed, self.rule, windows)
         self._order = tie_order(windows)
         size_of = _size_function(node.suppressed)
@@ -119,17 +117,12 @@ class SuppressProcessor(Processor):
             key: Row = one_nan(row.key)
             if self.rule.final and emission.cause is Cause.RETENTION:
                 self._close_idle(key)
-            value = self._stamped(row.value, emission.cause)
+            value = stamped(self.rule, row.value, emission.cause)
             if value is None:
                 self._emitted.pop(key, None)
             else:
                 self._emitted[key] = (value, row.ts_us)
             yield Change(key, value, None if self.rule.final else row.prior, row.ts_us)
-
-    def _stamped(self, value: Row | None, cause: Cause) -> Row | None:
-        if value is None or not self.rule.final or self.rule.retention_us is None:
-            return value
-        return Row({**value, CLOSED_BY: "wall_clock" if cause is Cause.RETENTION else "stream_time"})
 
     def _close_idle(self, key: Row) -> None:
         if self._windowed is not None:

@@ -17,7 +17,7 @@ from streams.nodes import Suppress, Topology
 from streams.spark.flow import SCOPE, US, NodeReport, lookup_times, stream_time_at
 from streams.spark.operator import BEFORE_US, GROUP
 from streams.spark.store import table_name
-from streams.spark.suppress import rule_of
+from streams.suppression import rule_of
 from versioned import spark_functions as F
 
 MetricsLevel = Literal["info", "debug"]

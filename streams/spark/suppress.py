@@ -17,7 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from streams.fields import CLOSED_BY
 from streams.nodes import Suppress
-from streams.plan_checks import said_retention_us, window_retention_us, windowed_ancestor
+from streams.plan_checks import said_retention_us, window_retention_us
 from streams.spark.flow import (
     CHANGE,
     KEY,
@@ -53,9 +53,9 @@ from streams.spark.suppress_fold import (
 from streams.spark.table_state import TableState
 from streams.spark.window_store import END_US, START_US, WindowStoreOperator
 from streams.spark.window_upkeep import END, START, keep_retention, window_results_properties
-from suppress.buffer_rules import BufferRule
+from streams.suppression import rule_of
 from suppress.sizes import SizeOf
-from suppress.suppress_rules import buffer_rule, warn_of_idle
+from suppress.suppress_rules import warn_of_idle
 from suppress.suppressed import UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from versioned import spark_functions as F
 from versioned.commit import ReplaceWhere
@@ -169,7 +169,7 @@ class SuppressOperator(Operator[Suppress]):
         super().__init__(node)
         assert node.suppressed is not None
         self._windows, self._made_by = None if made_by is None else made_by.windows, made_by
-        self.rule: BufferRule = rule_of(node, default_retention_us)
+        self.rule = rule_of(node, default_retention_us)
         warn_of_idle(node.name, node.suppressed, self.rule, self._windows)
         self._results_retention_us = None if made_by is None else said_retention_us(made_by.node)
         self._emitted = self._results() if is_looked_up else None
@@ -464,17 +464,3 @@ def _folded(
             one = F.lit(0).alias(TOGETHER)
             return fold_groups(timed.select("*", one), held.select("*", one), [TOGETHER], fold, *kinds)
     return fold_groups(events, held, [SCOPE], on_columns(updates, fold) or fold, *kinds)
-
-
-def rule_of(node: Suppress, default_retention_us: int | None = None) -> BufferRule:
-    """What a suppression promises.
-
-    Args:
-        node: The suppression.
-        default_retention_us: ``suppressed.record.retention.ms`` of the application, in microseconds; None = off.
-    """
-    assert node.suppressed is not None
-    source = windowed_ancestor(node.parents[0])
-    windows = None if source is None else source.windows
-    unit_us = 1 if source is None or source.materialized is None else source.materialized.time_resolution.value
-    return buffer_rule(node.name, node.suppressed, windows, unit_us, default_retention_us)

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streams.fields import CLOSED_BY, WINDOW_FIELDS
+from streams.fields import WINDOW_FIELDS
 from streams.rows import Row
 from streams.spark.flow import KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import PlainRow, Told
+from streams.suppression import stamped
 from streams.user_functions import size_function
-from suppress.buffer_rules import BufferedRow, BufferRule, Cause, Emission, SuppressBuffer, Update
+from suppress.buffer_rules import BufferedRow, BufferRule, Emission, SuppressBuffer, Update
 from suppress.column_buffer import Observed
 from suppress.scoped_buffers import ScopedBuffers
 from suppress.sizes import SizeOf
@@ -161,7 +162,7 @@ class SuppressFold:
                 "out",
                 {
                     KEY: self._joined(row.key),
-                    VALUE: self._stamped(row.value, emission.cause),
+                    VALUE: stamped(self.rule, row.value, emission.cause),
                     OLD: None if self.rule.final else row.prior,
                     LATEST: True,
                     US: row.ts_us,
@@ -169,11 +170,6 @@ class SuppressFold:
                     PLACE: [*place, ordinal],
                 },
             )
-
-    def _stamped(self, value: Row | None, cause: Cause) -> Row | None:
-        if value is None or not self.rule.final or self.rule.retention_us is None:
-            return value
-        return Row({**value, CLOSED_BY: "wall_clock" if cause is Cause.RETENTION else "stream_time"})
 
     def _alarms_us(self, buffers: ScopedBuffers) -> Iterator[int]:
         """The wall clock at which the next row of each scope is due by it, if any."""

@@ -1,0 +1,31 @@
+"""What a suppression of the plan promises, and how its final results tell what closed them: for both engines."""
+
+from __future__ import annotations
+
+from streams.fields import CLOSED_BY
+from streams.nodes import Suppress
+from streams.plan_checks import windowed_ancestor
+from streams.rows import Row
+from suppress.buffer_rules import BufferRule, Cause
+from suppress.suppress_rules import buffer_rule
+
+
+def rule_of(node: Suppress, default_retention_us: int | None = None) -> BufferRule:
+    """What a suppression promises.
+
+    Args:
+        node: The suppression.
+        default_retention_us: ``suppressed.record.retention.ms`` of the application, in microseconds; None = off.
+    """
+    assert node.suppressed is not None
+    source = windowed_ancestor(node.parents[0])
+    windows = None if source is None else source.windows
+    unit_us = 1 if source is None or source.materialized is None else source.materialized.time_resolution.value
+    return buffer_rule(node.name, node.suppressed, windows, unit_us, default_retention_us)
+
+
+def stamped(rule: BufferRule, value: Row | None, cause: Cause) -> Row | None:
+    """A value as it leaves the buffer: a final result that the wall clock may bring tells which clock closed it."""
+    if value is None or not rule.final or rule.retention_us is None:
+        return value
+    return Row({**value, CLOSED_BY: "wall_clock" if cause is Cause.RETENTION else "stream_time"})

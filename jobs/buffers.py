@@ -162,10 +162,7 @@ def _contents(rows: DataFrame, rule: BufferRule) -> dict[str, Any]:
 
 def _is_due(rule: BufferRule) -> Column:
     """Whether a row would leave at the next tick of the wall clock."""
-    waits = [rule.retention_us] if rule.retention_us is not None else []
-    if rule.clock == "wall":
-        waits.append(rule.wait_us)
-    if not waits:
+    if rule.clock_wait_us is None:
         return F.lit(False)
     now_us = instant_us(datetime.now(timezone.utc))
-    return F.unix_micros("arrivedAt") <= F.lit(now_us - min(waits))
+    return F.unix_micros("arrivedAt") <= F.lit(now_us - rule.clock_wait_us)

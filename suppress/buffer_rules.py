@@ -55,6 +55,13 @@ class BufferRule:
     final: bool = False
     tombstone_lead_us: int = 0
 
+    @property
+    def clock_wait_us(self) -> int | None:
+        """How long a row waits by the wall clock at most, in microseconds; ``None``: that clock lets none out."""
+        if self.clock != "wall":
+            return self.retention_us
+        return self.wait_us if self.retention_us is None else min(self.retention_us, self.wait_us)
+
 
 @dataclass(frozen=True)
 class Update:

@@ -31,10 +31,10 @@ def with_alarms(
     """
     alarms = dict(state.alarms)
     for name, operator in operators.items():
-        waits_us = operator.clock_waits_us if isinstance(operator, SuppressOperator) else []
-        if waits_us and root.child(name) in there:
+        wait_us = operator.rule.clock_wait_us if isinstance(operator, SuppressOperator) else None
+        if wait_us is not None and root.child(name) in there:
             oldest = F.unix_micros(F.min("arrivedAt")).alias("us")
             arrived_us = read_table(spark, root.child(name)).agg(oldest).collect()[0]["us"]
             if arrived_us is not None:
-                alarms[name] = arrived_us + min(waits_us)
+                alarms[name] = arrived_us + wait_us
     return replace(state, alarms=alarms)

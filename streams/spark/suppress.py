@@ -48,7 +48,6 @@ from streams.spark.suppress_fold import (
     SIZE,
     STREAM_TIME,
     SuppressFold,
-    clock_waits_us,
 )
 from streams.spark.table_state import TableState
 from streams.spark.window_store import END_US, START_US, WindowStoreOperator
@@ -192,11 +191,6 @@ class SuppressOperator(Operator[Suppress]):
     def state(self) -> TableState | None:
         """What downstream has seen, never what is still held."""
         return self._emitted
-
-    @property
-    def clock_waits_us(self) -> list[int]:
-        """How long by the wall clock a row may wait; empty if that clock lets none out."""
-        return clock_waits_us(self.rule)
 
     def holding(self) -> list[str]:
         return [self.node.name]

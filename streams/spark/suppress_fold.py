@@ -72,7 +72,7 @@ class SuppressFold:
             buffers.of(_scope(group, state)).hold(self._buffered(state))
         told = _Counts()
         told.look_at(buffers)
-        tick, is_ticked = [FIRST_PLACE, self.position], not clock_waits_us(self.rule)
+        tick, is_ticked = [FIRST_PLACE, self.position], self.rule.clock_wait_us is None
         try:
             for event in events:
                 if not is_ticked and event[PLACE] > tick:
@@ -173,16 +173,10 @@ class SuppressFold:
 
     def _alarms_us(self, buffers: ScopedBuffers) -> Iterator[int]:
         """The wall clock at which the next row of each scope is due by it, if any."""
-        waits_us = clock_waits_us(self.rule)
-        if waits_us:
+        wait_us = self.rule.clock_wait_us
+        if wait_us is not None:
             firsts = (buffer.first_arrived_us() for _, buffer in buffers)
-            yield from (first_us + min(waits_us) for first_us in firsts if first_us is not None)
-
-
-def clock_waits_us(rule: BufferRule) -> list[int]:
-    """How long by the wall clock a row may wait, by each promise of a rule that says so."""
-    retention = [] if rule.retention_us is None else [rule.retention_us]
-    return [*retention, rule.wait_us] if rule.clock == "wall" else retention
+            yield from (first_us + wait_us for first_us in firsts if first_us is not None)
 
 
 class _Counts(Observed):

@@ -25,12 +25,10 @@ from versioned import neighbours
 from versioned import spark_functions as F
 from versioned.identifiers import beside, quote
 from versioned.spec import CURRENT, DELETED, PRESENT, VersionedTableSpec
+from versioned.store_rules import LATEST, REFUSED
 
-#: What a put says of a record; a key may be called as the column that callers see.
+#: What a put says of a record, as ``Outcome.result`` does; a key may be called as the column that callers see.
 PUT_RESULT: Final = "_put_result"
-#: Its value for a record that is now the latest of its key (KIP-914, "put"), and for one that came too late.
-LATEST: Final = -1
-REFUSED: Final = -(2**63)
 _BEFORE: Final = (Window.unboundedPreceding, -1)
 _IS_CLOSED: Final = "_to_us IS NOT NULL"
 

@@ -16,7 +16,7 @@ from versioned.errors import ConfigurationError, RecordError
 from versioned.spec import TimeScope
 from versioned.timeline import Timeline
 
-#: ``put`` outcomes that are no instant: the version is its key's latest; the record was refused.
+#: ``put`` outcomes that are no instant: the version is its key's latest (KIP-914, "put"); the record was refused.
 LATEST: Final = -1
 REFUSED: Final = -(2**63)
 

@@ -30,6 +30,7 @@ from suppress.window_rules import Window
 from suppress.windows import SlidingWindows, Windows
 from versioned import spark_functions as F
 from versioned.once import Once
+from versioned.stream_times import newest_times
 
 _STREAM_US = "_stream_us"
 _REFUSED = "_refused"
@@ -222,10 +223,8 @@ class FoldedWindowsOperator(WindowStoreOperator):
         newest = self.records().groupBy(SCOPE).agg(F.max(US).alias(COUNT))
         rows = counted.unionByName(newest.select(F.lit("newest").alias(WHAT), SCOPE, COUNT)).collect()
         counts = {row[WHAT]: row[COUNT] for row in rows if row[WHAT] != "newest"}
-        times = self.times_before()
-        for row in rows:
-            if row[WHAT] == "newest":
-                times[row[SCOPE]] = max(row[COUNT], times.get(row[SCOPE], row[COUNT]))
+        moved = {row[SCOPE]: row[COUNT] for row in rows if row[WHAT] == "newest"}
+        times = newest_times(self.times_before(), moved)
         return Survey(counts.get("accepted", 0), counts.get(LATE, 0), counts.get("expired", 0), times)
 
 

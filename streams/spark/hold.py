@@ -18,6 +18,7 @@ from versioned.commit import ReplaceWhere
 from versioned.durations import LAST_INSTANT_US
 from versioned.identifiers import TableRef, quote
 from versioned.reading import read_table
+from versioned.stream_times import newest_times
 
 _DUE: Final = "_due_us"
 _OWN_PLACE: Final = "_own_place"
@@ -66,8 +67,8 @@ class Hold:
         times = dict(batch.times_of(self._node))
         if self._works and self._judged is not None:
             new = self._judged.where(F.col(_BATCH) == batch.number)
-            for row in new.groupBy(SCOPE).agg(F.max(US).alias("newest")).collect():
-                times[row[SCOPE]] = max(row["newest"], times.get(row[SCOPE], row["newest"]))
+            rows = new.groupBy(SCOPE).agg(F.max(US).alias("newest")).collect()
+            times = newest_times(times, {row[SCOPE]: row["newest"] for row in rows})
         return {self._node: times}
 
     def write(self, batch: Batch) -> None:

@@ -17,6 +17,7 @@ from streams.spark.window_store import CLOSE_US, END_US, START_US, Survey, Windo
 from suppress.window_rules import FOREVER_US, first_taken_us
 from suppress.windows import TimeWindows, UnlimitedWindows
 from versioned import spark_functions as F
+from versioned.stream_times import newest_times
 
 
 @dataclass(frozen=True)
@@ -169,9 +170,7 @@ class TimeWindowsOperator(WindowStoreOperator):
 
     def _look(self) -> Survey:
         rows = self._rows().groupBy(SCOPE).agg(*self._survey_columns()).collect()
-        times = self.times_before()
-        for row in rows:
-            times[row[SCOPE]] = max(row["newest"], times.get(row[SCOPE], row["newest"]))
+        times = newest_times(self.times_before(), {row[SCOPE]: row["newest"] for row in rows})
         accepted, records = _total(rows, "accepted"), _total(rows, "records")
         return Survey(accepted, records - accepted, _total(rows, "late_rows"), times)
 

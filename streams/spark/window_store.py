@@ -21,6 +21,7 @@ from pyspark.sql.types import BooleanType, IntegerType, StructField, StructType,
 
 from streams.fields import MAX_TS
 from streams.nodes import Materialized, WindowedAggregate
+from streams.plan_checks import said_retention_us
 from streams.reasons import AFTER_WINDOWS, BEFORE_WINDOWS, LATE, NULL_KEY, NULL_VALUE
 from streams.spark.columns import under_group
 from streams.spark.flow import (
@@ -49,7 +50,6 @@ from suppress.window_rules import close_wait_us, first_taken_us, last_taken_us
 from suppress.windows import SessionWindows, SlidingWindows, Windows
 from versioned import spark_functions as F
 from versioned.commit import ReplaceWhere, properties_of
-from versioned.durations import duration_us
 from versioned.errors import TopologyError
 from versioned.identifiers import TableRef, check_columns, quote
 from versioned.making import make_table
@@ -331,8 +331,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         (target,) = self.tables(batch.root)
         if self._is_ready:
             return
-        asked = None if self.node.materialized is None else self.node.materialized.retention
-        retention_us = None if asked is None else duration_us(asked)
+        retention_us = said_retention_us(self.node)
         if batch.is_missing(target):
             self._create(batch, target, retention_us)
         else:

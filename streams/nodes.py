@@ -23,6 +23,7 @@ from suppress.suppressed import Suppressed
 from suppress.windows import JoinWindows, Windows
 from versioned.choices import check_choice
 from versioned.given import no_such
+from versioned.history_join_rules import Kind
 from versioned.spec import TimeScope
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ __all__ = [
     "WindowedAggregate",
 ]
 
-JoinKind = Literal["inner", "left", "outer"]
+JoinKind = Kind
 Emit = Literal["every", "net"]
 History = Literal["latest", "complete"]
 AggregationKind = Literal["count", "sum", "avg", "min", "max", "reduce", "aggregate"]

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 from versioned.timeline import Timeline
 
 Side = Literal["left", "right"]
+SIDES: Final[tuple[Side, Side]] = ("left", "right")
 Kind = Literal["inner", "left", "outer"]
 Op = Literal["insert", "update", "retract"]
 
@@ -23,10 +24,13 @@ Pair = Callable[[Any, Any, Any], Any]
 
 @dataclass(frozen=True)
 class Cause:
-    """The record that changed results: the side it came from, and its timestamp."""
+    """The record that changed results: the side it came from, and its timestamp; as text ``left@17``."""
 
     side: Side
     ts_us: int
+
+    def __str__(self) -> str:
+        return f"{self.side}@{self.ts_us}"
 
 
 @dataclass(frozen=True)
@@ -95,8 +99,7 @@ class HistoryJoin:
         if lines is None:
             return None
         left, right = lines["left"].value_at(at_us), lines["right"].value_at(at_us)
-        missing = {"inner": left is None or right is None, "left": left is None, "outer": left is right is None}
-        return None if missing[self._kind] else self._pair(key, left, right)
+        return None if lacks(self._kind, left, right) else self._pair(key, left, right)
 
     def history(self, key: Hashable) -> list[tuple[int, Any]]:
         """Every start of the result with its value, oldest first; null where a result ends."""
@@ -114,6 +117,24 @@ class HistoryJoin:
                 starts.append(start)
             was_null = is_null
         return starts
+
+
+def lacks(kind: Kind, left: Any, right: Any) -> bool:
+    """Whether a join has no result of two values, either of which may be null.
+
+    >>> [lacks(kind, None, "right") for kind in ("inner", "left", "outer")]
+    [True, True, False]
+    """
+    return {"inner": left is None or right is None, "left": left is None, "outer": left is right is None}[kind]
+
+
+def needs_other(kind: Kind, side: int) -> bool:
+    """Whether a change of a side (0 = left, 1 = right) gives nothing without a value on the other.
+
+    >>> [needs_other(kind, 1) for kind in ("inner", "left", "outer")]
+    [True, True, False]
+    """
+    return kind == "inner" or (kind == "left" and side == 1)
 
 
 def are_same(left: Any, right: Any) -> bool:

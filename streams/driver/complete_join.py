@@ -14,9 +14,7 @@ from streams.plan_checks import is_versioned
 from streams.reasons import NULL_KEY
 from streams.rows import Row
 from versioned.errors import TopologyError
-from versioned.history_join_rules import HistoryJoin, ResultChange, Side
-
-_SIDES: tuple[Side, Side] = ("left", "right")
+from versioned.history_join_rules import SIDES, HistoryJoin, ResultChange
 
 
 class CompleteJoinProcessor(StoredTable):
@@ -42,7 +40,7 @@ class CompleteJoinProcessor(StoredTable):
             self.skip(change, NULL_KEY)
             return
         key = self.own_key(change.key)
-        results = self._histories.put(_SIDES[parent], key_parts(change.key), change.new, change.ts_us)
+        results = self._histories.put(SIDES[parent], key_parts(change.key), change.new, change.ts_us)
         told = [_told(key, result) for result in results]
         if isinstance(self.state, VersionedState):
             yield from self._versions(key, told, self.state.get(key))
@@ -79,5 +77,5 @@ class CompleteJoinProcessor(StoredTable):
 
 
 def _told(key: Row, result: ResultChange) -> Change:
-    cause = f"{result.cause.side}@{result.cause.ts_us}"
-    return Change(key, result.new, result.old, result.valid_from_us, result.is_latest, op=result.op, cause=cause)
+    at_us, cause = result.valid_from_us, str(result.cause)
+    return Change(key, result.new, result.old, at_us, result.is_latest, op=result.op, cause=cause)

@@ -12,6 +12,7 @@ from streams.nodes import TableTableJoin
 from streams.reasons import NULL_KEY
 from streams.rows import Row
 from versioned.errors import TopologyError
+from versioned.history_join_rules import lacks, needs_other
 
 
 class TableTableJoinProcessor(StoredTable):
@@ -55,7 +56,7 @@ class TableTableJoinProcessor(StoredTable):
         other_side = self.context.processor(self.node.parents[1 - parent].name)
         dated = other_side.get(other_side.own_key(key))
         other = None if dated is None else dated[0]
-        if other is None and self._needs_other(parent):
+        if other is None and needs_other(self._kind, parent):
             return None
         if other is None and change.new is None and change.old is None:
             return None
@@ -63,15 +64,11 @@ class TableTableJoinProcessor(StoredTable):
         new, old = self._sides(key, change.new, other, parent), self._sides(key, change.old, other, parent)
         return Change(key, new, old, ts_us)
 
-    def _needs_other(self, parent: int) -> bool:
-        return self._kind == "inner" or (self._kind == "left" and parent == 1)
-
     def _sides(self, key: Row, mine: Row | None, other: Row | None, parent: int) -> Row | None:
         return self._pair(key, mine, other) if parent == 0 else self._pair(key, other, mine)
 
     def _pair(self, key: Row, left: Row | None, right: Row | None) -> Row | None:
-        lacks = {"inner": left is None or right is None, "left": left is None, "outer": left is None and right is None}
-        if lacks[self._kind]:
+        if lacks(self._kind, left, right):
             return None
         joined: Row | None = evaluate(self._joiner, {"key": key, "left": left, "right": right})
         return joined

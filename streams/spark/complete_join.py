@@ -27,12 +27,11 @@ from streams.spark.store import StoringOperator, store_of
 from streams.spark.table_state import TableState
 from streams.spark.table_table_join import JoinedView, Pairing
 from versioned import spark_functions as F
-from versioned.history_join_rules import HistoryJoin, Side
+from versioned.history_join_rules import SIDES, HistoryJoin
 
 _SIDE = "_side"
 #: The record that a change is of, among all of the batch; and what the store says of the change.
 _RECORD, _WAS, _IS_NEWEST = "_record", "_was", "_is_newest"
-_SIDES: tuple[Side, Side] = ("left", "right")
 
 
 @dataclass(frozen=True)
@@ -51,9 +50,9 @@ class CompleteFold:
         key = Row(group[KEY])
         histories = HistoryJoin(self.kind, self._pair)
         for state in states:
-            histories.put(_SIDES[state[_SIDE]], key, _value(state), state[US])
+            histories.put(SIDES[state[_SIDE]], key, _value(state), state[US])
         for event in events:
-            results = histories.put(_SIDES[event[_SIDE]], key, _value(event), event[US])
+            results = histories.put(SIDES[event[_SIDE]], key, _value(event), event[US])
             for ordinal, result in enumerate(results):
                 yield (
                     "out",
@@ -66,7 +65,7 @@ class CompleteFold:
                         SCOPE: event[SCOPE],
                         PLACE: [*event[PLACE], ordinal],
                         OP: result.op,
-                        CAUSE: f"{result.cause.side}@{result.cause.ts_us}",
+                        CAUSE: str(result.cause),
                     },
                 )
 

@@ -17,6 +17,7 @@ from streams.spark.operator import Batch
 from streams.spark.store import StoringOperator, store_of
 from streams.spark.table_state import TableState
 from versioned import spark_functions as F
+from versioned.history_join_rules import needs_other
 from versioned.identifiers import beside
 
 
@@ -27,10 +28,6 @@ class Pairing:
         self._node = node
         self._kind: JoinKind = node.kind
         self.sides = (left, right)
-
-    def needs_other(self, side: int) -> bool:
-        """Whether a change of that side gives nothing without a value on the other."""
-        return self._kind == "inner" or (self._kind == "left" and side == 1)
 
     def value(self, mine: Column, other: Column, side: int) -> Column:
         """The joined value; null where the join kind lacks a side."""
@@ -123,7 +120,7 @@ class TableTableJoinOperator(StoringOperator[TableTableJoin]):
         mine = changes.where(F.col(LATEST)).withColumn(KEY, key_as(changes, key_type))
         met = self._pairing.sides[1 - side].find_latest(mine, few=few)
         says_something = F.col(FOUND).isNotNull()
-        if not self._pairing.needs_other(side):
+        if not needs_other(self.node.kind, side):
             says_something = says_something | F.col(VALUE).isNotNull() | F.col(OLD).isNotNull()
         told = met.where(says_something)
         results = {

@@ -345,6 +345,9 @@ class TableSink(Node):
         return Output.NOTHING
 
 
+#: Tables that keep the keys of the table they are made from, and its versions unless they are stored otherwise.
+ViewNode = TableFilter | TableMapValues
+VIEWS: Final = (TableFilter, TableMapValues)
 #: What brings two sides together.
 JoinNode = StreamTableJoin | StreamGlobalTableJoin | StreamStreamJoin | TableTableJoin | ForeignKeyJoin
 JOINS: Final = (StreamTableJoin, StreamGlobalTableJoin, StreamStreamJoin, TableTableJoin, ForeignKeyJoin)

@@ -18,6 +18,7 @@ from streams.field_checks import check_fields, check_joined_keys, check_names
 from streams.fields import WINDOW_FIELDS
 from streams.key_fields import group_fields
 from streams.nodes import (
+    VIEWS,
     ForeignKeyJoin,
     GlobalTableSource,
     Materialized,
@@ -28,7 +29,6 @@ from streams.nodes import (
     Suppress,
     TableAggregate,
     TableFilter,
-    TableMapValues,
     TableSource,
     TableTableJoin,
     ToTable,
@@ -51,9 +51,6 @@ _DAY_US: Final = 86_400_000_000
 #: In lower case: Spark takes names for one whatever their case.
 _WINDOW_FIELDS: Final = frozenset(name.lower() for name in WINDOW_FIELDS)
 
-#: Tables that keep the keys of the table they are made from, and its versions unless they are stored otherwise.
-_VIEWS: Final = (TableFilter, TableMapValues)
-
 
 def is_versioned(node: Node) -> bool:
     """Whether a node's table is versioned, from its ancestors only (KIP-914; R127-R137).
@@ -64,7 +61,7 @@ def is_versioned(node: Node) -> bool:
     materialized = materialized_of(node)
     if materialized is not None:
         return materialized.is_versioned
-    return isinstance(node, _VIEWS) and is_versioned(node.parents[0])
+    return isinstance(node, VIEWS) and is_versioned(node.parents[0])
 
 
 def history_retention_of(node: Node) -> timedelta | None:
@@ -72,7 +69,7 @@ def history_retention_of(node: Node) -> timedelta | None:
     materialized = materialized_of(node)
     if materialized is not None:
         return materialized.history_retention
-    return history_retention_of(node.parents[0]) if isinstance(node, _VIEWS) else None
+    return history_retention_of(node.parents[0]) if isinstance(node, VIEWS) else None
 
 
 def tells_older_results(node: Node) -> bool:
@@ -82,7 +79,7 @@ def tells_older_results(node: Node) -> bool:
     """
     if isinstance(node, TableTableJoin):
         return node.history == "complete"
-    return isinstance(node, _VIEWS) and tells_older_results(node.parents[0])
+    return isinstance(node, VIEWS) and tells_older_results(node.parents[0])
 
 
 def with_ancestors(node: Node) -> set[Node]:
@@ -99,7 +96,7 @@ def windowed_ancestor(node: Node) -> WindowedAggregate | None:
     """The windowed aggregate whose keys a table has; none for any other table."""
     if isinstance(node, WindowedAggregate):
         return node
-    keeps_keys = isinstance(node, (*_VIEWS, Suppress))
+    keeps_keys = isinstance(node, (*VIEWS, Suppress))
     return windowed_ancestor(node.parents[0]) if keeps_keys else None
 
 
@@ -315,7 +312,7 @@ def _refuse_final_results(node: Suppress, parent: Node) -> NoReturn:
 
 def _joined_windows(node: Node) -> list[str]:
     """The windowed aggregates whose keys meet in a join; none for a table that is no such join, nor a view of one."""
-    if isinstance(node, (*_VIEWS, Suppress)):
+    if isinstance(node, (*VIEWS, Suppress)):
         return _joined_windows(node.parents[0])
     if not isinstance(node, TableTableJoin):
         return []

@@ -9,12 +9,12 @@ them. Who asks is as in Kafka (KAFKA-10077): see :func:`_asks`.
 from __future__ import annotations
 
 from streams.nodes import (
+    VIEWS,
     ForeignKeyJoin,
     Node,
     Suppress,
     TableAggregate,
     TableFilter,
-    TableMapValues,
     TableSource,
     TableTableJoin,
     Topology,
@@ -23,7 +23,6 @@ from streams.nodes import (
 )
 from streams.plan_checks import is_versioned, tells_older_results
 
-_VIEWS = (TableFilter, TableMapValues)
 _KEEP_NOTHING_UNASKED = (TableSource, ToTable, ForeignKeyJoin)
 _ASK_FOR_OLD_VALUES = (TableAggregate, ForeignKeyJoin, Suppress)
 
@@ -50,7 +49,7 @@ def _knows_old_values(node: Node) -> bool:
         return True
     if isinstance(node, _KEEP_NOTHING_UNASKED):
         return False
-    return not isinstance(node, _VIEWS) or _knows_old_values(node.parents[0])
+    return not isinstance(node, VIEWS) or _knows_old_values(node.parents[0])
 
 
 def _is_asked(topology: Topology, node: Node, *, is_stored: bool) -> bool:
@@ -70,6 +69,6 @@ def _asks(topology: Topology, child: Node, parent: Node, is_stored: bool) -> boo
         pads = child.kind == "outer" or (child.kind == "left" and child.parents[0] is parent)
         # Whoever asks a join makes its sides keep what they need, so a filter behind it asks as if they were stored.
         return pads or _is_asked(topology, child, is_stored=True)
-    if isinstance(child, _VIEWS):
+    if isinstance(child, VIEWS):
         return child.materialized is None and _is_asked(topology, child, is_stored=is_stored)
     return isinstance(child, _ASK_FOR_OLD_VALUES)

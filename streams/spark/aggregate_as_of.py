@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pyspark.sql import Column, DataFrame
 
-from streams.nodes import Node, TableAggregate, TableFilter, TableMapValues, materialized_of
+from streams.nodes import VIEWS, Node, TableAggregate, TableFilter, materialized_of
 from streams.spark.aggregate_types import USER_CODE, operand
 from streams.spark.application import StreamingApplication
 from streams.spark.columns import as_in_batches, holds, to_column, with_key
@@ -64,7 +64,7 @@ def _mean(operand: str) -> Column:
 
 def _members(application: StreamingApplication, node: Node, at: datetime) -> DataFrame:
     """The rows of a table at an instant, as ``_key`` and ``_value``."""
-    if isinstance(node, (TableFilter, TableMapValues)) and node.materialized is None:
+    if isinstance(node, VIEWS) and node.materialized is None:
         rows = _members(application, node.parents[0], at)
         bindings = {"key": F.col(KEY), "value": F.col(VALUE)}
         if isinstance(node, TableFilter):

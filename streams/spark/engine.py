@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, Row
 
 from streams.field_checks import check_apart
 from streams.nodes import (
+    VIEWS,
     ChangelogSink,
     CorrectionFeed,
     ForeignKeyJoin,
@@ -27,7 +28,6 @@ from streams.nodes import (
     Suppress,
     TableAggregate,
     TableFilter,
-    TableMapValues,
     TableSink,
     TableSource,
     TableTableJoin,
@@ -219,7 +219,7 @@ def _operator(topology: Topology, node: Node, parents: list[Operator[Any]]) -> O
     named = failing_by_name(node)
     if type(node) in _SIMPLE:
         return _SIMPLE[type(node)](named)
-    if isinstance(named, (TableFilter, TableMapValues)):
+    if isinstance(named, VIEWS):
         drops = isinstance(node, TableFilter) and drops_repeated_tombstones(topology, node)
         return TableViewOperator(named, getattr(parents[0], "state", None), drops)
     if type(node) in _MADE:
@@ -289,7 +289,7 @@ def _is_looked_up(topology: Topology, node: Node) -> bool:
             return True
         if isinstance(child, (StreamTableJoin, StreamGlobalTableJoin)) and child.parents[1] is node:
             return True
-        is_view = isinstance(child, (TableFilter, TableMapValues)) and child.materialized is None
+        is_view = isinstance(child, VIEWS) and child.materialized is None
         if is_view and _is_looked_up(topology, child):
             return True
     return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 
-from streams.nodes import TableFilter, TableMapValues
+from streams.nodes import TableMapValues, ViewNode
 from streams.plan_checks import is_versioned
 from streams.spark.columns import to_column_if
 from streams.spark.flow import KEY, OLD, VALUE, Flow
@@ -15,7 +15,7 @@ from streams.spark.table_state import TableState, ViewState
 from versioned import spark_functions as F
 
 
-class TableViewOperator(StoringOperator[TableFilter | TableMapValues]):
+class TableViewOperator(StoringOperator[ViewNode]):
     """A function of each row of a table.
 
     Without a store of its own, look-ups go through to the table. A filter of a plain, stored table drops a null
@@ -27,7 +27,7 @@ class TableViewOperator(StoringOperator[TableFilter | TableMapValues]):
         drops: Whether repeated tombstones are dropped.
     """
 
-    def __init__(self, node: TableFilter | TableMapValues, table: TableState | None, drops: bool) -> None:
+    def __init__(self, node: ViewNode, table: TableState | None, drops: bool) -> None:
         stored = node.materialized
         super().__init__(node, None if stored is None else store_of(node, stored, drops_repeats=drops))
         self._drops = drops

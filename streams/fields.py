@@ -27,6 +27,7 @@ Fields = tuple[str, ...] | None
 CORRECTION_FIELDS: Final = ("original_scope", "original_seq", "revision", "old", "new", "cause")
 #: What a window adds to a key, in order.
 WINDOW_FIELDS: Final = ("windowStart", "windowEnd")
+WINDOW_START, WINDOW_END = WINDOW_FIELDS
 #: Between which instants a version holds, in its table.
 VERSION_FIELDS: Final = (VersionedTableSpec.valid_from, VersionedTableSpec.valid_to)
 #: The largest ts of a window's records, in its table.

@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from streams.fields import WINDOW_FIELDS
+from streams.fields import WINDOW_END, WINDOW_START
 from streams.rows import Row, frozen, one_nan, with_parts
 from streams.time_texts import as_instant
 from suppress.window_rules import Window
 
 #: A key as stores know it: its parts in order. Two sides of a join may name the same key differently.
 Key = tuple[Any, ...]
-
-WINDOW_START, WINDOW_END = WINDOW_FIELDS
 
 
 def windowed_key(key: Row, window: Window) -> Row:

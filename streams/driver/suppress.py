@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from streams.driver.keys import WINDOW_START, split_windowed_key
+from streams.driver.keys import split_windowed_key
 from streams.driver.processor import Change, Context, Dated, Processor
 from streams.driver.windowed_aggregate import WindowedAggregateProcessor
+from streams.fields import WINDOW_START
 from streams.nodes import Suppress
 from streams.plan_checks import windowed_ancestor
 from streams.reasons import NULL_KEY

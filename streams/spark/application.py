@@ -43,7 +43,7 @@ from streams.spark.ledger import Ledger, LedgerState, tables_after
 from streams.spark.lost_ledger import told_by_tables
 from streams.spark.lost_scopes import refuse_lost_scopes
 from streams.spark.metrics import MetricsLevel, metric_rows, metric_values, totals_after
-from streams.spark.operator import Batch
+from streams.spark.operator import REPORT, Batch
 from streams.spark.orphans import buffer_clocks, holding_tables, refuse_orphans, refuse_returned
 from streams.spark.personal import check_personal
 from streams.spark.pictures import buffer_of, grace_of, lateness_of
@@ -436,7 +436,7 @@ class StreamingApplication:
         prints = {topic: said.fingerprint for topic, said in came.items() if topic in self._sources}
         batch.details |= {"drains": batch.drains, CHECKPOINT: self._query_id(), FINGERPRINTS: prints, **this_driver()}
         check_origin(f'Batch {batch_id} of "{self.name}"', this, landed or {}, batch.details)
-        self._landed_report = landed.get("report") if landed else None
+        self._landed_report = landed.get(REPORT) if landed else None
         return batch
 
     def _batch_behind(self, state: LedgerState, session: SparkSession, batch_id: int, clock_us: int) -> Batch:
@@ -527,7 +527,7 @@ class StreamingApplication:
         batch.rejected = {(name, why): n for name, rejected in told_now.items() for why, n in rejected.items()}
         maxima = {name: newest_times(self._maxima(name), flow.newest()) for name, flow in flows.items()}
         said_now = {name: report.to_json() for name, report in reports.items()}
-        batch.details.update({"report": said_now, "maxima": maxima})
+        batch.details.update({REPORT: said_now, "maxima": maxima})
         return reports
 
     def _landed_before_crash(self, batch: Batch) -> dict[str, Any] | None:

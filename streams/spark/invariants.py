@@ -14,11 +14,11 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, Window
 
 from streams import reasons
-from streams.fields import MAX_TS
+from streams.fields import MAX_TS, WINDOW_END, WINDOW_START
 from streams.spark.flow import SCOPE, lookup_times
 from streams.spark.row_rules import UNIQUE, UNIQUE_COLUMN
 from streams.spark.stored_kinds import StoredTable
-from streams.spark.window_upkeep import END, OPEN, START
+from streams.spark.window_upkeep import OPEN
 from versioned import spark_functions as F
 from versioned.identifiers import quote
 from versioned.spec import CURRENT, DELETED
@@ -213,9 +213,9 @@ def _versions(table: StoredTable) -> list[Invariant]:
 def _windows(table: StoredTable) -> list[Invariant]:
     return [
         *_filled(*table.keys, MAX_TS, SCOPE, OPEN),
-        _ordered("backwards", "A window does not end before it begins.", START, END),
-        _ordered("newest_before", "The newest record of a window is not older than its start.", START, MAX_TS),
-        _ordered("newest_after", "The newest record of a window is not newer than its end.", MAX_TS, END),
+        _ordered("backwards", "A window does not end before it begins.", WINDOW_START, WINDOW_END),
+        _ordered("newest_before", "The newest record of a window is not older than its start.", WINDOW_START, MAX_TS),
+        _ordered("newest_after", "The newest record of a window is not newer than its end.", MAX_TS, WINDOW_END),
         _unique("A key has one row per window.", *table.keys),
         _ordered("ahead", "No window has a record that is newer than stream time.", MAX_TS, STREAM_TIME),
     ]

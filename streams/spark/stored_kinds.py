@@ -21,7 +21,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from streams.spark.window_upkeep import KIND, WINDOW_STORE
+from streams.fields import WINDOW_END
+from streams.spark.window_upkeep import KIND, NODE, WINDOW_STORE
 from versioned.spec import SPEC_PROPERTY, VersionedTableSpec
 
 Kind = Literal[
@@ -84,8 +85,8 @@ def stored_table(name: str, columns: Sequence[str], properties: Mapping[str, str
         spec = VersionedTableSpec.from_properties(properties, name)
         return StoredTable(name, "versions", tuple(columns), spec.keys, None, spec)
     if properties.get(KIND) == WINDOW_STORE:
-        keys = tuple(columns[: columns.index("windowEnd") + 1])
-        return StoredTable(name, "windows", tuple(columns), keys, properties.get("versioned.node"))
+        keys = tuple(columns[: columns.index(WINDOW_END) + 1])
+        return StoredTable(name, "windows", tuple(columns), keys, properties.get(NODE))
     kind: Kind = "sink" if _is_sink(columns) else _signed(columns)
     keys = tuple(columns[: columns.index(_SIGNS[kind][0])]) if kind in _KEYED else ()
     return StoredTable(name, kind, tuple(columns), keys)

@@ -15,7 +15,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
-from streams.fields import CLOSED_BY
+from streams.fields import CLOSED_BY, WINDOW_END, WINDOW_START
 from streams.nodes import Suppress
 from streams.plan_checks import said_retention_us, window_retention_us
 from streams.spark.flow import (
@@ -51,7 +51,7 @@ from streams.spark.suppress_fold import (
 )
 from streams.spark.table_state import TableState
 from streams.spark.window_store import END_US, START_US, WindowStoreOperator
-from streams.spark.window_upkeep import END, START, keep_retention, window_results_properties
+from streams.spark.window_upkeep import keep_retention, window_results_properties
 from streams.suppression import rule_of
 from suppress.sizes import SizeOf
 from suppress.suppress_rules import warn_of_idle
@@ -232,8 +232,8 @@ class SuppressOperator(Operator[Suppress]):
             return None
         columns = [
             F.struct(*map(quote, keys)).alias(KEY),
-            F.unix_micros(START).alias(START_US),
-            F.unix_micros(END).alias(END_US),
+            F.unix_micros(WINDOW_START).alias(START_US),
+            F.unix_micros(WINDOW_END).alias(END_US),
         ]
         assert self.rule.retention_us is not None  # Nobody asks for the windows of a node that closes none.
         waited = F.unix_micros("arrivedAt") + F.lit(capped_us(self.rule.retention_us)) <= F.lit(batch.clock_us)
@@ -257,12 +257,12 @@ class SuppressOperator(Operator[Suppress]):
         if self.rule.clock == "wall":
             return since != arrived
         if self.rule.clock == "window_start":
-            return since != F.col(START)
+            return since != F.col(WINDOW_START)
         if self.rule.clock == "window_end":
             # What is no result leaves unseen, whenever it does.
-            return F.col("value").isNotNull() & (since != F.col(END))
+            return F.col("value").isNotNull() & (since != F.col(WINDOW_END))
         # A row whose record is at the end itself (of a session, say) waits the same by either rule.
-        by_end = (since == F.col(END)) & (F.col("ts") < since) if self.is_windowed else F.lit(False)
+        by_end = (since == F.col(WINDOW_END)) & (F.col("ts") < since) if self.is_windowed else F.lit(False)
         return by_end | ((since == arrived) & (F.col("ts") != since))
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
@@ -337,7 +337,7 @@ class SuppressOperator(Operator[Suppress]):
         reached = F.lit(min(times.values(), default=-(2**62))).cast("long")
         if SCOPE in marks.columns:
             reached = F.coalesce(lookup_times(times), reached)
-        kept = F.unix_micros(END) >= reached - F.lit(self._store_retention_us)
+        kept = F.unix_micros(WINDOW_END) >= reached - F.lit(self._store_retention_us)
         together = self._just_closed().select(*map(quote, marks.columns)).unionByName(marks).distinct()
         return ReplaceWhere(together.where(kept), "true")
 

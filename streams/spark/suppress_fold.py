@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streams.fields import WINDOW_FIELDS
+from streams.fields import WINDOW_END, WINDOW_START
 from streams.rows import Row
 from streams.spark.flow import KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import PlainRow, Told
@@ -22,7 +22,6 @@ from suppress.windows import Windows
 from versioned.durations import instant, instant_us
 from versioned.errors import BufferFullError
 
-START, END = WINDOW_FIELDS
 #: The fields of a buffered row beside its key.
 PRIOR, BUFFER_US, FIRST_US, ARRIVED_US, SIZE = "_prior", "_buffer_us", "_first_us", "_arrived_us", "_size"
 #: What it tells, as counts: sums, and the least alarm (the wall clock at which a row is due).
@@ -131,14 +130,14 @@ class SuppressFold:
         """The key as the rules know it, its own parts, and its window."""
         if self.windows is None:  # A field of a plain key may be called like the start of a window.
             return Row(key), list(key.values()), None
-        plain = {name: part for name, part in key.items() if name not in (START, END)}
-        window = Window(instant_us(key[START]), instant_us(key[END]))
-        return Row({**plain, START: window.start_us, END: window.end_us}), list(plain.values()), window
+        plain = {name: part for name, part in key.items() if name not in (WINDOW_START, WINDOW_END)}
+        window = Window(instant_us(key[WINDOW_START]), instant_us(key[WINDOW_END]))
+        return Row({**plain, WINDOW_START: window.start_us, WINDOW_END: window.end_us}), list(plain.values()), window
 
     def _joined(self, key: Any) -> PlainRow:
         if self.windows is None:
             return dict(key)
-        return {name: instant(part) if name in (START, END) else part for name, part in key.items()}
+        return {name: instant(part) if name in (WINDOW_START, WINDOW_END) else part for name, part in key.items()}
 
     def _stored(self, row: BufferedRow, scope: int) -> PlainRow:
         return {

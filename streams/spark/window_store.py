@@ -19,7 +19,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql.types import BooleanType, IntegerType, StructField, StructType, TimestampType
 
-from streams.fields import MAX_TS
+from streams.fields import MAX_TS, WINDOW_END, WINDOW_START
 from streams.nodes import Materialized, WindowedAggregate
 from streams.plan_checks import said_retention_us
 from streams.reasons import AFTER_WINDOWS, BEFORE_WINDOWS, LATE, NULL_KEY, NULL_VALUE
@@ -45,7 +45,7 @@ from streams.spark.operator import Batch, Operator
 from streams.spark.store import table_name
 from streams.spark.stored_shape import aggregate_properties, check_aggregate, check_rows
 from streams.spark.table_state import TableState, latest_at_place
-from streams.spark.window_upkeep import END, OPEN, START, check_windows, window_store_properties
+from streams.spark.window_upkeep import OPEN, check_windows, window_store_properties
 from suppress.window_rules import close_wait_us, first_taken_us, last_taken_us
 from suppress.windows import SessionWindows, SlidingWindows, Windows
 from versioned import spark_functions as F
@@ -230,7 +230,8 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
     def windowed_key(self, frame: DataFrame) -> Column:
         """The key with its window behind it."""
         fields = [F.col(KEY).getField(name).alias(name) for name in struct_fields(frame, KEY)]
-        return F.struct(*fields, F.timestamp_micros(START_US).alias(START), F.timestamp_micros(END_US).alias(END))
+        start, end = F.timestamp_micros(START_US), F.timestamp_micros(END_US)
+        return F.struct(*fields, start.alias(WINDOW_START), end.alias(WINDOW_END))
 
     def stored(self, rows: DataFrame | None = None) -> DataFrame:
         """Stored windows as state: the open ones before the batch, unless told otherwise."""
@@ -238,8 +239,8 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
             rows = read_table(self.batch.session, self.tables(self.batch.root)[0]).where(F.col(OPEN))
         return rows.select(
             F.struct(*struct_fields(self.records(), KEY)).alias(KEY),
-            F.unix_micros(START).alias(START_US),
-            F.unix_micros(END).alias(END_US),
+            F.unix_micros(WINDOW_START).alias(START_US),
+            F.unix_micros(WINDOW_END).alias(END_US),
             F.unix_micros(MAX_TS).alias(US),
             SCOPE,
             *self.parts().names,
@@ -302,8 +303,8 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
     def _as_rows(self, state: DataFrame) -> DataFrame:
         return state.select(
             f"{KEY}.*",
-            F.timestamp_micros(START_US).alias(START),
-            F.timestamp_micros(END_US).alias(END),
+            F.timestamp_micros(START_US).alias(WINDOW_START),
+            F.timestamp_micros(END_US).alias(WINDOW_END),
             *self.parts().names,
             F.timestamp_micros(US).alias(MAX_TS),
             SCOPE,
@@ -347,14 +348,14 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
     def _create(self, batch: Batch, target: TableRef, retention_us: int | None) -> None:
         keys = struct_fields(self.records(), KEY)
-        check_columns(keys, reserved=(START, END, MAX_TS, *self.parts().names))
+        check_columns(keys, reserved=(WINDOW_START, WINDOW_END, MAX_TS, *self.parts().names))
         said = window_store_properties(self.node.name, retention_us, repr(self.windows), self._time_scope, self.wait_us)
         said |= aggregate_properties(self.node.aggregation.kind)
         create = create_plain(target, self._columns(), batch.pii_columns, partitioned_by=(OPEN,), properties=said)
         make_table(batch.session, target, create, or_take=True)
 
     def _columns(self) -> StructType:
-        window = [StructField(START, TimestampType()), StructField(END, TimestampType())]
+        window = [StructField(WINDOW_START, TimestampType()), StructField(WINDOW_END, TimestampType())]
         own = StructType().add(MAX_TS, TimestampType()).add(SCOPE, IntegerType()).add(OPEN, BooleanType())
         key_fields = self.records().select(f"{KEY}.*").schema.fields
         return StructType([*key_fields, *window, *self.parts().fields, *own.fields])

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from streams.fields import WINDOW_FIELDS
+from streams.fields import WINDOW_END
 from streams.spark.flow import SCOPE, lookup_times
 from versioned import spark_functions as F
 from versioned.commit import Landed, Merge, commit, detail_of, properties_of, same_keys, told_so_far
@@ -25,13 +25,12 @@ KIND: Final = "versioned.kind"
 WINDOW_STORE: Final = "window_store"
 #: What a suppression of windows has let out, for joins to find.
 WINDOW_RESULTS: Final = "window_results"
-_NODE: Final = "versioned.node"
+NODE: Final = "versioned.node"
 _RETENTION: Final = "versioned.windowRetentionUs"
 _WINDOWS: Final = "versioned.windows"
 _TIME_SCOPE: Final = "versioned.timeScope"
 _CLOSE_WAIT: Final = "versioned.closeWaitUs"
-#: Columns of a window store: the window, the newest event time in it, and whether it may still change.
-START, END = WINDOW_FIELDS
+#: A column of a window store: whether the window may still change.
 OPEN = "_open"
 
 
@@ -52,7 +51,7 @@ def window_store_properties(
         close_wait_us: How long after their end the windows close.
     """
     said = {_RETENTION: retention_us, _WINDOWS: windows, _TIME_SCOPE: time_scope, _CLOSE_WAIT: close_wait_us}
-    return {KIND: WINDOW_STORE, _NODE: node} | {name: str(told) for name, told in said.items() if told is not None}
+    return {KIND: WINDOW_STORE, NODE: node} | {name: str(told) for name, told in said.items() if told is not None}
 
 
 def window_results_properties(node: str, retention_us: int | None) -> dict[str, str]:
@@ -138,17 +137,17 @@ def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:
     if properties.get(KIND) not in (WINDOW_STORE, WINDOW_RESULTS) or _RETENTION not in properties:
         return None
     told = told_so_far(spark, target)
-    times = stream_times_told(told, properties[_NODE])
+    times = stream_times_told(told, properties[NODE])
     if not times:
         return None
-    each: tuple[str, ...] = (SCOPE, END)
+    each: tuple[str, ...] = (SCOPE, WINDOW_END)
     reached, is_closed, gone = lookup_times(times), ~F.col(OPEN), f"NOT t.{quote(OPEN)} AND {same_keys(each)}"
     if properties[KIND] == WINDOW_RESULTS:
-        each = (END,)
+        each = (WINDOW_END,)
         reached, is_closed, gone = F.lit(min(times.values())), F.lit(True), same_keys(each)
 
     def expired() -> DataFrame:
-        ended = F.unix_micros(END) < reached - F.lit(capped_us(int(properties[_RETENTION])))
+        ended = F.unix_micros(WINDOW_END) < reached - F.lit(capped_us(int(properties[_RETENTION])))
         return read_table(spark, target).where(is_closed & ended).select(*each).distinct()
 
     if expired().isEmpty():

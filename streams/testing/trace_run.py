@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from streams.driver.driver import OutputRecord, TopologyTestDriver
-from streams.driver.keys import WINDOW_END, WINDOW_START
+from streams.fields import WINDOW_END, WINDOW_START
 from streams.nodes import ForeignKeyJoin, TableAggregate, Topology
 from versioned.errors import BufferFullError, ConfigurationError, RecordError, TopologyError
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 from streams.driver.driver import TopologyTestDriver
+from streams.fields import WINDOW_FIELDS
 from streams.key_fields import key_fields
 from streams.nodes import ForeignKeyJoin, Node, TableTableJoin, WindowedAggregate
 from streams.plan_checks import is_versioned
@@ -26,7 +27,6 @@ from suppress.windows import SlidingWindows, TimeWindows
 from versioned import spark_functions as F
 
 _STEP: Final = "step"
-_WINDOW: Final = ("windowStart", "windowEnd")
 _SCHEMA: Final = f"{CASE} INT, {KEY} STRING, {VALUE} STRING, ts TIMESTAMP, {_STEP} LONG, {DELETED} BOOLEAN"
 _FILE_SCHEMA: Final = pa.schema(
     {
@@ -137,9 +137,9 @@ class PackedRun:
         # Other branches' cases are here too if the sources are shared.
         rows = told.where(F.col(CASE).between(min(numbers), max(numbers)))
         keys = key_fields(branch.plan.topology.node(sink)) or (CASE, KEY)
-        key = next(name for name in keys if name not in (CASE, *_WINDOW))
+        key = next(name for name in keys if name not in (CASE, *WINDOW_FIELDS))
         value = rows.columns[rows.columns.index("ts") - 1]
-        windows = [_millis(rows, name) if name in keys else F.lit(None).cast("long") for name in _WINDOW]
+        windows = [_millis(rows, name) if name in keys else F.lit(None).cast("long") for name in WINDOW_FIELDS]
         return rows.select(
             F.lit(sink).alias("sink"),
             F.col(CASE).alias("case"),

@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from streams.driver.driver import TopologyTestDriver
-from streams.driver.keys import WINDOW_END, WINDOW_START
 from streams.driver.suppress import SuppressProcessor
 from streams.expressions import Expr
+from streams.fields import WINDOW_END, WINDOW_START
 from streams.functions import cast, coalesce, concat, lit, starts_with
 from streams.ktable import KTable
 from streams.nodes import Materialized

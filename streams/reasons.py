@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from versioned.store_rules import Reason
+
 #: Invalid records: counted in ``skipped-records`` and kept in the rejects unless the source's contract drops them.
 NULL_TS: Final = "NULL_TS"
 FUTURE_TS: Final = "FUTURE_TS"
@@ -28,6 +30,6 @@ LATE: Final = "LATE"
 TOO_LATE: Final = "TOO_LATE"
 
 #: Look-ups without a result (R139-R143).
-NO_MATCH: Final = "NO_MATCH"
-TOMBSTONE: Final = "TOMBSTONE"
-EXPIRED: Final = "EXPIRED"
+NO_MATCH: Final = Reason.NO_MATCH.value
+TOMBSTONE: Final = Reason.TOMBSTONE.value
+EXPIRED: Final = Reason.EXPIRED.value

@@ -48,6 +48,7 @@ from streams.spark.foreign_key_join import ForeignKeyJoinOperator
 from streams.spark.global_table_join import StreamGlobalTableJoinOperator
 from streams.spark.kafka_sink import KafkaSink
 from streams.spark.keyed_aggregate import KeyedAggregateOperator
+from streams.spark.metrics import summed
 from streams.spark.operator import Operator
 from streams.spark.sinks import ChangelogSinkOperator, TableSinkOperator, check_columns, send_to_kafka
 from streams.spark.source import StreamSourceOperator
@@ -203,10 +204,8 @@ def _summed(nodes: list[list[DataFrame]]) -> list[Row]:
     rows: list[Row] = []
 
     def read(part: list[list[DataFrame]]) -> None:
-        is_max = F.col("what").endswith("_max")
-        number = F.when(is_max, F.max("n")).otherwise(F.sum(F.when(~is_max, F.col("n"))))
         together = in_few_tasks(reduce(DataFrame.unionByName, chain.from_iterable(part)))
-        rows.extend(together.groupBy("node", "what").agg(number.alias("n")).collect())
+        rows.extend(together.groupBy("node", "what").agg(summed()).collect())
 
     # A node's frames stay together, so that its counts are added up in one place.
     parts = [nodes[::2], nodes[1::2]] if sum(map(len, nodes)) >= _MANY_FRAMES else [nodes]

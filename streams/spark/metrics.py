@@ -58,10 +58,14 @@ def lateness(records: DataFrame, times: Mapping[int, int]) -> DataFrame:
         ),
     )
     parts = rows.select(F.explode(told).alias("t")).select("t.what", "t.n")
+    return parts.groupBy("what").agg(summed())
+
+
+def summed() -> Column:
+    """What counts of one name come to, as ``n``: their sum, or the largest of those whose name ends in ``_max``."""
     is_max = F.col("what").endswith("_max")
     # Instants are no terms of a sum: a few thousand of them are too much for a long.
-    summed = F.when(is_max, F.max("n")).otherwise(F.sum(F.when(~is_max, F.col("n"))))
-    return parts.groupBy("what").agg(summed.alias("n"))
+    return F.when(is_max, F.max("n")).otherwise(F.sum(F.when(~is_max, F.col("n")))).alias("n")
 
 
 def totals_after(before: Mapping[str, Mapping[str, int]], reports: Mapping[str, NodeReport]) -> Totals:

@@ -10,10 +10,8 @@ from streams.driver.processor import Change, Context, Dated
 from streams.driver.table_state import StoredTable, VersionedState
 from streams.expressions import evaluate
 from streams.nodes import TableTableJoin
-from streams.plan_checks import is_versioned
 from streams.reasons import NULL_KEY
 from streams.rows import Row
-from versioned.errors import TopologyError
 from versioned.history_join_rules import SIDES, HistoryJoin, ResultChange
 
 
@@ -27,11 +25,7 @@ class CompleteJoinProcessor(StoredTable):
 
     def __init__(self, node: TableTableJoin, context: Context) -> None:
         super().__init__(node, context)
-        unversioned = [parent.name for parent in node.parents if not is_versioned(parent)]
-        if node.joiner is None or unversioned:
-            raise TopologyError(
-                "R150", node.name, f"a complete join needs a joiner and versions; {unversioned} have none."
-            )
+        assert node.joiner is not None
         self._joiner = node.joiner
         self._histories = HistoryJoin(node.kind, self._pair)
 

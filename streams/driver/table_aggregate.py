@@ -17,7 +17,6 @@ from streams.expressions import evaluate
 from streams.nodes import Aggregation, TableAggregate
 from streams.reasons import NULL_KEY
 from streams.rows import Row, own, thawed
-from versioned.errors import TopologyError
 
 
 @dataclass(frozen=True)
@@ -34,14 +33,11 @@ class TableAggregator:
     The state of ``min`` and ``max`` is the bag of values, so that the next one is known when the extreme leaves.
 
     Args:
-        node: The operator, for errors.
         aggregation: What is computed.
         fit: As of :class:`~streams.driver.aggregators.Aggregator`.
     """
 
-    def __init__(self, node: str, aggregation: Aggregation, *, fit: Callable[[Any], Any] = as_it_is) -> None:
-        if aggregation.kind in ("reduce", "aggregate") and aggregation.subtractor is None:
-            raise TopologyError("R163", node, f"{aggregation.kind} of a table needs a subtractor beside the adder.")
+    def __init__(self, aggregation: Aggregation, *, fit: Callable[[Any], Any] = as_it_is) -> None:
         self._spec = aggregation
         self._fit = fit
 
@@ -99,7 +95,7 @@ class TableAggregateProcessor(GroupAggregateProcessor):
     """
 
     def __init__(self, node: TableAggregate, context: Context) -> None:
-        self._aggregator = TableAggregator(node.name, node.aggregation)
+        self._aggregator = TableAggregator(node.aggregation)
         super().__init__(node, context, self._aggregator.result)
         self._group_value = node.group_value
 

@@ -148,12 +148,11 @@ class ReplacingFold:
     store takes.
     """
 
-    node: str
     codec: StateCodec
     unit_us: int | None = None
 
     def __call__(self, group: PlainRow, states: Iterator[PlainRow], events: Iterator[PlainRow]) -> Iterable[Told]:
-        aggregator = TableAggregator(self.node, self.codec.aggregation, fit=self.codec.fit)
+        aggregator = TableAggregator(self.codec.aggregation, fit=self.codec.fit)
         key = Row(group[KEY])
         known = next(states, None)
         state = None if known is None else self.codec.state(known)

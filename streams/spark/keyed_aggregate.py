@@ -276,8 +276,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
             *(F.lit(None).cast(bag_type(kind[0].dataType)).alias(name) for name in _kept_beside(self.node)),
             F.lit(False).alias(ASIDE),
         ).schema
-        unit = self._unit_us
-        fold = ReplacingFold(self.node.name, codec, unit) if self._of_table else AddingFold(codec, unit)
+        fold = (ReplacingFold if self._of_table else AddingFold)(codec, self._unit_us)
         inputs = events if self._of_table else events.withColumnRenamed(_PLUS, VALUE).drop(_MINUS)
         stored = self._state.before(batch, struct_fields(events, KEY), kind.names)
         touched = None if stored is None else of_keys(stored, events, few=few)

@@ -258,7 +258,7 @@ def test_windows_folded_on_spark_are_those_of_a_pure_function_however_the_input_
 def _in_groups(case: Case, aggregation: Aggregation, cut: Sequence[int], of_table: bool) -> Told:
     """The changes that the fold of a group tells on Spark; of a table each value takes the one before it away."""
     codec = StateCodec(aggregation, case.is_scalar)
-    fold = ReplacingFold("agg", codec) if of_table else AddingFold(codec)
+    fold = (ReplacingFold if of_table else AddingFold)(codec)
     told: Told = []
     before: dict[str, Any] | None = None
     for events in _batches(cut):

@@ -33,13 +33,13 @@ def event(place: int, plus: int | None, minus: int | None, horizon_us: int | Non
 
 
 def told(kind: Kind, events: list[dict[str, Any]], states: list[dict[str, Any]], unit_us: int | None = None) -> Any:
-    fold = ReplacingFold("agg", StateCodec(aggregation(kind)), unit_us)
+    fold = ReplacingFold(StateCodec(aggregation(kind)), unit_us)
     return [row for _, row in fold({KEY: {"k": "a"}}, iter(states), iter(events))]
 
 
 @pytest.mark.parametrize("kind", KIND)
 def test_a_change_costs_as_much_beside_many_values_as_beside_few(kind: Kind) -> None:
-    aggregator, key = TableAggregator("agg", aggregation(kind)), Row(k="a")
+    aggregator, key = TableAggregator(aggregation(kind)), Row(k="a")
 
     def changes(count: int) -> Iterator[tuple[int, int]]:
         return zip(range(0, 2 * count, 2), random.Random(3).sample(range(1, 2 * count, 2), 100), strict=False)

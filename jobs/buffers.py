@@ -15,7 +15,7 @@ from jobs.settings import JobSettings
 from jobs.strict import nearest
 from streams.describe import what_it_is
 from streams.nodes import Suppress, Topology
-from streams.plan_checks import windowed_ancestor
+from streams.plan_facts import windowed_ancestor
 from streams.spark.engine import operators_of
 from streams.spark.suppress import SuppressOperator
 from suppress.buffer_rules import BufferRule

@@ -37,7 +37,7 @@ from streams.nodes import (
     materialized_of,
 )
 from streams.options import FOREVER, Joined, LatePolicy
-from streams.plan_checks import is_versioned, side_without_versions
+from streams.plan_facts import is_versioned, side_without_versions
 from suppress.buffer_config import EagerBufferConfig, StrictBufferConfig
 from suppress.suppressed import UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, Windows

@@ -34,7 +34,7 @@ from streams.nodes import (
     TableTableJoin,
     ToStream,
 )
-from streams.plan_checks import is_versioned
+from streams.plan_facts import is_versioned
 from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from versioned.choices import check_choice
 from versioned.errors import TopologyError

@@ -9,7 +9,7 @@ from typing import Final
 
 from streams.describe import what_it_is
 from streams.nodes import SOURCES, Node, Output, StreamSource, Topology
-from streams.plan_checks import is_versioned, windowed_ancestor
+from streams.plan_facts import is_versioned, windowed_ancestor
 from versioned.drawing import Picture
 from versioned.svg import text_width, xml_text
 

@@ -1,8 +1,8 @@
-"""What a plan can never do, found before anything runs; and what follows from a node's ancestors.
+"""What a plan can never do, found before anything runs.
 
-Every refusal is a :class:`~versioned.errors.TopologyError` with the rule and the node. Whether a table is versioned,
-and which windows its keys have, depends on its ancestors only, never on what follows (R137), so a node is checked as
-soon as it is added; names are checked when the whole plan is known.
+Every refusal is a :class:`~versioned.errors.TopologyError` with the rule and the node. What is asked of a node
+(``streams.plan_facts``) depends on its ancestors only, so it is checked as soon as it is added; names are checked when
+the whole plan is known.
 """
 
 from __future__ import annotations
@@ -35,10 +35,17 @@ from streams.nodes import (
     WindowedAggregate,
     materialized_of,
 )
+from streams.plan_facts import (
+    history_retention_of,
+    is_versioned,
+    least_retention_us,
+    side_without_versions,
+    tells_older_results,
+    windowed_ancestor,
+)
 from streams.user_functions import check_functions
 from suppress.buffer_config import StrictBufferConfig
 from suppress.suppressed import UntilTimeLimit, UntilWindowCloses
-from suppress.window_rules import open_for_us
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 from versioned.durations import Resolution, duration_us, in_words
 from versioned.errors import TopologyError
@@ -47,57 +54,8 @@ _LOG: Final = logging.getLogger(__name__)
 #: As Kafka has it: no folder that lies elsewhere, nor inside another table's.
 _LEGAL_NAME: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,200}")
 _NAME: Final = "a name has 1 to 200 letters, digits, dots, dashes or underscores, and not only one or two dots"
-_DAY_US: Final = 86_400_000_000
 #: In lower case: Spark takes names for one whatever their case.
 _WINDOW_FIELDS: Final = frozenset(name.lower() for name in WINDOW_FIELDS)
-
-
-def is_versioned(node: Node) -> bool:
-    """Whether a node's table is versioned, from its ancestors only (KIP-914; R127-R137).
-
-    A table is versioned if it is stored so; filters and mappers that are not stored inherit it. Aggregates, joins and
-    ``to_table`` are not, unless given a versioned store.
-    """
-    materialized = materialized_of(node)
-    if materialized is not None:
-        return materialized.is_versioned
-    return isinstance(node, VIEWS) and is_versioned(node.parents[0])
-
-
-def history_retention_of(node: Node) -> timedelta | None:
-    """How far back look-ups in a node's table reach; none if it is not versioned."""
-    materialized = materialized_of(node)
-    if materialized is not None:
-        return materialized.history_retention
-    return history_retention_of(node.parents[0]) if isinstance(node, VIEWS) else None
-
-
-def tells_older_results(node: Node) -> bool:
-    """Whether a table's changes may be of results older than the latest, told again after newer ones (R150).
-
-    A join with complete history does so, and what filters or maps it. A store without versions keeps the latest only.
-    """
-    if isinstance(node, TableTableJoin):
-        return node.history == "complete"
-    return isinstance(node, VIEWS) and tells_older_results(node.parents[0])
-
-
-def with_ancestors(node: Node) -> set[Node]:
-    """A node and all that feed it."""
-    found, waiting = {node}, [node]
-    while waiting:
-        new = [parent for parent in waiting.pop().parents if parent not in found]
-        found.update(new)
-        waiting += new
-    return found
-
-
-def windowed_ancestor(node: Node) -> WindowedAggregate | None:
-    """The windowed aggregate whose keys a table has; none for any other table."""
-    if isinstance(node, WindowedAggregate):
-        return node
-    keeps_keys = isinstance(node, (*VIEWS, Suppress))
-    return windowed_ancestor(node.parents[0]) if keeps_keys else None
 
 
 def check_node(node: Node) -> None:
@@ -158,51 +116,6 @@ def check_parents(node: Node, known: set[Node]) -> None:
             raise TopologyError(
                 "one-builder", node.name, f"its parent {parent.name} is not part of this plan. Use one StreamsBuilder."
             )
-
-
-def least_retention_us(windows: Windows) -> int | None:
-    """How long a window must be kept after its start, at least; none for unlimited windows (R14)."""
-    if isinstance(windows, SlidingWindows):
-        # The earliest window that a sliding record changes starts two differences before the latest one.
-        return 2 * windows.difference_us + windows.grace_us
-    return open_for_us(windows)
-
-
-def said_retention_us(node: WindowedAggregate) -> int | None:
-    """How long its windows are kept, in microseconds, if the plan says so.
-
-    Args:
-        node: The windowed aggregate.
-    """
-    said = None if node.materialized is None else node.materialized.retention
-    return None if said is None else duration_us(said)
-
-
-def window_retention_us(node: WindowedAggregate) -> int:
-    """How long after stream time passed its end a window is kept, and the mark of one that the wall clock closed.
-
-    A day if the plan does not say (R18), but as long as a window can still change in any case: one that was forgotten
-    would begin anew with a record that is within grace, and be final a second time.
-
-    Args:
-        node: The windowed aggregate.
-
-    Returns:
-        Microseconds.
-    """
-    said_us = said_retention_us(node)
-    if said_us is not None:
-        return said_us
-    least_us = None if node.windows is None else least_retention_us(node.windows)
-    return max(_DAY_US, least_us or 0)
-
-
-def side_without_versions(node: Node) -> str | None:
-    """The table without versions that a join stored with versions has beside one with them (R157)."""
-    if not isinstance(node, (TableTableJoin, ForeignKeyJoin)) or not is_versioned(node):
-        return None
-    plain = [parent.name for parent in node.parents if not is_versioned(parent)]
-    return plain[0] if len(plain) == 1 else None
 
 
 def _warn_of_mixed_sides(node: Node) -> None:

@@ -21,7 +21,7 @@ from streams.nodes import (
     ToTable,
     materialized_of,
 )
-from streams.plan_checks import is_versioned, tells_older_results
+from streams.plan_facts import is_versioned, tells_older_results
 
 _KEEP_NOTHING_UNASKED = (TableSource, ToTable, ForeignKeyJoin)
 _ASK_FOR_OLD_VALUES = (TableAggregate, ForeignKeyJoin, Suppress)

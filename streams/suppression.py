@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streams.fields import CLOSED_BY
 from streams.nodes import Suppress
-from streams.plan_checks import windowed_ancestor
+from streams.plan_facts import windowed_ancestor
 from streams.rows import Row
 from suppress.buffer_rules import BufferRule, Cause
 from suppress.suppress_rules import buffer_rule

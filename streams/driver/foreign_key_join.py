@@ -11,7 +11,7 @@ from streams.driver.processor import Change, Context, Dated
 from streams.driver.table_state import StoredTable
 from streams.expressions import evaluate
 from streams.nodes import ForeignKeyJoin
-from streams.plan_checks import is_versioned
+from streams.plan_facts import is_versioned
 from streams.reasons import NULL_KEY
 from streams.rows import Row
 from suppress.order import canonical_order

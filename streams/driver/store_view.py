@@ -11,7 +11,7 @@ from streams.driver.keys import key_parts, one_form
 from streams.driver.processor import Dated, Processor
 from streams.driver.table_state import StoredTable, VersionedState
 from streams.nodes import Node
-from streams.plan_checks import is_versioned
+from streams.plan_facts import is_versioned
 from streams.rows import Row
 from versioned.errors import ConfigurationError, RecordError
 from versioned.given import given_instant_us

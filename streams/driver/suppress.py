@@ -9,7 +9,7 @@ from streams.driver.processor import Change, Context, Dated, Processor
 from streams.driver.windowed_aggregate import WindowedAggregateProcessor
 from streams.fields import WINDOW_START
 from streams.nodes import Suppress
-from streams.plan_checks import windowed_ancestor
+from streams.plan_facts import windowed_ancestor
 from streams.reasons import NULL_KEY
 from streams.rows import Row, one_nan
 from streams.suppression import rule_of, stamped

@@ -10,7 +10,7 @@ from streams.driver.processor import Change, Context, Dated, Found, Processor
 from streams.driver.table_state import StoredTable
 from streams.expressions import Expr, evaluate
 from streams.nodes import TableFilter, TableMapValues
-from streams.plan_checks import is_versioned
+from streams.plan_facts import is_versioned
 from streams.reasons import TOMBSTONE
 from streams.repeated_tombstones import drops_repeated_tombstones
 from streams.rows import Row

@@ -9,7 +9,7 @@ from typing import Any
 from streams.driver.keys import Key, key_parts
 from streams.driver.processor import Change, Context, Dated, Found, Processor
 from streams.nodes import Materialized, Node, materialized_of, takes_late
-from streams.plan_checks import tells_older_results
+from streams.plan_facts import tells_older_results
 from streams.reasons import LATE, NO_MATCH
 from streams.rows import Row
 from versioned.durations import duration_us

@@ -11,7 +11,7 @@ from streams.driver.stream_times import StreamTimes
 from streams.driver.window_state import Outcome, Slot, WindowState
 from streams.expressions import evaluate
 from streams.nodes import Materialized, WindowedAggregate
-from streams.plan_checks import window_retention_us
+from streams.plan_facts import window_retention_us
 from streams.reasons import AFTER_WINDOWS, BEFORE_WINDOWS, LATE, NULL_KEY, NULL_VALUE
 from streams.rows import Row
 from suppress.window_rules import close_wait_us, last_taken_us, lateness_us

@@ -36,7 +36,7 @@ from streams.nodes import (
     ToTable,
     WindowedAggregate,
 )
-from streams.plan_checks import windowed_ancestor
+from streams.plan_facts import windowed_ancestor
 from streams.repeated_tombstones import drops_repeated_tombstones
 from streams.spark.aggregate_types import USER_CODE
 from streams.spark.complete_join import CompleteJoinOperator

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Window
 
 from streams.expressions import Expr
 from streams.nodes import ForeignKeyJoin
-from streams.plan_checks import is_versioned, with_ancestors
+from streams.plan_facts import is_versioned, with_ancestors
 from streams.reasons import NULL_KEY
 from streams.spark.columns import joined, with_key
 from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 )
 
 from streams.nodes import SOURCES, Node, StreamSource
-from streams.plan_checks import is_versioned
+from streams.plan_facts import is_versioned
 from streams.spark.intake import IntakeRule, kind_of, source_field
 from streams.spark.places import Order
 from streams.spark.reader_options import MALFORMED

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from streams.nodes import Materialized, Node, materialized_of
-from streams.plan_checks import tells_older_results
+from streams.plan_facts import tells_older_results
 from streams.spark.flow import LATEST, Flow, NodeReport
 from streams.spark.history_store import HistoryStore
 from streams.spark.operator import Batch, Operator, StepOf

@@ -17,7 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from streams.fields import CLOSED_BY, WINDOW_END, WINDOW_START
 from streams.nodes import Suppress
-from streams.plan_checks import said_retention_us, window_retention_us
+from streams.plan_facts import said_retention_us, window_retention_us
 from streams.spark.flow import (
     CHANGE,
     KEY,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 
 from streams.nodes import TableMapValues, ViewNode
-from streams.plan_checks import is_versioned
+from streams.plan_facts import is_versioned
 from streams.spark.columns import to_column_if
 from streams.spark.flow import KEY, OLD, VALUE, Flow
 from streams.spark.history_store import HistoryStore

@@ -21,7 +21,7 @@ from pyspark.sql.types import BooleanType, IntegerType, StructField, StructType,
 
 from streams.fields import MAX_TS, WINDOW_END, WINDOW_START
 from streams.nodes import Materialized, WindowedAggregate
-from streams.plan_checks import said_retention_us
+from streams.plan_facts import said_retention_us
 from streams.reasons import AFTER_WINDOWS, BEFORE_WINDOWS, LATE, NULL_KEY, NULL_VALUE
 from streams.spark.columns import under_group
 from streams.spark.flow import (

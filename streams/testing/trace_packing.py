@@ -32,7 +32,7 @@ from streams.nodes import (
     WindowedAggregate,
     materialized_of,
 )
-from streams.plan_checks import with_ancestors
+from streams.plan_facts import with_ancestors
 from streams.testing.trace_run import Actual, Planner, Scenario, TracePlan, plan_or_refusal
 from streams.testing.trace_scaling import SCALED, same_parameters
 

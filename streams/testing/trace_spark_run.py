@@ -17,7 +17,7 @@ from streams.driver.driver import TopologyTestDriver
 from streams.fields import WINDOW_FIELDS
 from streams.key_fields import key_fields
 from streams.nodes import ForeignKeyJoin, Node, TableTableJoin, WindowedAggregate
-from streams.plan_checks import is_versioned
+from streams.plan_facts import is_versioned
 from streams.spark import SparkSource, StreamingApplication
 from streams.spark.few_tasks import in_few_tasks
 from streams.testing.trace_packed_driver import PackedDriver

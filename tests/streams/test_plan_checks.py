@@ -1,4 +1,4 @@
-"""What follows from a node's ancestors, and which plans are refused, with rule and node."""
+"""Which plans are refused, with rule and node."""
 
 from __future__ import annotations
 
@@ -29,14 +29,8 @@ from streams.nodes import (
     WindowedAggregate,
 )
 from streams.options import FOREVER
-from streams.plan_checks import (
-    check_node,
-    check_plan,
-    history_retention_of,
-    is_versioned,
-    least_retention_us,
-    windowed_ancestor,
-)
+from streams.plan_checks import check_node, check_plan
+from streams.plan_facts import windowed_ancestor
 from streams.testing.trace_errors import build_case
 from streams.topology import KGroupedTable, KStream, KTable, StreamsBuilder
 from suppress.buffer_config import BufferConfig
@@ -82,105 +76,9 @@ def _other(table: KTable, name: str = "other", materialized: Materialized | None
     return builder.table(name, materialized or _WEEK)
 
 
-_KEPT: list[tuple[str, Plan]] = [
-    ("itself", lambda t: t),
-    ("filter", lambda t: t.filter(lambda value: value.v > 1)),
-    ("filter_not", lambda t: t.filter_not(lambda value: value.v > 1)),
-    ("map_values", lambda t: t.map_values(_same)),
-    ("transform_values", lambda t: t.transform_values(lambda key, value: value.v, "bigint")),
-    ("several views", lambda t: t.filter(_same).map_values(_same).filter(_same)),
-]
-_LOST: list[tuple[str, Plan]] = [
-    ("filter stored unversioned", lambda t: t.filter(lambda value: value.v > 1, materialized=_KV)),
-    ("view of one stored unversioned", lambda t: t.map_values(_same, materialized=_KV).filter(_same)),
-    ("to stream and back", lambda t: t.to_stream().to_table()),
-    ("aggregate", lambda t: t.group_by("v").count()),
-    ("aggregate of its changes", lambda t: t.to_stream().group_by_key().count()),
-    ("windows of its changes", lambda t: t.to_stream().group_by_key().windowed_by(TimeWindows.of("1 hour")).count()),
-    ("primary-key join", lambda t: t.join(_other(t))),
-    ("left join", lambda t: t.left_join(_other(t))),
-    ("outer join", lambda t: t.outer_join(_other(t))),
-    ("foreign-key join", lambda t: t.join(_other(t), foreign_key="v")),
-    ("join of mixed sides", lambda t: t.join(_other(t, materialized=_KV))),
-    ("join of mixed sides, the other way", lambda t: _other(t, materialized=_KV).join(t)),
-]
-_REGAINED: list[tuple[str, Plan]] = [
-    ("to_table", lambda t: t.to_stream().to_table(_WEEK)),
-    ("aggregate", lambda t: t.group_by("v").count(materialized=_WEEK)),
-    ("primary-key join", lambda t: t.join(_other(t), materialized=_WEEK)),
-    ("foreign-key join", lambda t: t.join(_other(t), foreign_key="v", materialized=_WEEK)),
-    ("filter of an unversioned one", lambda t: t.map_values(_same, materialized=_KV).filter(_same, materialized=_WEEK)),
-    ("view of a regained one", lambda t: t.to_stream().to_table(_WEEK).filter(lambda value: value.v > 1)),
-]
-
-
-def _ids(plans: list[tuple[str, Plan]]) -> list[str]:
-    return [name for name, _ in plans]
-
-
-@pytest.mark.rule("R127", "R128", "R136")
-@pytest.mark.parametrize(("name", "plan"), _KEPT, ids=_ids(_KEPT))
-def test_a_view_of_a_versioned_table_is_versioned(name: str, plan: Plan) -> None:
-    assert plan(_versioned()).is_versioned
-
-
-@pytest.mark.rule("R129", "R130", "R131", "R132", "R133")
-@pytest.mark.parametrize(("name", "plan"), _LOST, ids=_ids(_LOST))
-def test_a_stateful_step_or_an_unversioned_store_ends_it(name: str, plan: Plan) -> None:
-    assert not plan(_versioned()).is_versioned
-
-
-@pytest.mark.rule("R134", "R136")
-@pytest.mark.parametrize(("name", "plan"), _REGAINED, ids=_ids(_REGAINED))
-def test_a_versioned_store_makes_a_table_versioned_again(name: str, plan: Plan) -> None:
-    assert plan(_versioned()).is_versioned
-
-
-@pytest.mark.rule("R135")
-@pytest.mark.parametrize("materialized", [None, _KV, Materialized.key_value("named")])
-def test_a_table_is_unversioned_by_default(materialized: Materialized | None) -> None:
-    assert not StreamsBuilder().table("t", materialized).is_versioned
-
-
-@pytest.mark.rule("R137")
-def test_what_follows_changes_nothing() -> None:
-    table = _versioned()
-    view = table.filter(lambda value: value.v > 1)
-    before = view.is_versioned
-    view.map_values(_same, materialized=_KV).group_by("v").count()
-    assert view.is_versioned is before
-
-
-@pytest.mark.rule("R145")
-def test_the_history_of_a_view_is_that_of_the_table_below() -> None:
-    assert history_retention_of(_versioned().filter(_same).map_values(_same).node) == timedelta(days=7)
-
-
 def _windowed(windows: Windows = _HOURS, materialized: Materialized | None = None) -> KTable:
     grouped = StreamsBuilder().stream("s").group_by_key()
     return grouped.windowed_by(windows).count(materialized=materialized, name="hourly")
-
-
-@pytest.mark.parametrize(
-    "plan",
-    [_same, lambda t: t.filter(_same), lambda t: t.map_values(_same), lambda t: t.suppress(_LIMIT).filter(_same)],
-)
-def test_views_and_suppressions_keep_the_windows_of_the_keys(plan: Plan) -> None:
-    source = windowed_ancestor(plan(_windowed()).node)
-    assert source is not None
-    assert source.name == "hourly"
-
-
-@pytest.mark.parametrize(
-    "plan",
-    [
-        lambda t: t.group_by("count").count(),
-        lambda t: t.join(t.map_values(_same), _same),
-        lambda t: t.to_stream().to_table(),
-    ],
-)
-def test_other_operations_lose_the_windows(plan: Plan) -> None:
-    assert windowed_ancestor(plan(_windowed()).node) is None
 
 
 def _by_windows(grouped: KGroupedStream) -> KTable:
@@ -384,21 +282,6 @@ def test_the_refused_retention_is_named_beside_size_and_grace(windows: Windows, 
         _stored(windows, timedelta(minutes=59))
 
 
-@pytest.mark.rule("R14")
-@pytest.mark.parametrize(
-    ("windows", "least_us"),
-    [
-        (TimeWindows(5, 5, 2), 7),
-        (TimeWindows(5, 1, 2), 7),
-        (SessionWindows(5, 2), 7),
-        (SlidingWindows(5, 2), 12),
-        (UnlimitedWindows(), None),
-    ],
-)
-def test_windows_must_be_kept_for_their_size_and_grace(windows: Windows, least_us: int | None) -> None:
-    assert least_retention_us(windows) == least_us
-
-
 @pytest.mark.rule("R54")
 def test_final_results_of_windows_with_a_stream_time_per_key_are_refused_with_what_to_do_instead() -> None:
     with pytest.raises(TopologyError, match=r'time_scope="partition" or "store", or Suppressed\.until_time_limit'):
@@ -576,8 +459,3 @@ def test_a_store_may_not_have_the_name_of_another_node() -> None:
     first = TableSource("t", topic="t", materialized=Materialized.key_value("shared"))
     with pytest.raises(TopologyError, match='the name "shared" is already that of the TableSource t'):
         check_plan([first, TableFilter("shared", (first,))])
-
-
-@pytest.mark.rule("R128")
-def test_streams_are_never_versioned() -> None:
-    assert not is_versioned(_STREAM)

@@ -1,0 +1,156 @@
+"""What follows from a node's ancestors: versions, history, the windows of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from streams.nodes import Materialized, StreamSource
+from streams.plan_facts import history_retention_of, is_versioned, least_retention_us, windowed_ancestor
+from streams.topology import KTable, StreamsBuilder
+from suppress.buffer_config import BufferConfig
+from suppress.suppressed import Suppressed
+from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+
+_WEEK = Materialized.versioned("7 days")
+_KV = Materialized.key_value()
+_LIMIT = Suppressed.until_time_limit("5 s", BufferConfig.unbounded())
+
+Plan = Callable[[KTable], KTable]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _versioned() -> KTable:
+    return StreamsBuilder().table("t", _WEEK)
+
+
+def _other(table: KTable, name: str = "other", materialized: Materialized | None = None) -> KTable:
+    builder = StreamsBuilder()
+    builder._graph = table.graph
+    return builder.table(name, materialized or _WEEK)
+
+
+_KEPT: list[tuple[str, Plan]] = [
+    ("itself", lambda t: t),
+    ("filter", lambda t: t.filter(lambda value: value.v > 1)),
+    ("filter_not", lambda t: t.filter_not(lambda value: value.v > 1)),
+    ("map_values", lambda t: t.map_values(_same)),
+    ("transform_values", lambda t: t.transform_values(lambda key, value: value.v, "bigint")),
+    ("several views", lambda t: t.filter(_same).map_values(_same).filter(_same)),
+]
+_LOST: list[tuple[str, Plan]] = [
+    ("filter stored unversioned", lambda t: t.filter(lambda value: value.v > 1, materialized=_KV)),
+    ("view of one stored unversioned", lambda t: t.map_values(_same, materialized=_KV).filter(_same)),
+    ("to stream and back", lambda t: t.to_stream().to_table()),
+    ("aggregate", lambda t: t.group_by("v").count()),
+    ("aggregate of its changes", lambda t: t.to_stream().group_by_key().count()),
+    ("windows of its changes", lambda t: t.to_stream().group_by_key().windowed_by(TimeWindows.of("1 hour")).count()),
+    ("primary-key join", lambda t: t.join(_other(t))),
+    ("left join", lambda t: t.left_join(_other(t))),
+    ("outer join", lambda t: t.outer_join(_other(t))),
+    ("foreign-key join", lambda t: t.join(_other(t), foreign_key="v")),
+    ("join of mixed sides", lambda t: t.join(_other(t, materialized=_KV))),
+    ("join of mixed sides, the other way", lambda t: _other(t, materialized=_KV).join(t)),
+]
+_REGAINED: list[tuple[str, Plan]] = [
+    ("to_table", lambda t: t.to_stream().to_table(_WEEK)),
+    ("aggregate", lambda t: t.group_by("v").count(materialized=_WEEK)),
+    ("primary-key join", lambda t: t.join(_other(t), materialized=_WEEK)),
+    ("foreign-key join", lambda t: t.join(_other(t), foreign_key="v", materialized=_WEEK)),
+    ("filter of an unversioned one", lambda t: t.map_values(_same, materialized=_KV).filter(_same, materialized=_WEEK)),
+    ("view of a regained one", lambda t: t.to_stream().to_table(_WEEK).filter(lambda value: value.v > 1)),
+]
+
+
+def _ids(plans: list[tuple[str, Plan]]) -> list[str]:
+    return [name for name, _ in plans]
+
+
+@pytest.mark.rule("R127", "R128", "R136")
+@pytest.mark.parametrize(("name", "plan"), _KEPT, ids=_ids(_KEPT))
+def test_a_view_of_a_versioned_table_is_versioned(name: str, plan: Plan) -> None:
+    assert plan(_versioned()).is_versioned
+
+
+@pytest.mark.rule("R129", "R130", "R131", "R132", "R133")
+@pytest.mark.parametrize(("name", "plan"), _LOST, ids=_ids(_LOST))
+def test_a_stateful_step_or_an_unversioned_store_ends_it(name: str, plan: Plan) -> None:
+    assert not plan(_versioned()).is_versioned
+
+
+@pytest.mark.rule("R134", "R136")
+@pytest.mark.parametrize(("name", "plan"), _REGAINED, ids=_ids(_REGAINED))
+def test_a_versioned_store_makes_a_table_versioned_again(name: str, plan: Plan) -> None:
+    assert plan(_versioned()).is_versioned
+
+
+@pytest.mark.rule("R135")
+@pytest.mark.parametrize("materialized", [None, _KV, Materialized.key_value("named")])
+def test_a_table_is_unversioned_by_default(materialized: Materialized | None) -> None:
+    assert not StreamsBuilder().table("t", materialized).is_versioned
+
+
+@pytest.mark.rule("R137")
+def test_what_follows_changes_nothing() -> None:
+    table = _versioned()
+    view = table.filter(lambda value: value.v > 1)
+    before = view.is_versioned
+    view.map_values(_same, materialized=_KV).group_by("v").count()
+    assert view.is_versioned is before
+
+
+@pytest.mark.rule("R145")
+def test_the_history_of_a_view_is_that_of_the_table_below() -> None:
+    assert history_retention_of(_versioned().filter(_same).map_values(_same).node) == timedelta(days=7)
+
+
+def _windowed() -> KTable:
+    return StreamsBuilder().stream("s").group_by_key().windowed_by(TimeWindows.of("1 hour")).count(name="hourly")
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [_same, lambda t: t.filter(_same), lambda t: t.map_values(_same), lambda t: t.suppress(_LIMIT).filter(_same)],
+)
+def test_views_and_suppressions_keep_the_windows_of_the_keys(plan: Plan) -> None:
+    source = windowed_ancestor(plan(_windowed()).node)
+    assert source is not None
+    assert source.name == "hourly"
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        lambda t: t.group_by("count").count(),
+        lambda t: t.join(t.map_values(_same), _same),
+        lambda t: t.to_stream().to_table(),
+    ],
+)
+def test_other_operations_lose_the_windows(plan: Plan) -> None:
+    assert windowed_ancestor(plan(_windowed()).node) is None
+
+
+@pytest.mark.rule("R14")
+@pytest.mark.parametrize(
+    ("windows", "least_us"),
+    [
+        (TimeWindows(5, 5, 2), 7),
+        (TimeWindows(5, 1, 2), 7),
+        (SessionWindows(5, 2), 7),
+        (SlidingWindows(5, 2), 12),
+        (UnlimitedWindows(), None),
+    ],
+)
+def test_windows_must_be_kept_for_their_size_and_grace(windows: Windows, least_us: int | None) -> None:
+    assert least_retention_us(windows) == least_us
+
+
+@pytest.mark.rule("R128")
+def test_streams_are_never_versioned() -> None:
+    assert not is_versioned(StreamSource("s", topic="s"))

@@ -265,3 +265,8 @@ def stream_time_at(before_us: Column, us: str = US, group: str | Column = SCOPE)
     """
     so_far = Window.partitionBy(group).orderBy(PLACE).rowsBetween(Window.unboundedPreceding, 0)
     return F.greatest(before_us, F.max(us).over(so_far))
+
+
+def count_ignored(changes: DataFrame) -> DataFrame:
+    """How many changes are ignored since they are out of order in a versioned table."""
+    return changes.where(~F.col(LATEST)).select(F.lit("ignored").alias("what"), F.lit(1).alias("n"))

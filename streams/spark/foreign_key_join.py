@@ -14,14 +14,13 @@ from streams.nodes import ForeignKeyJoin
 from streams.plan_facts import is_versioned, with_ancestors
 from streams.reasons import NULL_KEY
 from streams.spark.columns import joined, with_key
-from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
+from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow, count_ignored
 from streams.spark.key_types import key_as
 from streams.spark.of_keys import of_keys, without_keys
 from streams.spark.operator import Batch
 from streams.spark.plain_store import LAST_US, PlainStore
 from streams.spark.store import Store, StoringOperator, store_of, table_name
 from streams.spark.table_state import TableState
-from streams.spark.table_table_join import count_ignored
 from versioned import spark_functions as F
 
 #: Where a left row points to now and before, its value before, and the places between which it held.

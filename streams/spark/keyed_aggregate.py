@@ -32,7 +32,20 @@ from streams.spark.aggregate_types import (
     returned_type,
 )
 from streams.spark.columns import to_column, to_column_if, under_group, with_key
-from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow, has_null_key, struct_fields
+from streams.spark.flow import (
+    CHANGE,
+    KEY,
+    LATEST,
+    OLD,
+    PLACE,
+    SCOPE,
+    US,
+    VALUE,
+    Flow,
+    count_ignored,
+    has_null_key,
+    struct_fields,
+)
 from streams.spark.history_store import HistoryStore
 from streams.spark.kernel import OUT, fold_groups, told_rows
 from streams.spark.of_keys import of_keys
@@ -40,7 +53,6 @@ from streams.spark.operator import Batch, StepOf
 from streams.spark.plain_store import LAST_US, PlainStore
 from streams.spark.store import StoringOperator, store_of, table_name
 from streams.spark.table_state import TableState
-from streams.spark.table_table_join import count_ignored
 from versioned import spark_functions as F
 from versioned.identifiers import TableRef
 

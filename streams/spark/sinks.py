@@ -42,6 +42,7 @@ from streams.spark.flow import (
     US,
     VALUE,
     Flow,
+    count_ignored,
     has_null_key,
     newest_of_keys,
     struct_fields,
@@ -50,7 +51,6 @@ from streams.spark.flow import (
 from streams.spark.kafka_sink import OWN, KafkaSink
 from streams.spark.operator import REPORT, WRITER, Batch, Operator
 from streams.spark.stored_shape import SINK, SinkKind, check_names, check_sink, check_types, sink_properties
-from streams.spark.table_table_join import count_ignored
 from versioned import spark_functions as F
 from versioned.commit import Append, back_in_time, is_append, properties_of
 from versioned.errors import ConfigurationError, SchemaError, TopologyError

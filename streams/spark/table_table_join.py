@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 
 from streams.nodes import JoinKind, TableTableJoin
 from streams.spark.columns import joined
-from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, US, VALUE, Flow, most_of
+from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, US, VALUE, Flow, count_ignored, most_of
 from streams.spark.key_types import check_outer_keys, key_as
 from streams.spark.operator import Batch
 from streams.spark.store import StoringOperator, store_of
@@ -130,8 +130,3 @@ class TableTableJoinOperator(StoringOperator[TableTableJoin]):
             LATEST: F.lit(True),
         }
         return told.withColumns(results).select(*map(F.col, CHANGE))
-
-
-def count_ignored(changes: DataFrame) -> DataFrame:
-    """How many changes are ignored since they are out of order in a versioned table."""
-    return changes.where(~F.col(LATEST)).select(F.lit("ignored").alias("what"), F.lit(1).alias("n"))

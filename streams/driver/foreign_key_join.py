@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from streams.driver.keys import Key, as_key, key_parts, whole_key
+from streams.driver.keys import Key, computed_key, key_parts
 from streams.driver.processor import Change, Context, Dated
 from streams.driver.table_state import StoredTable
 from streams.expressions import evaluate
@@ -111,7 +111,7 @@ class ForeignKeyJoinProcessor(StoredTable):
             self._pointing[key_parts(before.foreign)].pop(key)
         if change.new is None:
             return None
-        foreign = whole_key(as_key(evaluate(self._foreign_key, {"key": key, "value": change.new})))
+        foreign = computed_key(self._foreign_key, key, change.new)
         self._lefts[key] = _Left(change.new, foreign, change.ts_us)
         if foreign is not None:
             self._pointing.setdefault(key_parts(foreign), {})[key] = None

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streams.driver.keys import as_key, whole_key
+from streams.driver.keys import computed_key
 from streams.driver.processor import Change, Context, Found, Processor
 from streams.driver.stream_table_join import LOOK_UPS
 from streams.expressions import evaluate
 from streams.nodes import StreamGlobalTableJoin
 from streams.reasons import NO_MATCH, NULL_KEY, NULL_VALUE
-from streams.rows import Row
 from versioned.errors import TopologyError
 
 
@@ -36,7 +35,7 @@ class StreamGlobalTableJoinProcessor(Processor):
         if change.new is None:
             self.skip(change, NULL_VALUE)
             return
-        key = self._looked_up(change)
+        key = computed_key(self._key_mapper, change.key, change.new)
         if key is None and self._is_inner:
             self.skip(change, NULL_KEY)
             return
@@ -48,6 +47,3 @@ class StreamGlobalTableJoinProcessor(Processor):
         if found.reason is None or not self._is_inner:
             bindings = {"key": change.key, "left": change.new, "right": found.value}
             yield Change(change.key, evaluate(self._joiner, bindings), None, change.ts_us, reason=found.reason)
-
-    def _looked_up(self, change: Change) -> Row | None:
-        return whole_key(as_key(evaluate(self._key_mapper, {"key": change.key, "value": change.new})))

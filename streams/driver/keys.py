@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from streams.expressions import Expr, evaluate
 from streams.fields import WINDOW_END, WINDOW_START
 from streams.rows import Row, frozen, one_nan, with_parts
 from streams.time_texts import as_instant
@@ -58,6 +59,11 @@ def whole_key(key: Row | None) -> Row | None:
     True
     """
     return None if _has_null(key) else key
+
+
+def computed_key(expr: Expr, key: Row | None, value: Row | None) -> Row | None:
+    """The key that an expression gives of a record, if it is whole."""
+    return whole_key(as_key(evaluate(expr, {"key": key, "value": value})))
 
 
 def _has_null(part: Any) -> bool:

@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from streams.driver.stream_times import StreamTimes
 from streams.field_checks import key_fault
 from streams.key_fields import key_fields
 from streams.metrics import NodeMetrics, window_store_type
 from streams.nodes import Node, Topology, materialized_of
 from streams.reasons import NO_MATCH
 from streams.rows import Row
+from suppress.window_rules import lateness_us
 from versioned.errors import RecordError
 
 _LOG: Final = logging.getLogger(__name__)
@@ -154,6 +156,12 @@ class Processor(ABC):
         """The value of a key at an instant, for stream-table joins; a table without versions only knows the latest."""
         dated = self.get(key)
         return Found(None, NO_MATCH) if dated is None or dated[0] is None else Found(dated[0])
+
+    def observe(self, times: StreamTimes, key: Row | None, ts_us: int) -> int:
+        """Let a record move a stream time, and measure how late it is; gives the stream time after it."""
+        stream_time_us = times.advance(self.context.partition, key, ts_us)
+        self.metrics.observe_lateness(lateness_us(stream_time_us, ts_us))
+        return stream_time_us
 
     def skip(self, change: Change, reason: str) -> None:
         """An invalid record: counted as skipped and kept in the rejects, never dropped in silence."""

@@ -11,7 +11,6 @@ from streams.driver.stream_times import StreamTimes
 from streams.expressions import evaluate
 from streams.nodes import ChangelogSink, SelectKey, StreamFilter, StreamMapValues, StreamSource
 from streams.rows import Row
-from suppress.window_rules import lateness_us
 
 
 class ChangelogSinkProcessor(Processor):
@@ -36,8 +35,7 @@ class StreamSourceProcessor(Processor):
         self._times = StreamTimes()
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
-        stream_time_us = self._times.advance(self.context.partition, change.key, change.ts_us)
-        self.metrics.observe_lateness(lateness_us(stream_time_us, change.ts_us))
+        self.observe(self._times, change.key, change.ts_us)
         yield change
 
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from streams.driver.aggregators import Aggregator
 from streams.driver.group_aggregate import GroupAggregateProcessor
-from streams.driver.keys import as_key, whole_key
+from streams.driver.keys import computed_key, whole_key
 from streams.driver.processor import Change, Context
 from streams.driver.window_state import Slot
-from streams.expressions import evaluate
 from streams.nodes import StreamAggregate
 from streams.reasons import NULL_KEY, NULL_VALUE
 from streams.rows import Row
@@ -28,10 +27,8 @@ class StreamAggregateProcessor(GroupAggregateProcessor):
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
         """One record; gives the group's change."""
-        key = change.key
-        if self._group_key is not None:
-            key = as_key(evaluate(self._group_key, {"key": change.key, "value": change.new}))
-        key = whole_key(key)
+        group_key = self._group_key
+        key = whole_key(change.key) if group_key is None else computed_key(group_key, change.key, change.new)
         if key is None or change.new is None:
             self.skip(change, NULL_KEY if key is None else NULL_VALUE)
             return

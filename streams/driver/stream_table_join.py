@@ -10,12 +10,12 @@ from typing import Final
 from streams.driver.hold_buffer import HoldBuffer
 from streams.driver.keys import whole_key
 from streams.driver.processor import Change, Context, Found, Processor
+from streams.driver.stream_times import StreamTimes
 from streams.expressions import evaluate
 from streams.nodes import OnExpired, StreamTableJoin, drops_expired
 from streams.reasons import EXPIRED, NO_MATCH, NULL_KEY, NULL_VALUE, TOMBSTONE, TOO_LATE
 from streams.rows import Row
 from suppress.sizes import logical_size
-from suppress.window_rules import lateness_us
 from versioned.durations import duration_us
 from versioned.errors import RecordError, TopologyError
 
@@ -65,7 +65,7 @@ class StreamTableJoinProcessor(Processor):
         self._joined = node.joined
         self._table = node.parents[1].name
         self._buffers: dict[int, HoldBuffer[Waiting]] = {}
-        self._stream_times: dict[int, int] = {}
+        self._times = StreamTimes()
         self._corrects = node.joined.correction_retention is not None
         self.answers: list[Answer] = []
 
@@ -77,7 +77,7 @@ class StreamTableJoinProcessor(Processor):
         """
         if parent == 1:
             return
-        self._observe(change.ts_us)
+        self.observe(self._times, change.key, change.ts_us)
         if change.new is None:
             self.skip(change, NULL_VALUE)
         elif (key := whole_key(change.key)) is None:
@@ -163,11 +163,6 @@ class StreamTableJoinProcessor(Processor):
         self.metrics.count("dropped", int(drops_expired(self.node)))
         if self._joined.on_expired == "side_table":
             self.context.reject(self.node, Change(key, value, None, ts_us), EXPIRED)
-
-    def _observe(self, ts_us: int) -> None:
-        partition = self.context.partition
-        self._stream_times[partition] = max(ts_us, self._stream_times.get(partition, ts_us))
-        self.metrics.observe_lateness(lateness_us(self._stream_times[partition], ts_us))
 
 
 def _bytes(waiting: Waiting) -> int:

@@ -10,7 +10,7 @@ from streams.arithmetic import addend, summed
 from streams.driver.aggregators import as_it_is, as_row, check_order, plain
 from streams.driver.bags import Bag
 from streams.driver.group_aggregate import GroupAggregateProcessor
-from streams.driver.keys import as_key, whole_key
+from streams.driver.keys import computed_key
 from streams.driver.processor import Change, Context
 from streams.driver.window_state import Slot
 from streams.expressions import evaluate
@@ -119,7 +119,7 @@ class TableAggregateProcessor(GroupAggregateProcessor):
         if value is None:
             return None
         bindings = {"key": key, "value": value}
-        group = key if self._group_key is None else whole_key(as_key(evaluate(self._group_key, bindings)))
+        group = key if self._group_key is None else computed_key(self._group_key, key, value)
         mapped = value if self._group_value is None else as_row(evaluate(self._group_value, bindings), "value")
         return None if group is None or mapped is None else _Part(group, mapped)
 

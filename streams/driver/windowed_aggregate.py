@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams.driver.aggregators import Aggregator
-from streams.driver.keys import as_key, split_windowed_key, whole_key, windowed_key
+from streams.driver.keys import computed_key, split_windowed_key, whole_key, windowed_key
 from streams.driver.processor import Change, Context, Dated, Processor
 from streams.driver.stream_times import StreamTimes
 from streams.driver.window_state import Outcome, Slot, WindowState
-from streams.expressions import evaluate
 from streams.nodes import Materialized, WindowedAggregate
 from streams.plan_facts import window_retention_us
 from streams.reasons import AFTER_WINDOWS, BEFORE_WINDOWS, LATE, NULL_KEY, NULL_VALUE
 from streams.rows import Row
-from suppress.window_rules import close_wait_us, last_taken_us, lateness_us
+from suppress.window_rules import close_wait_us, last_taken_us
 from suppress.windows import SlidingWindows
 
 
@@ -54,8 +53,7 @@ class WindowedAggregateProcessor(Processor):
             self.skip(change, AFTER_WINDOWS)
             return
         self.record_us = ts_us
-        stream_time_us = self._times.advance(self.context.partition, key, ts_us)
-        self.metrics.observe_lateness(lateness_us(stream_time_us, ts_us))
+        stream_time_us = self.observe(self._times, key, ts_us)
         self._purge()
         outcome = self._state.add(key, change.new, ts_us, stream_time_us)
         self.metrics.count("expired", outcome.expired)
@@ -88,8 +86,7 @@ class WindowedAggregateProcessor(Processor):
     def _key_of(self, change: Change) -> Row | None:
         if self._group_key is None:
             return whole_key(change.key)
-        grouped = evaluate(self._group_key, {"key": change.key, "value": change.new})
-        return whole_key(as_key(grouped))
+        return computed_key(self._group_key, change.key, change.new)
 
     def _value(self, slot: Slot | None) -> Row | None:
         return None if slot is None else self._aggregator.result(slot.state)

@@ -17,7 +17,7 @@ from streams.nodes import Node, Topology, materialized_of
 from streams.reasons import NO_MATCH
 from streams.rows import Row
 from suppress.window_rules import lateness_us
-from versioned.errors import RecordError
+from versioned.errors import ConfigurationError, RecordError
 
 _LOG: Final = logging.getLogger(__name__)
 #: Value and timestamp of a key in a table; a value of ``None`` is a tombstone whose timestamp is known.
@@ -156,6 +156,14 @@ class Processor(ABC):
         """The value of a key at an instant, for stream-table joins; a table without versions only knows the latest."""
         dated = self.get(key)
         return Found(None, NO_MATCH) if dated is None or dated[0] is None else Found(dated[0])
+
+    def items(self) -> Iterator[tuple[Row, Row | None, int]]:
+        """Every key of the table that the operator stores, with its latest value and timestamp.
+
+        Raises:
+            ConfigurationError: it stores none.
+        """
+        raise ConfigurationError(f"{self.node.name} has no store of its own. Give it a Materialized.")
 
     def observe(self, times: StreamTimes, key: Row | None, ts_us: int) -> int:
         """Let a record move a stream time, and measure how late it is; gives the stream time after it."""

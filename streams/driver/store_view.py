@@ -80,11 +80,7 @@ class StoreView:
         Raises:
             ConfigurationError: the node has no store of its own.
         """
-        items = getattr(self._processor, "items", None)
-        if items is None:
-            raise ConfigurationError(f"{self._processor.node.name} has no store of its own. Give it a Materialized.")
-        found: Iterator[tuple[Row, Row | None, int]] = items()
-        return found
+        return self._processor.items()
 
     def _check_table(self) -> None:
         if type(self._processor).get is Processor.get:

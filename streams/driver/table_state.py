@@ -13,7 +13,6 @@ from streams.plan_facts import tells_older_results
 from streams.reasons import LATE, NO_MATCH
 from streams.rows import Row
 from versioned.durations import duration_us
-from versioned.errors import ConfigurationError
 from versioned.store_rules import Reason, Version, VersionedStore
 
 
@@ -118,15 +117,10 @@ class StoredTable(Processor):
         return self.state.find(key, at_us, partition, slowest=self.context.asks_across)
 
     def items(self) -> Iterator[tuple[Row, Row | None, int]]:
-        """Every key of the stored table with its latest value and timestamp.
-
-        Raises:
-            ConfigurationError: the table is a view.
-        """
         if self.state is None:
-            raise ConfigurationError(f"{self.node.name} has no store of its own. Give it a Materialized.")
-        for parts, value, ts_us in self.state.items():
-            yield self._row(parts), value, ts_us
+            yield from super().items()
+        else:
+            yield from ((self._row(parts), value, ts_us) for parts, value, ts_us in self.state.items())
 
     def _row(self, parts: Key) -> Row:
         # Where the plan does not tell the names, a key of one field is called as computed keys are.

@@ -220,17 +220,16 @@ def _operator(topology: Topology, node: Node, parents: list[Operator[Any]]) -> O
         return _SIMPLE[type(node)](named)
     if isinstance(named, VIEWS):
         drops = isinstance(node, TableFilter) and drops_repeated_tombstones(topology, node)
-        return TableViewOperator(named, getattr(parents[0], "state", None), drops)
+        return TableViewOperator(named, parents[0].state, drops)
     if type(node) in _MADE:
         return _MADE[type(node)](named, parents)
     raise _unavailable(node, type(node).__name__)
 
 
 def _state(node: Node, table: Operator[Any]) -> TableState:
-    state = getattr(table, "state", None)
-    if not isinstance(state, TableState):
+    if table.state is None:
         raise _unavailable(node, f"look-ups into {table.node.name}, a {type(table.node).__name__},")
-    return state
+    return table.state
 
 
 def _stream_table_join(node: StreamTableJoin, parents: list[Operator[Any]]) -> Operator[Any]:

@@ -49,7 +49,6 @@ from streams.spark.suppress_fold import (
     STREAM_TIME,
     SuppressFold,
 )
-from streams.spark.table_state import TableState
 from streams.spark.window_store import END_US, START_US, WindowStoreOperator
 from streams.spark.window_upkeep import keep_retention, window_results_properties
 from streams.suppression import rule_of
@@ -172,6 +171,8 @@ class SuppressOperator(Operator[Suppress]):
         warn_of_idle(node.name, node.suppressed, self.rule, self._windows)
         self._results_retention_us = None if made_by is None else said_retention_us(made_by.node)
         self._emitted = self._results() if is_looked_up else None
+        # What downstream has seen, never what is still held.
+        self.state = self._emitted
         self._store_retention_us = 0 if made_by is None else capped_us(window_retention_us(made_by.node))
         self._batch: Batch | None = None
         self._input: Flow | None = None
@@ -186,11 +187,6 @@ class SuppressOperator(Operator[Suppress]):
     def windows_table(self, root: TableRef) -> TableRef | None:
         """Where the windows are that it holds back; None if it holds no windows."""
         return None if self._made_by is None else self._made_by.tables(root)[0]
-
-    @property
-    def state(self) -> TableState | None:
-        """What downstream has seen, never what is still held."""
-        return self._emitted
 
     def holding(self) -> list[str]:
         return [self.node.name]

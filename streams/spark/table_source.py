@@ -12,7 +12,6 @@ from streams.spark.hold import Hold
 from streams.spark.operator import BEFORE_US, GROUP, Batch, StepOf
 from streams.spark.source import valid_records
 from streams.spark.store import Store, StoringOperator, store_of
-from streams.spark.table_state import TableState
 from versioned import spark_functions as F
 from versioned.durations import duration_us
 from versioned.errors import TopologyError
@@ -26,6 +25,7 @@ class TableOperator(StoringOperator[TableSource | ToTable | GlobalTableSource]):
         materialized = node.materialized
         self._table: Store = store_of(node, materialized)
         super().__init__(node, self._table)
+        self.state = self._table
         reorder = getattr(node, "reorder", None)
         self._hold = (
             None if reorder is None else Hold(f"{node.name}:reorder", f"{node.name}_waiting", duration_us(reorder))
@@ -34,11 +34,6 @@ class TableOperator(StoringOperator[TableSource | ToTable | GlobalTableSource]):
         self._taken: Flow | None = None
         if self._hold is not None and self._time_scope == "key":
             raise TopologyError("spark", node.name, 'reorder on Spark waits per partition or "store", not per key.')
-
-    @property
-    def state(self) -> TableState:
-        """The table, for operators that look into it."""
-        return self._table
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
         records = self._records(batch, inputs[0])

@@ -150,6 +150,28 @@ class JoinBuffer:
         self.stream_time_us = ts_us if self.stream_time_us is None else max(self.stream_time_us, ts_us)
         return self.stream_time_us
 
+    def take(
+        self, side: Side, key: Row, value: Row, ts_us: int, padded_sides: Collection[Side]
+    ) -> Iterator[tuple[Held, Held | None]]:
+        """Take in a record that has moved stream time; gives what follows, one by one: a record beside its partner.
+
+        A record beside none stays unmatched for good. It is a result if it is ``padded``, as those of ``padded_sides``
+        are; else it is the record that was taken in, and late. What its time makes final comes first.
+        """
+        if ts_us == self.stream_time_us:
+            yield from ((final, None) for final in self.final_unmatched(side))
+        record = self.hold(side, key, value, ts_us)
+        for partner in self.partners(side, key, ts_us):
+            record.matched = True
+            yield record, partner
+        if record.matched:
+            return
+        if self.is_final(side, ts_us):
+            record.padded = side in padded_sides
+            yield record, None
+        elif side in padded_sides:
+            self.await_match(record)
+
     def partners(self, side: Side, key: Row, ts_us: int) -> Iterator[Held]:
         """The records of the other side that one of ``side`` meets, in order of ts; they count as matched."""
         other = Side.LEFT if side is Side.RIGHT else Side.RIGHT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from streams.driver.join_buffer import Held, JoinBuffer, Side
+from streams.driver.join_buffer import JoinBuffer, Side
 from streams.driver.keys import whole_key
 from streams.driver.processor import Change, Context, Processor
 from streams.expressions import evaluate
@@ -57,30 +57,14 @@ class StreamStreamJoinProcessor(Processor):
         if key is None:
             yield self._padded(side, own, change.new, change.ts_us)
             return
-        if change.ts_us == stream_time_us:
-            for held in self._buffer.final_unmatched(side):
-                yield self._padded(held.side, held.key, held.value, held.ts_us)
-        yield from self._join(side, key, change.new, change.ts_us)
-
-    def _join(self, side: Side, key: Row, value: Row, ts_us: int) -> Iterator[Change]:
-        record = self._buffer.hold(side, key, value, ts_us)
-        for partner in self._buffer.partners(side, key, ts_us):
-            record.matched = True
-            left, right = (value, partner.value) if side is Side.LEFT else (partner.value, value)
-            yield self._change(key, left, right, max(ts_us, partner.ts_us))
-        if not record.matched:
-            yield from self._unmatched(record)
-
-    def _unmatched(self, record: Held) -> Iterator[Change]:
-        is_final = self._buffer.is_final(record.side, record.ts_us)
-        if record.side not in self._padded_sides:
-            if is_final:
+        for record, partner in self._buffer.take(side, key, change.new, change.ts_us, self._padded_sides):
+            if partner is not None:
+                left, right = (record, partner) if side is Side.LEFT else (partner, record)
+                yield self._change(key, left.value, right.value, max(record.ts_us, partner.ts_us))
+            elif record.padded:
+                yield self._padded(record.side, record.key, record.value, record.ts_us)
+            else:
                 self.count_late(record.ts_us, "found no partner, and none that comes later can reach it")
-        elif is_final:
-            record.padded = True
-            yield self._padded(record.side, record.key, record.value, record.ts_us)
-        else:
-            self._buffer.await_match(record)
 
     def _padded(self, side: Side, key: Row | None, value: Row, ts_us: int) -> Change:
         return self._change(key, value, None, ts_us) if side is Side.LEFT else self._change(key, None, value, ts_us)

@@ -56,27 +56,16 @@ class JoinFold:
         late = 0
         for event in events:
             side, ordinal = Side(event[_SIDE]), 0
-            stream_time_us = buffer.advance(event[US])
+            buffer.advance(event[US])
             if not event[_IS_HELD]:
                 continue
-            final = buffer.final_unmatched(side) if event[US] == stream_time_us else []
-            for held in final:
-                yield _result(event, scope, ordinal, held, None)
-                ordinal += 1
-            record = buffer.hold(side, Row(event[KEY]), event[_LEFT] or event[_RIGHT], event[US])
-            for partner in buffer.partners(side, record.key, record.ts_us):
-                record.matched = True
+            key, value = Row(event[KEY]), event[_LEFT] or event[_RIGHT]
+            for record, partner in buffer.take(side, key, value, event[US], self.padded_sides):
+                if partner is None and not record.padded:
+                    late += 1
+                    continue
                 yield _result(event, scope, ordinal, record, partner)
                 ordinal += 1
-            if record.matched:
-                continue
-            is_final = buffer.is_final(side, record.ts_us)
-            late += is_final and side not in self.padded_sides
-            if side in self.padded_sides and is_final:
-                record.padded = True
-                yield _result(event, scope, ordinal, record, None)
-            elif side in self.padded_sides:
-                buffer.await_match(record)
         for held in buffer.records():
             # A right key that the left type does not hold is null here, and meets nobody in later batches either.
             if whole_key(held.key) is not None:

@@ -168,7 +168,9 @@ class _GroupedStream(_Grouped):
         Args:
             initializer: Gives the aggregate before any record.
             adder: ``(key, value, aggregate) -> aggregate``, over plain rows.
-            schema: DDL of the aggregate, for Spark: ``"total double, places array<string>"``.
+            schema: DDL of the aggregate, for Spark: the fields of a mapping, ``"total double, places array<string>"``;
+                or the type of a single value, ``"double"``. What it does not hold, such as a fraction for a ``bigint``
+                or a field of another name, ends the batch (``RecordError``).
             merger: ``(key, left, right) -> aggregate``; sessions need one, since they merge.
             output: Name of the result's field if the aggregate is a single value.
             materialized: How the table is stored.

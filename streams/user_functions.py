@@ -75,12 +75,16 @@ def calls_user(node: Node) -> bool:
     return any(_calling(node))
 
 
-def failing_by_name(node: N) -> N:
+def failing_by_name(node: N, fit_of: Callable[[str], Callable[[Any], Any]]) -> N:
     """The node with functions of the user that tell its name when they fail: Spark calls them far from the node.
 
     The message has no values of the record, since it goes into logs.
+
+    Args:
+        node: Any.
+        fit_of: Gives, for the DDL that a function was declared to return, what makes one of that of what it returned.
     """
-    changed = {name: _told_by(node.name, value) for name, value in _calling(node)}
+    changed = {name: _told_by(node.name, value, fit_of) for name, value in _calling(node)}
     return replace(node, **changed) if changed else node
 
 
@@ -105,25 +109,28 @@ def _calling(node: Node) -> Iterator[tuple[str, Any]]:
             yield field.name, value
 
 
-def _told_by(name: str, value: Any) -> Any:
+def _told_by(name: str, value: Any, fit_of: Callable[[str], Callable[[Any], Any]]) -> Any:
     """A value of a node whose functions tell the node's name when they fail."""
     if isinstance(value, Aggregation):
         parts = {option: getattr(value, option) for option in ("value", *_ARGUMENTS.get(value.kind, {}))}
-        return replace(value, **{option: _told_by(name, part) for option, part in parts.items()})
+        return replace(value, **{option: _told_by(name, part, fit_of) for option, part in parts.items()})
     if not isinstance(value, Expr):
         return None if value is None else _naming(name, value)
     if not calls_python(value):
         return value
     op, args = operation(value)
     if op == "python":
-        args = (_naming(name, args[0]), *args[1:])
-    return Expr(op, *(_told_by(name, arg) if isinstance(arg, Expr) else arg for arg in args))
+        args = (_naming(name, args[0], fit_of(args[1])), *args[1:])
+    return Expr(op, *(_told_by(name, arg, fit_of) if isinstance(arg, Expr) else arg for arg in args))
 
 
-def _naming(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _naming(name: str, function: Callable[..., Any], fit: Callable[[Any], Any] | None = None) -> Callable[..., Any]:
     def called(*args: Any) -> Any:
         try:
-            return function(*args)
+            returned = function(*args)
+            return returned if fit is None else fit(returned)
+        except RecordError as error:
+            raise RecordError(f"{name}: {error}") from error
         except VersionedError:
             raise
         except Exception as error:

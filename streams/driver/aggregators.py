@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 from streams.arithmetic import addend, no_durations, summed
+from streams.ddl import names_fields
 from streams.expressions import evaluate
 from streams.nodes import Aggregation
 from streams.rows import Row, own
@@ -40,7 +41,7 @@ class Aggregator:
     ) -> None:
         self._spec = aggregation
         self._exact_means = exact_means
-        self._fit = fit
+        self._kept = kept_by(aggregation, fit)
 
     def initial(self) -> Any:
         """The state before any record (Kafka: ``Initializer``)."""
@@ -55,20 +56,20 @@ class Aggregator:
         """The state with one record more (Kafka: ``Aggregator``, ``Reducer``)."""
         kind = self._spec.kind
         if kind == "aggregate" and self._spec.adder is not None:
-            return self._fit(plain(self._spec.adder(own(key), own(value), own(state))))
+            return self._kept(self._spec.adder(own(key), own(value), own(state)))
         if kind == "reduce" and self._spec.adder is not None:
-            return self._fit(value if state is None else plain(self._spec.adder(own(state), own(value))))
+            return self._kept(value if state is None else self._spec.adder(own(state), own(value)))
         return self._add_built_in(state, key, value)
 
     def merge(self, key: Row, left: Any, right: Any) -> Any:
         """The state of two sessions together (Kafka: ``Merger``)."""
         kind = self._spec.kind
         if kind == "aggregate" and self._spec.merger is not None:
-            return self._fit(plain(self._spec.merger(own(key), own(left), own(right))))
+            return self._kept(self._spec.merger(own(key), own(left), own(right)))
         if left is None or right is None:
             return right if left is None else left
         if kind == "reduce" and self._spec.adder is not None:
-            return self._fit(plain(self._spec.adder(own(left), own(right))))
+            return self._kept(self._spec.adder(own(left), own(right)))
         return self._merge_built_in(left, right)
 
     def result(self, state: Any) -> Row | None:
@@ -106,6 +107,29 @@ class Aggregator:
         if kind in ("min", "max"):
             return min(left, right, key=in_order) if kind == "min" else max(left, right, key=in_order)
         return summed(left, right)
+
+
+def kept_by(aggregation: Aggregation, fit: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What makes of what user code returned the state that is kept; a single value is no row of declared fields.
+
+    >>> kept_by(Aggregation("aggregate", schema="total bigint"), as_it_is)({"total": 7})
+    Row(total=7)
+    >>> kept_by(Aggregation("aggregate", schema="total bigint"), as_it_is)(7)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    versioned.errors.RecordError: its function gave one value, and its schema names fields. Give a mapping, ...
+    """
+    is_row = aggregation.schema is not None and names_fields(aggregation.schema)
+
+    def kept(given: Any) -> Any:
+        state = plain(given)
+        if is_row and state is not None and not isinstance(state, Row):
+            raise RecordError(
+                'its function gave one value, and its schema names fields. Give a mapping, such as {"total": ...}; or '
+                'write the type alone and name the result by output: schema="bigint", output="total".'
+            )
+        return fit(state)
+
+    return kept
 
 
 def in_order(value: Any) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streams.arithmetic import addend, summed
-from streams.driver.aggregators import as_it_is, as_row, check_order, plain
+from streams.driver.aggregators import as_it_is, as_row, check_order, kept_by, plain
 from streams.driver.bags import Bag
 from streams.driver.group_aggregate import GroupAggregateProcessor
 from streams.driver.keys import computed_key
@@ -39,7 +39,7 @@ class TableAggregator:
 
     def __init__(self, aggregation: Aggregation, *, fit: Callable[[Any], Any] = as_it_is) -> None:
         self._spec = aggregation
-        self._fit = fit
+        self._kept = kept_by(aggregation, fit)
 
     def initial(self) -> Any:
         """The state of a group without values."""
@@ -55,12 +55,11 @@ class TableAggregator:
             # User code gets copies of its own, as that of streams does: see ``streams.driver.aggregators``.
             function = self._spec.adder if sign > 0 else self._spec.subtractor
             if kind == "reduce":
-                both = value if state is None or function is None else plain(function(own(state), own(value)))
-                return self._fit(both)
+                return self._kept(value if state is None or function is None else function(own(state), own(value)))
             if state is None and sign > 0:
                 # The subtractor left nothing: the adder begins anew, as Kafka's does.
                 state = self.initial()
-            return state if function is None else self._fit(plain(function(own(key), own(value), own(state))))
+            return state if function is None else self._kept(function(own(key), own(value), own(state)))
         # Without an expression every value counts, whatever is in it.
         operand = 1 if self._spec.value is None else evaluate(self._spec.value, {"key": key, "value": value})
         if operand is None:

@@ -15,10 +15,10 @@ from streams.driver.table_aggregate import TableAggregator
 from streams.nodes import Aggregation
 from streams.rows import Row
 from streams.spark.aggregate_types import ASIDE, BAG, HORIZON_US, USER_CODE
-from streams.spark.fitting import returned
 from streams.spark.flow import KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import PlainRow, Told
 from streams.spark.plain_store import LAST_US
+from streams.spark.returned import returned
 
 #: So many results that a store refused may wait behind the last one that it took, which may have to tell the bag.
 _MOST_WAITING: Final = 4_096

@@ -50,6 +50,7 @@ from streams.spark.kafka_sink import KafkaSink
 from streams.spark.keyed_aggregate import KeyedAggregateOperator
 from streams.spark.metrics import summed
 from streams.spark.operator import Operator
+from streams.spark.returned import returned_as
 from streams.spark.sinks import ChangelogSinkOperator, TableSinkOperator, check_columns, send_to_kafka
 from streams.spark.source import StreamSourceOperator
 from streams.spark.stateless import (
@@ -215,7 +216,7 @@ def _summed(nodes: list[list[DataFrame]]) -> list[Row]:
 
 
 def _operator(topology: Topology, node: Node, parents: list[Operator[Any]]) -> Operator[Any]:
-    named = failing_by_name(node)
+    named = failing_by_name(node, returned_as)
     if type(node) in _SIMPLE:
         return _SIMPLE[type(node)](named)
     if isinstance(named, VIEWS):

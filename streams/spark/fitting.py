@@ -6,7 +6,7 @@ decimals all its digits; a column of Spark has one type, with one scale.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any, Final
@@ -14,12 +14,10 @@ from typing import Any, Final
 from pyspark.sql.types import DataType, DateType, DecimalType, DoubleType, StructType, TimestampType
 
 from streams.casts import to_double, to_instant
-from streams.driver.aggregators import as_it_is
 from streams.rows import Row
 from versioned.errors import RecordError
 
 _DECIMALS: Final = Context(prec=38)
-_NUMBERS: Final = frozenset((int, float, Decimal))
 
 
 def fitting(kind: DataType) -> Callable[[Any], Any]:
@@ -32,31 +30,6 @@ def fitting(kind: DataType) -> Callable[[Any], Any]:
     """
     fit = _fit_of(kind)
     return lambda value: None if value is None else fit(value)
-
-
-def returned(kind: DataType | None) -> Callable[[Any], Any]:
-    """What makes of a value that a function of the user returned one that its column can hold: numbers, however deep.
-
-    Whatever else it returned stays, and is refused where rows are made.
-
-    Args:
-        kind: The type that the function was said to return; None = it stays as it is.
-
-    >>> returned(StructType().add("total", DecimalType(4, 2)))(Row(total=Decimal("1.195"), more=1))
-    Row(total=Decimal('1.20'), more=1)
-    """
-    if isinstance(kind, StructType):
-        each = {field.name: returned(field.dataType) for field in kind.fields}
-        parts = {name: fit for name, fit in each.items() if fit is not as_it_is}
-        return (lambda row: _each_part(row, parts) if isinstance(row, Mapping) else row) if parts else as_it_is
-    if isinstance(kind, (DecimalType, DoubleType)):
-        fit = fitting(kind)
-        return lambda value: fit(value) if type(value) in _NUMBERS else value
-    return as_it_is
-
-
-def _each_part(row: Mapping[str, Any], parts: Mapping[str, Callable[[Any], Any]]) -> Row:
-    return Row({name: parts[name](part) if name in parts else part for name, part in row.items()})
 
 
 def _fit_of(kind: DataType) -> Callable[[Any], Any]:

@@ -20,10 +20,10 @@ from streams.nodes import Aggregation, WindowedAggregate
 from streams.reasons import BEFORE_WINDOWS, LATE
 from streams.rows import Row, frozen
 from streams.spark.aggregate_types import USER_CODE, is_scalar, operands_first, result_type, returned_type
-from streams.spark.fitting import returned
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
 from streams.spark.kernel import COUNT, OUT, STATE, WHAT, PlainRow, Told, fold_groups, told_counts, told_rows
 from streams.spark.of_keys import of_keys, without_keys
+from streams.spark.returned import returned
 from streams.spark.window_store import CLOSE_US, END_US, START_US, Survey, WindowStoreOperator
 from suppress.scoped_buffers import stays
 from suppress.window_rules import Window

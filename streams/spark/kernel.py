@@ -188,7 +188,7 @@ def _runner(
         told_row, sums = _teller(schema), Counter[str]()
         ready: list[PlainRow] = []
         for group, members in groupby(rows, key=itemgetter(_GROUP)):
-            for kind, told in fold(group, *_states_and_events(members)):
+            for kind, told in _told_by(node, fold(group, *_states_and_events(members))):
                 if kind == "sum":
                     sums[told[0]] += told[1]
                     continue
@@ -203,10 +203,20 @@ def _runner(
     return run
 
 
+def _told_by(node: str | None, told: Iterable[Told]) -> Iterator[Told]:
+    """What a fold tells; its errors tell the node's name."""
+    try:
+        yield from told
+    except RecordError as error:
+        if node is None or str(error).startswith(f"{node}: "):
+            raise
+        raise RecordError(f"{node}: {error}") from error
+
+
 def _arrow_batch(rows: list[PlainRow], schema: pa.Schema, node: str | None) -> pa.RecordBatch:
     try:
         return pa.RecordBatch.from_pylist(rows, schema=schema)
-    except (pa.ArrowInvalid, OverflowError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise RecordError(
             f"{node or 'A fold'}: a result does not fit its type ({error}). Cast what it is made of to double, or to a "
             "decimal with more digits before the point."

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from streams.driver.aggregators import as_it_is
 from streams.expressions import Expr, evaluate, operation
 from streams.functions import python_function
+from streams.nodes import Node
 from streams.rows import Inner, Row
 from streams.testing import TopologyTestDriver
 from streams.topology import KGroupedStream, KGroupedTable, KStream, Materialized, StreamsBuilder
@@ -129,6 +131,10 @@ _MADE_OF_STREAM: list[Any] = [
 ]
 
 
+def _named(node: Node) -> Any:
+    return failing_by_name(node, lambda ddl: as_it_is)
+
+
 def _asked(expr: Expr) -> Any:
     return evaluate(expr, {"key": Row(k="a"), "value": Row(v=2)})
 
@@ -139,7 +145,7 @@ def test_functions_that_are_called_far_from_their_node_tell_its_name_when_they_f
     make(builder.stream("s", key="k", value="v"))
     (node,) = (node for node in builder.build() if node.name == "a")
     with pytest.raises(RecordError, match=r"^a: its function failed with ZeroDivisionError \(by zero\)\.$"):
-        call(failing_by_name(node))
+        call(_named(node))
 
 
 def test_functions_that_do_not_fail_give_what_they_gave_and_nodes_without_any_stay_as_they_are() -> None:
@@ -147,8 +153,8 @@ def test_functions_that_do_not_fail_give_what_they_gave_and_nodes_without_any_st
     stream = builder.stream("s", key="k", value="v")
     doubled = stream.transform_values(lambda value: value.v * 2, "double", name="doubled")
     kept = doubled.filter(lambda value: value.value > 1, name="kept")
-    assert _asked(failing_by_name(doubled.node).mapper)["value"] == 4
-    assert failing_by_name(kept.node) is kept.node
+    assert _asked(_named(doubled.node).mapper)["value"] == 4
+    assert _named(kept.node) is kept.node
 
 
 def test_an_error_of_the_library_in_a_function_stays_as_it_is() -> None:
@@ -157,7 +163,7 @@ def test_an_error_of_the_library_in_a_function_stays_as_it_is() -> None:
 
     node = _stream().transform_values(refuses, "double").node
     with pytest.raises(ConfigurationError, match=r"^no such rate$"):
-        _asked(failing_by_name(node).mapper)
+        _asked(_named(node).mapper)
 
 
 def test_an_assertion_in_a_function_stays_one() -> None:

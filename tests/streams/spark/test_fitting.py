@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.types import DataType, DateType, DecimalType, DoubleType, LongType, StructType, TimestampType
 
 from streams.rows import Row
-from streams.spark.fitting import fitting, returned
+from streams.spark.fitting import fitting
 from versioned.errors import RecordError
 
 
@@ -42,26 +42,3 @@ def test_a_value_has_the_type_and_scale_of_its_column(kind: DataType, value: Any
 def test_a_decimal_that_its_column_cannot_hold_is_an_error(kind: DataType, value: int) -> None:
     with pytest.raises(RecordError, match="does not fit in decimal"):
         fitting(StructType().add("f", kind))(Row(f=value))
-
-
-@pytest.mark.parametrize(
-    ("kind", "value", "wanted"),
-    [
-        (DecimalType(5, 2), Decimal("1.195"), Decimal("1.20")),
-        (DecimalType(5, 2), 7, Decimal("7.00")),
-        (DoubleType(), Decimal("1.5"), 1.5),
-        (DoubleType(), "1.5", "1.5"),
-        (DecimalType(5, 2), True, True),
-        (LongType(), Decimal("1.5"), Decimal("1.5")),
-        (DecimalType(5, 2), None, None),
-        (StructType().add("x", DoubleType()), Row(x=7, more="m"), Row(x=7.0, more="m")),
-        (StructType().add("in", StructType().add("x", DoubleType())), Row({"in": {"x": 7}}), Row({"in": Row(x=7.0)})),
-        (StructType().add("x", DoubleType()), 7, 7),
-        (None, Decimal("1.195"), Decimal("1.195")),
-    ],
-)
-def test_of_what_a_function_returned_numbers_are_made_to_fit_and_all_else_is_left(
-    kind: DataType | None, value: Any, wanted: Any
-) -> None:
-    made = returned(kind)(value)
-    assert (made, type(made), str(made)) == (wanted, type(wanted), str(wanted))

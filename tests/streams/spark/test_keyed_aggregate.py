@@ -163,6 +163,27 @@ def test_a_function_of_the_user_that_fails_is_told_with_the_name_of_its_node(
     assert reason(told.value).startswith("Problem in the data: shares: its function failed with ZeroDivisionError")
 
 
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (lambda s: s.transform_values(lambda value: 1.5, "bigint", name="shares"), "a fraction for a result of bigint"),
+        pytest.param(
+            lambda s: s.group_by_key().aggregate(dict, lambda k, v, a: {"m": 1}, schema="n BIGINT", name="shares"),
+            r"the fields \['m'\], and declared are \['n'\]",
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=["an expression's", "an aggregate's"],
+)
+def test_what_a_function_of_the_user_returned_and_its_column_does_not_hold_is_told_with_its_node(
+    spark: SparkSession, tmp_path: Path, made: Any, told: str
+) -> None:
+    builder = StreamsBuilder()
+    made(builder.stream("s", key="k", value="v")).to_changelog("out")
+    with pytest.raises(Exception, match=f"shares: its function gave {told}"):
+        on_spark(spark, tmp_path, builder.build(), [Input("s", "a", "x", 1)], [1])
+
+
 def _text_or_end(key: Row, value: Row, state: Row | None) -> dict[str, Any] | None:
     return None if value.v == "END" else {"text": (state.text if state else "") + value.v}
 

@@ -1,0 +1,175 @@
+"""What functions of the user returned, as a column holds it; anything else is refused.
+
+From one record to the next a fold goes on with what was returned, from one batch to the next with what was stored. So
+what was returned is made what will be stored at once, or the cut into batches would change results. What would be
+changed on the way, such as a fraction for a whole number, or would disappear, such as a misspelt field, is an error.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    IntegralType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from streams.ddl import names_fields
+from streams.driver.aggregators import as_it_is
+from streams.rows import Row
+from streams.spark.fitting import fitting
+from versioned.ddl_columns import columns_if_known
+from versioned.errors import RecordError
+
+_NUMBERS: Final = (int, float, Decimal)
+_BITS: Final[Mapping[type[DataType], int]] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+#: Values of Python that a column takes as they are.
+_TAKEN: Final[Mapping[type[DataType], tuple[type, ...]]] = {
+    StringType: (str,),
+    BinaryType: (bytes, bytearray, memoryview),
+    BooleanType: (bool,),
+    TimestampType: (datetime,),
+    TimestampNTZType: (datetime,),
+}
+_Fit = Callable[[Any], Any]
+
+
+def returned(kind: DataType | None) -> _Fit:
+    """What makes of a value that a function of the user returned the one that its column holds, or raises RecordError.
+
+    Fields that a row lacks are null. The message of the error tells no value, since it goes into logs.
+
+    Args:
+        kind: The type that the function was said to return; None = it stays as it is.
+
+    >>> returned(StructType().add("total", DecimalType(4, 2)).add("n", LongType()))(Row(total=Decimal("1.195")))
+    Row(total=Decimal('1.20'), n=None)
+    >>> returned(LongType())(1.5)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    versioned.errors.RecordError: its function gave a fraction for a result of bigint. Round it, or declare another ...
+    """
+    return as_it_is if kind is None else _fit_of(kind, "")
+
+
+def returned_as(ddl: str) -> _Fit:
+    """The same by the DDL that was declared; what only Spark understands stays as it is."""
+    is_row = names_fields(ddl)
+    known = columns_if_known(ddl if is_row else f"value {ddl}")
+    return returned(known if known is None or is_row else known[0].dataType)
+
+
+def _fit_of(kind: DataType, path: str) -> _Fit:
+    fit = _fit_of_values(kind, path)
+    if fit is as_it_is:
+        return fit
+    return lambda value: None if value is None else fit(value.item() if isinstance(value, np.generic) else value)
+
+
+def _fit_of_values(kind: DataType, path: str) -> _Fit:
+    """What fits values that are not null; the path is that of the field, and none of a result."""
+    where = f'"{path}" of {kind.simpleString()}' if path else f"a result of {kind.simpleString()}"
+    if isinstance(kind, StructType):
+        return _row_fit(kind, path)
+    if isinstance(kind, ArrayType):
+        return partial(_array, part=_fit_of(kind.elementType, path), where=where)
+    if isinstance(kind, MapType):
+        return partial(_map, key=_fit_of(kind.keyType, path), part=_fit_of(kind.valueType, path))
+    if isinstance(kind, IntegralType):
+        return partial(_whole, limit=1 << _BITS[type(kind)] - 1, where=where)
+    if isinstance(kind, (DecimalType, DoubleType, FloatType)):
+        return partial(_number, fit=_single if isinstance(kind, FloatType) else fitting(kind), where=where)
+    if isinstance(kind, DateType):
+        return partial(_date, where=where)
+    taken = _TAKEN.get(type(kind))
+    return as_it_is if taken is None else partial(_taken, kinds=taken, where=where)
+
+
+def _row_fit(kind: StructType, path: str) -> _Fit:
+    parts = {field.name: _fit_of(field.dataType, f"{path}.{field.name}".strip(".")) for field in kind.fields}
+
+    def fit(value: Any) -> Row:
+        if not isinstance(value, Mapping):
+            raise RecordError(
+                f"its function gave {_article(value)}, and declared are the fields {list(parts)}. Give a mapping of "
+                "them, or declare the type of a single value."
+            )
+        unknown = [name for name in value if name not in parts]
+        if unknown:
+            raise RecordError(
+                f"its function gave the fields {unknown}, and declared are {list(parts)}. Correct their names, or "
+                "declare them."
+            )
+        return Row({name: part(value.get(name)) for name, part in parts.items()})
+
+    return fit
+
+
+def _taken(value: Any, kinds: tuple[type, ...], where: str) -> Any:
+    # To Python true is a number.
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        raise RecordError(f"its function gave {_article(value)} for {where}. Make it one, or declare another type.")
+    return value
+
+
+def _array(value: Any, part: _Fit, where: str) -> list[Any]:
+    return [part(each) for each in _taken(value, (list, tuple, np.ndarray), where)]
+
+
+def _map(value: Any, key: _Fit, part: _Fit) -> Any:
+    # Pairs stay as they are.
+    return {key(name): part(each) for name, each in value.items()} if isinstance(value, Mapping) else value
+
+
+def _date(value: Any, where: str) -> date:
+    day: date = _taken(value, (date,), where)
+    return day.date() if isinstance(day, datetime) else day
+
+
+def _whole(value: Any, limit: int, where: str) -> int:
+    number = _taken(value, _NUMBERS, where)
+    # Of infinities and NaN nothing is left but NaN.
+    if number % 1 != 0:
+        raise RecordError(f"its function gave a fraction for {where}. Round it, or declare another type.")
+    if not -limit <= number < limit:
+        raise RecordError(f"its function gave a number that is too large for {where}. Declare another type.")
+    return int(number)
+
+
+def _number(value: Any, fit: _Fit, where: str) -> Any:
+    number = _taken(value, _NUMBERS, where)
+    try:
+        return fit(number)
+    except (RecordError, OverflowError):
+        raise RecordError(f"its function gave a number that is too large for {where}. Declare another type.") from None
+
+
+def _single(value: Any) -> float:
+    """The nearest of 32 bits, which is what is stored."""
+    return float(struct.unpack("<f", struct.pack("<f", float(value)))[0])
+
+
+def _article(value: Any) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"

@@ -172,7 +172,8 @@ def check_schema(found: StructType, spec: VersionedTableSpec, ref: TableRef) -> 
     if found.names != expected:
         raise SchemaError(
             f"{ref} has columns {found.names}, but its spec promises {expected}. "
-            "Somebody changed the table: restore it, or make a new one and backfill it."
+            "Somebody changed the table: RESTORE it to its version before that (DESCRIBE HISTORY tells it), or make a "
+            "new one and backfill it."
         )
     for name, kind in ((spec.valid_from, "timestamp"), (spec.valid_to, "timestamp"), (DELETED, "boolean")):
         if found[name].dataType.simpleString() != kind:

@@ -270,5 +270,5 @@ def _refuse(node: str, table: str, differing: list[str]) -> None:
             f'The plan of "{node}" was changed: the table "{table}" holds other columns than it makes now: '
             f"{differing}. Give the plan the former fields and types, or {_ANOTHER_NAME}; a sink's table can be given "
             "a column by ALTER TABLE. Where no batch has ended yet, nothing is lost if the root is deleted instead. "
-            "If it was the table that somebody changed, take its columns back to what they were."
+            "If somebody changed the table, RESTORE it to its version before that (DESCRIBE HISTORY tells it)."
         )

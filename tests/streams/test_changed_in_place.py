@@ -55,9 +55,7 @@ class Case:
 
 
 def _aggregate(initializer: Any, adder: Any, subtractor: Any, merger: Any) -> Aggregation:
-    return Aggregation(
-        "aggregate", "all", initializer=initializer, adder=adder, subtractor=subtractor, merger=merger, schema="?"
-    )
+    return Aggregation("aggregate", "all", initializer=initializer, adder=adder, subtractor=subtractor, merger=merger)
 
 
 _LISTS: Final = _aggregate(

@@ -199,11 +199,21 @@ def _orderable(kind: DataType) -> bool:
 def values_of(names: Sequence[str], keys: Sequence[str]) -> list[str]:
     """The columns that are no keys; a key that is there twice is among them, to be refused like any other name.
 
+    Raises:
+        ConfigurationError: a key is there in another case only.
+
     >>> values_of(["id", "v"], ["id"]), values_of(["id", "id", "v"], ["id"])
     (['v'], ['id', 'v'])
+    >>> values_of(["Id", "v"], ["id"])
+    Traceback (most recent call last):
+    versioned.errors.ConfigurationError: keys has "id", which the schema calls "Id". Write both alike.
     """
     others = list(names)
     for key in keys:
         if key in others:
             others.remove(key)
+            continue
+        alike = next((name for name in names if name.lower() == key.lower()), None)
+        if alike is not None and key not in names:
+            raise ConfigurationError(f'keys has "{key}", which the schema calls "{alike}". Write both alike.')
     return others

@@ -56,6 +56,19 @@ class SqlNames:
             )
         return cls(parts, temporary)
 
+    @classmethod
+    def of_table(cls, target: TableRef, name: str | None, *, temporary: bool) -> SqlNames:
+        """Under a name as :meth:`of` takes it, or the table's own: in a catalog beside the table, in its schema.
+
+        >>> SqlNames.of_table(TableRef.parse("crm.rates"), None, temporary=False).parts("as_of")
+        ('crm', 'rates_as_of')
+        >>> SqlNames.of_table(TableRef.parse("crm.rates"), None, temporary=True).parts("as_of")
+        ('rates_as_of',)
+        """
+        if name is None and target.parts and not temporary:
+            return cls(target.parts, temporary)
+        return cls.of(name or target.short_name, temporary=temporary)
+
     def parts(self, ending: str) -> tuple[str, ...]:
         """The parts of one name."""
         return (*self.base[:-1], f"{self.base[-1]}_{ending}")
@@ -117,7 +130,7 @@ def register_sql(
         target: The table.
         spec: Its contract.
         name: Base of the names; the table's own by default. May have parts (``catalog.schema.rates``) if they are
-            persistent.
+            persistent; by default those are in the schema of the table, or in the current one if it has none.
         temporary: For this session only; False = in the catalog.
         version: Ask the table as it was at this version of it; None = as it is.
 
@@ -127,7 +140,7 @@ def register_sql(
     Raises:
         ConfigurationError: the name is a path, is malformed, or has parts although it is temporary.
     """
-    return register_versions(spark, target, spec, SqlNames.of(name or target.short_name, temporary=temporary), version)
+    return register_versions(spark, target, spec, SqlNames.of_table(target, name, temporary=temporary), version)
 
 
 def register_versions(

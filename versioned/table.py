@@ -498,7 +498,7 @@ class VersionedTable:
 
         Args:
             name: Base of their names; the table's own if not given.
-            temporary: For this session only; False = in the catalog.
+            temporary: For this session only; False = in the catalog, by default in the schema of the table.
             version: Ask the table as it was at this Delta version (system time); None = as it is.
 
         Returns:

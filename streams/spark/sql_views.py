@@ -47,7 +47,7 @@ def register_table_sql(
         spark: The session.
         target: The table.
         name: Base of the names; the table's own by default.
-        temporary: For this session only; False = in the catalog.
+        temporary: For this session only; False = in the catalog, by default in the schema of the table.
         version: Ask the table as it was at this version of it (system time); None = as it is.
 
     Returns:
@@ -57,7 +57,7 @@ def register_table_sql(
         ConfigurationError: the name is a path, is malformed, or has parts although it is temporary.
     """
     ref = TableRef.parse(target)
-    return _register(spark, ref, SqlNames.of(name or ref.short_name, temporary=temporary), version)
+    return _register(spark, ref, SqlNames.of_table(ref, name, temporary=temporary), version)
 
 
 def _register(spark: SparkSession, ref: TableRef, names: SqlNames, version: int | None = None) -> list[str]:

@@ -187,11 +187,17 @@ def test_of_many_keys_the_first_are_drawn_and_the_title_says_of_how_many(story: 
 
 
 def test_by_spark_submit_a_buffer_of_conf_is_drained(tmp_path: Path) -> None:
-    (tmp_path / "input" / "prices").mkdir(parents=True)
-    (tmp_path / "input" / "prices" / "0.json").write_text(_rows(_PRICES[:3]), encoding="utf-8")
+    folder = tmp_path / "input" / "prices"
+    folder.mkdir(parents=True)
+    of_job = ("-c", str(_BEST_EFFORT), "-w", str(tmp_path), "--json")
+    first, *others = _rows(_PRICES[:3]).splitlines(keepends=True)
+    (folder / "0.json").write_text(first, encoding="utf-8")
+    begun = _submit("run", *of_job)
+    assert begun.returncode == 0, begun.stderr[-3_000:]
+    (folder / "1.json").write_text("".join(others), encoding="utf-8")
     # The first price of tea leaves by itself; both items still wait when the input ends.
-    ended = _submit("suppress", "drain", "limited", "-c", str(_BEST_EFFORT), "-w", str(tmp_path), "--json")
+    ended = _submit("suppress", "drain", "limited", *of_job)
     assert ended.returncode == 0, ended.stderr[-3_000:]
     batch, left = map(json.loads, ended.stdout.splitlines())
-    assert (batch["input"], batch["emitted"]) == ({"prices": 3}, {"price_updates": 3})
+    assert (batch["input"], batch["emitted"]) == ({"prices": 2}, {"price_updates": 3})
     assert (left["name"], left["records"], left["max_records"]) == ("limited", 0, 2)

@@ -39,7 +39,7 @@ from streams.nodes import (
 from streams.options import FOREVER, Joined, LatePolicy
 from streams.plan_facts import is_versioned, side_without_versions
 from suppress.buffer_config import EagerBufferConfig, StrictBufferConfig
-from suppress.suppressed import UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
+from suppress.suppressed import UntilWallClockTimeLimit, UntilWindowCloses
 from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, Windows
 from versioned.durations import in_words
 
@@ -132,7 +132,7 @@ def _join(kind: str) -> Callable[[Any], list[str]]:
         told = [f"{node.kind} {kind}"]
         if isinstance(node, StreamTableJoin):
             told += _joined(node.joined)
-        if isinstance(node, StreamStreamJoin) and node.windows is not None:
+        if isinstance(node, StreamStreamJoin):
             told.append(_join_windows(node.windows))
         if isinstance(node, TableTableJoin) and node.history == "complete":
             told.append("complete history")
@@ -162,8 +162,8 @@ def _aggregate(node: StreamAggregate | TableAggregate) -> list[str]:
 
 
 def _windowed_aggregate(node: WindowedAggregate) -> list[str]:
-    windows = [] if node.windows is None else [windows_in_words(node.windows)]
-    return [f"windowed {_aggregation(node.aggregation)}", *windows, *_grouped(node.group_key), *_late(node.late_policy)]
+    told = [f"windowed {_aggregation(node.aggregation)}", windows_in_words(node.windows)]
+    return [*told, *_grouped(node.group_key), *_late(node.late_policy)]
 
 
 def _aggregation(aggregation: Aggregation) -> str:
@@ -174,10 +174,8 @@ def _grouped(key: Expr | None) -> list[str]:
     return [] if key is None else [f"by {_key(key)}"]
 
 
-def _key(key: Expr | None) -> str:
+def _key(key: Expr) -> str:
     # A key that is one field of the value reads better as that field alone.
-    if key is None:
-        return "the key"
     op, args = operation(key)
     return repr(args[1]) if op == "row" else repr(key)
 
@@ -207,17 +205,10 @@ def _suppress(node: Suppress) -> list[str]:
         return ["suppress until the window closes", *idle, _buffer(suppressed.buffer)]
     if isinstance(suppressed, UntilWallClockTimeLimit):
         return [f"suppress for {in_words(suppressed.wait_us)} of wall-clock time", _buffer(suppressed.buffer)]
-    if isinstance(suppressed, UntilTimeLimit):
-        timer = [] if suppressed.timer == "first" else [f"timer {suppressed.timer}"]
-        timer += [] if suppressed.max_age_us is None else [f"at most for {in_words(suppressed.max_age_us)}"]
-        clock = [] if suppressed.clock == "record" else ["from the window's start"]
-        return [
-            f"suppress for {in_words(suppressed.wait_us)} of event time",
-            *clock,
-            *timer,
-            _buffer(suppressed.buffer),
-        ]
-    return ["suppress"]
+    timer = [] if suppressed.timer == "first" else [f"timer {suppressed.timer}"]
+    timer += [] if suppressed.max_age_us is None else [f"at most for {in_words(suppressed.max_age_us)}"]
+    clock = [] if suppressed.clock == "record" else ["from the window's start"]
+    return [f"suppress for {in_words(suppressed.wait_us)} of event time", *clock, *timer, _buffer(suppressed.buffer)]
 
 
 def _buffer(buffer: StrictBufferConfig | EagerBufferConfig) -> str:

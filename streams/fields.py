@@ -78,15 +78,13 @@ def _of_suppressed(node: Suppress) -> Fields:
     return None if suppressed.close_idle else known
 
 
-def expr_fields(expr: Expr | None, rows: Mapping[str, Node]) -> Fields:
+def expr_fields(expr: Expr, rows: Mapping[str, Node]) -> Fields:
     """The names of the fields of the row that an expression gives; none if they are known only when it runs.
 
     Args:
         expr: The expression.
         rows: The nodes whose values it reads, by the names of its rows.
     """
-    if expr is None:
-        return None
     op, args = operation(expr)
     if op == "struct":
         return tuple(args[0])

@@ -50,9 +50,9 @@ def changes_key(node: Node) -> bool:
     >>> changes_key(SelectKey("by-carrier", (StreamSource("flights", topic="flights"),), Expr("ref", "value")))
     True
     """
-    if isinstance(node, SelectKey):
-        return node.mapper is not None
-    return isinstance(node, ForeignKeyJoin) or (isinstance(node, AGGREGATES) and node.group_key is not None)
+    if isinstance(node, AGGREGATES):
+        return node.group_key is not None
+    return isinstance(node, (SelectKey, ForeignKeyJoin))
 
 
 def mapped_key_fields(expr: Expr | None, parent: Node) -> tuple[str, ...] | None:

@@ -35,7 +35,7 @@ from streams.nodes import (
     ToStream,
 )
 from streams.plan_facts import is_versioned
-from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
+from suppress.suppressed import AnySuppressed, Suppressed
 from versioned.choices import check_choice
 from versioned.errors import TopologyError
 from versioned.given import told
@@ -43,8 +43,6 @@ from versioned.given import told
 if TYPE_CHECKING:
     from streams.grouped import KGroupedTable
     from streams.kstream import KStream
-
-_SUPPRESSED = (UntilWindowCloses, UntilTimeLimit, UntilWallClockTimeLimit)
 
 
 class GlobalKTable:
@@ -141,7 +139,7 @@ class KTable:
                 no windows that close.
             TypeError: something else than a ``Suppressed`` is given (R26).
         """
-        if not isinstance(suppressed, _SUPPRESSED):
+        if not isinstance(suppressed, AnySuppressed):
             raise TypeError(f"suppress takes what a Suppressed factory gives; got {told(suppressed)}.")
         node = Suppress(self.graph.name("suppress", name, suppressed.name), (self.node,), suppressed)
         return KTable(self.graph, self.graph.add(node))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from streams.ddl import check_ddl, check_result
 from streams.expressions import Expr
 from streams.options import Joined, LatePolicy, Materialized, OnExpired
-from suppress.suppressed import Suppressed
+from suppress.suppressed import AnySuppressed
 from suppress.windows import JoinWindows, Windows
 from versioned.choices import check_choice
 from versioned.given import no_such
@@ -116,7 +116,7 @@ class Node:
     """
 
     name: str
-    parents: tuple[Node, ...] = field(default=(), repr=False)
+    parents: tuple[Node, ...] = field(repr=False)
 
     @property
     def output(self) -> Output:
@@ -131,12 +131,13 @@ class _TableNode(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class StreamSource(Node):
-    """Records of a topic as a stream. ``key``, ``timestamp`` and ``value`` name the input's columns.
+class _SourceNode(Node):
+    """What reads a topic. ``key``, ``timestamp`` and ``value`` name the input's columns.
 
     ``deleted`` names a boolean column that is true for records whose value is null.
     """
 
+    parents: tuple[Node, ...] = field(default=(), repr=False)
     topic: str = ""
     key: tuple[str, ...] = ("key",)
     timestamp: str = "ts"
@@ -145,27 +146,22 @@ class StreamSource(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class TableSource(_TableNode):
+class StreamSource(_SourceNode):
+    """Records of a topic as a stream."""
+
+
+@dataclass(frozen=True, eq=False)
+class TableSource(_SourceNode, _TableNode):
     """Records of a topic as changes of a table; ``materialized`` None = a source table without a store."""
 
-    topic: str = ""
-    key: tuple[str, ...] = ("key",)
-    timestamp: str = "ts"
-    value: tuple[str, ...] | None = None
-    deleted: str | None = None
     materialized: Materialized | None = None
     reorder: timedelta | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class GlobalTableSource(_TableNode):
+class GlobalTableSource(_SourceNode, _TableNode):
     """A table that every scope sees whole; looked up without regard to time (R170: never versioned)."""
 
-    topic: str = ""
-    key: tuple[str, ...] = ("key",)
-    timestamp: str = "ts"
-    value: tuple[str, ...] | None = None
-    deleted: str | None = None
     materialized: Materialized | None = None
 
 
@@ -176,32 +172,32 @@ SOURCES: Final = (StreamSource, TableSource, GlobalTableSource)
 
 @dataclass(frozen=True, eq=False)
 class StreamFilter(Node):
-    predicate: Expr | None = None
+    predicate: Expr
 
 
 @dataclass(frozen=True, eq=False)
 class StreamMapValues(Node):
-    mapper: Expr | None = None
+    mapper: Expr
 
 
 @dataclass(frozen=True, eq=False)
 class SelectKey(Node):
     """A new key; a change of key starts new stream-time scopes (DESIGN 3)."""
 
-    mapper: Expr | None = None
+    mapper: Expr
 
 
 @dataclass(frozen=True, eq=False)
 class TableFilter(_TableNode):
     """``filter`` / ``filter_not`` (negation is part of ``predicate``)."""
 
-    predicate: Expr | None = None
+    predicate: Expr
     materialized: Materialized | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class TableMapValues(_TableNode):
-    mapper: Expr | None = None
+    mapper: Expr
     materialized: Materialized | None = None
 
 
@@ -220,8 +216,8 @@ class ToTable(_TableNode):
 class StreamTableJoin(Node):
     """parents = (stream, table)."""
 
-    kind: JoinKind = "inner"
-    joiner: Expr | None = None
+    kind: JoinKind
+    joiner: Expr
     joined: Joined = field(default_factory=Joined)
 
     def __post_init__(self) -> None:
@@ -237,9 +233,9 @@ class CorrectionFeed(Node):
 class StreamGlobalTableJoin(Node):
     """parents = (stream, global table); ``key_mapper`` gives the table's key."""
 
-    kind: JoinKind = "inner"
-    key_mapper: Expr | None = None
-    joiner: Expr | None = None
+    kind: JoinKind
+    key_mapper: Expr
+    joiner: Expr
 
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, JoinKind)
@@ -249,9 +245,9 @@ class StreamGlobalTableJoin(Node):
 class StreamStreamJoin(Node):
     """parents = (left, right)."""
 
-    kind: JoinKind = "inner"
-    windows: JoinWindows | None = None
-    joiner: Expr | None = None
+    kind: JoinKind
+    windows: JoinWindows
+    joiner: Expr
 
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, JoinKind)
@@ -261,8 +257,8 @@ class StreamStreamJoin(Node):
 class TableTableJoin(_TableNode):
     """parents = (left, right), on the primary key."""
 
-    kind: JoinKind = "inner"
-    joiner: Expr | None = None
+    kind: JoinKind
+    joiner: Expr
     materialized: Materialized | None = None
     history: History = "latest"
 
@@ -275,9 +271,9 @@ class TableTableJoin(_TableNode):
 class ForeignKeyJoin(_TableNode):
     """parents = (left, right); ``foreign_key`` maps the left value to the right key."""
 
-    kind: JoinKind = "inner"
-    foreign_key: Expr | None = None
-    joiner: Expr | None = None
+    kind: JoinKind
+    foreign_key: Expr
+    joiner: Expr
     materialized: Materialized | None = None
 
     def __post_init__(self) -> None:
@@ -297,7 +293,7 @@ class StreamAggregate(_TableNode):
 class WindowedAggregate(_TableNode):
     """A windowed aggregate of a stream, per (group key, window)."""
 
-    windows: Windows | None = None
+    windows: Windows
     aggregation: Aggregation = Aggregation("count")
     group_key: Expr | None = None
     materialized: Materialized | None = None
@@ -319,7 +315,7 @@ class TableAggregate(_TableNode):
 
 @dataclass(frozen=True, eq=False)
 class Suppress(_TableNode):
-    suppressed: Suppressed | None = None
+    suppressed: AnySuppressed
 
 
 @dataclass(frozen=True, eq=False)

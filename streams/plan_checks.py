@@ -312,8 +312,6 @@ def _check_table_table_join(node: TableTableJoin) -> None:
 
 
 def _check_windowed_aggregate(node: WindowedAggregate) -> None:
-    if node.windows is None:
-        raise TopologyError("windows", node.name, "a windowed aggregate needs windows.")
     _check_group_of_windows(node)
     needs_merger = node.aggregation.kind == "aggregate" and node.aggregation.merger is None
     if isinstance(node.windows, SessionWindows) and needs_merger:
@@ -388,7 +386,7 @@ def _check_reorder(node: TableSource | ToTable) -> None:
 
 
 def _check_condition(node: StreamFilter | TableFilter) -> None:
-    fault = None if node.predicate is None else condition_fault(node.predicate)
+    fault = condition_fault(node.predicate)
     if fault is not None:
         raise TopologyError("condition", node.name, fault)
 

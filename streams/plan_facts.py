@@ -97,8 +97,7 @@ def window_retention_us(node: WindowedAggregate) -> int:
     said_us = said_retention_us(node)
     if said_us is not None:
         return said_us
-    least_us = None if node.windows is None else least_retention_us(node.windows)
-    return max(_DAY_US, least_us or 0)
+    return max(_DAY_US, least_retention_us(node.windows) or 0)
 
 
 def side_without_versions(node: Node) -> str | None:

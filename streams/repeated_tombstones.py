@@ -31,9 +31,10 @@ def drops_repeated_tombstones(topology: Topology, node: TableFilter) -> bool:
     """Whether the filter forwards no tombstone for a key whose last result was one.
 
     Example:
+        >>> from streams.expressions import Expr
         >>> from streams.nodes import Materialized
         >>> prices = TableSource("prices", topic="prices", materialized=Materialized.versioned("1 day"))
-        >>> cheap = TableFilter("cheap", (prices,))
+        >>> cheap = TableFilter("cheap", (prices,), Expr("ref", "value").price < 5)
         >>> drops_repeated_tombstones(Topology((prices, cheap)), cheap)
         False
     """

@@ -51,9 +51,12 @@ def gathers(node: Node, shared: Set[str]) -> bool:
         node: The node.
         shared: As of :func:`nodes_in_one_scope`.
 
+    >>> from streams.expressions import Expr
     >>> from streams.nodes import StreamSource
+    >>> from suppress.windows import JoinWindows
     >>> sides = (StreamSource("flights", topic="flights"), StreamSource("weather", topic="weather"))
-    >>> gathers(StreamStreamJoin("both", sides), {"weather"}), gathers(StreamStreamJoin("both", sides), set())
+    >>> both = StreamStreamJoin("both", sides, "inner", JoinWindows.of("1 hour"), Expr("ref", "left"))
+    >>> gathers(both, {"weather"}), gathers(both, set())
     (True, False)
     """
     return isinstance(node, _JOINS_OF_EQUALS) and any(parent.name in shared for parent in node.parents)
@@ -69,9 +72,11 @@ def asks_across(node: Node, shared: Set[str]) -> bool:
         node: The node.
         shared: As of :func:`nodes_in_one_scope`.
 
+    >>> from streams.expressions import Expr
     >>> from streams.nodes import StreamSource, TableSource
     >>> sides = (StreamSource("clicks", topic="clicks"), TableSource("users", topic="users"))
-    >>> asks_across(StreamTableJoin("both", sides), {"users"}), asks_across(StreamTableJoin("both", sides), set())
+    >>> both = StreamTableJoin("both", sides, "inner", Expr("ref", "left"))
+    >>> asks_across(both, {"users"}), asks_across(both, set())
     (True, False)
     """
     return isinstance(node, StreamTableJoin) and any(parent.name in shared for parent in node.parents)
@@ -80,8 +85,9 @@ def asks_across(node: Node, shared: Set[str]) -> bool:
 def follows_partitions(node: Node) -> bool:
     """Whether all that comes from a node has the scope of its source partition, as one look up the plan tells.
 
+    >>> from streams.expressions import Expr
     >>> from streams.nodes import StreamFilter, StreamSource
-    >>> follows_partitions(StreamFilter("big", (StreamSource("flights", topic="flights"),)))
+    >>> follows_partitions(StreamFilter("big", (StreamSource("flights", topic="flights"),), Expr("lit", True)))
     True
     """
     if isinstance(node, _JOINS_OF_EQUALS) or changes_key(node) or has_one_stream_time(node):

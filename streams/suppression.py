@@ -17,7 +17,6 @@ def rule_of(node: Suppress, default_retention_us: int | None = None) -> BufferRu
         node: The suppression.
         default_retention_us: ``suppressed.record.retention.ms`` of the application, in microseconds; None = off.
     """
-    assert node.suppressed is not None
     source = windowed_ancestor(node.parents[0])
     windows = None if source is None else source.windows
     unit_us = 1 if source is None or source.materialized is None else source.materialized.time_resolution.value

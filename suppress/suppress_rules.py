@@ -82,7 +82,7 @@ def _final_rule(
     )  # fmt: skip
 
 
-def warn_of_idle(node: str, suppressed: Suppressed | None, rule: BufferRule, windows: Windows | None) -> None:
+def warn_of_idle(node: str, suppressed: Suppressed, rule: BufferRule, windows: Windows | None) -> None:
     """Tell of a retention that closes no windows, since there is none, or those of an input that is not silent.
 
     Args:

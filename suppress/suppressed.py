@@ -174,6 +174,10 @@ class UntilWallClockTimeLimit(Suppressed):
         sizer(self.size_of)
 
 
+#: What the factories give: what a node may hold.
+AnySuppressed = UntilWindowCloses | UntilTimeLimit | UntilWallClockTimeLimit
+
+
 def _check_buffer(given: object) -> None:
     wanted = "what BufferConfig gives, such as BufferConfig.unbounded() or BufferConfig.max_records(1_000)"
     check_kind("buffer", given, (StrictBufferConfig, EagerBufferConfig), wanted)

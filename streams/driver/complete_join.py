@@ -25,7 +25,6 @@ class CompleteJoinProcessor(StoredTable):
 
     def __init__(self, node: TableTableJoin, context: Context) -> None:
         super().__init__(node, context)
-        assert node.joiner is not None
         self._joiner = node.joiner
         self._histories = HistoryJoin(node.kind, self._pair)
 

@@ -15,7 +15,6 @@ from streams.plan_facts import is_versioned
 from streams.reasons import NULL_KEY
 from streams.rows import Row
 from suppress.order import canonical_order
-from versioned.errors import TopologyError
 
 _RIGHT: Final = 1
 
@@ -43,8 +42,6 @@ class ForeignKeyJoinProcessor(StoredTable):
 
     def __init__(self, node: ForeignKeyJoin, context: Context) -> None:
         super().__init__(node, context, always_stored=True)
-        if node.joiner is None or node.foreign_key is None:
-            raise TopologyError("no-joiner", node.name, "a foreign-key join needs a joiner and a foreign key.")
         self._joiner = node.joiner
         self._foreign_key = node.foreign_key
         self._is_left_join = node.kind == "left"

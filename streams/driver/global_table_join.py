@@ -10,7 +10,6 @@ from streams.driver.stream_table_join import LOOK_UPS
 from streams.expressions import evaluate
 from streams.nodes import StreamGlobalTableJoin
 from streams.reasons import NO_MATCH, NULL_KEY, NULL_VALUE
-from versioned.errors import TopologyError
 
 
 class StreamGlobalTableJoinProcessor(Processor):
@@ -21,9 +20,6 @@ class StreamGlobalTableJoinProcessor(Processor):
 
     def __init__(self, node: StreamGlobalTableJoin, context: Context) -> None:
         super().__init__(node, context)
-        if node.joiner is None:
-            raise TopologyError("no-joiner", node.name, "a join needs a joiner.")
-        assert node.key_mapper is not None
         self._joiner = node.joiner
         self._key_mapper = node.key_mapper
         self._is_inner = node.kind == "inner"

@@ -47,7 +47,7 @@ class StreamFilterProcessor(Processor):
         self._predicate = node.predicate
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
-        if self._predicate is not None and evaluate(self._predicate, {"key": change.key, "value": change.new}) is True:
+        if evaluate(self._predicate, {"key": change.key, "value": change.new}) is True:
             yield change
 
 
@@ -59,9 +59,6 @@ class StreamMapValuesProcessor(Processor):
         self._mapper = node.mapper
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
-        if self._mapper is None:
-            yield change
-            return
         value = evaluate(self._mapper, {"key": change.key, "value": change.new})
         yield replace(change, new=value if value is None or isinstance(value, Row) else Row(value=value))
 
@@ -74,9 +71,6 @@ class SelectKeyProcessor(Processor):
         self._mapper = node.mapper
 
     def process(self, change: Change, parent: int = 0) -> Iterator[Change]:
-        if self._mapper is None:
-            yield change
-            return
         yield replace(change, key=as_key(evaluate(self._mapper, {"key": change.key, "value": change.new})))
 
 

@@ -32,8 +32,6 @@ class StreamStreamJoinProcessor(Processor):
 
     def __init__(self, node: StreamStreamJoin, context: Context) -> None:
         super().__init__(node, context)
-        if node.windows is None or node.joiner is None:
-            raise TypeError(f"{node.name} needs windows and a joiner")
         self._joiner = node.joiner
         self._padded_sides = PADDED_SIDES[node.kind]
         self._windows = node.windows

@@ -17,7 +17,7 @@ from streams.reasons import EXPIRED, NO_MATCH, NULL_KEY, NULL_VALUE, TOMBSTONE, 
 from streams.rows import Row
 from suppress.sizes import logical_size
 from versioned.durations import duration_us
-from versioned.errors import RecordError, TopologyError
+from versioned.errors import RecordError
 
 _LOG: Final = logging.getLogger(__name__)
 _INSTANT_BYTES: Final = 8
@@ -58,8 +58,6 @@ class StreamTableJoinProcessor(Processor):
 
     def __init__(self, node: StreamTableJoin, context: Context) -> None:
         super().__init__(node, context)
-        if node.joiner is None:
-            raise TopologyError("no-joiner", node.name, "a join needs a joiner.")
         self._joiner = node.joiner
         self._is_inner = node.kind == "inner"
         self._joined = node.joined

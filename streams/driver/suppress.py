@@ -16,9 +16,7 @@ from streams.suppression import rule_of, stamped
 from streams.user_functions import size_function
 from suppress.buffer_rules import Cause, Emission, SuppressBuffer, Update
 from suppress.scoped_buffers import ScopedBuffers
-from suppress.sizes import SizeFunction
 from suppress.suppress_rules import tie_order, warn_of_idle
-from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from suppress.window_rules import Window, lateness_us
 
 
@@ -30,14 +28,12 @@ class SuppressProcessor(Processor):
 
     def __init__(self, node: Suppress, context: Context) -> None:
         super().__init__(node, context)
-        if node.suppressed is None:
-            raise TypeError(f"{node.name} has no configuration")
         self._source = windowed_ancestor(node.parents[0])
         windows = None if self._source is None else self._source.windows
         self.rule = rule_of(node, context.suppressed_retention_us)
         warn_of_idle(node.name, node.suppressed, self.rule, windows)
         self._order = tie_order(windows)
-        size_of = _size_function(node.suppressed)
+        size_of = size_function(node.suppressed.size_of)
         self._buffers = ScopedBuffers(lambda _: SuppressBuffer(self.rule, size_of), windows)
         self._emitted: dict[Row, tuple[Row, int]] = {}
         self.metrics.wait_us = self.rule.wait_us
@@ -132,8 +128,3 @@ class SuppressProcessor(Processor):
     def _observe(self) -> None:
         records, size = self.buffered
         self.metrics.observe_buffer(size, records)
-
-
-def _size_function(suppressed: Suppressed) -> SizeFunction:
-    configured = (UntilWindowCloses, UntilTimeLimit, UntilWallClockTimeLimit)
-    return size_function(suppressed.size_of if isinstance(suppressed, configured) else "record")

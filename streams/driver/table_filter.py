@@ -8,7 +8,7 @@ from typing import Any
 
 from streams.driver.processor import Change, Context, Dated, Found, Processor
 from streams.driver.table_state import StoredTable
-from streams.expressions import Expr, evaluate
+from streams.expressions import evaluate
 from streams.nodes import TableFilter, TableMapValues
 from streams.plan_facts import is_versioned
 from streams.reasons import TOMBSTONE
@@ -73,22 +73,16 @@ def table_filter(node: TableFilter, context: Context) -> Processor:
     """The operator of a ``filter``."""
 
     def kept(key: Row | None, value: Row) -> Row | None:
-        passes = node.predicate is None or evaluate(node.predicate, {"key": key, "value": value}) is True
-        return value if passes else None
+        return value if evaluate(node.predicate, {"key": key, "value": value}) is True else None
 
     return TableViewProcessor(node, context, kept, drops_repeated_tombstones(context.topology, node))
 
 
 def table_map_values(node: TableMapValues, context: Context) -> Processor:
     """The operator of a ``map_values``."""
-    return TableViewProcessor(node, context, _mapped(node.mapper), False)
 
-
-def _mapped(mapper: Expr | None) -> RowFunction:
     def mapped(key: Row | None, value: Row) -> Row | None:
-        if mapper is None:
-            return value
-        result = evaluate(mapper, {"key": key, "value": value})
+        result = evaluate(node.mapper, {"key": key, "value": value})
         return result if result is None or isinstance(result, Row) else Row(value=result)
 
-    return mapped
+    return TableViewProcessor(node, context, mapped, False)

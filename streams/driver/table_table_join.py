@@ -23,7 +23,6 @@ class TableTableJoinProcessor(StoredTable):
 
     def __init__(self, node: TableTableJoin, context: Context) -> None:
         super().__init__(node, context)
-        assert node.joiner is not None
         self._joiner = node.joiner
         self._kind = node.kind
 

@@ -27,8 +27,6 @@ class WindowedAggregateProcessor(Processor):
     def __init__(self, node: WindowedAggregate, context: Context) -> None:
         super().__init__(node, context)
         stored = node.materialized or Materialized()
-        if node.windows is None:
-            raise TypeError(f"{node.name} has no windows")
         self._late_policy = node.late_policy
         self._group_key = node.group_key
         self._aggregator = Aggregator(node.aggregation)

@@ -68,8 +68,8 @@ def _members(application: StreamingApplication, node: Node, at: datetime) -> Dat
         rows = _members(application, node.parents[0], at)
         bindings = {"key": F.col(KEY), "value": F.col(VALUE)}
         if isinstance(node, TableFilter):
-            return rows if node.predicate is None else rows.where(holds(to_column(node.predicate, bindings)))
-        mapped = rows if node.mapper is None else rows.withColumn(VALUE, to_column(node.mapper, bindings))
+            return rows.where(holds(to_column(node.predicate, bindings)))
+        mapped = rows.withColumn(VALUE, to_column(node.mapper, bindings))
         # What a mapper makes null is deleted for those behind it.
         return mapped.where(F.col(VALUE).isNotNull())
     materialized = materialized_of(node)

@@ -130,7 +130,6 @@ def joined(
         TopologyError: both sides have a field of one name, of which only their columns tell here, or the joiner merges
             what is no row; with the node.
     """
-    assert node.joiner is not None
     try:
         if given is None:
             return to_column(node.joiner, bindings, fields)

@@ -136,7 +136,6 @@ class CompleteJoinOperator(StoringOperator[TableTableJoin]):
             rows = rows.withColumn(KEY, key_as(rows, self._pairing.sides[0].key_type))
             touched = rows.join(keys, KEY, "left_semi")
             states.append(touched.select(KEY, F.lit(side).alias(_SIDE), *self._values(side), US))
-        assert self.node.joiner is not None
         out = self._nothing(events).schema
         fold = CompleteFold(self.node.kind, self.node.joiner, out[VALUE].dataType)
         return fold_groups(events, reduce(DataFrame.unionByName, states), [KEY], fold, out, out, node=self.node.name)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, Window
 
-from streams.expressions import Expr
 from streams.nodes import ForeignKeyJoin
 from streams.plan_facts import is_versioned, with_ancestors
 from streams.reasons import NULL_KEY
@@ -56,7 +55,7 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
             untouched = self._left.rows()
             if not left.is_empty:
                 untouched = without_keys(untouched, touched, few=batch.has_few(left))
-            pointing = with_key(untouched, _TO, self._foreign_key, F.col(VALUE))
+            pointing = with_key(untouched, _TO, self.node.foreign_key, F.col(VALUE))
             everyone = touched.unionByName(pointing, allowMissingColumns=True)
             changed = right.frame.where(F.col(LATEST))
             results = results.unionByName(self._of_right(changed, everyone, few=batch.has_few(right)))
@@ -76,8 +75,8 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         steps = stored.unionByName(new, allowMissingColumns=True).withColumns(
             {_UNTIL: F.lead(_FROM).over(by_key), _BEFORE: F.lag(VALUE).over(by_key)}
         )
-        pointed = with_key(steps, _TO, self._foreign_key, F.col(VALUE))
-        return with_key(pointed, _TO_BEFORE, self._foreign_key, F.col(_BEFORE))
+        pointed = with_key(steps, _TO, self.node.foreign_key, F.col(VALUE))
+        return with_key(pointed, _TO_BEFORE, self.node.foreign_key, F.col(_BEFORE))
 
     def _of_left(self, batch: Batch, changed: DataFrame, *, few: bool) -> DataFrame:
         """A left row's change: its result, or the end of it."""
@@ -149,11 +148,6 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
         if last is not None:
             ordered = ordered.join(last, KEY, "left").withColumn(US, F.greatest(US, LAST_US))
         return ordered.select(*map(F.col, CHANGE))
-
-    @property
-    def _foreign_key(self) -> Expr:
-        assert self.node.foreign_key is not None
-        return self.node.foreign_key
 
 
 def _store(node: ForeignKeyJoin, keeps_order: bool) -> Store:

@@ -49,7 +49,6 @@ class StreamGlobalTableJoinOperator(Operator[StreamGlobalTableJoin]):
         return look_ups(self._found)
 
     def _asked(self, frame: DataFrame) -> DataFrame:
-        assert self.node.key_mapper is not None
         keyed = with_key(frame, "_mapped", self.node.key_mapper, F.col(VALUE))
         return keyed.withColumnsRenamed({KEY: _OWN_KEY, "_mapped": KEY})
 

@@ -18,7 +18,6 @@ class StreamFilterOperator(Operator[StreamFilter]):
         return inputs[0].map(self._kept)
 
     def _kept(self, frame: DataFrame) -> DataFrame:
-        assert self.node.predicate is not None
         return frame.where(holds(to_column(self.node.predicate, {"key": F.col(KEY), "value": F.col(VALUE)})))
 
 
@@ -29,7 +28,6 @@ class StreamMapValuesOperator(Operator[StreamMapValues]):
         return inputs[0].map_each(self._mapped)
 
     def _mapped(self, frame: DataFrame) -> DataFrame:
-        assert self.node.mapper is not None
         return frame.withColumn(VALUE, to_column(self.node.mapper, {"key": F.col(KEY), "value": F.col(VALUE)}))
 
 
@@ -37,12 +35,9 @@ class SelectKeyOperator(Operator[SelectKey]):
     """Puts each record under a new key, also one that is null or in parts. From here on there is one scope."""
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
-        if self.node.mapper is None:
-            return inputs[0]
         return inputs[0].map(self._rekeyed) if self.keeps_scopes else inputs[0].in_one_scope(self._rekeyed)
 
     def _rekeyed(self, frame: DataFrame) -> DataFrame:
-        assert self.node.mapper is not None
         keyed = with_key(frame, "_new_key", self.node.mapper, in_parts=True)
         return self.rescoped(keyed.drop(KEY).withColumnRenamed("_new_key", KEY))
 

@@ -79,8 +79,7 @@ class StreamStreamJoinOperator(Operator[StreamStreamJoin]):
 
     def __init__(self, node: StreamStreamJoin) -> None:
         super().__init__(node)
-        assert node.windows is not None
-        self._windows: JoinWindows = node.windows
+        self._windows = node.windows
         self._padded_sides = PADDED_SIDES[node.kind]
         self._told: DataFrame | None = None
         self._events: DataFrame | None = None

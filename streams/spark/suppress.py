@@ -52,9 +52,8 @@ from streams.spark.suppress_fold import (
 from streams.spark.window_store import END_US, START_US, WindowStoreOperator
 from streams.spark.window_upkeep import keep_retention, window_results_properties
 from streams.suppression import rule_of
-from suppress.sizes import SizeOf
 from suppress.suppress_rules import warn_of_idle
-from suppress.suppressed import UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
+from suppress.suppressed import UntilWindowCloses
 from versioned import spark_functions as F
 from versioned.commit import ReplaceWhere
 from versioned.durations import LAST_INSTANT_US, capped_us
@@ -165,7 +164,6 @@ class SuppressOperator(Operator[Suppress]):
         made_by: WindowStoreOperator | None,
     ) -> None:
         super().__init__(node)
-        assert node.suppressed is not None
         self._windows, self._made_by = None if made_by is None else made_by.windows, made_by
         self.rule = rule_of(node, default_retention_us)
         warn_of_idle(node.name, node.suppressed, self.rule, self._windows)
@@ -342,11 +340,9 @@ class SuppressOperator(Operator[Suppress]):
         return alarm_us is not None and alarm_us <= batch.clock_us
 
     def _fold(self, batch: Batch, flow: Flow) -> DataFrame:
-        suppressed = self.node.suppressed
-        assert isinstance(suppressed, (UntilWindowCloses, UntilTimeLimit, UntilWallClockTimeLimit))
-        size_of: SizeOf = suppressed.size_of
         times = dict(batch.times_of(self.node.name))
         drains = self.node.name in batch.drains
+        size_of = self.node.suppressed.size_of
         fold = SuppressFold(self.rule, size_of, self._windows, batch.clock_us, times, drains, self.position)
         held, emission = self._stored(batch, flow.frame), self._nothing(flow.frame)
         # Final results are always of windows.

@@ -47,9 +47,7 @@ class TableViewOperator(StoringOperator[ViewNode]):
     def _row(self, key: Column, value: Column) -> Column:
         bindings = {"key": key, "value": value}
         if isinstance(self.node, TableMapValues):
-            return value if self.node.mapper is None else to_column_if(value.isNotNull(), self.node.mapper, bindings)
-        if self.node.predicate is None:
-            return value
+            return to_column_if(value.isNotNull(), self.node.mapper, bindings)
         return F.when(to_column_if(value.isNotNull(), self.node.predicate, bindings), value)
 
 

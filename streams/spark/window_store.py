@@ -83,8 +83,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
     def __init__(self, node: WindowedAggregate) -> None:
         super().__init__(node)
-        assert node.windows is not None
-        self.windows: Windows = node.windows
+        self.windows = node.windows
         stored = node.materialized or Materialized()
         if stored.time_scope == "key":
             raise TopologyError("spark", node.name, 'windows on Spark have one stream time per partition or "store".')

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from streams.expressions import Expr
 from streams.grouped import KGroupedStream
 from streams.nodes import (
     Aggregation,
@@ -35,7 +36,7 @@ from streams.testing.trace_errors import build_case
 from streams.topology import KGroupedTable, KStream, KTable, StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWindowCloses
-from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 from versioned.durations import Resolution
 from versioned.errors import ConfigurationError, TopologyError
 
@@ -44,6 +45,8 @@ _KV = Materialized.key_value()
 _LIMIT = Suppressed.until_time_limit("5 s", BufferConfig.unbounded())
 _FINAL = Suppressed.until_window_closes(BufferConfig.unbounded())
 _HOURS = TimeWindows.of("1 hour").grace("10 minutes")
+_WITHIN = JoinWindows.of("1 hour")
+_LEFT = Expr("ref", "left")
 
 Plan = Callable[[KTable], KTable]
 
@@ -402,16 +405,16 @@ def test_a_store_or_join_with_impossible_durations_is_refused(make: Callable[[],
         ('too_late must be join or side_table; got "xx"', lambda: Joined().with_too_late(_any("xx"))),
         ('history must be latest or complete; got "Complete"', lambda: _joined(history="Complete")),
         ('history must be .* got "Complete"', lambda: _joined(history="Complete", foreign_key="v")),
-        ('history must be .* got "all"', lambda: TableTableJoin("j", (_TABLE, _TABLE), history=_any("all"))),
+        ('history must be .* got "all"', lambda: TableTableJoin("j", (), "inner", _LEFT, history=_any("all"))),
         ('late_policy must be .* got "keep"', lambda: _windowed_by("keep")),
-        ('late_policy must be .* got "keep"', lambda: WindowedAggregate("w", (_STREAM,), late_policy=_any("keep"))),
+        ('late_policy must be .* got "keep"', lambda: WindowedAggregate("w", (), _HOURS, late_policy=_any("keep"))),
         ('emit must be every or net; got "all"', lambda: _versioned().to_changelog("c", emit=_any("all"))),
         ('emit must be .* got "all"', lambda: StreamsBuilder().stream("s").to_changelog("c", emit=_any("all"))),
-        ('kind must be inner, left or outer; got "full"', lambda: StreamTableJoin("j", kind=_any("full"))),
-        ('kind must be .* got "full"', lambda: StreamGlobalTableJoin("j", kind=_any("full"))),
-        ('kind must be .* got "full"', lambda: StreamStreamJoin("j", kind=_any("full"))),
-        ('kind must be .* got "full"', lambda: TableTableJoin("j", kind=_any("full"))),
-        ('kind must be .* got "full"', lambda: ForeignKeyJoin("j", kind=_any("full"))),
+        ('kind must be inner, left or outer; got "full"', lambda: StreamTableJoin("j", (), _any("full"), _LEFT)),
+        ('kind must be .* got "full"', lambda: StreamGlobalTableJoin("j", (), _any("full"), _LEFT, _LEFT)),
+        ('kind must be .* got "full"', lambda: StreamStreamJoin("j", (), _any("full"), _WITHIN, _LEFT)),
+        ('kind must be .* got "full"', lambda: TableTableJoin("j", (), _any("full"), _LEFT)),
+        ('kind must be .* got "full"', lambda: ForeignKeyJoin("j", (), _any("full"), _LEFT, _LEFT)),
         ('kind must be count, .* or aggregate; got "mean"', lambda: Aggregation(_any("mean"))),
     ],
 )
@@ -435,12 +438,11 @@ _TABLE = TableSource("t", topic="t")
 @pytest.mark.parametrize(
     ("rule", "node"),
     [
-        ("join-kind", StreamTableJoin("j", (_STREAM, _TABLE), kind="outer")),
-        ("join-kind", ForeignKeyJoin("j", (_TABLE, _TABLE), kind="outer")),
-        ("global-table", StreamGlobalTableJoin("j", (_STREAM, _TABLE))),
+        ("join-kind", StreamTableJoin("j", (_STREAM, _TABLE), "outer", _LEFT)),
+        ("join-kind", ForeignKeyJoin("j", (_TABLE, _TABLE), "outer", Expr("ref", "value"), _LEFT)),
+        ("global-table", StreamGlobalTableJoin("j", (_STREAM, _TABLE), "inner", Expr("ref", "key"), _LEFT)),
         pytest.param("R170", GlobalTableSource("g", topic="g", materialized=_WEEK), marks=pytest.mark.rule("R170")),
-        ("windows", WindowedAggregate("w", (_STREAM,))),
-        ("corrections", StreamTableJoin("j", (_STREAM, _TABLE), joined=Joined().with_corrections("1 s"))),
+        ("corrections", StreamTableJoin("j", (_STREAM, _TABLE), "inner", _LEFT, Joined().with_corrections("1 s"))),
         ("R30", Suppress("s", (_TABLE,), UntilTimeLimit(1, BufferConfig.unbounded(), clock="window_start"))),
     ],
 )
@@ -452,10 +454,10 @@ def test_plans_made_by_hand_are_checked_as_well(rule: str, node: Any) -> None:
 
 def test_a_parent_must_come_before_its_children() -> None:
     with pytest.raises(TopologyError, match="not part of this plan"):
-        check_plan([StreamFilter("f", (_STREAM,)), _STREAM])
+        check_plan([StreamFilter("f", (_STREAM,), Expr("lit", True)), _STREAM])
 
 
 def test_a_store_may_not_have_the_name_of_another_node() -> None:
     first = TableSource("t", topic="t", materialized=Materialized.key_value("shared"))
     with pytest.raises(TopologyError, match='the name "shared" is already that of the TableSource t'):
-        check_plan([first, TableFilter("shared", (first,))])
+        check_plan([first, TableFilter("shared", (first,), Expr("lit", True))])

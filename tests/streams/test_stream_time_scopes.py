@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from streams.expressions import Expr
 from streams.nodes import StreamFilter, StreamSource, StreamStreamJoin, Topology
 from streams.stream_time_scopes import follows_partitions, gathers, nodes_in_one_scope
 from streams.topology import KTable, Materialized, StreamsBuilder
+from suppress.windows import JoinWindows
 from versioned.spec import TimeScope
 
 
@@ -35,4 +37,5 @@ def test_only_a_join_of_equals_of_which_a_side_is_in_one_scope_takes_the_other_o
 
 def test_behind_a_join_of_equals_records_do_not_follow_their_partitions() -> None:
     sides = (StreamSource("flights", topic="flights"), StreamSource("weather", topic="weather"))
-    assert not follows_partitions(StreamFilter("late", (StreamStreamJoin("both", sides),)))
+    both = StreamStreamJoin("both", sides, "inner", JoinWindows.of("1 hour"), Expr("ref", "left"))
+    assert not follows_partitions(StreamFilter("late", (both,), Expr("lit", True)))

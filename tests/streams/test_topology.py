@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from streams import nodes
+from streams.expressions import Expr
 from streams.functions import merge
 from streams.nodes import Joined, Materialized, Node
 from streams.rows import Row
@@ -25,6 +26,7 @@ from versioned.errors import ConfigurationError, TopologyError
 _LIMIT = Suppressed.until_time_limit("5 s", BufferConfig.unbounded())
 _FINAL = Suppressed.until_window_closes(BufferConfig.unbounded())
 _HOURS = TimeWindows.of("1 hour")
+_LEFT = Expr("ref", "left")
 
 
 class _Tables:
@@ -283,10 +285,10 @@ _DEFAULTS: list[tuple[Callable[[_Tables], Any], str, object]] = [
     (lambda x: _sunk(x, x.table), "emit", "every"),
     (lambda x: _sunk(x, x.stream), "emit", "every"),
     # Nodes and limits made by hand say the same.
-    (lambda x: nodes.ChangelogSink("out"), "emit", "every"),
-    (lambda x: nodes.TableTableJoin("j"), "history", "latest"),
-    (lambda x: nodes.StreamTableJoin("j"), "joined", Joined(on_expired="null", too_late="join")),
-    (lambda x: nodes.WindowedAggregate("w"), "late_policy", "drop"),
+    (lambda x: nodes.ChangelogSink("out", ()), "emit", "every"),
+    (lambda x: nodes.TableTableJoin("j", (), "inner", _LEFT), "history", "latest"),
+    (lambda x: nodes.StreamTableJoin("j", (), "inner", _LEFT), "joined", Joined(on_expired="null", too_late="join")),
+    (lambda x: nodes.WindowedAggregate("w", (), _HOURS), "late_policy", "drop"),
     (lambda x: UntilTimeLimit(5, _LIMIT.buffer), "timer", "first"),
     (lambda x: UntilTimeLimit(5, _LIMIT.buffer), "clock", "record"),
     (lambda x: UntilTimeLimit(5, _LIMIT.buffer), "size_of", "record"),

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from streams.expressions import Expr
 from streams.nodes import ChangelogSink, StreamFilter, StreamMapValues, StreamSource, Topology
 from streams.spark.applying import EmptyFlows, apply_all
 from streams.spark.flow import PLACE, Bounds, Flow
@@ -34,7 +35,8 @@ class _Told(Operator[Any]):
 def _plan() -> Topology:
     """One source, two branches."""
     source = StreamSource("source", topic="t", key=("n",), value=("n",))
-    left, right = StreamFilter("left", (source,)), StreamMapValues("right", (source,))
+    left = StreamFilter("left", (source,), Expr("lit", True))
+    right = StreamMapValues("right", (source,), Expr("ref", "value"))
     return Topology((source, left, right, ChangelogSink("l", (left,)), ChangelogSink("r", (right,))))
 
 

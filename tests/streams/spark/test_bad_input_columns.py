@@ -24,6 +24,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from streams.expressions import Expr
 from streams.nodes import Materialized, SourceNode, StreamSource, StreamStreamJoin, TableSource
 from streams.reasons import INVALID
 from streams.spark.contract import InputContract, action_at
@@ -32,6 +33,7 @@ from streams.spark.intake import IntakeRule
 from streams.spark.places import Order
 from streams.spark.sources import SparkSource
 from streams.topology import StreamsBuilder
+from suppress.windows import JoinWindows
 from versioned.errors import ConfigurationError, SchemaError, TopologyError, VersionedError
 
 _TEXT, _LONG, _DOUBLE, _TIME = StringType(), LongType(), DoubleType(), TimestampType()
@@ -172,7 +174,7 @@ def test_a_declared_text_of_a_bounded_length_is_refused_since_nothing_keeps_to_i
 
 def test_a_node_further_down_follows_the_strictest_of_its_sources() -> None:
     left, right = StreamSource("l", topic="left"), StreamSource("r", topic="right")
-    join = StreamStreamJoin("join", (left, right))
+    join = StreamStreamJoin("join", (left, right), "inner", JoinWindows(1, 1, 0), Expr("ref", "left"))
     dropping = InputContract(on_invalid={"NULL_KEY": "drop", "NULL_VALUE": "drop", "NULL_TS": "fail"})
     contracts = {"left": dropping, "right": InputContract(on_invalid={"NULL_VALUE": "drop"})}
     told = {reason: action_at(join, reason, contracts) for reason in INVALID}

@@ -37,7 +37,6 @@ def test_what_a_filter_leaves_out_as_null_is_asked_nothing_more(spark: SparkSess
         frame = StreamFilterOperator(node)._kept(frame)
     node = plan.node("next")
     assert isinstance(node, SelectKey)
-    assert node.mapper is not None
     keyed = with_key(frame, "_new", node.mapper).drop(KEY).withColumnRenamed("_new", KEY)
     assert [row["_value"]["text"] for row in keyed.where(~has_null_key(keyed)).collect()] == ["7"]
 

@@ -8,6 +8,7 @@ import pytest
 from both_engines import Input, on_spark, sink_rows
 from pyspark.sql import SparkSession
 
+from streams.expressions import Expr
 from streams.functions import cast
 from streams.nodes import StreamSource, StreamStreamJoin
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow
@@ -26,7 +27,8 @@ def test_a_key_that_is_called_as_a_column_of_the_buffer_is_refused(
     columns = f"{KEY} STRUCT<{key}: STRING>, {VALUE} STRUCT<v: STRING>, {US} LONG, {SCOPE} INT, {PLACE} ARRAY<BIGINT>"
     nothing = Flow(spark.createDataFrame([], columns), {})
     sides = (StreamSource("a", topic="a"), StreamSource("b", topic="b"))
-    join = StreamStreamJoinOperator(StreamStreamJoin("both", sides, windows=JoinWindows(1, 1, 0)))
+    node = StreamStreamJoin("both", sides, "inner", JoinWindows(1, 1, 0), Expr("ref", "left"))
+    join = StreamStreamJoinOperator(node)
     batch = Batch(spark, "app", TableRef.parse(str(tmp_path)), 1, 1, 0, {})
     with pytest.raises(ConfigurationError, match=f"{key.lower()}.*Rename"):
         join.apply(batch, [nothing, nothing])

@@ -120,7 +120,7 @@ def test_in_the_catalog_the_names_outlive_the_session(spark: SparkSession) -> No
     made.put(_records(spark, ("a", "x", 10)))
     names = made.register_sql("spark_catalog.default.kept", temporary=False)
     assert names[0] == "spark_catalog.default.kept_current"
-    assert made.register_sql(temporary=False)[0] == "default.kept_current"
+    assert made.register_sql(temporary=False) == names
     other = spark.newSession()
     assert _asked(other, "SELECT v FROM default.kept_current") == [("x",)]
     assert _asked(other, "SELECT v FROM default.kept_as_of(timestamp_seconds(10))") == [("x",)]

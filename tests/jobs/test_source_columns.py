@@ -19,6 +19,7 @@ from jobs.settings import parse
 from jobs.source_columns import check_sources
 from jobs.strict import PlacedError
 from streams.spark.input_checks import checked_rules
+from streams.spark.source_checks import check_reasons
 from streams.spark.sources import unite
 from versioned.errors import ConfigurationError, SchemaError, TopologyError
 
@@ -227,7 +228,9 @@ def _start(spark: SparkSession, said: dict[str, Any], work: Path) -> None:
     """As much of a start as looks at columns."""
     settings = parse(said)
     sources = {topic: source_of(topic, source, work) for topic, source in settings.sources.items()}
-    checked_rules(plan_of(settings), sources, settings.order, 0, unite(spark, sources).schema)
+    united = unite(spark, sources)
+    checked_rules(plan_of(settings), sources, settings.order, 0, united.schema)
+    check_reasons(united, sources)
 
 
 @pytest.mark.parametrize("condition", ["w > 1", "v.w > 1", "v + id > ts"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any, Final, TypeVar
 
@@ -88,6 +89,23 @@ def failing_by_name(node: N, fit_of: Callable[[str], Callable[[Any], Any]]) -> N
     return replace(node, **changed) if changed else node
 
 
+@contextmanager
+def told_with(name: str) -> Iterator[None]:
+    """What is wrong with a record while the block runs is told with the name of the node, once.
+
+    >>> with told_with("totals"):
+    ...     raise RecordError("no number")
+    Traceback (most recent call last):
+    versioned.errors.RecordError: totals: no number
+    """
+    try:
+        yield
+    except RecordError as error:
+        if str(error).startswith(f"{name}: "):
+            raise
+        raise RecordError(f"{name}: {error}") from error
+
+
 def size_function(size_of: SizeOf) -> SizeFunction:
     """What measures a row of a suppression's buffer; the user's own function gets the parts of the row as others do."""
     measure = sizer(size_of)
@@ -127,10 +145,9 @@ def _told_by(name: str, value: Any, fit_of: Callable[[str], Callable[[Any], Any]
 def _naming(name: str, function: Callable[..., Any], fit: Callable[[Any], Any] | None = None) -> Callable[..., Any]:
     def called(*args: Any) -> Any:
         try:
-            returned = function(*args)
-            return returned if fit is None else fit(returned)
-        except RecordError as error:
-            raise RecordError(f"{name}: {error}") from error
+            with told_with(name):
+                returned = function(*args)
+                return returned if fit is None else fit(returned)
         except VersionedError:
             raise
         except Exception as error:

@@ -18,7 +18,7 @@ from streams.nodes import SOURCES, ChangelogSink, Node, SourceNode, StreamSource
 from streams.reasons import FUTURE_TS, NULL_TS, TS_RANGE
 from streams.rows import Row
 from streams.stream_time_scopes import asks_across, gathers, nodes_in_one_scope
-from streams.user_functions import calls_user
+from streams.user_functions import calls_user, told_with
 from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, Duration, duration_us, optional_span_us
 from versioned.errors import ConfigurationError, RecordError, VersionedError
 from versioned.given import check_kind, given_instant_us, no_such, told
@@ -277,12 +277,8 @@ def _results(node: Node, change: Change, process: Callable[[], Iterable[Change]]
     So is what fails in a function of the user; but an assertion, which may be the test's own, stays as it is.
     """
     try:
-        yield from process()
-    except RecordError as error:
-        said = str(error)
-        if said.startswith(f"{node.name}: "):
-            raise
-        raise RecordError(f"{node.name}: {said}") from error
+        with told_with(node.name):
+            yield from process()
     except Exception as error:
         if isinstance(error, (AssertionError, VersionedError)) or not calls_user(node):
             raise

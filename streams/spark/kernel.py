@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Final, Protocol, runtime_checkable
@@ -19,6 +20,7 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 from streams.rows import one_nan
 from streams.spark.arrow_rows import rows_of, told_as
 from streams.spark.flow import KEY, PLACE, SCOPE
+from streams.user_functions import told_with
 from versioned import spark_functions as F
 from versioned.errors import ConfigurationError, RecordError
 from versioned.sql_types import is_collated, kinds_in, nullable
@@ -205,12 +207,8 @@ def _runner(
 
 def _told_by(node: str | None, told: Iterable[Told]) -> Iterator[Told]:
     """What a fold tells; its errors tell the node's name."""
-    try:
+    with nullcontext() if node is None else told_with(node):
         yield from told
-    except RecordError as error:
-        if node is None or str(error).startswith(f"{node}: "):
-            raise
-        raise RecordError(f"{node}: {error}") from error
 
 
 def _arrow_batch(rows: list[PlainRow], schema: pa.Schema, node: str | None) -> pa.RecordBatch:

@@ -93,7 +93,7 @@ class SparkSource:
     def __post_init__(self) -> None:
         check_source(self.format, self.options, self.table, has_schema=self.schema is not None)
         optional_span_us("max_future_skew", self.max_future_skew)
-        if self.sequence_by is not None and not texts_of("sequence_by", self.sequence_by, "a column, or several"):
+        if self.sequence_by is not None and not self._sequence:
             raise ConfigurationError("sequence_by names no column; leave it out for records that go by event time.")
 
     def max_future_us(self, others_us: int) -> int:

@@ -18,6 +18,7 @@ from jobs.cli_conf import conf
 from jobs.cli_erase import erase
 from jobs.cli_picture import picture, picture_file, saved
 from jobs.cli_shared import (
+    AddColumns,
     AsJson,
     Config,
     DryRunFlag,
@@ -81,6 +82,7 @@ def run(
     work: Work = Path(),
     sets: Sets = None,
     new_epoch: NewEpoch = False,
+    add_columns: AddColumns = False,
     dry_run: DryRunFlag = False,
     json: AsJson = False,
 ) -> None:
@@ -92,7 +94,7 @@ def run(
         found = tried(settings, plan, work)
         echo_json(found.to_json()) if json else typer.echo(str(found))
         return
-    _run(settings, plan, work, new_epoch, json)
+    _run(settings, plan, work, json, new_epoch=new_epoch, add_columns=add_columns)
 
 
 @app.command()
@@ -150,7 +152,7 @@ def doctor(config: Config, work: Work = Path(), sets: Sets = None, json: AsJson 
         raise typer.Exit(BAD_DATA)
 
 
-def _run(settings: JobSettings, plan: Topology, work: Path, new_epoch: bool, json: bool) -> None:
+def _run(settings: JobSettings, plan: Topology, work: Path, json: bool, **once: bool) -> None:
     from jobs.following import run_followed
     from jobs.progress import HEADER, Progress, batch_line, tables_of
     from jobs.run import application, told
@@ -164,9 +166,7 @@ def _run(settings: JobSettings, plan: Topology, work: Path, new_epoch: bool, jso
             echo_json(asdict(report)) if json else typer.echo(batch_line(report))
             shown.update(bar, description=f"{done.batches} batches, {done.records.total():,} records")
 
-        app = application(
-            quiet_session(settings.application), settings, plan, work.resolve(), show, new_epoch=new_epoch
-        )
+        app = application(quiet_session(settings.application), settings, plan, work.resolve(), show, **once)
         if not json:
             typer.echo(HEADER)
         run_followed(app, settings, work.resolve(), show)

@@ -53,6 +53,14 @@ NewEpoch = Annotated[
         "are: for a checkpoint that is lost. Only for one start.",
     ),
 ]
+AddColumns = Annotated[
+    bool,
+    typer.Option(
+        "--add-columns",
+        help="Give versioned and plain tables and sinks the columns of the plan that they lack, null in their rows so "
+        "far. Only for one start with a changed plan.",
+    ),
+]
 
 
 class Commands(TyperGroup):

@@ -11,11 +11,13 @@ from jobs.cli_picture import Target, timeline
 from jobs.cli_shared import MOST_ROWS, AsJson, DryRunFlag, commands, echo_json, pairs_of, quiet_session
 from jobs.forgotten import warn_if_forgotten
 from jobs.tables import described, instant_of, json_rows, keys_frame, opened, place_of, promise, schema_of
+from versioned.adding import WAY_OF_COLUMNS, widened
 from versioned.durations import Resolution
 from versioned.identifiers import TableRef
 from versioned.making import check_new
 from versioned.spec import TimeScope, VersionedTableSpec
 from versioned.table import VersionedTable
+from versioned.written import check_owner, owner_of
 
 table = commands("Make and read versioned tables.")
 # Where one looks for it, beside the other pictures.
@@ -73,6 +75,25 @@ def create(
 def describe(target: Target, json: AsJson = False) -> None:
     """What a table promises and holds: keys, retention, versions, stream times, horizon."""
     _tell(described(opened(quiet_session("table describe"), target)), json)
+
+
+@table.command("add-columns")
+def add_columns(
+    target: Target,
+    schema: Annotated[str, typer.Option("--schema", help='The new columns as DDL: "source STRING, quality INT".')],
+    dry_run: DryRunFlag = False,
+    json: AsJson = False,
+) -> None:
+    """Give a versioned table that no application owns further value columns, null in the rows that it has."""
+    spark = quiet_session("table add-columns")
+    asked, columns = opened(spark, target), schema_of(schema)
+    if dry_run:
+        check_owner(asked.target, owner_of(spark, asked.target), None, WAY_OF_COLUMNS)
+        spec = widened(asked.target, asked.spec, asked.rows().schema, columns)
+    else:
+        asked.add_columns(columns)
+        spec = asked.spec
+    _tell({"table": str(asked.target), **promise(spec), "added": not dry_run}, json)
 
 
 @table.command("as-of")

@@ -15,7 +15,7 @@ from jobs.settings import JobSettings
 from jobs.strict import at, nearest
 from streams.describe import what_it_is
 from streams.field_checks import check_apart
-from streams.nodes import SOURCES, Topology
+from streams.nodes import Topology, sources_of
 from streams.picture import role_of
 from versioned.errors import ConfigurationError, VersionedError
 from versioned.given import near
@@ -43,7 +43,7 @@ def plan_of(settings: JobSettings) -> Topology:
         plan = _called(settings.plan, settings) if isinstance(settings.plan, str) else build(settings.plan)
         for node in plan:
             check_apart(node)
-    topics = {node.topic: node.name for node in plan if isinstance(node, SOURCES)}
+    topics = {node.topic: node.name for node in sources_of(plan)}
     for topic, name in topics.items():
         if topic not in settings.sources:
             # A step without a topic reads that of its own name; what other steps read was not meant by it.

@@ -39,6 +39,7 @@ def application(
     on_batch: Callable[[BatchReport], None] | None = None,
     *,
     new_epoch: bool = False,
+    add_columns: bool = False,
 ) -> StreamingApplication:
     """The application that the settings describe; paths are below the work folder, if they have no scheme.
 
@@ -59,13 +60,21 @@ def application(
         checkpoint=None if settings.checkpoint is None else str(TableRef.parse(below(work, settings.checkpoint))),
         pii_columns=settings.pii_columns,
         new_epoch=new_epoch,
+        add_columns=add_columns,
         guards=settings.guards,
         kafka={name: said.sink() for name, said in settings.kafka.items()},
         on_batch=in_process(settings, work, on_batch),
     )
 
 
-def run(config: Path, work: Path, *, new_epoch: bool = False, sets: dict[str, str] | None = None) -> None:
+def run(
+    config: Path,
+    work: Path,
+    *,
+    new_epoch: bool = False,
+    add_columns: bool = False,
+    sets: dict[str, str] | None = None,
+) -> None:
     """Run the application, with a line per batch, a summary and, if the plan's module draws one, a picture."""
     settings, work = load(config, None, sets), local_folder(work)
     plan = plan_of(settings)  # before Spark starts: what is wrong is told at once
@@ -76,7 +85,8 @@ def run(config: Path, work: Path, *, new_epoch: bool = False, sets: dict[str, st
         done.add(report)
         print(batch_line(report), flush=True)
 
-    app = application(build_session(settings.application), settings, plan, work.resolve(), show, new_epoch=new_epoch)
+    spark, once = build_session(settings.application), {"new_epoch": new_epoch, "add_columns": add_columns}
+    app = application(spark, settings, plan, work.resolve(), show, **once)
     print(HEADER, flush=True)
     run_followed(app, settings, work.resolve(), show)
     told(app, settings, work, done)
@@ -132,9 +142,11 @@ def main() -> int:
     parser.add_argument("--work", type=Path, default=Path(), help="folder of the input and the tables (default: here)")
     parser.add_argument("--set", action="append", dest="sets", metavar="PATH=VALUE", help="as versioned run --set")
     parser.add_argument("--new-epoch", action="store_true", help="as versioned run --new-epoch")
+    parser.add_argument("--add-columns", action="store_true", help="as versioned run --add-columns")
     args = parser.parse_args()
     try:
-        run(args.config, args.work, new_epoch=args.new_epoch, sets=sets_of(args.sets))
+        once = {"new_epoch": args.new_epoch, "add_columns": args.add_columns}
+        run(args.config, args.work, **once, sets=sets_of(args.sets))
     except EXPECTED as error:
         print(reason(error), file=sys.stderr)
         return exit_code(error)

@@ -10,7 +10,7 @@ already traced, so that both engines evaluate the very same thing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
@@ -423,3 +423,8 @@ class Topology:
     def children(self, parent: Node) -> tuple[Node, ...]:
         """The nodes that read from ``parent``, in plan order."""
         return tuple(node for node in self.nodes if parent in node.parents)
+
+
+def sources_of(nodes: Iterable[Node]) -> list[SourceNode]:
+    """The nodes of a plan that read a topic."""
+    return [node for node in nodes if isinstance(node, SOURCES)]

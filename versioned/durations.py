@@ -193,6 +193,16 @@ def instant_literal(value_us: int) -> str:
         return f"timestamp_micros({int(value_us)})"
 
 
+def check_order(what: str, start: datetime | None, end: datetime | None) -> None:
+    """Refuse a span of time that ends before it starts; None = no bound.
+
+    Raises:
+        ConfigurationError: it does; ``what`` it is of.
+    """
+    if start is not None and end is not None and instant_us(start) > instant_us(end):
+        raise ConfigurationError(f"{what}: start {start} is after end {end}. Swap them.")
+
+
 def _unit_us(unit: str, value: str) -> int:
     single = unit.removesuffix("s")
     # The short units that end in "s" have no plural: "ss" is a slip of the pen.

@@ -93,13 +93,10 @@ def make_table(session: SparkSession, target: TableRef, create: str, *, or_take:
     try:
         session.sql(create)
     except Exception as error:  # the class differs between classic and Connect sessions
-        told = f"{type(error).__name__} {error}"
-        advice = next((advice for name, advice in _NOT_KEPT.items() if name in told), None)
-        if advice is not None:
-            raise ConfigurationError(
-                f"{target} cannot be made with these columns: {first_line(error)} {advice}"
-            ) from error
-        if not any(name in told for name in _OCCUPIED):
+        refused = not_kept(target, error)
+        if refused is not None:
+            raise refused from error
+        if not any(name in f"{type(error).__name__} {error}" for name in _OCCUPIED):
             raise
         if not is_unmade(session, target):
             if or_take:
@@ -120,6 +117,15 @@ def make_table(session: SparkSession, target: TableRef, create: str, *, or_take:
     else:
         remember(target, 0)
     faults.point(f"after:{target.short_name}")
+
+
+def not_kept(target: TableRef, error: Exception) -> ConfigurationError | None:
+    """What to do where Delta keeps no columns of such a type or name; None if a statement failed for another reason."""
+    told = f"{type(error).__name__} {error}"
+    advice = next((advice for name, advice in _NOT_KEPT.items() if name in told), None)
+    if advice is None:
+        return None
+    return ConfigurationError(f"{target} cannot be made with these columns: {first_line(error)} {advice}")
 
 
 def replace_table(session: SparkSession, create: str) -> None:

@@ -170,10 +170,12 @@ def check_schema(found: StructType, spec: VersionedTableSpec, ref: TableRef) -> 
     """
     expected = [*spec.keys, spec.valid_from, spec.valid_to, *spec.values, DELETED, CURRENT]
     if found.names != expected:
+        more = [name for name in found.names if name not in expected]
+        added = f" If add_columns gave it {more} since it was opened, open it again." if more else ""
         raise SchemaError(
             f"{ref} has columns {found.names}, but its spec promises {expected}. "
             "Somebody changed the table: RESTORE it to its version before that (DESCRIBE HISTORY tells it), or make a "
-            "new one and backfill it."
+            f"new one and backfill it.{added}"
         )
     for name, kind in ((spec.valid_from, "timestamp"), (spec.valid_to, "timestamp"), (DELETED, "boolean")):
         if found[name].dataType.simpleString() != kind:

@@ -9,7 +9,7 @@ partition column ``_current`` (= ``validTo IS NULL``), which keeps closed histor
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Final, Literal
 
@@ -31,6 +31,8 @@ from versioned.identifiers import TableRef, beside, check_columns
 
 TimeScope = Literal["partition", "store", "key"]
 SPEC_PROPERTY: Final = "versioned.spec"
+#: Table property: columns that are about to be values (``versioned.adding``).
+ADDING: Final = "versioned.adding"
 CURRENT: Final = "_current"
 DELETED: Final = "deleted"
 #: The one field of a value without columns, which is there or deleted; no table has it.
@@ -196,8 +198,15 @@ class VersionedTableSpec:
         return {SPEC_PROPERTY: json.dumps(fields, sort_keys=True)}
 
     @classmethod
-    def from_properties(cls, properties: Mapping[str, str], table: str) -> VersionedTableSpec:
+    def from_properties(
+        cls, properties: Mapping[str, str], table: str, columns: Collection[str] = ()
+    ) -> VersionedTableSpec:
         """The spec of a stored table.
+
+        Args:
+            properties: Those of the table.
+            table: What it is called.
+            columns: Those that it has; where :func:`is_widened` says so they tell what is among the values.
 
         Raises:
             NotAVersionedTableError: the table was not made by this library.
@@ -217,7 +226,13 @@ class VersionedTableSpec:
                 "which this one does not know. Use that version."
             )
         lists = {name: tuple(told[name]) for name in ("keys", "values")}
+        lists["values"] += tuple(name for name in _announced(properties) if name in columns)
         return cls(**told | lists | {"time_resolution": Resolution[told["time_resolution"]]})
+
+
+def is_widened(properties: Mapping[str, str]) -> bool:
+    """Whether a table was about to get columns, and only they tell whether it has."""
+    return bool(_announced(properties))
 
 
 def known_target(target: TableRef) -> TableRef:
@@ -229,6 +244,11 @@ def known_target(target: TableRef) -> TableRef:
     if target.path is not None:
         return TableRef(path=f"{target.path.rstrip('/')}_known")
     return TableRef(parts=(*target.parts[:-1], f"{target.parts[-1]}_known"))
+
+
+def _announced(properties: Mapping[str, str]) -> list[str]:
+    announced: list[str] = json.loads(properties.get(ADDING, "[]"))
+    return announced
 
 
 def _check_first(us: object) -> None:

@@ -157,8 +157,10 @@ def hide(session: SparkSession, target: TableRef, hidden: Collection[str]) -> bo
         return False
     is_new = len(history(session, target, _COMMITS_OF_NEW + 1)) <= _COMMITS_OF_NEW
     is_new = is_new and read_table(session, target).isEmpty()
-    said = dict.fromkeys(hidden, is_new) | before
     schema, had = read_table(session, target).schema, _indexed(detail["properties"])
+    # Of a column that it gets later there are none either: those that have any are named from now on.
+    there = {name.lower() for name in names_in(schema)}
+    said = {name: is_new or name.lower() not in there for name in hidden} | before
     properties = statistics_properties(schema, said, detail["partitionColumns"], had) | {HIDDEN: json.dumps(said)}
     session.sql(f"ALTER TABLE {target.sql} SET {sql_properties(properties)}")
     return True

@@ -9,8 +9,9 @@ stream times as a property as well.
 A write judges by the stream times of one version and may land many later: what others moved in between, it does not
 say. So it says which version that was, and whoever reads it takes the largest of all that was told since.
 
-The horizon follows the slowest scope, so it goes back where an older partition appears, but not into what a purge has
-removed: that is kept as a property, too (docs/decisions/0015-history-given-up-stays-given-up.md).
+The horizon follows the slowest scope, so it goes back where an older partition appears, or where the table is to keep
+history longer from now on, but not into what a purge has removed: that is kept as a property, too
+(docs/decisions/0015-history-given-up-stays-given-up.md).
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ def stream_times_of(
     return spec.from_first({scope: max(newest, kept.get(scope, newest))})
 
 
-def horizon_of(spark: SparkSession, target: TableRef, spec: VersionedTableSpec, times: Mapping[int, int]) -> int | None:
+def horizon_of(
+    spark: SparkSession, target: TableRef, spec: VersionedTableSpec, times: Mapping[int, int], purged_us: int | None
+) -> int | None:
     """The oldest instant whose lookups are promised, as the spec tells it, but not before what a purge has removed.
 
     Args:
@@ -85,19 +88,21 @@ def horizon_of(spark: SparkSession, target: TableRef, spec: VersionedTableSpec, 
         target: The table.
         spec: Its contract.
         times: Its stream times.
+        purged_us: What :func:`purged_before` told with the spec. By one scope alone the horizon of a spec never goes
+            back, so that no later purge need be asked for; but a spec may keep history longer than the one before it.
     """
     horizon_us = spec.horizon_us(times)
-    # By one scope alone it never goes back, and nothing need be asked.
-    if horizon_us is None or len(times) < 2:
-        return horizon_us
-    purged_us = _purged_us(properties_of(spark, target))
+    if horizon_us is None:
+        return None
+    if len(times) > 1:
+        purged_us = purged_before(properties_of(spark, target))
     return horizon_us if purged_us is None else max(horizon_us, purged_us)
 
 
 def give_up(
     spark: SparkSession, target: TableRef, spec: VersionedTableSpec, horizon_us: int, details: Mapping[str, object]
 ) -> None:
-    """Keep that history before an instant is given up, where another scope may bring the horizon back before it.
+    """Keep that history before an instant is given up: another scope or a longer retention may bring the horizon back.
 
     Args:
         spark: The session.
@@ -109,11 +114,11 @@ def give_up(
     Raises:
         CommitError: the table stayed in conflict after six tries.
     """
-    if spec.time_scope != "partition":
-        return
+    if spec.time_scope == "key":
+        return  # Each key has a horizon of its own.
 
     def write() -> None:
-        kept = _purged_us(properties_of(spark, target))
+        kept = purged_before(properties_of(spark, target))
         if kept is not None and kept >= horizon_us:
             return
         with saying(spark, details):
@@ -123,7 +128,12 @@ def give_up(
     with_retry(target, write)
 
 
-def _purged_us(properties: Mapping[str, str]) -> int | None:
+def purged_before(properties: Mapping[str, str]) -> int | None:
+    """Before which instant, in microseconds, a purge has removed what had expired, by a table's properties.
+
+    >>> purged_before({"versioned.purgedBefore": "17"}), purged_before({})
+    (17, None)
+    """
     told = properties.get(PURGED)
     return None if told is None else int(told)
 

@@ -125,7 +125,8 @@ def check_known(spark: SparkSession, target: TableRef, spec: VersionedTableSpec,
         return
     if not is_missing(spark, known):
         found, wanted = read_table(spark, known).schema, _columns_of_puts(columns, spec)
-        if _shape(found) == _shape(wanted):
+        # It gets new columns first, and has them still where the table was restored: they are null from then on.
+        if dict(_shape(found)).items() >= dict(_shape(wanted)).items():
             return
         raise ConfigurationError(
             f"{known} has the columns {found.simpleString()}, but the system history of {target} has "
@@ -133,7 +134,7 @@ def check_known(spark: SparkSession, target: TableRef, spec: VersionedTableSpec,
             f"if it belongs to another table, move it away and let that of {target} follow."
         )
     follow = (
-        f"move the folder <former path>_known to {known.path}"
+        f"move the folder <former path>_known to {known.path} (copy it, if the table was copied)"
         if known.path is not None
         else f"ALTER TABLE <former name>_known RENAME TO {_within_catalog(known).sql}"
     )

@@ -14,10 +14,12 @@ from pyspark.sql.types import StructType
 
 from versioned import put_frames, upkeep
 from versioned import spark_functions as F
+from versioned.adding import WAY_OF_COLUMNS, add_values
 from versioned.backfill import BackfillResult, backfill_frame, only_history
-from versioned.commit import detail_of, properties_of
+from versioned.commit import detail_of, properties_of, saying
 from versioned.drawing import Picture
-from versioned.durations import Duration, Resolution, instant, instant_us, optional_span_us
+from versioned.drawn_rows import drawn_versions
+from versioned.durations import Duration, Resolution, check_order, instant, instant_us, optional_span_us
 from versioned.errors import ConfigurationError, NotAVersionedTableError, OvertakenError
 from versioned.given import check_kind
 from versioned.identifiers import TableRef
@@ -27,13 +29,11 @@ from versioned.lookup_frames import (
     between_frame,
     current_frame,
     history_frame,
-    keys_frame,
     lookup_frame,
     reachable,
     visible,
 )
 from versioned.once import Once
-from versioned.pictures import version_timeline
 from versioned.put import LandedSplice, PutBatch, versions_table
 from versioned.put_checks import check_deletions, rejected_rows, rejects_refused
 from versioned.put_records import shape_records
@@ -43,7 +43,7 @@ from versioned.reading import in_full, read_or_cached, read_table
 from versioned.schema import columns_of, values_of
 from versioned.sent_rows import sends
 from versioned.session_settings import with_sound_reads
-from versioned.spec import CURRENT, DELETED, TimeScope, VersionedTableSpec, known_target
+from versioned.spec import CURRENT, TimeScope, VersionedTableSpec, is_widened, known_target
 from versioned.sql import register_sql
 from versioned.statistics import check_hidden, hidden_names, hides_any, names_in
 from versioned.stream_times import (
@@ -52,12 +52,12 @@ from versioned.stream_times import (
     commits_that_tell,
     horizon_of,
     keep_times,
+    purged_before,
     said_times,
     stream_times_of,
 )
 from versioned.system_history import check_known, known_rows, make_versioned, next_system_us, valid_rows
 from versioned.touched import DELETION_VECTORS, can_be_named, key_columns
-from versioned.utc_texts import in_utc
 from versioned.verify import VerificationReport, verify_frame
 from versioned.written import OWNER, check_owner, newest, owner_of
 
@@ -84,6 +84,7 @@ class VersionedTable:
         self._spark = spark
         self._target = target
         self._spec = spec
+        self._purged_us = purged_before(told or {})
         self._names_keys = Once(partial(self._find_names_keys, told))
 
     @classmethod
@@ -166,7 +167,8 @@ class VersionedTable:
                 "table with VersionedTable.create(...)."
             )
         properties = detail["properties"]
-        spec = VersionedTableSpec.from_properties(properties, str(ref))
+        columns = read_table(spark, ref).columns if is_widened(properties) else ()
+        spec = VersionedTableSpec.from_properties(properties, str(ref), columns)
         opened = cls(spark, ref, spec, properties)
         opened._columns()  # They are checked.
         return opened
@@ -205,7 +207,7 @@ class VersionedTable:
         None while the table is empty. With ``time_scope="key"`` always None: there each key has its own, the start
         of its latest version minus retention.
         """
-        us = horizon_of(self._spark, self._target, self._spec, self.stream_times())
+        us = horizon_of(self._spark, self._target, self._spec, self.stream_times(), self._purged_us)
         return None if us is None else instant(us)
 
     def put(
@@ -326,6 +328,32 @@ class VersionedTable:
         outcomes = self._put(shape, owner, takes_rejects=False, by_time=sequence is None)._judged
         return put_frames.replaced_values(outcomes, self._spec)
 
+    def add_columns(
+        self, schema: str | StructType, *, owner: str | None = None, pii_columns: Iterable[str] = ()
+    ) -> None:
+        """Give the table further value columns, null in all rows that it has.
+
+        Other handles refuse to write until they are opened again. Register views and functions of SQL anew.
+
+        Args:
+            schema: The new columns; those that the table has already, of the same type, make no difference.
+            owner: The application that owns the table, if one does; it must stand still meanwhile.
+            pii_columns: Those of them with personal data, as of :meth:`create`.
+
+        Raises:
+            ConfigurationError: a name or type is not allowed, ``pii_columns`` names none of them, or an application
+                owns the table.
+            SchemaError: a column is there already, and of another type.
+
+        >>> rates.add_columns("source STRING, quality INT")                  # doctest: +SKIP
+        """
+        columns, hidden = columns_of(schema), hidden_names(pii_columns)
+        check_hidden(hidden, tuple(names_in(columns)))
+        check_owner(self._target, owner_of(self._spark, self._target), owner, WAY_OF_COLUMNS)
+        spec = VersionedTable.open(self._spark, self._target).spec
+        with saying(self._spark, self._said()):
+            self._spec = add_values(self._spark, self._target, spec, columns, hidden)
+
     def current(self) -> DataFrame:
         """The latest version of each key that is not deleted: keys, validFrom, validTo, values."""
         return current_frame(self.rows(), self._spec)
@@ -368,7 +396,7 @@ class VersionedTable:
             ConfigurationError: start is after end; or ``known_at`` for a table without ``system_history``.
         """
         rows = self.rows() if known_at is None else self._known(known_at)
-        _check_order("between", start, end)
+        check_order("between", start, end)
         return between_frame(
             rows, self._spec, None if start is None else _instant(start), None if end is None else _instant(end)
         )
@@ -412,31 +440,8 @@ class VersionedTable:
             ConfigurationError: start is after end.
             SchemaError: as of :meth:`history`.
         """
-        names, spec = list(self._spec.keys), self._spec
-        _check_order("timeline", start, end)
-        # Not between_frame: tombstones are drawn too.
-        rows = self.rows() if end is None else self.rows().where(F.col(spec.valid_from) <= _instant(end))
-        if start is not None:
-            rows = rows.where(F.col(spec.valid_to).isNull() | (F.col(spec.valid_to) > _instant(start)))
-        there = rows.select(*names).distinct()
-        wanted = there if keys is None else there.join(keys_frame(keys, rows, spec), names, "left_semi")
-        number = wanted.count()
-        part = f": {most_keys:,} of {number:,} keys" if number > most_keys else ""
-        # As microseconds and texts: a collected timestamp would be in the time zone of this process.
-        bounds = (F.unix_micros(name).alias(name) for name in (spec.valid_from, spec.valid_to))
-        shown = (in_utc(F.col(name), rows.schema[name].dataType).alias(name) for name in (*names, *spec.values))
-        seen = rows.join(wanted.orderBy(*names).limit(most_keys), names, "left_semi").orderBy(*names, spec.valid_from)
-        return version_timeline(
-            seen.select(*shown, *bounds, DELETED).collect(),
-            keys=names,
-            values=spec.values,
-            valid_from=spec.valid_from,
-            valid_to=spec.valid_to,
-            start=start,
-            end=end,
-            title=f"{title or self._target.short_name}{part}",
-            most_keys=most_keys,
-        )
+        check_order("timeline", start, end)
+        return drawn_versions(self.rows(), self._spec, keys, start, end, title or self._target.short_name, most_keys)
 
     def lookup(self, frame: DataFrame, at: str, how: How = "left") -> DataFrame:
         """Each row with the version of its key that was valid at its instant: the as-of join.
@@ -593,8 +598,3 @@ class VersionedTable:
 
 def _instant(at: datetime) -> Column:
     return F.timestamp_micros(F.lit(instant_us(at)))
-
-
-def _check_order(method: str, start: datetime | None, end: datetime | None) -> None:
-    if start is not None and end is not None and instant_us(start) > instant_us(end):
-        raise ConfigurationError(f"{method}: start {start} is after end {end}. Swap them.")

@@ -62,6 +62,7 @@ _HARMLESS: Final = frozenset(
         "VACUUM END",
         "SET TBLPROPERTIES",
         "ADD CONSTRAINT",
+        "ADD COLUMNS",
     }
 )
 _LOOKED_AT: Final = 20

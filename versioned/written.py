@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 _LIMITS: Final = (5, 100, 100_000)
 #: A batch writes a table once or twice.
 _LATELY: Final = 2
+_WAY_OF_RECORDS: Final = (
+    "whose next batch would be judged by what it no longer holds. Send such records to its input; old history through "
+    'streams.spark.backfill or "versioned backfill", which stop it first.'
+)
 #: What a put by hand says: which application owned the table when it came; null = none.
 OWNER: Final = "owner"
 
@@ -195,15 +199,11 @@ def steps_of(session: SparkSession, target: TableRef, application: str) -> list[
     return sorted({(w.node, w.step) for w in found if w is not None and w.application == application})
 
 
-def check_owner(target: TableRef, application: str | None, named: str | None) -> None:
-    """Refuse what is not named by the application that owns a table, if any does.
+def check_owner(target: TableRef, application: str | None, named: str | None, way: str = _WAY_OF_RECORDS) -> None:
+    """Refuse what is not named by the application that owns a table, if any does; ``way`` says why, and what to do.
 
     Raises:
         ConfigurationError: another one does.
     """
     if application not in (None, named):
-        raise ConfigurationError(
-            f"{target} belongs to the application {application}, whose next batch would be judged by what it "
-            "no longer holds. Send such records to its input; old history through streams.spark.backfill or "
-            '"versioned backfill", which stop it first.'
-        )
+        raise ConfigurationError(f"{target} belongs to the application {application}, {way}")

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streams.lateness import SuggestedGrace
-from streams.nodes import SOURCES, SourceNode, Topology
+from streams.nodes import Topology, sources_of
 from streams.options import Action
 from streams.spark.alarms import with_alarms
 from streams.spark.applying import EmptyFlows, apply_all
@@ -43,7 +43,7 @@ from streams.spark.ledger import Ledger, LedgerState, tables_after
 from streams.spark.lost_ledger import told_by_tables
 from streams.spark.lost_scopes import refuse_lost_scopes
 from streams.spark.metrics import MetricsLevel, metric_rows, metric_values, totals_after
-from streams.spark.operator import REPORT, Batch
+from streams.spark.operator import BUFFERS, REPORT, Batch
 from streams.spark.orphans import buffer_clocks, holding_tables, refuse_orphans, refuse_returned
 from streams.spark.personal import check_personal
 from streams.spark.pictures import buffer_of, grace_of, lateness_of
@@ -109,6 +109,8 @@ class StreamingApplication:
             made from now on keep no statistics of them, so that Delta's log never tells a value (see ``erase``).
         new_epoch: Whether the next start begins a new epoch: it shuts every older driver out of the tables and reads
             the sources from their starting offsets, with the tables as they are. For a checkpoint that is lost.
+        add_columns: Whether versioned and plain tables and sinks that lack columns of the plan get them, null in the
+            rows so far; not within an unfinished batch. For one start with a changed plan.
         guards: Whether each batch is followed by a check of what it wrote, one Spark job: ``"warn"`` logs broken
             invariants, ``"fail"`` ends the query before the next batch builds on them.
         kafka: Changelog sink -> the Kafka topic that its rows are sent to as well, at least once.
@@ -137,6 +139,7 @@ class StreamingApplication:
         checkpoint: str | None = None,
         pii_columns: Iterable[str] = (),
         new_epoch: bool = False,
+        add_columns: bool = False,
         guards: GuardPolicy = "none",
         kafka: Mapping[str, KafkaSink] | None = None,
         on_batch: Callable[[BatchReport], None] | None = None,
@@ -148,7 +151,7 @@ class StreamingApplication:
         retention_us = optional_span_us("suppressed_record_retention", suppressed_record_retention)
         self._make = partial(checked_operators, topology, retention_us, keys_cross_partitions, dict(kafka or {}))
         self._sources = dict(sources)
-        self._topic_of = {node.name: node.topic for node in _source_nodes(topology)}
+        self._topic_of = {node.name: node.topic for node in sources_of(topology)}
         check_choice("order", order, Order)
         self._order: Order = order
         self._metrics_level: MetricsLevel = metrics_level
@@ -162,6 +165,7 @@ class StreamingApplication:
         self._state: LedgerState | None = None
         self._topics: tuple[str, ...] = ()
         self._new_epoch = new_epoch
+        self._adds_columns = add_columns
         self._found: Survey | None = None
         self._query: str | None = None
         self._interpretation: Interpretation | None = None
@@ -171,7 +175,7 @@ class StreamingApplication:
         self._guards: GuardPolicy = guards
         self._rules: list[IntakeRule] = []
         self._build()
-        check_topics({node.topic for node in _source_nodes(topology)}, self._sources)
+        check_topics({node.topic for node in sources_of(topology)}, self._sources)
         check_shared_sequence(order, {topic: said.goes_by_offset for topic, said in sources.items()})
         check_table_names(table.short_name for table in chain.from_iterable(self._owned.values()))
 
@@ -311,15 +315,15 @@ class StreamingApplication:
             ConfigurationError, CheckpointMismatchError: it does; says what to do.
         """
         self._refuse_waiting(found.state, found)
-        refuse_returned(self._spark, self._root, found, self._operators)
+        refuse_returned(self._spark, self._root, found, self.topology, self._operators)
         # What the last start kept comes first: it may have died before its first ledger row.
         return topics_in_order(self.name, found.topics or found.state.topics, self._sources)
 
     def _refuse_waiting(self, state: LedgerState, found: Survey) -> None:
         """Refuse a plan in which rows wait for what it has no more, or that counts on what no table promises."""
         refuse_promises(self._root, self._operators, found.tables)
-        refuse_orphans(self._spark, self._root, state, self._operators, found.ahead())
-        whole = {n.name for n in _source_nodes(self.topology) if self._sources[n.topic].scope_column is None}
+        refuse_orphans(self._spark, self._root, state, self._operators, found)
+        whole = {n.name for n in sources_of(self.topology) if self._sources[n.topic].scope_column is None}
         refuse_lost_scopes(self._spark, self._root, state, self._operators, whole)
 
     def _united(self, topics: Iterable[str]) -> DataFrame:
@@ -425,7 +429,7 @@ class StreamingApplication:
         wall_us = max((said.clock_us for said in came.values()), default=state.clock_us)
         batch = self._batch_behind(state, session, batch_id, state.clock_at(wall_us))
         batch.wall_us, batch.there = wall_us, self._there
-        batch.pii_columns = self._pii_columns
+        batch.pii_columns, batch.adds_columns = self._pii_columns, self._adds_columns
         landed = self._landed_before_crash(batch)
         batch.is_replay = landed is not None
         this = batch.epoch, batch_id
@@ -435,13 +439,13 @@ class StreamingApplication:
         batch.drains = tuple(landed.get("drains", ())) if landed else self._drains
         prints = {topic: said.fingerprint for topic, said in came.items() if topic in self._sources}
         batch.details |= {"drains": batch.drains, CHECKPOINT: self._query_id(), FINGERPRINTS: prints, **this_driver()}
+        batch.details[BUFFERS] = holding_tables(self._operators)
         check_origin(f'Batch {batch_id} of "{self.name}"', this, landed or {}, batch.details)
         self._landed_report = landed.get(REPORT) if landed else None
         return batch
 
     def _batch_behind(self, state: LedgerState, session: SparkSession, batch_id: int, clock_us: int) -> Batch:
-        epoch, times = state.epoch, state.stream_times
-        return Batch(session, self.name, self._root, epoch, batch_id, clock_us, times, state.alarms)
+        return Batch(session, self.name, self._root, state.epoch, batch_id, clock_us, state.stream_times, state.alarms)
 
     def _keep_checkpoint(self) -> None:
         """Let the ledger know its checkpoint although it has no row yet: a batch with nothing to do leaves no other."""
@@ -594,7 +598,3 @@ class StreamingApplication:
         if self._on_batch is not None:
             self._on_batch(batch_report(self.topology, row, arrived, sum(batch.rejected.values()), metrics))
         self._guard.look(batch, batch.landed, reports)
-
-
-def _source_nodes(topology: Topology) -> list[SourceNode]:
-    return [node for node in topology if isinstance(node, SOURCES)]

@@ -5,7 +5,7 @@ State: the versioned table, named after its store. One batch of puts is at most 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -39,7 +39,7 @@ from streams.spark.of_keys import Amount
 from streams.spark.operator import Batch, StepOf
 from streams.spark.plain_store import LAST_US
 from streams.spark.repeated_tombstones import without_repeated_tombstones
-from streams.spark.stored_shape import check_types, without_versions
+from streams.spark.stored_shape import GETS_COLUMNS, check_types, without_versions
 from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned import put_frames
 from versioned import spark_functions as F
@@ -290,10 +290,13 @@ class HistoryStore(TableState):
                 _create(batch, target, records, self._materialized)
             opened = self._open(batch, target)
             if not is_new:
-                _check_promise(opened, records, self._materialized)
                 there, made = read_table(batch.session, target).schema, _flat(records).schema
+                new = batch.addable(there, made)
+                _check_promise(opened, records, self._materialized, new.names)
                 # Of two types of numbers a put takes the wider one, and then the table has to be of it.
                 check_types(self._node, self._table_name, there, made, or_wider=True)
+                if new.fields:
+                    opened.add_columns(new, owner=batch.application)
             self._table = opened
         return self._table
 
@@ -327,8 +330,8 @@ def _spans(bounds: Mapping[int, Bounds] | None) -> Mapping[int, tuple[int, int]]
     return None if bounds is None else {scope: (b.oldest_us, b.newest_us) for scope, b in bounds.items()}
 
 
-def _check_promise(table: VersionedTable, records: DataFrame, materialized: Materialized) -> None:
-    """A plan that was changed must not count on what a table that is there does not promise.
+def _check_promise(table: VersionedTable, records: DataFrame, materialized: Materialized, new: Collection[str]) -> None:
+    """A plan that was changed must not count on what a table that is there does not promise; ``new`` it may get.
 
     Raises:
         ConfigurationError: the table has other columns, or promises something else; says what to do.
@@ -336,11 +339,11 @@ def _check_promise(table: VersionedTable, records: DataFrame, materialized: Mate
     has, names = table.spec, value_columns(struct_fields(records, VALUE))
     wanted = VersionedTableSpec.of(keys=struct_fields(records, KEY), values=names, **_promise(materialized))
     # Keys are compared by position, values by name.
-    if has.keys != wanted.keys or sorted(has.values) != sorted(wanted.values):
+    if has.keys != wanted.keys or sorted((*has.values, *new)) != sorted(wanted.values):
         raise ConfigurationError(
             f"{table.target} has the keys {list(has.keys)} and the values {list(has.values)}, but the plan now gives "
             f"{list(wanted.keys)} and {list(wanted.values)}. Give the plan the former ones, the keys in that order, or "
-            "the store another name."
+            f"the store another name. {GETS_COLUMNS}"
         )
     _check_promised(table.target, has, wanted)
 
@@ -355,7 +358,8 @@ def _check_promised(target: TableRef, has: VersionedTableSpec, wanted: Versioned
         lasting = replace(has, history_retention_us=wanted.history_retention_us, grace_us=wanted.grace_us)
         raise ConfigurationError(
             f"{target} promises something else than the plan now asks for: {'; '.join(told)}. Give the plan the "
-            "former values, or the store another name. To let the table promise another retention and grace: "
+            "former values, or the store another name. To let the table promise another retention and grace "
+            "(what a purge has removed stays away): "
             f"ALTER TABLE {target.sql} SET {sql_properties(lasting.to_properties())}"
         )
 

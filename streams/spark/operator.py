@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from streams.nodes import Node
 from streams.recovery_rules import of_older_driver
@@ -24,7 +25,8 @@ from streams.spark.of_keys import MOST_SENT, Amount
 from streams.spark.stored_shape import check_beside, check_rows
 from streams.spark.table_state import TableState
 from versioned import spark_functions as F
-from versioned.commit import EPOCH_BITS, Landed, Step, Write, commit
+from versioned.adding import add_columns, lacking
+from versioned.commit import EPOCH_BITS, Landed, Step, Write, commit, saying, told_so_far
 from versioned.identifiers import TableRef
 from versioned.making import is_unmade, make_table
 from versioned.reading import read_table
@@ -43,6 +45,8 @@ RAW = "_raw"
 StepOf = tuple[TableRef, str, str]
 #: In the details of every write of a batch.
 REPORT: Final = "report"
+#: Beside it: the tables in which rows may wait once the batch has landed.
+BUFFERS: Final = "buffers"
 #: In those of a commit that shuts others out: node, epoch and batch of the write whose rows the table has.
 WRITER: Final = "writer"
 
@@ -83,6 +87,8 @@ class Batch:
     offsets: dict[str, dict[int, int]] = field(default_factory=dict)
     #: Columns of which tables keep no statistics.
     pii_columns: frozenset[str] = frozenset()
+    #: Whether tables get columns that they lack.
+    adds_columns: bool = False
     #: Tables known to be there: those that the driver found when it started, and those it made since.
     there: set[TableRef] = field(default_factory=set)
     _origins: list[DataFrame] = field(default_factory=list)
@@ -190,6 +196,21 @@ class Batch:
         else:
             there = read_table(self.session, target).schema
             check_rows(node, target.short_name, there, empty.schema, by_name=by_name)
+
+    def addable(self, there: StructType, made: StructType) -> StructType:
+        """The columns of a plan's rows that a table lacks and may get; none where other rows of the batch have landed.
+
+        Args:
+            there: The columns of the table.
+            made: Those of the rows.
+        """
+        return lacking(there, made) if self.adds_columns and not self.is_replay else StructType()
+
+    def add_columns(self, target: TableRef, columns: StructType) -> None:
+        """Give a table that has no versions the columns that it lacks; those with personal data are hidden already."""
+        if columns.fields:
+            with saying(self.session, told_so_far(self.session, target)):
+                add_columns(self.session, target, columns)
 
     def is_missing(self, target: TableRef) -> bool:
         """Whether there is no such table yet; of one that is known to be there nothing is asked.

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Container, Iterable
 from typing import Final
 
 from pyspark.sql import SparkSession
 
+from streams.nodes import Topology
 from streams.spark.engine import Operators
 from streams.spark.flow import SCOPE
 from streams.spark.ledger import LedgerState
-from streams.spark.recovery import Survey
+from streams.spark.operator import BUFFERS, REPORT
+from streams.spark.recovery import Survey, written_before_crash
 from streams.spark.sinks import ChangelogSinkOperator, TableSinkOperator
 from streams.spark.suppress import FinalResultsOperator, SuppressOperator, closed_windows_table
 from streams.spark.window_upkeep import OPEN
@@ -19,6 +21,7 @@ from versioned.commit import is_missing
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
+from versioned.replay import way_back
 
 _LOG: Final = logging.getLogger(__name__)
 #: The clock of final results.
@@ -43,7 +46,7 @@ def buffer_clocks(operators: Operators) -> dict[str, str]:
 
 
 def refuse_orphans(
-    spark: SparkSession, root: TableRef, state: LedgerState, operators: Operators, ahead: Collection[str]
+    spark: SparkSession, root: TableRef, state: LedgerState, operators: Operators, found: Survey
 ) -> None:
     """A node that was taken out of the plan must hold nothing, or its rows would be lost (R59).
 
@@ -56,12 +59,13 @@ def refuse_orphans(
         root: Where the application's tables are.
         state: The ledger's newest row: it tells in which tables rows could wait.
         operators: The operators of the plan as it is now.
-        ahead: The tables that have something of a batch that is not in the ledger.
+        found: The tables as they are found: a batch that is not in the ledger may have rows wait in them as well.
 
     Raises:
         ConfigurationError: rows wait in a table that no node of the plan looks after any more, or as another kind of
             suppression had them wait, or windows in a store.
     """
+    ahead, unfinished = found.ahead(), found.unfinished()
     for operator in operators.values():
         if isinstance(operator, FinalResultsOperator | SuppressOperator) and not operator.closes_idle:
             _refuse_opened_again(spark, root, operator)
@@ -71,7 +75,7 @@ def refuse_orphans(
             # The ledger's clock is none of an unfinished batch that came after a change of the plan.
             clock = None if operator.node.name in ahead else state.buffer_clocks.get(operator.node.name)
             _refuse_another_clock(spark, root, clock, operator)
-    for name in sorted(set(state.buffers) - set(holding_tables(operators))):
+    for name in sorted({*state.buffers, *unfinished.get(BUFFERS, ())} - set(holding_tables(operators))):
         target = root.child(name)
         held = 0 if is_missing(spark, target) else read_table(spark, target).count()
         if held and state.buffer_clocks.get(name) == _FINAL and isinstance(operators.get(name), FinalResultsOperator):
@@ -89,7 +93,9 @@ def refuse_orphans(
             )
 
 
-def refuse_returned(spark: SparkSession, root: TableRef, found: Survey, operators: Operators) -> None:
+def refuse_returned(
+    spark: SparkSession, root: TableRef, found: Survey, topology: Topology, operators: Operators
+) -> None:
     """Refuse a node that comes back with its former table: what came while the plan was without it is not in there.
 
     Of a sink it is told only, since nothing goes on from its rows; of an emptied buffer it does not matter.
@@ -99,11 +105,14 @@ def refuse_returned(spark: SparkSession, root: TableRef, found: Survey, operator
         spark: The session.
         root: Where the application's tables are.
         found: Ledger and tables: those of the plan with which the newest batch ended are in the ledger's row.
-        operators: The operators of the plan as it is now.
+        topology: The plan as it is now.
+        operators: Its operators.
 
     Raises:
-        ConfigurationError: naming the table and the batch that it was left at.
+        ConfigurationError: naming the table and the batch that it was left at; or a batch that was begun without the
+            node and is not at its end.
     """
+    _refuse_missed(root, found, topology, operators)
     left = {target: batch_id for target, (_, batch_id) in found.left_out().items()}
     for name, operator in operators.items():
         for target in operator.tables(root):
@@ -119,6 +128,29 @@ def refuse_returned(spark: SparkSession, root: TableRef, found: Survey, operator
                     f"{said} since: what came meanwhile is not in it. Delete the table, which is made anew; or give "
                     "the node or its store another name; or start with --new-epoch, which takes all tables as they are."
                 )
+
+
+def _refuse_missed(root: TableRef, found: Survey, topology: Topology, operators: Operators) -> None:
+    """Refuse to finish a batch with a node that its plan was without: nothing of it would come to the node any more.
+
+    The tables that it reads have the batch already. A node without a table so far begins empty in any case.
+    """
+    begun, (epoch, batch_id) = found.unfinished().get(REPORT), found.ledger.batch
+    if begun is None:
+        return
+    over = written_before_crash(topology, operators, root, found.newest_steps(epoch, batch_id + 1))
+    before = found.state.tables
+    missed = sorted(name for name in over - set(begun) if _has_any(operators[name].tables(root), before))
+    if missed:
+        raise ConfigurationError(
+            f"Batch {batch_id + 1} was begun by a plan without {missed}. Tables that these read have it already, so "
+            f"they would never get what came in it. To let this plan read it, {way_back(epoch, batch_id + 1)}; or "
+            "finish it with the plan that began it, as if they had been taken out of the plan."
+        )
+
+
+def _has_any(tables: Iterable[TableRef], names: Container[str]) -> bool:
+    return any(table.short_name in names for table in tables)
 
 
 def _refuse_another_kind(spark: SparkSession, root: TableRef, state: LedgerState, operator: SuppressOperator) -> None:

@@ -10,7 +10,7 @@ from streams.buffer_picture import buffer_sizes
 from streams.lateness import SuggestedGrace, added, suggested_grace
 from streams.lateness_picture import lateness_histogram
 from streams.ledger_readings import buffer_readings, lateness_classes
-from streams.nodes import SOURCES, Suppress, Topology
+from streams.nodes import Suppress, Topology, sources_of
 from suppress.buffer_rules import BufferRule
 from versioned import spark_functions as F
 from versioned.drawing import Picture
@@ -44,7 +44,7 @@ def lateness_of(ledger: DataFrame, topology: Topology, node: str | None, share: 
     names = [each.name for each in topology]
     if node is not None and node not in names:
         raise ConfigurationError(f'"{node}" is no node of the plan. It has: {", ".join(names)}')
-    topics = {node: node} if node is not None else {e.name: e.topic for e in topology if isinstance(e, SOURCES)}
+    topics = {node: node} if node is not None else {e.name: e.topic for e in sources_of(topology)}
     asked = list(topics)
     by_node = _classes(ledger, asked)
     # A topic that several nodes read is counted once.

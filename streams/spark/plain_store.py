@@ -129,7 +129,9 @@ class PlainStore(TableState):
             value = F.when(~F.col(DELETED), value)
         key = F.struct(*map(F.col, map(quote, keys)))
         own = (DELETED,) if self._keeps_tombstones else ()
-        rows = self._checked(batch, keys, (*keys, _TS, *stored, *self._extra, *own))
+        rows = read_table(batch.session, target)
+        if not self._is_ready:
+            self._check(batch, rows, keys, (*keys, _TS, *stored, *self._extra, *own))
         return rows.select(key.alias(KEY), value.alias(VALUE), F.unix_micros(_TS).alias(US), *self._extra)
 
     def last_times(self, batch: Batch, keys: list[str]) -> DataFrame | None:
@@ -168,22 +170,23 @@ class PlainStore(TableState):
             batch.create(target, empty, self._made_with)
         elif not self._is_ready:
             made = self._stored(self._frame)
-            there = self._checked(batch, self.key_type.names, made.columns).schema
+            rows = read_table(batch.session, target)
+            # An aggregate goes on from its columns, which must not be null.
+            new = StructType() if self._aggregate is not None else batch.addable(rows.schema, made.schema)
+            self._check(batch, rows, self.key_type.names, (name for name in made.columns if name not in new.names))
             # What is kept beside an aggregate may grow wider from batch to batch, as sums of decimals do.
-            check_types(self._node, self._table, there, made.drop(*self._extra).schema)
-            self._left_out = _nulls(there, made.columns)
+            check_types(self._node, self._table, rows.schema, made.drop(*self._extra).schema)
+            batch.add_columns(target, new)
+            self._left_out = _nulls(rows.schema, made.columns)
         self._is_ready = True
 
-    def _checked(self, batch: Batch, keys: Iterable[str], names: Iterable[str]) -> DataFrame:
-        """The table, which is there; once it is ready its columns are known to be those of the plan."""
-        rows = read_table(batch.session, self.target(batch.root))
-        if not self._is_ready:
-            said, keeps = self.properties(batch), self._keeps_tombstones
-            check_plain(self._node, self._table, said, rows.columns, keys, keeps_tombstones=keeps)
-            if self._aggregate is not None:
-                check_aggregate(self._node, self._table, said, self._aggregate)
-            check_names(self._node, self._table, rows.columns, names, may_lack=True)
-        return rows
+    def _check(self, batch: Batch, rows: DataFrame, keys: Iterable[str], names: Iterable[str]) -> None:
+        """Refuse a table that is not what the plan counts on, or lacks columns."""
+        said, keeps = self.properties(batch), self._keeps_tombstones
+        check_plain(self._node, self._table, said, rows.columns, keys, keeps_tombstones=keeps)
+        if self._aggregate is not None:
+            check_aggregate(self._node, self._table, said, self._aggregate)
+        check_names(self._node, self._table, rows.columns, names, may_lack=True)
 
     def _stored(self, frame: DataFrame, *more: Column) -> DataFrame:
         columns: list[Column | str] = [f"{KEY}.*", F.timestamp_micros(US).alias(_TS), f"{VALUE}.*", *self._extra]

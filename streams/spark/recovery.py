@@ -96,6 +96,11 @@ class Survey:
         told = [said.details for _, said in self._written_in(epoch, batch_id) if REPORT in said.details]
         return max(told, key=lambda details: len(details[REPORT]), default=None)
 
+    def unfinished(self) -> Mapping[str, Any]:
+        """What a commit says of the batch behind the newest one of the ledger; nothing if none is in a table."""
+        epoch, batch_id = self.ledger.batch
+        return self.landed(epoch, batch_id + 1) or {}
+
     def versions(self, epoch: int, batch_id: int) -> dict[str, int]:
         """What a batch that landed in part has written already: the version by table."""
         return {target.short_name: self.tables[target].version for target, _ in self._written_in(epoch, batch_id)}

@@ -140,9 +140,11 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
             batch.create(target, empty, sink_properties(self.kind, keys), found_by=found_by)
         else:
             there, node, table = read_table(batch.session, target).schema, self.node.name, target.short_name
+            new = batch.addable(there, empty.schema)
             check_sink(node, table, _properties(batch.session, target), self.kind, there.names, keys)
-            check_names(node, table, there.names, empty.columns, may_lack=self._may_lack)
+            check_names(node, table, (*there.names, *new.names), empty.columns, may_lack=self._may_lack)
             check_types(node, table, there, empty.schema)
+            batch.add_columns(target, new)
         self._is_ready = True
 
 

@@ -22,6 +22,11 @@ _KEYS: Final = "versioned.keys"
 SinkKind = Literal["changelog", "latest"]
 #: The column behind the key of a table that keeps no versions.
 _BEHIND_KEY: Final = "ts"
+#: How the tables of a plan get columns.
+GETS_COLUMNS: Final = (
+    "A start with --add-columns (add_columns=True) gives versioned tables, tables of latest rows and sinks what they "
+    "lack, null in their rows so far; not aggregates, windows and rows that wait, nor within an unfinished batch."
+)
 _ANOTHER_NAME: Final = "the node (its store, where that is named) another name, under which it begins empty"
 
 
@@ -268,7 +273,7 @@ def _refuse(node: str, table: str, differing: list[str]) -> None:
     if differing:
         raise ConfigurationError(
             f'The plan of "{node}" was changed: the table "{table}" holds other columns than it makes now: '
-            f"{differing}. Give the plan the former fields and types, or {_ANOTHER_NAME}; a sink's table can be given "
-            "a column by ALTER TABLE. Where no batch has ended yet, nothing is lost if the root is deleted instead. "
+            f"{differing}. Give the plan the former fields and types, or {_ANOTHER_NAME}. {GETS_COLUMNS} Where no "
+            "batch has ended yet, nothing is lost if the root is deleted instead. "
             "If somebody changed the table, RESTORE it to its version before that (DESCRIBE HISTORY tells it)."
         )

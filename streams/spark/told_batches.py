@@ -8,7 +8,7 @@ from typing import Any, Final
 from pyspark.sql import Column
 
 from streams.metrics import MetricValue
-from streams.nodes import SOURCES, Topology
+from streams.nodes import Topology, sources_of
 from streams.options import Action
 from streams.spark.batch_report import BatchReport, batch_report
 from streams.spark.ledger import Ledger
@@ -55,7 +55,7 @@ def report_of(row: Mapping[str, Any], topology: Topology, action: Callable[[str,
         action: What becomes of records that a node puts aside for a reason.
     """
     counts: Mapping[str, int] = row["counts"]
-    came = {node.topic: counts.get(f"{node.name}.input", 0) for node in topology if isinstance(node, SOURCES)}
+    came = {node.topic: counts.get(f"{node.name}.input", 0) for node in sources_of(topology)}
     arrived = {topic: n for topic, n in came.items() if n}
     rejected = sum(_rejected(node.name, counts, action) for node in topology)
     metrics = (MetricValue(m["name"], m["level"], m["group"], dict(m["tags"]), m["value"]) for m in row["metrics"])

@@ -458,7 +458,8 @@ def test_every_option_says_what_it_is_and_whether_it_may_be_given_several_times(
 
 #: What changes tables, and can be asked first what it would do.
 _CHANGES = [
-    "run", "maintain", "table create", "suppress drain", "suppress flush", "erase", "backfill", "rollback",
+    "run", "maintain", "table create", "table add-columns", "suppress drain", "suppress flush", "erase", "backfill",
+    "rollback",
 ]  # fmt: skip
 
 

@@ -55,6 +55,19 @@ def test_a_dry_run_of_create_tells_the_promise_and_makes_nothing(spark: SparkSes
     assert not Path(target).exists()
 
 
+def test_a_table_gets_a_column_by_the_command_line_unless_it_is_only_asked_what_would_be(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    target = f"{tmp_path}/t"
+    VersionedTable.create(spark, target, "k STRING, v INT", keys="k", history_retention="1 day")
+    asked = ["table", "add-columns", target, "--schema", "w STRING", "--json"]
+    for extra, added in ((["--dry-run"], False), ([], True)):
+        told = json.loads(_run(*asked, *extra).stdout)
+        assert (told["values"], told["added"]) == (["v", "w"], added)
+        assert VersionedTable.open(spark, target).spec.values == (("v", "w") if added else ("v",))
+    assert _run("table", "add-columns", target, "--schema", "v STRING").exit_code != 0
+
+
 @pytest.mark.parametrize("schema", ["k STRIN", "k STRING,, v INT", "k"])
 def test_a_schema_that_is_no_ddl_is_wrong_usage(spark: SparkSession, schema: str, tmp_path: Path) -> None:
     ended = _run("table", "create", f"{tmp_path}/t", "--schema", schema, "--keys", "k", "--history-retention", "1 day")

@@ -268,8 +268,8 @@ def test_every_key_of_every_step_was_compared_with_the_dsl() -> None:
     [
         (option, {"name": "application", "topology": "plan", "metrics_level": "metrics"}.get(option, option))
         for option in _parameters(StreamingApplication.__init__)
-        # The session and listeners are no settings; a new epoch is asked for once, on the command line.
-        if option not in ("spark", "on_batch", "new_epoch")
+        # The session and listeners are no settings; what is asked for once is so on the command line.
+        if option not in ("spark", "on_batch", "new_epoch", "add_columns")
     ],
 )
 def test_every_option_of_an_application_is_a_setting(option: str, key: str) -> None:

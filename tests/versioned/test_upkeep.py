@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from versioned.identifiers import TableRef
 from versioned.put import PutBatch
 from versioned.restore import check_version, restore
 from versioned.spec import VersionedTableSpec
+from versioned.sql_types import sql_properties
 from versioned.table import VersionedTable
 from versioned.upkeep import expired_rows, optimize_merged, tell_held_back
 
@@ -89,6 +91,23 @@ def _answers(table: VersionedTable, spark: SparkSession) -> dict[str, Any]:
     asked = spark.createDataFrame(keys, "k STRING, s LONG").withColumn("at", F.timestamp_seconds("s"))
     found = table.lookup(asked, at="at").select("k", "s", "v", "reason").collect()
     return {"current": _seen(table.current()), "lookups": sorted(tuple(row) for row in found)}
+
+
+@pytest.mark.rule("R184")
+@pytest.mark.parametrize("scope", ["partition", "store"])
+def test_a_retention_that_is_lengthened_behind_a_purge_promises_nothing_that_is_gone(
+    spark: SparkSession, tmp_path: Path, scope: str
+) -> None:
+    table = _create(spark, tmp_path / "t", time_scope=scope)
+    _put(table, spark, ("a", "q", 4), ("a", "r", 899), ("a", "t", 1000))
+    assert table.purge()
+    longer = replace(table.spec, history_retention_us=990 * 10**6)
+    spark.sql(f"ALTER TABLE {table.target.sql} SET {sql_properties(longer.to_properties())}")
+    opened = VersionedTable.open(spark, table.target)
+    assert opened.horizon() == instant(900 * 10**6)
+    asked = spark.sql("SELECT 'a' AS k, timestamp_seconds(s) AS at FROM VALUES (500), (950) AS t(s)")
+    found = opened.lookup(asked, at="at").orderBy("at").select("v", "reason").collect()
+    assert [tuple(row) for row in found] == [(None, "EXPIRED"), ("r", None)]
 
 
 @pytest.mark.rule("R184", "R187")

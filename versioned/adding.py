@@ -1,0 +1,159 @@
+"""Columns that a table gets after it was made: null in all rows that it has.
+
+A versioned table gets them in one commit, before which its properties announce them (``versioned.adding``), so that a
+table with them is no table that somebody changed, whenever a kill comes; behind it its spec tells them for good. Its
+system history gets them first, where they do no harm.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructField, StructType
+
+from versioned import faults
+from versioned.commit import properties_of, with_retry
+from versioned.errors import SchemaError
+from versioned.identifiers import TableRef, quote
+from versioned.making import not_kept
+from versioned.reading import read_table
+from versioned.spec import ADDING, VersionedTableSpec, known_target
+from versioned.sql_types import nullable, nullable_columns, sql_columns, sql_properties
+from versioned.statistics import hide
+
+#: What to do where an application owns the table.
+WAY_OF_COLUMNS: Final = (
+    "whose next batch would refuse it with other columns. Give its plan the columns, and start it with --add-columns."
+)
+
+
+def lacking(there: StructType, columns: StructType) -> StructType:
+    """The columns that a table has not yet, whatever their case; null may be in each of them.
+
+    >>> from pyspark.sql.types import LongType
+    >>> had = StructType().add("Id", LongType())
+    >>> lacking(had, StructType().add("id", LongType()).add("n", LongType(), nullable=False)).simpleString()
+    'struct<n:bigint>'
+    """
+    names = nullable_columns(there)
+    fields = [StructField(f.name, nullable(f.dataType)) for f in columns.fields if f.name.lower() not in names]
+    return StructType(fields)
+
+
+def add_columns(
+    session: SparkSession, target: TableRef, columns: StructType, after: str | None = None, hidden: Collection[str] = ()
+) -> None:
+    """Give a table the columns that it lacks, in one commit, and keep those with personal data out of its statistics.
+
+    Tests may make it fail before and after, at the points ``before:<table>/columns`` and ``after:<table>/columns``.
+
+    Args:
+        session: The session.
+        target: The table.
+        columns: Their names and types; those that it has are left as they are.
+        after: The column behind which they stand; None = the last one.
+        hidden: Columns of which no statistics are kept.
+
+    Raises:
+        ConfigurationError: Delta keeps no columns of such a type or name.
+        SchemaError: a column is there, and of another type.
+        CommitError: others changed the table during each of six tries.
+    """
+
+    def add() -> None:
+        there = read_table(session, target).schema
+        _check_same(target, there, columns)
+        missing = lacking(there, columns)
+        if missing.fields:
+            session.sql(_statement(target, missing, after))
+
+    if hidden:
+        hide(session, target, hidden)  # Before: the log never tells a value of them.
+    faults.point(f"before:{target.short_name}/columns")
+    try:
+        with_retry(target, add)
+    except Exception as error:  # the class differs between classic and Connect sessions
+        refused = not_kept(target, error)
+        if refused is None:
+            raise
+        raise refused from error
+    faults.point(f"after:{target.short_name}/columns")
+
+
+def add_values(
+    session: SparkSession,
+    target: TableRef,
+    spec: VersionedTableSpec,
+    columns: StructType,
+    hidden: Collection[str] = (),
+) -> VersionedTableSpec:
+    """Give a versioned table further value columns, and its system history too if it keeps one.
+
+    Args:
+        session: The session.
+        target: The table.
+        spec: What it promises now.
+        columns: Names and types; those of its values that it has make no difference.
+        hidden: Columns of which no statistics are kept.
+
+    Returns:
+        What it promises from now on.
+
+    Raises:
+        ConfigurationError: a name is a column's that is no value, or cannot be one; or as of :func:`add_columns`.
+        SchemaError: a column is there, and of another type.
+    """
+    wider = widened(target, spec, read_table(session, target).schema, columns)
+    new = wider.values[len(spec.values) :]
+    if spec.system_history:
+        add_columns(session, known_target(target), columns, (spec.valid_from, *spec.values)[-1], hidden)
+    if new:
+        _say(session, target, {ADDING: json.dumps(new)})
+        add_columns(session, target, columns, (spec.valid_to, *spec.values)[-1], hidden)
+    if json.loads(properties_of(session, target).get(ADDING, "[]")):
+        _say(session, target, {**wider.to_properties(), ADDING: "[]"})
+    return wider
+
+
+def widened(target: TableRef, spec: VersionedTableSpec, there: StructType, columns: StructType) -> VersionedTableSpec:
+    """What a versioned table promises once it has further value columns.
+
+    Args:
+        target: The table.
+        spec: What it promises now.
+        there: Its columns.
+        columns: As of :func:`add_values`.
+
+    Raises:
+        ConfigurationError, SchemaError: as of :func:`add_values`, but for what Delta keeps.
+    """
+    _check_same(target, there, columns)
+    # Their names are checked by it.
+    return replace(spec, values=(*spec.values, *(name for name in columns.names if name not in spec.values)))
+
+
+def _check_same(target: TableRef, there: StructType, columns: StructType) -> None:
+    had = nullable_columns(there)
+    for name, kind in nullable_columns(columns).items():
+        if had.get(name, kind) != kind:
+            raise SchemaError(
+                f'{target} has the column "{name}" already, as {had[name].simpleString()}, not {kind.simpleString()}. '
+                "A column keeps its type: choose another name."
+            )
+
+
+def _say(session: SparkSession, target: TableRef, properties: dict[str, str]) -> None:
+    session.sql(f"ALTER TABLE {target.sql} SET {sql_properties(properties)}")
+
+
+def _statement(target: TableRef, columns: StructType, after: str | None) -> str:
+    told = []
+    for field in columns.fields:
+        place = "" if after is None else f" AFTER {quote(after)}"
+        told.append(f"{sql_columns(StructType([field]))}{place}")
+        after = after and field.name
+    return f"ALTER TABLE {target.sql} ADD COLUMNS ({', '.join(told)})"

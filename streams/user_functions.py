@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any, Final, TypeVar
 
+from streams.declared import Fit, as_it_is, by_names
 from streams.expressions import Expr, calls_python, operation
 from streams.nodes import AGGREGATES, Aggregation, Node
 from streams.rows import own
@@ -15,6 +16,7 @@ from suppress.sizes import SizeFunction, SizeOf, sizer
 from versioned.errors import RecordError, TopologyError, VersionedError
 
 N = TypeVar("N", bound=Node)
+Function = Callable[..., Any]
 
 #: What each function of an aggregate is called with.
 _ARGUMENTS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
@@ -76,7 +78,7 @@ def calls_user(node: Node) -> bool:
     return any(_calling(node))
 
 
-def failing_by_name(node: N, fit_of: Callable[[str], Callable[[Any], Any]]) -> N:
+def failing_by_name(node: N, fit_of: Callable[[str], Fit]) -> N:
     """The node with functions of the user that tell its name when they fail: Spark calls them far from the node.
 
     The message has no values of the record, since it goes into logs.
@@ -85,8 +87,24 @@ def failing_by_name(node: N, fit_of: Callable[[str], Callable[[Any], Any]]) -> N
         node: Any.
         fit_of: Gives, for the DDL that a function was declared to return, what makes one of that of what it returned.
     """
-    changed = {name: _told_by(node.name, value, fit_of) for name, value in _calling(node)}
-    return replace(node, **changed) if changed else node
+
+    def told(function: Function, returns: str | None) -> Function:
+        return _naming(node.name, function, None if returns is None else fit_of(returns))
+
+    return _with_functions(node, told)
+
+
+def giving_declared(node: N) -> N:
+    """The node with Python functions in its expressions that give the fields they declare, by their names alone.
+
+    What a fold gives is held to its schema where it is kept.
+    """
+
+    def held(function: Function, returns: str | None) -> Function:
+        fit = by_names(returns)
+        return function if fit is as_it_is else lambda *args: fit(function(*args))
+
+    return _with_functions(node, held)
 
 
 @contextmanager
@@ -127,22 +145,28 @@ def _calling(node: Node) -> Iterator[tuple[str, Any]]:
             yield field.name, value
 
 
-def _told_by(name: str, value: Any, fit_of: Callable[[str], Callable[[Any], Any]]) -> Any:
-    """A value of a node whose functions tell the node's name when they fail."""
+def _with_functions(node: N, change: Callable[[Function, str | None], Function]) -> N:
+    """The node with each function of the user changed; told beside it is the DDL of an expression's."""
+    changed = {name: _changed(value, change) for name, value in _calling(node)}
+    return replace(node, **changed) if changed else node
+
+
+def _changed(value: Any, change: Callable[[Function, str | None], Function]) -> Any:
+    """A value of a node with its functions changed."""
     if isinstance(value, Aggregation):
         parts = {option: getattr(value, option) for option in ("value", *_ARGUMENTS.get(value.kind, {}))}
-        return replace(value, **{option: _told_by(name, part, fit_of) for option, part in parts.items()})
+        return replace(value, **{option: _changed(part, change) for option, part in parts.items()})
     if not isinstance(value, Expr):
-        return None if value is None else _naming(name, value)
+        return None if value is None else change(value, None)
     if not calls_python(value):
         return value
     op, args = operation(value)
     if op == "python":
-        args = (_naming(name, args[0], fit_of(args[1])), *args[1:])
-    return Expr(op, *(_told_by(name, arg, fit_of) if isinstance(arg, Expr) else arg for arg in args))
+        args = (change(args[0], args[1]), *args[1:])
+    return Expr(op, *(_changed(arg, change) if isinstance(arg, Expr) else arg for arg in args))
 
 
-def _naming(name: str, function: Callable[..., Any], fit: Callable[[Any], Any] | None = None) -> Callable[..., Any]:
+def _naming(name: str, function: Function, fit: Fit | None) -> Function:
     def called(*args: Any) -> Any:
         try:
             with told_with(name):

@@ -6,7 +6,6 @@ not known, never guessed: :func:`versioned.schema.columns_of` asks Spark.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from pyspark.sql.types import (
@@ -33,7 +32,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-_TOKEN: Final = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([A-Za-z_]\w*)|(\d+)|([<>(),:])|('(?:[^'\\]|\\.)*'))\s*", re.ASCII)
+from versioned.ddl_kinds import Array, Kind, Map, Struct, fields_if_known
+
 _PLAIN: Final[dict[str, DataType]] = {
     "bigint": LongType(), "binary": BinaryType(), "boolean": BooleanType(), "byte": ByteType(), "date": DateType(),
     "double": DoubleType(), "float": FloatType(), "int": IntegerType(), "integer": IntegerType(), "long": LongType(),
@@ -41,15 +41,6 @@ _PLAIN: Final[dict[str, DataType]] = {
     "timestamp": TimestampType(), "timestamp_ltz": TimestampType(), "timestamp_ntz": TimestampNTZType(),
     "tinyint": ByteType(), "variant": VariantType(), "void": NullType(),
 }  # fmt: skip
-_DECIMALS: Final = ("dec", "decimal", "numeric")
-_MOST_DIGITS: Final = 38
-#: No size has more digits.
-_LONGEST: Final = 10
-_END: Final = ""
-
-
-class _NotKnownError(Exception):
-    """What only Spark understands, if anybody does."""
 
 
 def columns_if_known(ddl: str) -> StructType | None:
@@ -63,127 +54,21 @@ def columns_if_known(ddl: str) -> StructType | None:
     >>> columns_if_known("id STRING, length INTERVAL DAY TO SECOND") is None
     True
     """
-    try:
-        parts = _Parts(ddl)
-        if parts.is_struct():
-            whole = parts.kind()
-            parts.take(_END)
-            return whole if isinstance(whole, StructType) else None
-        return parts.fields(_END)
-    except (_NotKnownError, RecursionError):
-        return None
+    fields = fields_if_known(ddl)
+    return None if fields is None else _columns(fields)
 
 
-class _Parts:
-    """The parts of a text from one place on; each method takes those that it reads."""
+def _columns(struct: Struct) -> StructType:
+    return StructType([StructField(name, _type(kind)) for name, kind in struct.fields])
 
-    def __init__(self, text: str) -> None:
-        #: Each with whether it is a name in backquotes, which is never a word of the language.
-        self._parts: list[tuple[str, bool]] = []
-        at = 0
-        while at < len(text):
-            found = _TOKEN.match(text, at)
-            if found is None:
-                raise _NotKnownError
-            quoted = found[1] is not None
-            self._parts.append((found[1].replace("``", "`") if quoted else found[0].strip(), quoted))
-            at = found.end()
-        self._at = 0
 
-    def is_struct(self) -> bool:
-        """Whether it is one struct, and no columns."""
-        return [part.lower() for part, _ in self._parts[:2]] == ["struct", "<"]
-
-    def fields(self, end: str) -> StructType:
-        """Fields with their types, and what ends them."""
-        found = [self._field()]
-        while self._takes(","):
-            found.append(self._field())
-        self.take(end)
-        return StructType(found)
-
-    def kind(self) -> DataType:
-        """A type."""
-        word = self._word()
-        if word in _PLAIN:
-            return _PLAIN[word]
-        if word in _DECIMALS:
-            return self._decimal()
-        if word == "varchar":
-            return VarcharType(self._sizes(1)[0])
-        self.take("<")
-        if word == "struct":
-            return self.fields(">")
-        if word == "array":
-            return self._closed(ArrayType(self.kind()))
-        if word == "map":
-            key = self.kind()
-            self.take(",")
-            return self._closed(MapType(key, self.kind()))
-        raise _NotKnownError
-
-    def take(self, wanted: str) -> None:
-        """What has to stand here.
-
-        Raises:
-            _NotKnownError: it does not.
-        """
-        if not self._takes(wanted):
-            raise _NotKnownError
-
-    def _closed(self, kind: DataType) -> DataType:
-        self.take(">")
-        return kind
-
-    def _field(self) -> StructField:
-        name, quoted = self._next()
-        if not (quoted or re.match(r"[A-Za-z_]", name)):
-            raise _NotKnownError
-        self._takes(":")
-        kind = self.kind()
-        if self._takes("not"):
-            self.take("null")
-        if self._takes("comment") and not self._next()[0].startswith("'"):
-            raise _NotKnownError
-        return StructField(name, kind)
-
-    def _decimal(self) -> DataType:
-        sizes = self._sizes(2) if self._here() == ("(", False) else [10]
-        precision, scale = [*sizes, 0][:2]
-        if not 0 <= scale <= precision <= _MOST_DIGITS or precision == 0:
-            raise _NotKnownError
-        return DecimalType(precision, scale)
-
-    def _sizes(self, most: int) -> list[int]:
-        self.take("(")
-        sizes = [self._number()]
-        while len(sizes) < most and self._takes(","):
-            sizes.append(self._number())
-        self.take(")")
-        return sizes
-
-    def _number(self) -> int:
-        text, _ = self._next()
-        if not text.isdecimal() or len(text) > _LONGEST:
-            raise _NotKnownError
-        return int(text)
-
-    def _word(self) -> str:
-        text, quoted = self._next()
-        if quoted:
-            raise _NotKnownError
-        return text.lower()
-
-    def _next(self) -> tuple[str, bool]:
-        found = self._here()
-        self._at += 1
-        return found
-
-    def _here(self) -> tuple[str, bool]:
-        return self._parts[self._at] if self._at < len(self._parts) else (_END, False)
-
-    def _takes(self, wanted: str) -> bool:
-        text, quoted = self._here()
-        is_here = not quoted and text.lower() == wanted
-        self._at += is_here
-        return is_here
+def _type(kind: Kind) -> DataType:
+    if isinstance(kind, Struct):
+        return _columns(kind)
+    if isinstance(kind, Array):
+        return ArrayType(_type(kind.part))
+    if isinstance(kind, Map):
+        return MapType(_type(kind.key), _type(kind.part))
+    if kind.word == "decimal":
+        return DecimalType(*kind.sizes)
+    return VarcharType(*kind.sizes) if kind.word == "varchar" else _PLAIN[kind.word]

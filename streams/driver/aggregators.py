@@ -10,21 +10,17 @@ several windows. So user code gets copies of its own (:func:`streams.rows.own`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 from streams.arithmetic import addend, no_durations, summed
 from streams.ddl import names_fields
+from streams.declared import Fit, by_names
 from streams.expressions import evaluate
 from streams.nodes import Aggregation
 from streams.rows import Row, own
 from versioned.errors import RecordError
-
-
-def as_it_is(state: Any) -> Any:
-    """What is kept of a state that need not fit any type."""
-    return state
 
 
 class Aggregator:
@@ -33,12 +29,10 @@ class Aggregator:
     Args:
         aggregation: What is computed.
         exact_means: The values of a mean are added as they are, not as doubles.
-        fit: What makes of what user code returns a state that can be kept.
+        fit: What makes of what user code returns a state that can be kept; by the declared names alone if not given.
     """
 
-    def __init__(
-        self, aggregation: Aggregation, *, exact_means: bool = False, fit: Callable[[Any], Any] = as_it_is
-    ) -> None:
+    def __init__(self, aggregation: Aggregation, *, exact_means: bool = False, fit: Fit | None = None) -> None:
         self._spec = aggregation
         self._exact_means = exact_means
         self._kept = kept_by(aggregation, fit)
@@ -109,16 +103,21 @@ class Aggregator:
         return summed(left, right)
 
 
-def kept_by(aggregation: Aggregation, fit: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def kept_by(aggregation: Aggregation, fit: Fit | None = None) -> Fit:
     """What makes of what user code returned the state that is kept; a single value is no row of declared fields.
 
-    >>> kept_by(Aggregation("aggregate", schema="total bigint"), as_it_is)({"total": 7})
-    Row(total=7)
-    >>> kept_by(Aggregation("aggregate", schema="total bigint"), as_it_is)(7)  # doctest: +ELLIPSIS
+    Args:
+        aggregation: What is computed.
+        fit: As of :class:`Aggregator`.
+
+    >>> kept_by(Aggregation("aggregate", schema="total bigint, n bigint"))({"total": 7})
+    Row(total=7, n=None)
+    >>> kept_by(Aggregation("aggregate", schema="total bigint"))(7)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     versioned.errors.RecordError: its function gave one value, and its schema names fields. Give a mapping, ...
     """
     is_row = aggregation.schema is not None and names_fields(aggregation.schema)
+    fit = by_names(aggregation.schema) if fit is None else fit
 
     def kept(given: Any) -> Any:
         state = plain(given)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from streams.arithmetic import addend, summed
-from streams.driver.aggregators import as_it_is, as_row, check_order, kept_by, plain
+from streams.declared import Fit
+from streams.driver.aggregators import as_row, check_order, kept_by, plain
 from streams.driver.bags import Bag
 from streams.driver.group_aggregate import GroupAggregateProcessor
 from streams.driver.keys import computed_key
@@ -37,7 +38,7 @@ class TableAggregator:
         fit: As of :class:`~streams.driver.aggregators.Aggregator`.
     """
 
-    def __init__(self, aggregation: Aggregation, *, fit: Callable[[Any], Any] = as_it_is) -> None:
+    def __init__(self, aggregation: Aggregation, *, fit: Fit | None = None) -> None:
         self._spec = aggregation
         self._kept = kept_by(aggregation, fit)
 

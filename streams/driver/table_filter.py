@@ -75,7 +75,10 @@ def table_filter(node: TableFilter, context: Context) -> Processor:
     def kept(key: Row | None, value: Row) -> Row | None:
         return value if evaluate(node.predicate, {"key": key, "value": value}) is True else None
 
-    return TableViewProcessor(node, context, kept, drops_repeated_tombstones(context.topology, node))
+    # Who reads a node is known of the one in the plan, and this one may have other functions.
+    planned = context.topology.node(node.name)
+    assert isinstance(planned, TableFilter)
+    return TableViewProcessor(node, context, kept, drops_repeated_tombstones(context.topology, planned))
 
 
 def table_map_values(node: TableMapValues, context: Context) -> Processor:

@@ -8,7 +8,7 @@ changed on the way, such as a fraction for a whole number, or would disappear, s
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
@@ -37,8 +37,7 @@ from pyspark.sql.types import (
 )
 
 from streams.ddl import names_fields
-from streams.driver.aggregators import as_it_is
-from streams.rows import Row
+from streams.declared import Fit, as_it_is, row_fit, with_article
 from streams.spark.fitting import fitting
 from versioned.ddl_columns import columns_if_known
 from versioned.errors import RecordError
@@ -53,10 +52,9 @@ _TAKEN: Final[Mapping[type[DataType], tuple[type, ...]]] = {
     TimestampType: (datetime,),
     TimestampNTZType: (datetime,),
 }
-_Fit = Callable[[Any], Any]
 
 
-def returned(kind: DataType | None) -> _Fit:
+def returned(kind: DataType | None) -> Fit:
     """What makes of a value that a function of the user returned the one that its column holds, or raises RecordError.
 
     Fields that a row lacks are null. The message of the error tells no value, since it goes into logs.
@@ -64,7 +62,7 @@ def returned(kind: DataType | None) -> _Fit:
     Args:
         kind: The type that the function was said to return; None = it stays as it is.
 
-    >>> returned(StructType().add("total", DecimalType(4, 2)).add("n", LongType()))(Row(total=Decimal("1.195")))
+    >>> returned(StructType().add("total", DecimalType(4, 2)).add("n", LongType()))({"total": Decimal("1.195")})
     Row(total=Decimal('1.20'), n=None)
     >>> returned(LongType())(1.5)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -73,21 +71,21 @@ def returned(kind: DataType | None) -> _Fit:
     return as_it_is if kind is None else _fit_of(kind, "")
 
 
-def returned_as(ddl: str) -> _Fit:
+def returned_as(ddl: str) -> Fit:
     """The same by the DDL that was declared; what only Spark understands stays as it is."""
     is_row = names_fields(ddl)
     known = columns_if_known(ddl if is_row else f"value {ddl}")
     return returned(known if known is None or is_row else known[0].dataType)
 
 
-def _fit_of(kind: DataType, path: str) -> _Fit:
+def _fit_of(kind: DataType, path: str) -> Fit:
     fit = _fit_of_values(kind, path)
     if fit is as_it_is:
         return fit
     return lambda value: None if value is None else fit(value.item() if isinstance(value, np.generic) else value)
 
 
-def _fit_of_values(kind: DataType, path: str) -> _Fit:
+def _fit_of_values(kind: DataType, path: str) -> Fit:
     """What fits values that are not null; the path is that of the field, and none of a result."""
     where = f'"{path}" of {kind.simpleString()}' if path else f"a result of {kind.simpleString()}"
     if isinstance(kind, StructType):
@@ -106,38 +104,22 @@ def _fit_of_values(kind: DataType, path: str) -> _Fit:
     return as_it_is if taken is None else partial(_taken, kinds=taken, where=where)
 
 
-def _row_fit(kind: StructType, path: str) -> _Fit:
-    parts = {field.name: _fit_of(field.dataType, f"{path}.{field.name}".strip(".")) for field in kind.fields}
-
-    def fit(value: Any) -> Row:
-        if not isinstance(value, Mapping):
-            raise RecordError(
-                f"its function gave {_article(value)}, and declared are the fields {list(parts)}. Give a mapping of "
-                "them, or declare the type of a single value."
-            )
-        unknown = [name for name in value if name not in parts]
-        if unknown:
-            raise RecordError(
-                f"its function gave the fields {unknown}, and declared are {list(parts)}. Correct their names, or "
-                "declare them."
-            )
-        return Row({name: part(value.get(name)) for name, part in parts.items()})
-
-    return fit
+def _row_fit(kind: StructType, path: str) -> Fit:
+    return row_fit({field.name: _fit_of(field.dataType, f"{path}.{field.name}".strip(".")) for field in kind.fields})
 
 
 def _taken(value: Any, kinds: tuple[type, ...], where: str) -> Any:
     # To Python true is a number.
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        raise RecordError(f"its function gave {_article(value)} for {where}. Make it one, or declare another type.")
+        raise RecordError(f"its function gave {with_article(value)} for {where}. Make it one, or declare another type.")
     return value
 
 
-def _array(value: Any, part: _Fit, where: str) -> list[Any]:
+def _array(value: Any, part: Fit, where: str) -> list[Any]:
     return [part(each) for each in _taken(value, (list, tuple, np.ndarray), where)]
 
 
-def _map(value: Any, key: _Fit, part: _Fit) -> Any:
+def _map(value: Any, key: Fit, part: Fit) -> Any:
     # Pairs stay as they are.
     return {key(name): part(each) for name, each in value.items()} if isinstance(value, Mapping) else value
 
@@ -157,7 +139,7 @@ def _whole(value: Any, limit: int, where: str) -> int:
     return int(number)
 
 
-def _number(value: Any, fit: _Fit, where: str) -> Any:
+def _number(value: Any, fit: Fit, where: str) -> Any:
     number = _taken(value, _NUMBERS, where)
     try:
         return fit(number)
@@ -168,8 +150,3 @@ def _number(value: Any, fit: _Fit, where: str) -> Any:
 def _single(value: Any) -> float:
     """The nearest of 32 bits, which is what is stored."""
     return float(struct.unpack("<f", struct.pack("<f", float(value)))[0])
-
-
-def _article(value: Any) -> str:
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"

@@ -39,6 +39,7 @@ class _Sources:
 
 Make = Callable[[_Sources], object]
 _KEPT = Materialized.key_value("kept")
+_ONLY_SPARK_READS = "struct<x: interval day>"
 _FOLD: Callable[..., Any] = lambda key, value, total: total  # noqa: E731
 
 
@@ -360,7 +361,7 @@ def test_a_key_that_only_a_record_tells_is_refused_with_the_join_and_both_keys(k
     builder = StreamsBuilder()
     paired = builder.table("pt", Materialized.key_value(), key=("x", "y"), value="w")
     stream = builder.stream("s", key="k", value="v")
-    rekeyed = stream.select_key(lambda value: python_function(lambda v: key, "struct<x: bigint>")(value.v))
+    rekeyed = stream.select_key(lambda value: python_function(lambda v: key, _ONLY_SPARK_READS)(value.v))
     rekeyed.join(paired, name="joined").to_changelog("out")
     driver = TopologyTestDriver(builder.build())
     with pytest.raises(RecordError, match=told):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streams.driver.aggregators import as_it_is
+from streams.declared import as_it_is
 from streams.expressions import Expr, evaluate, operation
 from streams.functions import python_function
 from streams.nodes import Node

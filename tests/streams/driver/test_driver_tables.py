@@ -234,7 +234,7 @@ def test_a_stream_joined_to_a_filtered_versioned_table_sees_the_filter_at_its_ti
 VIEWS: dict[str, tuple[Callable[[KTable], KTable], Callable[[int], int | None]]] = {
     "map_values": (lambda t: t.map_values(lambda value: value.v * 2), lambda v: v * 2),
     "transform_values": (
-        lambda t: t.transform_values(lambda key, value: value["v"] * 2, "value bigint"),
+        lambda t: t.transform_values(lambda key, value: value["v"] * 2, "bigint"),
         lambda v: v * 2,
     ),
     "filter": (lambda t: t.filter(lambda value: value.v > 5), lambda v: v if v > 5 else None),

@@ -9,6 +9,7 @@ from jobs.plan_options import store_of, windows_of
 from jobs.plan_rows import Constant, operand_of, row_of
 from jobs.plan_settings import AggregateStep, BuiltInStep, ReduceStep
 from jobs.strict import PlacedError, at
+from streams.ddl import check_result
 from streams.kstream import KStream
 from streams.ktable import KTable
 
@@ -29,6 +30,8 @@ def aggregate(name: str, step: _Group, parent: KStream | KTable) -> KTable:
     }
     if isinstance(step, BuiltInStep):
         return _built_in(step, grouped, parent, options)
+    if step.result is not None:
+        check_result("result", step.result)
     options["schema"] = step.result
     if isinstance(step, ReduceStep):
         reducers = [_function("adder", step.adder), *_subtractor(step, parent)]

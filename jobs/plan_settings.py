@@ -177,7 +177,9 @@ class AggregateStep(_Group):
     adder: FunctionName
     subtractor: FunctionName | None = None
     merger: FunctionName | None = None
-    result: str | None = Field(default=None, description="DDL of the aggregate, for Spark.")
+    result: str = Field(
+        description="DDL of the aggregate: fields, such as `total double, n bigint`, or the type of a single value."
+    )
     output: str = "value"
 
 

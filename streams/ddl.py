@@ -65,18 +65,23 @@ def names_fields(ddl: str) -> bool:
     return _ONE.fullmatch(ddl) is None
 
 
-def check_result(ddl: str) -> None:
-    """Refuse a map alone as what a user's aggregate gives: a dictionary is a row by its fields.
+def check_result(option: str, ddl: str) -> None:
+    """Refuse no DDL, and a map alone, as what a user's aggregate gives: a dictionary is a row by its fields.
+
+    Args:
+        option: What it was given for.
+        ddl: One type, or fields with their types.
 
     Raises:
-        ConfigurationError: it is one.
+        ConfigurationError: as :func:`check_ddl`, or it is a map.
 
-    >>> check_result("seen map<string, bigint>")
+    >>> check_result("schema", "seen map<string, bigint>")
     """
+    check_ddl(option, ddl)
     if _MAP.match(ddl):
         raise ConfigurationError(
-            f'schema: "{ddl}" is a map alone, and what the function gives, a dictionary, is a row by its fields. Name '
-            f'it: schema="seen {ddl.strip()}", and give {{"seen": {{...}}}}.'
+            f'{option}: "{ddl}" is a map alone, and what the function gives, a dictionary, is a row by its fields. '
+            f'Name it, as in "seen {ddl.strip()}", and give {{"seen": {{...}}}}.'
         )
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from streams.ddl import names_fields
 from streams.expressions import Expr, operation
 from streams.fields import MAX_TS, VERSION_FIELDS, Fields, expr_fields, value_fields
 from streams.key_fields import key_fields, mapped_key_fields
@@ -19,12 +18,16 @@ from streams.nodes import (
     JOINS,
     SOURCES,
     ChangelogSink,
+    CorrectionFeed,
     ForeignKeyJoin,
     Node,
     SelectKey,
     StreamFilter,
     StreamGlobalTableJoin,
     StreamMapValues,
+    StreamStreamJoin,
+    StreamTableJoin,
+    Suppress,
     TableAggregate,
     TableFilter,
     TableMapValues,
@@ -36,12 +39,18 @@ from streams.nodes import (
     materialized_of,
 )
 from streams.shared_names import both_have, shared_names
+from suppress.suppressed import UntilWindowCloses
 from versioned.errors import TopologyError
 from versioned.given import near
 from versioned.identifiers import is_column, named_twice
 
 #: What keeps no records, or, as changelogs do, only adds them; views of tables may be stored.
 _PASSING: Final = (StreamFilter, StreamMapValues, SelectKey, ToStream, TableFilter, TableMapValues, ChangelogSink)
+#: What a table of waiting records, or of answers, has beside the key.
+_HELD: Final = ("value", "ts", "deadline")
+_SUPPRESSED: Final = (*_HELD, "bufferTime", "arrivedAt", "size")
+_PAIRED: Final = ("side", "left", "right", "ts", "matched", "padded")
+_ANSWERED: Final = ("value", "ts", "found", "revision")
 #: What has the fields of its values as columns of a table.
 _STORING: Final = (*AGGREGATES, ToTable, TableSink)
 
@@ -169,11 +178,12 @@ def check_names(node: Node) -> None:
 def check_apart(node: Node) -> None:
     """Refuse a table that would hold a field twice, in its key and in its value, or beside a column of the library's.
 
-    Only tables on Spark do so; the test driver holds keys and values apart.
+    So is one in which records wait. Only tables on Spark do so; the test driver holds keys and values apart.
 
     Raises:
         TopologyError: with the fields.
     """
+    _check_waiting(node)
     if not isinstance(node, _SIDE_BY_SIDE) and materialized_of(node) is None:
         return
     keys, values = key_fields(node) or (), _stored_values(node)
@@ -190,6 +200,29 @@ def check_apart(node: Node) -> None:
         )  # fmt: skip
 
 
+def _check_waiting(node: Node) -> None:
+    """Refuse a key with a field that is called as a column which a table of waiting records has beside it."""
+    beside = {name.lower() for name in _waiting_columns(node)}
+    twice = [name for name in key_fields(node) or () if name.lower() in beside]
+    if twice:
+        raise TopologyError(
+            "column-names", node.name,
+            f"where its records wait they would have {twice} twice: as fields of the key, and as columns of the "
+            "library's own beside them. Rename these fields of the key, in the source's transform or with select_key.",
+        )  # fmt: skip
+
+
+def _waiting_columns(node: Node) -> tuple[str, ...]:
+    if isinstance(node, Suppress):
+        # Whether final results wait in a table of their own, only the application knows.
+        return () if isinstance(node.suppressed, UntilWindowCloses) else _SUPPRESSED
+    if isinstance(node, StreamTableJoin):
+        return () if node.joined.grace is None else _HELD
+    if isinstance(node, (TableSource, ToTable)):
+        return () if node.reorder is None else _HELD
+    return {StreamStreamJoin: _PAIRED, CorrectionFeed: _ANSWERED}.get(type(node), ())
+
+
 def _stored_values(node: Node) -> tuple[str, ...]:
     """The fields of a table's values that are columns of its own, as far as the plan tells."""
     if not isinstance(node, AGGREGATES):
@@ -197,8 +230,7 @@ def _stored_values(node: Node) -> tuple[str, ...]:
     kind, schema, output = node.aggregation.kind, node.aggregation.schema, node.aggregation.output
     if isinstance(node, WindowedAggregate) and kind == "avg":
         return ()  # kept as a sum and a number, under names of the library's
-    is_single = kind == "aggregate" if schema is None else not names_fields(schema)
-    return value_fields(node) or ((output,) if is_single else ())
+    return value_fields(node) or ((output,) if kind == "aggregate" and schema is None else ())
 
 
 def _own_columns(node: Node) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from streams.ddl import names_fields
+from streams.declared import declared_fields
 from streams.expressions import Expr, operation
 from streams.nodes import (
     AGGREGATES,
@@ -60,7 +62,9 @@ def value_fields(node: Node) -> Fields:
 
 
 def _of_aggregation(node: Node, aggregation: Aggregation) -> Fields:
-    if aggregation.kind == "aggregate" or aggregation.schema is not None:
+    if aggregation.schema is not None:
+        return declared_fields(aggregation.schema) if names_fields(aggregation.schema) else (aggregation.output,)
+    if aggregation.kind == "aggregate":
         return None
     if aggregation.kind != "reduce":
         return (aggregation.output,)
@@ -90,6 +94,8 @@ def expr_fields(expr: Expr, rows: Mapping[str, Node]) -> Fields:
         return tuple(args[0])
     if op == "row":
         return (args[0],)
+    if op == "python":
+        return declared_fields(args[1])
     if op == "ref":
         return value_fields(rows[args[0]]) if args[0] in rows else None
     if op in ("case", "coalesce"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streams.declared import declared_fields
 from streams.expressions import Expr, operation
 from streams.fields import WINDOW_FIELDS, value_fields
 from streams.nodes import (
@@ -64,6 +65,8 @@ def mapped_key_fields(expr: Expr | None, parent: Node) -> tuple[str, ...] | None
         return tuple(args[0])
     if op == "row":
         return (args[0],)
+    if op == "python":
+        return declared_fields(args[1])
     if op == "ref":
         return key_fields(parent) if args[0] == "key" else value_fields(parent)
     return None

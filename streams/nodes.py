@@ -16,7 +16,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from streams.ddl import check_ddl, check_result
+from streams.ddl import check_result
 from streams.expressions import Expr
 from streams.options import Joined, LatePolicy, Materialized, OnExpired
 from suppress.suppressed import AnySuppressed
@@ -96,8 +96,7 @@ class Aggregation:
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, AggregationKind)
         if self.schema is not None:
-            check_ddl("schema", self.schema)
-            check_result(self.schema)
+            check_result("schema", self.schema)
 
 
 class Output(Enum):

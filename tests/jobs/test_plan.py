@@ -303,8 +303,10 @@ _SAME: list[tuple[str, Callable[[_Sources], Any]]] = [
     ),
     (
         """x: {op: aggregate, from: t, group_by: g, initializer: 'plan_functions:zero', adder: 'plan_functions:add',
-               subtractor: 'plan_functions:subtract'}""",
-        lambda d: d.t.group_by("g").aggregate(functions.zero, functions.add, functions.subtract, name="x"),
+               subtractor: 'plan_functions:subtract', result: bigint}""",
+        lambda d: d.t.group_by("g").aggregate(
+            functions.zero, functions.add, functions.subtract, schema="bigint", name="x"
+        ),
     ),
     (
         "x: {op: suppress, from: w, until: window_closes}",

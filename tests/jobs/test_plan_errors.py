@@ -27,6 +27,7 @@ def _build(text: str) -> Any:
     return build(steps_of(yaml.safe_load(_SOURCES + text)))
 
 
+_FOLD = "{op: aggregate, from: s, initializer: 'plan_functions:zero', adder: 'plan_functions:add'"
 _WRONG = [
     # Keys and values, found before anything is built
     ("x: {op: strem}", ['plan.x.op: "strem"', '"stream"', "Allowed here: stream, table"]),
@@ -112,6 +113,13 @@ _WRONG = [
     ("x: {op: count, from: s, group_value: delay}", ["plan.x.group_value", "tables"]),
     ("x: {op: reduce, from: t, group_by: c, adder: 'plan_functions:larger'}", ["plan.x.subtractor: is missing"]),
     ("x: {op: reduce, from: s, adder: 'plan_functions:add', subtractor: 'plan_functions:add'}", ["plan.x.subtractor"]),
+    (f"x: {_FOLD}}}", ["plan.x.result: is missing"]),
+    (f"x: {_FOLD}, result: number}}", ['plan.x: result: there is no type "number"; did you mean "numeric"']),
+    (f"x: {_FOLD}, result: 'map<string, int>'}}", ['plan.x: result: "map<string, int>" is a map alone']),
+    (f"x: {_FOLD}, result: n bigint}}\ny: {{op: filter, from: x, where: value.nn > 3}}",
+     ["plan.y.where", '"nn"', '"n"']),
+    ("x: {op: transform_values, from: s, function: 'plan_functions:larger', returns: x2 bigint}\n"
+     "y: {op: filter, from: x, where: value.x22 > 3}", ["plan.y.where", '"x22"', '"x2"']),
     ("x: {op: reduce, from: s, adder: 'plan_functions:no_such'}", ["plan.x.adder", "no_such"]),
     ("x: {op: reduce, from: s, adder: 'plan_functions:NOT_CALLABLE'}", ["plan.x.adder", "no function but int"]),
     # Values that the DSL refuses

@@ -12,7 +12,7 @@ from streams.field_checks import check_apart, check_read
 from streams.functions import merge, python_function, when
 from streams.spark.key_types import check_matched
 from streams.testing import TopologyTestDriver
-from streams.topology import KStream, KTable, Materialized, StreamsBuilder
+from streams.topology import Joined, KStream, KTable, Materialized, StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import JoinWindows, TimeWindows
@@ -97,6 +97,54 @@ def test_a_field_that_is_not_there_is_refused_with_those_that_are(make: Make, to
         make(_Sources())
 
 
+_DECLARED: list[Callable[[_Sources, str], Any]] = [
+    lambda x, ddl: x.stream.transform_values(lambda v: v, ddl),
+    lambda x, ddl: x.table.transform_values(lambda v: v, ddl),
+    lambda x, ddl: x.stream.group_by_key().aggregate(dict, _FOLD, schema=ddl),
+    lambda x, ddl: _hourly(x.stream.group_by_key()).aggregate(dict, _FOLD, schema=ddl),
+    lambda x, ddl: x.table.group_by("place").aggregate(dict, _FOLD, _FOLD, schema=ddl),
+    lambda x, ddl: x.stream.group_by_key().reduce(max, schema=ddl),
+    lambda x, ddl: x.table.group_by("place").reduce(max, min, schema=ddl).filter(lambda v: v.price > 1),
+]
+
+
+@pytest.mark.parametrize("make", _DECLARED)
+@pytest.mark.parametrize(
+    ("behind", "told"),
+    [
+        (lambda made: made.filter(lambda v: v.prize > 1), 'value has no field "prize"; did you mean "price"'),
+        (lambda made: made.group_by("prise").count(), 'value has no field "prise"; did you mean "price"'),
+    ],
+)
+def test_a_field_that_no_function_before_declares_is_refused(
+    make: Callable[[_Sources, str], Any], behind: Callable[[Any], Any], told: str
+) -> None:
+    made = make(_Sources(), "price double, label string")
+    with pytest.raises(TopologyError, match=f"{told}.? It has: price, label"):
+        behind(made)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.stream.group_by_key().aggregate(int, _FOLD, schema="bigint", output="total"),
+        lambda x: x.table.group_by("place").aggregate(int, _FOLD, _FOLD, schema="bigint", output="total"),
+    ],
+)
+def test_a_single_value_of_a_fold_has_the_name_of_its_output(make: Callable[[_Sources], Any]) -> None:
+    make(_Sources()).map_values("total")
+    with pytest.raises(TopologyError, match=r'no field "value"\. It has: total'):
+        make(_Sources()).map_values("value")
+
+
+def test_a_key_that_a_function_declares_is_known_by_its_fields() -> None:
+    x = _Sources()
+    rekeyed = x.stream.select_key(lambda v: python_function(dict, "struct<x: bigint, y: bigint>")(v.city))
+    rekeyed.join(x.paired)
+    with pytest.raises(TopologyError, match=r"is keyed by \(x, y\) and t is keyed by \(k\)"):
+        rekeyed.join(x.table)
+
+
 @pytest.mark.parametrize("name", ["_us", "a.b", "a`b", "1st", "größe"])
 @pytest.mark.parametrize(
     ("make", "what"),
@@ -159,8 +207,8 @@ def test_fields_that_become_no_columns_may_have_any_names(make: Make) -> None:
     [
         lambda x: x.unknown.filter(lambda value: value.anything > 1),
         lambda x: x.stream.map_values(lambda value: value),
-        lambda x: x.stream.transform_values(lambda value: value, "a bigint, b string").map_values("b"),
-        lambda x: x.stream.group_by_key().reduce(lambda a, v: a, schema="total double").filter(lambda v: v.total > 1),
+        lambda x: x.stream.transform_values(lambda value: value, "a bigint, b interval day").map_values("any"),
+        lambda x: x.stream.group_by_key().reduce(max, schema="total interval day").filter(lambda v: v.any > 1),
         lambda x: x.stream.group_by_key().aggregate(dict, lambda k, v, a: a).filter(lambda v: v.any > 1),
         lambda x: x.stream.map_values(lambda value: {"in": {"a": value.city}}).filter(lambda v: v["in"].a > 1),
         lambda x: x.stream.group_by("city").sum(lambda key, value: key.city),
@@ -245,7 +293,7 @@ def test_sides_that_share_a_field_are_refused_with_their_join_once_the_columns_o
         lambda x: x.unknown.join(x.amounts, lambda left, right: {"a": left.amount, "b": right.amount}),
         lambda x: x.unknown.map_values(lambda v: {"c": v.city}).join(x.amounts),
         lambda x: x.unknown.left_join(x.table, _MERGED),
-        lambda x: x.unknown.transform_values(lambda v: v, "amount bigint").join(x.amounts),
+        lambda x: x.unknown.transform_values(lambda v: v, "paid bigint").join(x.amounts),
     ],
 )
 def test_sides_that_share_no_field_as_far_as_their_columns_tell_are_taken(make: Make) -> None:
@@ -407,6 +455,60 @@ def test_a_field_that_a_table_would_hold_twice_is_refused_by_spark_and_left_to_t
     node = cast("Any", make(_Sources())).node  # the plan itself is one, and the test driver runs it
     with pytest.raises(TopologyError, match=told):
         check_apart(node)
+
+
+_WAIT = Suppressed.until_time_limit("1 s", BufferConfig.unbounded())
+_WAITING: list[tuple[Callable[[StreamsBuilder, str], Any], tuple[str, ...]]] = [
+    (
+        lambda b, key: b.table("t", Materialized.key_value(), key=key, value="v").suppress(_WAIT),
+        ("value", "ts", "deadline", "bufferTime", "arrivedAt", "size"),
+    ),
+    (
+        lambda b, key: b.table("t", Materialized.versioned("1 day"), key=key, value="v", reorder="1 s"),
+        ("value", "Deadline"),
+    ),
+    (lambda b, key: b.stream("s", key=key, value="v").to_table(reorder="1 s"), ("value", "deadline")),
+    (
+        lambda b, key: b.stream("s", key=key, value="v").join(_history(b), joined=Joined.with_grace_period("1 s")),
+        ("value", "ts", "deadline"),
+    ),
+    (
+        lambda b, key: b.stream("s", key=key, value="v").join(
+            b.stream("o", key="k", value="w"), windows=JoinWindows.of("1 s")
+        ),
+        ("side", "left", "right", "ts", "matched", "padded"),
+    ),
+    (
+        lambda b, key: (
+            b.stream("s", key=key, value="v")
+            .join(_history(b), joined=Joined().with_corrections("1 hour"))
+            .corrections()
+        ),
+        ("value", "ts", "found", "revision"),
+    ),
+]
+
+
+def _history(builder: StreamsBuilder) -> KTable:
+    return builder.table("h", Materialized.versioned("1 day"), key="k", value="w")
+
+
+@pytest.mark.parametrize(("make", "key"), [(make, key) for make, keys in _WAITING for key in keys])
+def test_a_key_that_is_called_as_a_column_where_its_records_wait_is_refused(
+    make: Callable[[StreamsBuilder, str], Any], key: str
+) -> None:
+    with pytest.raises(TopologyError, match=rf"\['{key}'\] twice"):
+        check_apart(make(StreamsBuilder(), key).node)
+
+
+@pytest.mark.parametrize("make", [make for make, _ in _WAITING])
+def test_any_other_key_may_wait(make: Callable[[StreamsBuilder, str], Any]) -> None:
+    check_apart(make(StreamsBuilder(), "id").node)
+
+
+def test_windows_by_a_key_called_value_may_have_final_results() -> None:
+    windows = _hourly(_Sources().stream.select_key(lambda v: {"value": v.city}).group_by_key()).count()
+    check_apart(windows.suppress(Suppressed.until_window_closes(BufferConfig.unbounded())).node)
 
 
 @pytest.mark.parametrize(

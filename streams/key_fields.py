@@ -40,6 +40,21 @@ def group_fields(node: AggregateNode) -> tuple[str, ...] | None:
     return mapped_key_fields(node.group_key, node.parents[0])
 
 
+def has_window_key(node: Node) -> bool:
+    """Whether a node's keys have the windows of an aggregate above it, in the fields that the library puts there.
+
+    >>> from streams.nodes import StreamSource
+    >>> has_window_key(StreamSource("read-again", topic="t", key=("id", "windowStart", "windowEnd")))
+    False
+    """
+    while not isinstance(node, WindowedAggregate):
+        makes_key = isinstance(node, SelectKey) or (isinstance(node, AGGREGATES) and node.group_key is not None)
+        if makes_key or not node.parents:
+            return False
+        node = node.parents[0]
+    return True
+
+
 def changes_key(node: Node) -> bool:
     """Whether records leave the node under another key: from there on they share one stream-time scope.
 

@@ -20,11 +20,12 @@ _CONSTANTS: Final = frozenset(
 class Row(Mapping[str, Any]):
     """An immutable, hashable record with named fields, read by attribute or by name.
 
-    A field named like a method of mappings (``values``, ``items``, ``keys``, ``get``) is read by name only.
+    It equals any mapping of the same fields and values. A field named like a method of mappings (``values``, ``items``,
+    ``keys``, ``get``) is read by name only.
 
     >>> row = Row(origin="JFK", flights=2)
-    >>> row.origin, row["flights"]
-    ('JFK', 2)
+    >>> row.origin, row["flights"], row == {"flights": 2, "origin": "JFK"}
+    ('JFK', 2, True)
     """
 
     __slots__ = ("_fields", "_hash")
@@ -55,9 +56,10 @@ class Row(Mapping[str, Any]):
         return len(self._fields)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Inner):
-            return other == self
-        return isinstance(other, Row) and self._fields == other._fields
+        if type(other) is Row:
+            return self._fields == other._fields
+        # What is equal to a row and none has no hash, as dictionaries.
+        return isinstance(other, Mapping) and self._fields == dict(other)
 
     def __hash__(self) -> int:
         if self._hash is not None:

@@ -181,9 +181,12 @@ class TopologyTestDriver:
         Every record of the input is either accepted or dropped. Dropped are the ``skipped`` (invalid), the ``late``,
         those that a join of versioned tables does not take since they are out of order (``ignored``), and those that
         ``on_expired="side_table"`` puts aside; an aggregate of a table accepts what it ignores. Others are
-        ``expired``, ``suppressed``, ``emitted``, ``match``, ``no_match`` ...
+        ``expired``, ``suppressed``, ``emitted``, ``match``, ``no_match`` ... What did not occur is 0.
+
+        Raises:
+            UnknownNameError: there is no such node; or, of what is given, nothing is counted under the name asked for.
         """
-        return self.processor(node).metrics.counters
+        return _Counts(self.processor(node).metrics.counters)
 
     def total(self, counter: str) -> int:
         """A count over all nodes.
@@ -191,8 +194,6 @@ class TopologyTestDriver:
         Raises:
             UnknownNameError: nothing is counted under that name.
         """
-        if counter not in COUNTERS:
-            raise no_such("counter", counter, COUNTERS)
         return sum(self.counters(node.name)[counter] for node in self._topology)
 
     def processor(self, node: str) -> Processor:
@@ -286,6 +287,27 @@ def _results(node: Node, change: Change, process: Callable[[], Iterable[Change]]
             f"{node.name}: its function failed with {type(error).__name__} ({error}) at a record of {change.key!r}, "
             f"{change.ts_us} us."
         ) from error
+
+
+class _Counts(Mapping[str, int]):
+    """The counts of a node as they go on, which tell what is counted where nothing is under a name."""
+
+    def __init__(self, counted: Mapping[str, int]) -> None:
+        self._counted = counted
+
+    def __getitem__(self, name: str) -> int:
+        if name not in self._counted and name not in COUNTERS:
+            raise no_such("counter", name, {*COUNTERS, *self._counted})
+        return self._counted.get(name, 0)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._counted)
+
+    def __len__(self) -> int:
+        return len(self._counted)
+
+    def __repr__(self) -> str:
+        return repr(self._counted)
 
 
 class _Stores(dict[str, StoreView]):

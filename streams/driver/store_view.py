@@ -10,6 +10,8 @@ from typing import Any
 from streams.driver.keys import key_parts, one_form
 from streams.driver.processor import Dated, Processor
 from streams.driver.table_state import StoredTable, VersionedState
+from streams.fields import WINDOW_FIELDS
+from streams.key_fields import has_window_key
 from streams.nodes import Node
 from streams.plan_facts import is_versioned
 from streams.rows import Row
@@ -21,13 +23,14 @@ from versioned.store_rules import Version
 class StoreView:
     """One table, by the name of its node or of its store.
 
-    Keys are given as a single value if the key has one field, or as a mapping by the names of its fields; instants as
-    datetimes (UTC if they have no zone) or as microseconds.
+    Keys are given as a single value if the key has one field, or as a mapping by the names of its fields; instants, and
+    the ends of windows in keys, as datetimes (UTC if they have no zone) or as microseconds.
     """
 
     def __init__(self, processor: Processor) -> None:
         self._processor = processor
         self._names = processor.key_fields
+        self._instants = WINDOW_FIELDS if has_window_key(processor.node) else ()
 
     def get(self, key: Any) -> Dated | None:
         """The latest value of a key and its timestamp in microseconds; none if there is none, or it is deleted.
@@ -95,8 +98,11 @@ class StoreView:
         elif names is not None and set(key) != set(names):
             raise RecordError(f"{node}: the key has the fields {list(names)}, not {list(key)}.")
         # The store finds a key by its parts in order.
-        row: Row = one_form(Row({name: key[name] for name in names or key}))
+        row: Row = one_form(Row({name: self._part(name, key[name]) for name in names or key}))
         return row
+
+    def _part(self, name: str, value: Any) -> Any:
+        return given_instant_us(name, value) if name in self._instants else value
 
 
 def _no_history(node: Node) -> str:

@@ -6,6 +6,7 @@ import pickle
 from collections import deque
 from collections.abc import Callable
 from datetime import date
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -46,9 +47,25 @@ def test_an_unknown_field_is_an_error_that_lists_the_fields() -> None:
         _ = Row(a=1).z
 
 
-@pytest.mark.parametrize("other", [{"a": 1}, None, Row(a=2), Row(a=1, b=None)])
-def test_a_row_equals_only_rows_of_the_same_fields_and_values(other: object) -> None:
+@pytest.mark.parametrize("other", [{"a": 2}, {"a": 1, "b": None}, [("a", 1)], None, Row(a=2), Row(a=1, b=None)])
+def test_a_row_equals_nothing_of_other_fields_and_values(other: object) -> None:
     assert Row(a=1) != other
+    assert other != Row(a=1)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"b": {"c": [1]}, "a": 1},
+        Row(a=1, b={"c": [1]}),
+        Inner(a=1, b=Row(c=[1])),
+        MappingProxyType({"a": 1, "b": Row(c=[1])}),
+    ],
+)
+def test_a_row_equals_any_mapping_of_the_same_fields_and_values(other: object) -> None:
+    row = Row(a=1, b=Row(c=[1]))
+    assert row == other
+    assert other == row
 
 
 def test_a_row_survives_pickling() -> None:

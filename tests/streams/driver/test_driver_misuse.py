@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
 from streams.nodes import Topology
 from streams.testing import TopologyTestDriver
-from streams.topology import Materialized, StreamsBuilder
+from streams.topology import KTable, Materialized, StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows
+from versioned.durations import instant_us
 from versioned.errors import ConfigurationError, UnknownNameError
 
 _FINAL = Suppressed.until_window_closes(BufferConfig.unbounded())
@@ -46,12 +48,76 @@ def _driver() -> TopologyTestDriver:
             lambda d: d.total("latee"),
             'there is no counter "latee"; did you mean "late"? There are: accepted, dropped, ',
         ),
+        (
+            lambda d: d.counters("prices")["lates"],
+            'there is no counter "lates"; did you mean "late"? There are: accepted, dropped, ',
+        ),
     ],
 )
 def test_a_name_that_is_not_there_is_told_with_those_that_are(ask: Callable[[Any], object], told: str) -> None:
     with pytest.raises(UnknownNameError) as refused:
         ask(_driver())
     assert str(refused.value).startswith(told)
+
+
+def test_what_did_not_occur_is_counted_as_0_and_not_listed() -> None:
+    driver = _driver()
+    counts = driver.counters("prices")
+    driver.pipe_input("topic", "pen", 1, 0)
+    assert (counts["late"], counts["input"]) == (0, 1)
+    assert counts == {"input": 1, "accepted": 1}
+
+
+def _hourly_counts(builder: StreamsBuilder) -> KTable:
+    grouped = builder.stream("s", key="id", value="v").group_by_key()
+    return grouped.windowed_by(TimeWindows.of("1 hour")).count(name="hourly")
+
+
+_BY_WINDOW: list[tuple[str, Callable[[StreamsBuilder], object]]] = [
+    ("hourly", _hourly_counts),
+    ("x", lambda b: _hourly_counts(b).filter(lambda v: v.count > 0, name="x")),
+    ("x", lambda b: _hourly_counts(b).map_values(lambda v: v, materialized=Materialized.versioned("1 day", name="x"))),
+    ("x", lambda b: _hourly_counts(b).suppress(_FINAL, name="x")),
+    ("x", lambda b: _hourly_counts(b).to_stream().to_table(name="x")),
+    ("x", lambda b: _hourly_counts(b).to_latest("x")),
+]
+
+
+@pytest.mark.parametrize(("name", "make"), _BY_WINDOW)
+def test_the_ends_of_a_window_in_a_key_are_given_as_datetimes_or_microseconds(
+    name: str, make: Callable[[StreamsBuilder], object]
+) -> None:
+    builder = StreamsBuilder()
+    make(builder)
+    driver = TopologyTestDriver(builder.build())
+    began, ended = (datetime(2026, 1, 1, hour, tzinfo=timezone.utc) for hour in (0, 1))
+    for at in (began, ended + timedelta(days=1)):
+        driver.pipe_input("s", "k", 1, at)
+    ends: list[tuple[Any, Any]] = [
+        (began, ended),
+        (began.replace(tzinfo=None), ended.replace(tzinfo=None)),
+        (instant_us(began), instant_us(ended)),
+    ]
+    found = [driver.stores[name].get({"id": "k", "windowStart": start, "windowEnd": end}) for start, end in ends]
+    assert found == [({"count": 1}, instant_us(began))] * 3
+
+
+def test_an_end_of_a_window_that_is_no_instant_is_refused() -> None:
+    builder = StreamsBuilder()
+    _hourly_counts(builder)
+    with pytest.raises(ConfigurationError, match=r"windowStart takes a datetime.* got .2026-01-01"):
+        TopologyTestDriver(builder.build()).stores["hourly"].get(
+            {"id": "k", "windowStart": "2026-01-01", "windowEnd": 0}
+        )
+
+
+def test_fields_of_a_key_that_are_only_called_as_those_of_windows_are_given_as_they_were_piped_in() -> None:
+    builder = StreamsBuilder()
+    builder.table("t", Materialized.key_value(), key=("windowStart", "windowEnd"), value="v")
+    driver = TopologyTestDriver(builder.build())
+    key = {"windowStart": datetime(2026, 1, 1), "windowEnd": datetime(2026, 1, 2)}
+    driver.pipe_input("t", key, 7, 5)
+    assert driver.stores["t"].get(key) == ({"v": 7}, 5)
 
 
 def test_such_an_error_is_a_key_error_and_one_of_the_library() -> None:

@@ -36,12 +36,12 @@ from streams.nodes import (
     WindowedAggregate,
     materialized_of,
 )
-from streams.options import FOREVER, Joined, LatePolicy
+from streams.options import FOREVER, Joined, LatePolicy, Materialized
 from streams.plan_facts import is_versioned, side_without_versions
-from suppress.buffer_config import EagerBufferConfig, StrictBufferConfig
-from suppress.suppressed import UntilWallClockTimeLimit, UntilWindowCloses
+from suppress.buffer_config import EagerBufferConfig
+from suppress.suppressed import AnySuppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, Windows
-from versioned.durations import in_words
+from versioned.durations import Resolution, in_words
 
 
 def describe(topology: Topology) -> str:
@@ -103,7 +103,7 @@ def _stored(node: Node) -> list[str]:
     name = [f"store {materialized.name}"] if materialized.name not in (None, node.name) else []
     if not materialized.is_versioned:
         kept = [] if materialized.retention is None else [f"retention {span(materialized.retention)}"]
-        return [*name, *kept]
+        return [*name, *kept, *_times(materialized)]
     history = materialized.history_retention or timedelta()
     grace = history if materialized.grace is None else materialized.grace
     mixed = side_without_versions(node)
@@ -112,11 +112,16 @@ def _stored(node: Node) -> list[str]:
         f"history {span(history)}",
         f"grace {span(grace)}",
     ]
-    if materialized.time_scope != "partition":
-        told.append(f"stream time per {materialized.time_scope}")
+    told += _times(materialized)
     if materialized.system_history:
         told.append("system history")
     return [*told, *_late(materialized.late_policy), *name]
+
+
+def _times(stored: Materialized) -> list[str]:
+    told = [] if stored.time_scope == "partition" else [f"stream time per {stored.time_scope}"]
+    is_finest = stored.time_resolution is Resolution.MICROSECOND
+    return told if is_finest else [*told, f"time in {stored.time_resolution.name.lower()}s"]
 
 
 def _late(policy: LatePolicy) -> list[str]:
@@ -132,6 +137,8 @@ def _join(kind: str) -> Callable[[Any], list[str]]:
         told = [f"{node.kind} {kind}"]
         if isinstance(node, StreamTableJoin):
             told += _joined(node.joined)
+        if isinstance(node, (StreamGlobalTableJoin, ForeignKeyJoin)):
+            told += _grouped(node.key_mapper if isinstance(node, StreamGlobalTableJoin) else node.foreign_key)
         if isinstance(node, StreamStreamJoin):
             told.append(_join_windows(node.windows))
         if isinstance(node, TableTableJoin) and node.history == "complete":
@@ -158,7 +165,9 @@ def _join_windows(windows: JoinWindows) -> str:
 
 
 def _aggregate(node: StreamAggregate | TableAggregate) -> list[str]:
-    return [_aggregation(node.aggregation), *_grouped(node.group_key)]
+    told = [_aggregation(node.aggregation), *_grouped(node.group_key)]
+    mapped = node.group_value if isinstance(node, TableAggregate) else None
+    return told if mapped is None else [*told, f"over {mapped!r}"]
 
 
 def _windowed_aggregate(node: WindowedAggregate) -> list[str]:
@@ -201,19 +210,30 @@ def windows_in_words(windows: Windows) -> str:
 def _suppress(node: Suppress) -> list[str]:
     suppressed = node.suppressed
     if isinstance(suppressed, UntilWindowCloses):
-        idle = ["also by the wall clock"] if suppressed.close_idle or suppressed.retention_us is not None else []
-        return ["suppress until the window closes", *idle, _buffer(suppressed.buffer)]
+        idle = ["also by the wall clock if the application has a retention"] if suppressed.close_idle else []
+        if suppressed.retention_us is not None:
+            idle = [f"also {in_words(suppressed.retention_us)} by the wall clock after its first record"]
+        return ["suppress until the window closes", *idle, _buffer(suppressed)]
     if isinstance(suppressed, UntilWallClockTimeLimit):
-        return [f"suppress for {in_words(suppressed.wait_us)} of wall-clock time", _buffer(suppressed.buffer)]
+        wait = f"suppress for {in_words(suppressed.wait_us)} of wall-clock time"
+        return [wait, *_longest(suppressed), _buffer(suppressed)]
     timer = [] if suppressed.timer == "first" else [f"timer {suppressed.timer}"]
     timer += [] if suppressed.max_age_us is None else [f"at most for {in_words(suppressed.max_age_us)}"]
     clock = [] if suppressed.clock == "record" else ["from the window's start"]
-    return [f"suppress for {in_words(suppressed.wait_us)} of event time", *clock, *timer, _buffer(suppressed.buffer)]
+    wait = f"suppress for {in_words(suppressed.wait_us)} of event time"
+    return [wait, *clock, *timer, *_longest(suppressed), _buffer(suppressed)]
 
 
-def _buffer(buffer: StrictBufferConfig | EagerBufferConfig) -> str:
+def _longest(suppressed: UntilTimeLimit | UntilWallClockTimeLimit) -> list[str]:
+    retention_us = suppressed.retention_us
+    return [] if retention_us is None else [f"at most for {in_words(retention_us)} by the wall clock"]
+
+
+def _buffer(suppressed: AnySuppressed) -> str:
+    buffer, size_of = suppressed.buffer, suppressed.size_of
+    of = "" if size_of == "record" else f" of {size_of if isinstance(size_of, str) else 'a function'}"
     bounds = [] if buffer.max_records is None else [f"{buffer.max_records:,} records"]
-    bounds += [] if buffer.max_bytes is None else [f"{buffer.max_bytes:,} bytes"]
+    bounds += [] if buffer.max_bytes is None else [f"{buffer.max_bytes:,} bytes{of}"]
     if not bounds:
         return "unbounded buffer"
     full = "emit early" if isinstance(buffer, EagerBufferConfig) else buffer.when_full.replace("_", " ")

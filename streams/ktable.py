@@ -123,8 +123,8 @@ class KTable:
         """Group its rows for an aggregate, which removes old values and adds new ones (Kafka: ``groupBy``; R163).
 
         Args:
-            key: A function, or the names of value fields. A row whose group key is null, or has a null in a part, is in no
-                group. It is not rejected, and counts as accepted: in its table it stays.
+            key: A function, or the names of value fields. A row whose group key is null, or has a null in a part, is in
+                no group. It is not rejected, and counts as accepted: in its table it stays.
             value: What is aggregated; the whole value if not given.
         """
         from streams.grouped import KGroupedTable

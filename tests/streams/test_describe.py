@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from streams.describe import span, windows_in_words
 from streams.nodes import Joined, Materialized, Topology
 from streams.options import FOREVER
-from streams.topology import StreamsBuilder
+from streams.topology import KStream, KTable, StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+from versioned.durations import Resolution
 
+Make = Callable[[StreamsBuilder], KTable]
 _SVG = "{http://www.w3.org/2000/svg}"
 _SIDES = ("x", "y", "width", "height")
 
@@ -112,13 +116,82 @@ def _with_options() -> Topology:
         "corrections for 2 hours",
         "checked: left stream-table join, expired ones to the rejects table",
         "daily: windowed count, tumbling windows of 1 day, grace 0, late ones to the rejects table",
-        "final: suppress until the window closes, also by the wall clock, unbounded buffer",
+        "final: suppress until the window closes, also by the wall clock if the application has a retention, "
+        "unbounded buffer",
         "calm: suppress for 1 second of event time, from the window's start, unbounded buffer",
         "quiet: suppress for 1 second of event time, timer last, at most for 1 minute, unbounded buffer",
     ],
 )
 def test_the_text_tells_every_option_that_is_not_the_default(line: str) -> None:
     assert line in _with_options().describe().splitlines()
+
+
+def _stream(builder: StreamsBuilder) -> KStream:
+    return builder.stream("s", value=("a", "b"))
+
+
+def _table(builder: StreamsBuilder) -> KTable:
+    return builder.table("t", Materialized.key_value(), value=("a", "b"))
+
+
+def _hourly(stored: Materialized) -> Make:
+    windows = TimeWindows.of("1 hour")
+    return lambda b: _stream(b).group_by_key().windowed_by(windows).count(materialized=stored, name="x")
+
+
+def _final(**options: Any) -> Make:
+    wanted = Suppressed.until_window_closes(BufferConfig.unbounded(), **options)
+    return lambda b: _hourly(Materialized())(b).suppress(wanted, name="y")
+
+
+def _limited(**options: Any) -> Make:
+    bounded = BufferConfig.max_bytes(9)
+    return lambda b: _table(b).suppress(Suppressed.until_time_limit("1 s", bounded, **options), name="x")
+
+
+def _by_clock(**options: Any) -> Make:
+    bounded = BufferConfig.max_bytes(9)
+    return lambda b: _table(b).suppress(Suppressed.until_wall_clock_time_limit("1 s", bounded, **options), name="x")
+
+
+def _foreign(*key: str) -> Make:
+    return lambda b: _table(b).join(b.table("o", Materialized.key_value(), value="c"), foreign_key=key, name="x")
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (_hourly(Materialized(time_scope="store")), "grace 0, stream time per store"),
+        (_hourly(Materialized(time_resolution=Resolution.MILLISECOND)), "grace 0, time in milliseconds"),
+        (_hourly(Materialized.window_store("x", "2 days")), "grace 0, retention 2 days"),
+        (
+            lambda b: _stream(b).to_table(
+                Materialized.versioned("1 day", time_resolution=Resolution.MILLISECOND), name="x"
+            ),
+            "grace 1 day, time in milliseconds",
+        ),
+        (_foreign("a"), "x: inner foreign-key join, by {a: value.a}"),
+        (_foreign("b"), "x: inner foreign-key join, by {b: value.b}"),
+        (lambda b: _table(b).group_by("a", "b").count(name="x"), "x: count, by value.a, over {b: value.b}"),
+        (_final(retention="1 min"), "also 1 minute by the wall clock after its first record, unbounded"),
+        (_final(retention="1 min", close_idle=True), "also 1 minute by the wall clock after its first record"),
+        (_limited(retention="1 min"), "of event time, at most for 1 minute by the wall clock, at most 9 bytes, then"),
+        (_limited(size_of="value"), "at most 9 bytes of value, then"),
+        (_limited(size_of=len), "at most 9 bytes of a function, then"),
+        (_by_clock(retention="1 min"), "of wall-clock time, at most for 1 minute by the wall clock, at most 9 bytes"),
+    ],
+)
+def test_plans_that_differ_in_an_option_are_told_apart(make: Make, told: str) -> None:
+    builder = StreamsBuilder()
+    make(builder)
+    assert told in builder.build().describe()
+
+
+def test_a_join_with_a_global_table_tells_its_key() -> None:
+    builder = StreamsBuilder()
+    everywhere = builder.global_table("g", value="c")
+    _stream(builder).join(everywhere, key="b", name="x")
+    assert "x: inner join with a global table, by value.b" in builder.build().describe().splitlines()
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,18 @@ from typing import Any, Final
 
 import pytest
 
+from streams.kstream import KStream
 from streams.ktable import KTable
 from streams.nodes import Materialized
 from streams.spark.engine import operators_of
+from streams.testing import TopologyTestDriver
 from streams.testing.trace_packing import pack
 from streams.testing.trace_spark import PLANNERS
 from streams.topology import StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
-from suppress.windows import TimeWindows
+from suppress.windows import SessionWindows, TimeWindows
+from versioned.errors import TopologyError
 from versioned.identifiers import TableRef
 
 _TRACES: Final = Path(__file__).parents[2] / "traces"
@@ -37,6 +40,28 @@ def test_the_table_of_a_topic_is_stored_under_the_name_of_its_store(made: str) -
     getattr(builder, made)("topic", Materialized.key_value("held"), name="named")
     tables = operators_of(builder.build())["named"].tables(TableRef.parse("/root"))
     assert [table.short_name for table in tables] == ["held"]
+
+
+_BY_KEY: Final = Materialized(time_scope="key")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda s: s.group_by_key().windowed_by(TimeWindows.of("1 hour")).count(materialized=_BY_KEY, name="x"),
+        lambda s: s.group_by_key().windowed_by(SessionWindows.of("1 hour")).count(materialized=_BY_KEY, name="x"),
+        lambda s: s.to_table(Materialized.versioned("1 day", time_scope="key"), reorder="1 minute", name="x"),
+    ],
+)
+def test_a_stream_time_per_key_that_spark_cannot_keep_is_refused_by_the_engine_and_left_to_the_driver(
+    make: Callable[[KStream], KTable],
+) -> None:
+    builder = StreamsBuilder()
+    make(builder.stream("s", value="v"))
+    plan = builder.build()
+    TopologyTestDriver(plan).pipe_input("s", "k", 1, 0)
+    with pytest.raises(TopologyError, match=r'^x: .* per partition or "store"'):
+        operators_of(plan)
 
 
 _UNBOUNDED: Final = BufferConfig.unbounded()

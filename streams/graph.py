@@ -28,6 +28,8 @@ Joiner = Callable[..., Any]
 
 #: One name, or several in order.
 Names = str | tuple[str, ...] | list[str]
+#: A function of a row that gives a key, or the names of the fields that it is made of.
+KeyOrFunction = Names | Function
 
 #: What the DSL's objects are called in messages, by their classes.
 _CALLED: Final = {"KStream": "stream", "KTable": "table", "GlobalKTable": "global table"}
@@ -121,7 +123,7 @@ def row_function(function: FieldOrFunction, field: str | None = None) -> Expr:
     return row_expr(value_function(function), field)
 
 
-def key_function(function: FieldOrFunction | tuple[str, ...] | list[str]) -> Expr:
+def key_function(function: KeyOrFunction) -> Expr:
     """A new key: a function, or the names of the value's fields that it is made of."""
     if isinstance(function, (tuple, list)):
         return as_expr({name: Expr("ref", "value")[name] for name in key_columns(function)})

@@ -10,6 +10,7 @@ from streams.graph import (
     Function,
     Graph,
     Joiner,
+    KeyOrFunction,
     called,
     joined_value,
     key_function,
@@ -86,7 +87,7 @@ class KStream:
         node = StreamMapValues(self.graph.name("stream-transform-values", name), (self.node,), mapper)
         return KStream(self.graph, self.graph.add(node))
 
-    def select_key(self, key: FieldOrFunction | tuple[str, ...], *, name: str | None = None) -> KStream:
+    def select_key(self, key: KeyOrFunction, *, name: str | None = None) -> KStream:
         """Records under a new key, in new stream-time scopes (Kafka: ``selectKey``).
 
         Args:
@@ -115,17 +116,17 @@ class KStream:
         """Group by the key that the records have (Kafka: ``groupByKey``)."""
         return KGroupedStream(self.graph, self.node, None)
 
-    def group_by(self, key: FieldOrFunction | tuple[str, ...]) -> KGroupedStream:
+    def group_by(self, key: KeyOrFunction) -> KGroupedStream:
         """Group by a new key; records whose new key is null are skipped and counted (Kafka: ``groupBy``)."""
         return KGroupedStream(self.graph, self.node, key_function(key))
 
     @overload
     def join(
-        self, other: KTable, joiner: Joiner | None = ..., *, joined: Joined = ..., name: str | None = ...
+        self, other: KTable, joiner: Joiner | None = ..., *, joined: Joined | None = ..., name: str | None = ...
     ) -> KStream: ...
     @overload
     def join(
-        self, other: GlobalKTable, joiner: Joiner | None = ..., *, key: FieldOrFunction, name: str | None = ...
+        self, other: GlobalKTable, joiner: Joiner | None = ..., *, key: KeyOrFunction, name: str | None = ...
     ) -> KStream: ...
     @overload
     def join(
@@ -152,11 +153,11 @@ class KStream:
 
     @overload
     def left_join(
-        self, other: KTable, joiner: Joiner | None = ..., *, joined: Joined = ..., name: str | None = ...
+        self, other: KTable, joiner: Joiner | None = ..., *, joined: Joined | None = ..., name: str | None = ...
     ) -> KStream: ...
     @overload
     def left_join(
-        self, other: GlobalKTable, joiner: Joiner | None = ..., *, key: FieldOrFunction, name: str | None = ...
+        self, other: GlobalKTable, joiner: Joiner | None = ..., *, key: KeyOrFunction, name: str | None = ...
     ) -> KStream: ...
     @overload
     def left_join(
@@ -251,7 +252,7 @@ class KStream:
         other: GlobalKTable,
         joiner: Joiner | None,
         *,
-        key: FieldOrFunction,
+        key: KeyOrFunction,
         name: str | None = None,
     ) -> KStream:
         node_name = self.graph.name("global-table-join", name)

@@ -10,6 +10,7 @@ from streams.graph import (
     Function,
     Graph,
     Joiner,
+    KeyOrFunction,
     called,
     joined_value,
     key_function,
@@ -119,7 +120,7 @@ class KTable:
 
         return KStream(self.graph, self.graph.add(ToStream(self.graph.name("to-stream", name), (self.node,))))
 
-    def group_by(self, key: FieldOrFunction | tuple[str, ...], value: FieldOrFunction | None = None) -> KGroupedTable:
+    def group_by(self, key: KeyOrFunction, value: FieldOrFunction | None = None) -> KGroupedTable:
         """Group its rows for an aggregate, which removes old values and adds new ones (Kafka: ``groupBy``; R163).
 
         Args:
@@ -150,7 +151,7 @@ class KTable:
         other: KTable,
         joiner: Joiner | None = None,
         *,
-        foreign_key: FieldOrFunction | None = None,
+        foreign_key: KeyOrFunction | None = None,
         materialized: Materialized | None = None,
         history: History = "latest",
         name: str | None = None,
@@ -160,7 +161,7 @@ class KTable:
         Args:
             other: The right table.
             joiner: ``(left, right)`` or ``(key, left, right)``; all fields of both if not given.
-            foreign_key: A function of this table's row, or a field, that gives the other table's key.
+            foreign_key: The other table's key: a function of this table's row, or the names of value fields.
             materialized: How the result is stored; versioned only if this says so (R132).
             history: ``complete`` re-emits older results that a late record changes (R150); both sides versioned.
             name: Name of the node.
@@ -175,7 +176,7 @@ class KTable:
         other: KTable,
         joiner: Joiner | None = None,
         *,
-        foreign_key: FieldOrFunction | None = None,
+        foreign_key: KeyOrFunction | None = None,
         materialized: Materialized | None = None,
         history: History = "latest",
         name: str | None = None,
@@ -216,7 +217,7 @@ class KTable:
         kind: JoinKind,
         other: KTable,
         joiner: Joiner | None,
-        foreign_key: FieldOrFunction | None,
+        foreign_key: KeyOrFunction | None,
         materialized: Materialized | None,
         history: History,
         name: str | None,

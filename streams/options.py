@@ -205,6 +205,11 @@ class _OfClassToo(Generic[_Given]):
 class Joined:
     """Options of a stream-table join (Kafka: ``Joined``; KIP-923 for the grace).
 
+    What begins with ``with_`` is of the class as well, for options that say nothing else:
+
+    >>> Joined.with_on_expired("drop").with_grace_period("10 minutes").on_expired
+    'drop'
+
     Args:
         name: Name of the join and of its buffer.
         grace: Hold stream records until stream time has passed them by this much; the table must be versioned.
@@ -237,19 +242,17 @@ class Joined:
     def with_grace_period(self, grace: Duration, *, name: str | None = None) -> Joined:
         """Wait this long for table changes that are late (Kafka: ``Joined.withGracePeriod``, KIP-923, R145).
 
-        Also of the class itself, for options that say nothing else:
-
         >>> Joined.with_grace_period("10 minutes").grace
         datetime.timedelta(seconds=600)
-        >>> Joined().with_on_expired("drop").with_grace_period("10 minutes").on_expired
-        'drop'
         """
         return replace(self, grace=duration(grace), name=self.name if name is None else name)
 
+    @_OfClassToo
     def with_name(self, name: str) -> Joined:
         """The same options under this name."""
         return replace(self, name=name)
 
+    @_OfClassToo
     def with_retention(self, retention: Duration) -> Joined:
         """Kafka's retention of the join buffer (R16); it has no effect here: a record leaves when it is joined."""
         return replace(self, retention=duration(retention))
@@ -262,14 +265,17 @@ class Joined:
         """
         return self.on_expired != "null"
 
+    @_OfClassToo
     def with_on_expired(self, on_expired: OnExpired) -> Joined:
         """``null``: the record with nulls; ``drop``: nothing; ``side_table``: to the rejects table (R139-R143)."""
         return replace(self, on_expired=on_expired)
 
+    @_OfClassToo
     def with_too_late(self, too_late: TooLate) -> Joined:
         """``join``: at once, as Kafka; ``side_table``: to the rejects table."""
         return replace(self, too_late=too_late)
 
+    @_OfClassToo
     def with_corrections(self, retention: Duration) -> Joined:
         """Send a correction when a late table change alters an answer given within this time."""
         return replace(self, correction_retention=duration(retention))

@@ -23,6 +23,7 @@ from streams.nodes import (
     GlobalTableSource,
     Materialized,
     Node,
+    StreamAggregate,
     StreamFilter,
     StreamGlobalTableJoin,
     StreamTableJoin,
@@ -331,6 +332,16 @@ def _check_windowed_aggregate(node: WindowedAggregate) -> None:
         )  # fmt: skip
 
 
+def _check_merger(node: StreamAggregate | WindowedAggregate) -> None:
+    has_sessions = isinstance(node, WindowedAggregate) and isinstance(node.windows, SessionWindows)
+    if node.aggregation.merger is not None and not has_sessions:
+        raise TopologyError(
+            "session-merger", node.name,
+            "merger would have no effect: it merges sessions, and there are none. Leave it out, or group by windows of "
+            "SessionWindows.",
+        )  # fmt: skip
+
+
 def _check_group_of_windows(node: WindowedAggregate) -> None:
     """A group that has a window already would have two of one name, of which one is lost."""
     group = group_fields(node) or ()
@@ -399,6 +410,7 @@ _CHECKS: Final[tuple[tuple[type[Node] | tuple[type[Node], ...], Callable[[Any], 
     (GlobalTableSource, _check_global_table),
     (StreamGlobalTableJoin, _check_global_table_join),
     (WindowedAggregate, _check_windowed_aggregate),
+    ((StreamAggregate, WindowedAggregate), _check_merger),
     (TableAggregate, _check_table_aggregate),
     ((TableSource, ToTable), _check_reorder),
     ((StreamFilter, TableFilter), _check_condition),

@@ -114,11 +114,15 @@ class TopologyTestDriver:
 
         Raises:
             RecordError: nobody reads the topic, or key, value or ts do not fit the source.
+            ConfigurationError: the partition or the offset is no number.
             BufferFullError: a strict suppression buffer is over its bound.
         """
         sources = self._sources.get(topic)
         if sources is None:
             raise RecordError(f'Nobody reads the topic "{topic}"; there are {sorted(self._sources)}.')
+        check_kind("partition", partition, int, "a number")
+        if offset is not None:
+            check_kind("offset", offset, int, "a number")
         self._context.partition = partition
         self._context.offset = self._offsets.get((topic, partition), 0) if offset is None else offset
         self._offsets[topic, partition] = self._context.offset + 1

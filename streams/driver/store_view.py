@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from streams.driver.keys import key_parts, one_form
-from streams.driver.processor import Dated, Processor
+from streams.driver.processor import Processor
 from streams.driver.table_state import StoredTable, VersionedState
 from streams.fields import WINDOW_FIELDS
 from streams.key_fields import has_window_key
@@ -32,7 +32,7 @@ class StoreView:
         self._names = processor.key_fields
         self._instants = WINDOW_FIELDS if has_window_key(processor.node) else ()
 
-    def get(self, key: Any) -> Dated | None:
+    def get(self, key: Any) -> tuple[Row, int] | None:
         """The latest value of a key and its timestamp in microseconds; none if there is none, or it is deleted.
 
         Raises:
@@ -40,8 +40,8 @@ class StoreView:
             RecordError: the key has other fields than the table.
         """
         self._check_table()
-        dated = self._processor.get(self._row(key))
-        return None if dated is None or dated[0] is None else dated
+        value, ts_us = self._processor.get(self._row(key)) or (None, 0)
+        return None if value is None else (value, ts_us)
 
     def as_of(self, key: Any, at: datetime | int) -> Row | None:
         """The value valid at an instant, as a stream-table join finds it: none before the history, or if deleted.

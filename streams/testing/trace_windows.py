@@ -200,14 +200,16 @@ def windowed_table(builder: StreamsBuilder, params: Mapping[str, Any]) -> KTable
         time_resolution=Resolution.MILLISECOND,
         retention=None if retention is None else timedelta(milliseconds=min(retention, _LONGEST_MS)),
     )
-    grouped = builder.stream("in", value="v").group_by_key().windowed_by(windows_of(params["window"]))
+    windows = windows_of(params["window"])
+    grouped = builder.stream("in", value="v").group_by_key().windowed_by(windows)
     if params["agg"] == "count":
         return grouped.count(materialized=stored, name="agg")
     if params["agg"] == "reduce_concat":
         return grouped.reduce(_joined, materialized=stored, name="agg")
     added = _added_or_reset if params["agg"] == "aggregate_reset" else _added
+    merger = _merged if isinstance(windows, SessionWindows) else None
     return grouped.aggregate(
-        lambda: {"v": ""}, added, merger=_merged, schema="v STRING", materialized=stored, name="agg"
+        lambda: {"v": ""}, added, merger=merger, schema="v STRING", materialized=stored, name="agg"
     )
 
 

@@ -171,7 +171,8 @@ def _of_stream(windows: Windows | None) -> Callable[[Aggregation], Told]:
         builder = StreamsBuilder()
         keyed = builder.stream("in", key="k", value="v").group_by_key()
         grouped = keyed if windows is None else keyed.windowed_by(windows)
-        return _told_by(builder, grouped, aggregation, merger=aggregation.merger)
+        more = {"merger": aggregation.merger} if isinstance(windows, SessionWindows) else {}
+        return _told_by(builder, grouped, aggregation, **more)
 
     return told
 

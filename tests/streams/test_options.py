@@ -19,6 +19,22 @@ def test_a_grace_that_is_said_last_leaves_the_other_options_of_a_join_as_they_ar
     assert said.with_grace_period("1 minute") == replace(said, grace=timedelta(minutes=1))
 
 
+@pytest.mark.parametrize(
+    ("method", "given"),
+    [
+        ("with_name", "j"),
+        ("with_grace_period", "1 minute"),
+        ("with_retention", "1 minute"),
+        ("with_on_expired", "drop"),
+        ("with_too_late", "side_table"),
+        ("with_corrections", "10 minutes"),
+    ],
+)
+def test_each_option_of_a_join_may_be_the_first_that_is_said(method: str, given: str) -> None:
+    first = getattr(Joined, method)(given)
+    assert first == getattr(Joined(), method)(given) != Joined()
+
+
 @pytest.mark.parametrize("option", ["max_future_skew", "suppressed_record_retention"])
 def test_a_span_that_is_negative_is_refused_with_its_name(option: str) -> None:
     builder = StreamsBuilder()

@@ -218,6 +218,12 @@ _REFUSED: list[tuple[str, str, Callable[[], object]]] = [
     ("R169", "t", lambda: StreamsBuilder().table("t", reorder="-1 s")),
     ("one-builder", "j", lambda: _versioned().join(_versioned(), name="j")),
     ("session-merger", "a", lambda: _sessions().aggregate(int, lambda key, value, total: total, name="a")),
+    ("session-merger", "a", lambda: _merging(StreamsBuilder().stream("s").group_by_key())),
+    (
+        "session-merger",
+        "a",
+        lambda: _merging(StreamsBuilder().stream("s").group_by_key().windowed_by(TimeWindows.of("1 s"))),
+    ),
 ]
 
 
@@ -228,6 +234,12 @@ def _by_key_time() -> KTable:
 def _complete_join(table: KTable, other: Materialized, stored: Materialized | None = None) -> KTable:
     right = table.filter(_same, materialized=other)
     return table.join(right, history="complete", materialized=stored, name="j")
+
+
+def _merging(grouped: Any) -> KTable:
+    fold = lambda key, value, total: total  # noqa: E731
+    made: KTable = grouped.aggregate(int, fold, merger=fold, name="a")
+    return made
 
 
 def _sessions() -> Any:

@@ -60,6 +60,12 @@ def test_a_name_that_is_not_there_is_told_with_those_that_are(ask: Callable[[Any
     assert str(refused.value).startswith(told)
 
 
+@pytest.mark.parametrize("option", ["partition", "offset"])
+def test_a_place_that_is_no_number_is_refused(option: str) -> None:
+    with pytest.raises(ConfigurationError, match=f'{option} takes a number; got "1"'):
+        _driver().pipe_input("topic", "pen", 1, 0, **{option: "1"})  # type: ignore[arg-type]
+
+
 def test_what_did_not_occur_is_counted_as_0_and_not_listed() -> None:
     driver = _driver()
     counts = driver.counters("prices")

@@ -248,13 +248,14 @@ class _Plan:
             SessionWindows.of_inactivity_gap_and_grace(timedelta(milliseconds=25), grace),
             SlidingWindows.of_time_difference_and_grace(size, grace),
         )
-        grouped = stream.group_by_key().windowed_by(self._chance.choice(kinds))
+        windows = self._chance.choice(kinds)
+        grouped, merger = stream.group_by_key().windowed_by(windows), _merge if windows is kinds[2] else None
         stored = Materialized(time_resolution=Resolution.MILLISECOND)
         if self._chance.random() < 0.5:
             made = grouped.count(materialized=stored, name=self._name("windows"))
         else:
             made = grouped.aggregate(
-                lambda: {"t": ""}, _append, schema="t string", merger=_merge, materialized=stored,
+                lambda: {"t": ""}, _append, schema="t string", merger=merger, materialized=stored,
                 name=self._name("windows"),
             )  # fmt: skip
         self._windowed.append(made)

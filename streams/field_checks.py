@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from streams.declared import declared_fields
 from streams.expressions import Expr, operation
-from streams.fields import MAX_TS, VERSION_FIELDS, Fields, expr_fields, value_fields
+from streams.fields import MAX_TS, VERSION_FIELDS, Fields, branches, expr_fields, value_fields
 from streams.key_fields import key_fields, mapped_key_fields
 from streams.nodes import (
     AGGREGATES,
@@ -89,7 +90,8 @@ def _knowing(node: Node, parents: tuple[Node, ...], values: Mapping[str, tuple[s
 def check_fields(node: Node, *, any_case: bool = False) -> None:
     """Refuse a field that none of the rows has which a node's functions see, and two that Spark takes for one.
 
-    Two of one name are also those that both rows have which a join puts together.
+    Two of one name are also those that both rows have which a join puts together. Rows of which one is chosen have the
+    same fields.
 
     Args:
         node: The node.
@@ -100,6 +102,7 @@ def check_fields(node: Node, *, any_case: bool = False) -> None:
     """
     for expr, rows in functions_of(node):
         _check_merged(node, expr, rows)
+        _check_chosen(node, expr, rows)
         twice = next(filter(None, map(named_twice, _rows_made(expr))), None)
         if twice:
             raise TopologyError(
@@ -124,9 +127,32 @@ def _check_merged(node: Node, expr: Expr | None, rows: _Rows) -> None:
             raise TopologyError("joiner", node.name, both_have(called[0], called[1], shared))
 
 
+def _check_chosen(node: Node, expr: Expr | None, rows: _Rows) -> None:
+    """Refuse rows of other fields to choose from, which have no type in common, as far as their fields are known."""
+    for op, args in operations_of(expr):
+        if op not in ("case", "coalesce"):
+            continue
+        chosen = (_row_fields(row, rows) for row in (branches(args) if op == "case" else args))
+        known = [fields for fields in chosen if fields is not None]
+        other = next((fields for fields in known if _lower(fields) != _lower(known[0])), None)
+        if other is not None:
+            raise TopologyError(
+                "fields", node.name,
+                f"{'a condition' if op == 'case' else op} chooses from a row of {_listed(known[0])} and one of "
+                f"{_listed(other)}. Give all of them the same fields in the same order, with None where there is "
+                "nothing.",
+            )  # fmt: skip
+
+
+def _lower(names: Sequence[str]) -> list[str]:
+    return [name.lower() for name in names]
+
+
 def _row_fields(row: Expr, rows: _Rows) -> Fields:
     op, args = operation(row)
-    return rows.get(args[0]) if op == "ref" else (args[0] if op == "struct" else None)
+    if op == "python":
+        return declared_fields(args[1])
+    return rows.get(args[0]) if op == "ref" else (tuple(args[0]) if op == "struct" else None)
 
 
 def _row_read(row: Expr) -> str | None:
@@ -139,7 +165,7 @@ def _row_read(row: Expr) -> str | None:
 
 
 def _is_among(name: str, fields: Sequence[str]) -> bool:
-    return name.lower() in {field.lower() for field in fields}
+    return name.lower() in _lower(fields)
 
 
 def no_field(row: str, name: str, rows: _Rows) -> str:
@@ -270,7 +296,7 @@ def key_fault(names: Sequence[str], others: Sequence[str]) -> str | None:
     """
     if len(names) != len(others):
         return f"Keys are matched field by field, so both need as many: {len(names)} and {len(others)}."
-    lower, lower_others = [[name.lower() for name in side] for side in (names, others)]
+    lower, lower_others = _lower(names), _lower(others)
     if lower != lower_others and sorted(lower) == sorted(lower_others):
         return f"Keys are matched by position, not by name. Give both in one order: {_listed(others)}."
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from streams.ddl import names_fields
@@ -99,9 +99,14 @@ def expr_fields(expr: Expr, rows: Mapping[str, Node]) -> Fields:
     if op == "ref":
         return value_fields(rows[args[0]]) if args[0] in rows else None
     if op in ("case", "coalesce"):
-        branches = (*args[1:-1:2], args[-1]) if op == "case" else args
-        return next((fields for fields in (expr_fields(branch, rows) for branch in branches) if fields), None)
+        chosen = branches(args) if op == "case" else args
+        return next((fields for fields in (expr_fields(branch, rows) for branch in chosen) if fields), None)
     return _merged([expr_fields(arg, rows) for arg in args]) if op == "merge" else None
+
+
+def branches(args: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The values that a ``case`` chooses from: conditions and values in turn, and what is left where none is true."""
+    return (*args[1:-1:2], args[-1])
 
 
 def _merged(parts: list[Fields]) -> Fields:

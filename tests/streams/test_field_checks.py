@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from streams.field_checks import check_apart, check_read
-from streams.functions import merge, python_function, when
+from streams.functions import coalesce, merge, python_function, when
 from streams.spark.key_types import check_matched
 from streams.testing import TopologyTestDriver
 from streams.topology import Joined, KStream, KTable, Materialized, StreamsBuilder
@@ -95,6 +95,55 @@ def test_fields_that_differ_only_by_case_are_refused_as_spark_takes_them_for_one
 def test_a_field_that_is_not_there_is_refused_with_those_that_are(make: Make, told: str) -> None:
     with pytest.raises(TopologyError, match=told):
         make(_Sources())
+
+
+_ONE: Any = {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (
+            lambda x: x.stream.map_values(lambda v: when(v.amount > 1, {"a": 1}).otherwise({"b": 2})),
+            r"a condition chooses from a row of \(a\) and one of \(b\)",
+        ),
+        (
+            lambda x: x.stream.map_values(lambda v: when(v.amount > 1, _ONE).otherwise({"b": 2, "a": 1})),
+            r"of \(a, b\) and one of \(b, a\)",
+        ),
+        (lambda x: x.stream.map_values(lambda v: coalesce(v, {"amount": 1})), r"coalesce .* of \(amount, city\) and"),
+        (
+            lambda x: x.stream.map_values(lambda v: {"in": when(v.amount > 1, {"a": 1}).otherwise(_ONE)}),
+            r"of \(a\) and one of \(a, b\)",
+        ),
+        (
+            lambda x: x.stream.join(x.table, lambda left, right: coalesce(right, left)),
+            r"of \(price, place\) and one of \(amount, city\)",
+        ),
+        (
+            lambda x: x.stream.map_values(
+                lambda v: when(v.amount > 1, python_function(dict, "a bigint")(v.city)).otherwise({"b": 2})
+            ),
+            r"of \(a\) and one of \(b\)",
+        ),
+    ],
+)
+def test_rows_of_other_fields_to_choose_from_are_refused(make: Make, told: str) -> None:
+    with pytest.raises(TopologyError, match=told):
+        make(_Sources())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.stream.map_values(lambda v: when(v.amount > 1, {"a": 1}).otherwise({"A": None})),
+        lambda x: x.stream.map_values(lambda v: when(v.amount > 1, v).otherwise(None)),
+        lambda x: x.unknown.map_values(lambda v: when(v.amount > 1, v).otherwise({"a": 1})),
+        lambda x: x.stream.map_values(lambda v: coalesce(v, {"amount": 1, "city": None})),
+    ],
+)
+def test_rows_of_the_same_fields_as_far_as_the_plan_tells_may_be_chosen_from(make: Make) -> None:
+    make(_Sources())
 
 
 _DECLARED: list[Callable[[_Sources, str], Any]] = [

@@ -16,6 +16,7 @@ from streams.constants import constant_fault
 from streams.ddl import names_fields
 from streams.evaluation import CHOICES, OPERATIONS, as_plain, constant
 from streams.rows import Row, own, own_part
+from streams.signatures import row_arguments
 from streams.untraced import Unfinished, Untraced, refuse_identity
 from versioned.errors import ConfigurationError
 from versioned.given import told
@@ -224,7 +225,8 @@ def trace(function: Callable[..., Any], *names: str) -> Expr:
     """The expression that a function of rows stands for.
 
     Args:
-        function: Takes the last one, two ... of ``names``: a mapper may take ``(value)`` or ``(key, value)``.
+        function: Takes the last one, two ... of ``names``: a mapper may take ``(value)`` or ``(key, value)``. What
+            has a default keeps it.
         names: The rows it may take, in order.
 
     Raises:
@@ -237,16 +239,15 @@ def trace(function: Callable[..., Any], *names: str) -> Expr:
     rows = ", ".join(names[-2:])
     if not callable(function):
         raise ConfigurationError(f"{told(function)} is no function. Give one of the row, such as lambda {rows}: ...")
-    try:
-        arguments = inspect.signature(function).parameters
-    except ValueError:  # some of Python's own tell no signature
+    arguments = row_arguments(function, len(names))
+    if arguments is None:
         told_of = getattr(function, "__name__", repr(function))
         raise ConfigurationError(
             f"{told_of} does not tell which arguments it takes. Write lambda {rows}: ..., and "
             "functions.python_function for what is Python alone."
-        ) from None
+        )
     count = len(arguments)
-    if not 0 <= count <= len(names):
+    if count > len(names):
         raise ConfigurationError(f"The function takes {count} arguments; it may take at most {len(names)}: {names}.")
     refuse_identity(function, arguments)
     return as_expr(function(*(Expr("ref", name) for name in names[len(names) - count :])))

@@ -11,7 +11,7 @@ from streams.fields import Fields, value_fields
 from streams.functions import merge, python_function
 from streams.nodes import Joined, Materialized, Node
 from streams.plan_checks import check_node, check_parents
-from streams.user_functions import takes
+from streams.signatures import row_arguments
 from suppress.windows import JoinWindows
 from versioned.errors import ConfigurationError, TopologyError
 from versioned.given import check_kind, told
@@ -144,12 +144,14 @@ def plain_function(function: Function, returns: str) -> Expr:
         ConfigurationError: it takes neither.
     """
     rows = Expr("ref", "key"), Expr("ref", "value")
-    taken = next((rows[first:] for first in (0, 1) if takes(function, len(rows) - first)), None)
-    if taken is None:
+    arguments = row_arguments(function, len(rows)) if callable(function) else ()
+    # Python's own that do not tell are given both.
+    count = len(rows) if arguments is None else len(arguments)
+    if not 1 <= count <= len(rows):
         raise ConfigurationError(
             f"{function!r} takes neither (key, value) nor (value) alone. Give it one of these forms."
         )
-    return row_expr(python_function(function, returns)(*taken))
+    return row_expr(python_function(function, returns)(*rows[-count:]))
 
 
 def joined_value(joiner: Joiner | None, name: str, left: Node, right: Node) -> Expr:

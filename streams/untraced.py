@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, Final, NoReturn
 
 _AS_TEXT: Final = (
@@ -35,24 +36,35 @@ def refuse_identity(function: Callable[..., Any], rows: Collection[str]) -> None
 
     Args:
         function: Looked at as Python compiled it; what it calls is not, nor what Python did not compile.
-        rows: The names of its arguments.
+        rows: The names of its arguments that are rows.
 
     Raises:
-        TypeError: it compares a field of a row by ``is``.
+        TypeError: it compares a row or a field of one by ``is``.
     """
-    fields: list[str] = []  # of a row down to what is on top of the stack, if that is one
+    while isinstance(function, partial):
+        function = function.func
+    still_rows = set(rows)
+    asked, constant = "", None  # the row or the field of one that was put on the stack last; the constant behind it
     for step in dis.get_instructions(function) if hasattr(function, "__code__") else ():
-        if step.opname.startswith("LOAD_FAST"):
-            fields = [step.argval] if step.argval in rows else []
-        elif fields and step.opname == "LOAD_ATTR":
-            fields.append(step.argval)
-        elif len(fields) > 1 and (step.opname == "IS_OP" or step.opname.endswith(("_IF_NONE", "_IF_NOT_NONE"))):
+        # Since Python 3.13 one step may read and write two names.
+        names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        if step.opname.startswith("STORE_"):
+            still_rows.difference_update(names)
+        if "LOAD_FAST" in step.opname or step.opname == "LOAD_DEREF":
+            asked, constant = names[-1] if names[-1] in still_rows else "", None
+        elif asked and step.opname == "LOAD_ATTR":
+            asked = f"{asked}.{step.argval}"
+        elif asked and isinstance(constant, str) and (step.opname == "BINARY_SUBSCR" or step.argrepr == "[]"):
+            asked = f'{asked}["{constant}"]'
+        elif asked and (step.opname == "IS_OP" or step.opname.endswith(("_IF_NONE", "_IF_NOT_NONE"))):
             raise TypeError(
-                f"{'.'.join(fields)} is an expression while the plan is built, which never is None. "
-                f"Use functions.is_null({'.'.join(fields)})."
+                f"{asked} is an expression while the plan is built, which never is None. "
+                f"Use functions.is_null({asked})."
             )
-        elif step.opname != "LOAD_CONST":
-            fields = []
+        elif step.opname == "LOAD_CONST":
+            constant = step.argval
+        elif step.opname != "EXTENDED_ARG":
+            asked = ""
 
 
 class Unfinished:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -51,6 +52,12 @@ from versioned.errors import ConfigurationError
         (lambda value: value.a is None, r"functions.is_null\(value.a\)"),
         (lambda value: (value.a > 1) & (value.b.c is not None), r"functions.is_null\(value.b.c\)"),
         (lambda value: {"x": 1 if value.a is None else 2}, r"functions.is_null\(value.a\)"),
+        (lambda value: value is None, r"functions.is_null\(value\)"),
+        (lambda value: {"known": value is not None}, r"functions.is_null\(value\)"),
+        (lambda value: {"a": "none" if value is None else value.a}, r"functions.is_null\(value\)"),
+        (lambda value: value["a"] is None, r'functions.is_null\(value\["a"\]\)'),
+        (lambda value: 1 if value.a["b c"].d is not None else 2, r'functions.is_null\(value.a\["b c"\].d\)'),
+        (partial(lambda limit, value: value is None, 3), r"functions.is_null\(value\)"),
     ],
 )
 def test_what_would_become_a_constant_or_fail_is_refused_with_what_to_write(
@@ -63,12 +70,21 @@ def test_what_would_become_a_constant_or_fail_is_refused_with_what_to_write(
 _NOTHING = None
 
 
+def _renamed(value: Any) -> Any:
+    a, value = value.a, _NOTHING
+    return a if value is None else value
+
+
 @pytest.mark.parametrize(
     "function",
     [
         lambda value: value.a if _NOTHING is None else value.b,
         lambda value: {"a": value.a, "b": _NOTHING is None},
         lambda value: when(value.a > 1, value.a).otherwise(None),
+        lambda value, limit=None: value.a if limit is None else limit,
+        lambda value: {"a": value["a"], "b": 1 if _NOTHING is None else 2},
+        lambda value: {"a": value.a, "b": [value for value in (1, None) if value is not None]},
+        _renamed,
     ],
 )
 def test_what_is_none_beside_the_rows_may_be_asked(function: Callable[[Any], Any]) -> None:

@@ -32,6 +32,8 @@ def condition_fault(expr: Expr) -> str | None:
     instead = "Compare it with something: value.delay > 15."
     if operation(fault)[0] in _COMPARISONS:
         instead = "Ask for null with functions.is_null(value.field)."
+    elif operation(fault)[0] == "python":
+        instead = f'Compare what it gives, or declare returns="boolean" instead of "{operation(fault)[1][1]}".'
     return f"{fault!r} is neither true nor false, and nothing would pass. {instead}"
 
 
@@ -46,8 +48,8 @@ def _never_true(expr: Expr) -> Expr | None:
     op, args = operation(expr)
     if op == "lit":
         return None if args[0] is None or isinstance(args[0], bool) else expr
-    if op == "cast":
-        return None if args[1] == "boolean" else expr
+    if op in ("cast", "python"):
+        return None if args[1].strip().lower() == "boolean" else expr
     if op in _NEVER or (op in _COMPARISONS and any(map(_is_null, args))):
         return expr
     answers = {"case": (*args[1:-1:2], *args[-1:]), "and": args, "or": args, "not": args, "coalesce": args}.get(op, ())

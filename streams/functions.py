@@ -156,18 +156,19 @@ def greatest(*values: Any) -> Expr:
     return Expr("greatest", *_several("greatest", values))
 
 
-def python_function(function: Callable[..., Any], returns: str = "string") -> Callable[..., Expr]:
+def python_function(function: Callable[..., Any], returns: str) -> Callable[..., Expr]:
     """A plain Python function as an expression: called directly in the driver, as an Arrow UDF on Spark.
 
     Args:
         function: Takes plain values, one call per row; must give the same for the same arguments.
-        returns: Its type, as DDL: ``"string"``, ``"double"``, ...
+        returns: The type of what it gives, as DDL: ``"string"``, ``"double"``, ... On Spark what is none of it ends the
+            batch.
 
     Raises:
         ConfigurationError: the type is none.
 
     >>> from streams.expressions import evaluate
-    >>> shout = python_function(lambda text: text + "!", "string")
+    >>> shout = python_function(lambda text: text + "!", returns="string")
     >>> evaluate(shout("hey"), {})
     'hey!'
     """

@@ -114,13 +114,20 @@ class Untraced:
         of, _, name = repr(self).rpartition(".")
         if not name.isidentifier():
             raise TypeError(f"{self!r} is an expression, which cannot be called.")
-        instead = _METHODS.get(name, "functions.python_function(f)({of}) for what streams.functions lacks")
+        instead = _METHODS.get(
+            name, 'functions.python_function(f, returns="string")({of}) for what streams.functions lacks'
+        )
         raise TypeError(f"{self!r} is the field {name} of {of}, not a method. Use {instead.format(of=of)}.")
 
     __len__ = _refusal("An expression has no length", "functions.length(value.field) for the number of characters")
     __abs__ = _refusal("An expression has no abs", "functions.greatest(value.field, -value.field)")
-    __round__ = _refusal("An expression cannot be rounded", "functions.python_function(round)(value.field)")
-    __pow__ = _refusal("An expression has no power", "* for a square, or functions.python_function(pow)")
+    __round__ = _refusal(
+        "An expression cannot be rounded", 'functions.python_function(round, returns="bigint")(value.field)'
+    )
+    __pow__ = _refusal(
+        "An expression has no power",
+        '* for a square, or functions.python_function(pow, returns="double")(value.field, 2)',
+    )
     __rpow__ = __pow__
     __floordiv__ = _refusal("An expression has no //", '/, or functions.cast(a / b, "bigint") to cut the fraction off')
     __rfloordiv__ = __floordiv__

@@ -19,6 +19,8 @@ _MAY_BE: list[Callable[[Any], Any]] = [
     lambda value: f.when(value.a > 1, value.flag).otherwise(None),
     lambda value: f.coalesce(value.flag, False),
     lambda value: f.python_function(lambda a: a > 1, "boolean")(value.a),
+    lambda value: f.python_function(lambda a: a > 1, " BOOLEAN ")(value.a) & value.flag,
+    lambda value: f.python_function(round, "bigint")(value.a) == 1,
 ]
 
 _NEVER: list[tuple[Callable[[Any], Any], str]] = [
@@ -35,6 +37,8 @@ _NEVER: list[tuple[Callable[[Any], Any], str]] = [
     (lambda value: ~(value.a % 2), "value.a % 2"),
     (lambda value: f.when(value.a > 1, True).otherwise(0), "0"),
     (lambda value: f.coalesce(value.flag, 0), "0"),
+    (lambda value: f.python_function(round, "bigint")(value.a), "round(value.a)"),
+    (lambda value: ~f.python_function(round, "flag boolean")(value.a), "round(value.a)"),
     (lambda value: value.a == None, "value.a == None"),  # noqa: E711
     (lambda value: (value.a > 1) & (value.b != None), "value.b != None"),  # noqa: E711
 ]
@@ -50,3 +54,9 @@ def test_what_can_never_be_true_or_false_is_told_by_that_part(function: Callable
     fault = condition_fault(trace(function, "value"))
     assert fault is not None
     assert fault.startswith(f"{part} is neither true nor false")
+
+
+def test_a_python_function_that_is_no_condition_is_told_with_what_to_declare() -> None:
+    fault = condition_fault(trace(lambda value: f.python_function(round, "bigint")(value.a), "value"))
+    assert fault is not None
+    assert fault.endswith('Compare what it gives, or declare returns="boolean" instead of "bigint".')

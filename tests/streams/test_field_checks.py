@@ -437,7 +437,7 @@ def test_keys_that_cannot_be_matched_are_refused_with_both(make: Make, told: str
         lambda x: x.pairs.join(x.paired),
         lambda x: x.paired.join(x.swapped, lambda left, right: left),
         lambda x: x.stream.join(x.globally, key="city"),
-        lambda x: x.stream.join(x.globally, key=lambda value: python_function(str)(value.city)),
+        lambda x: x.stream.join(x.globally, key=lambda value: python_function(str, "string")(value.city)),
         lambda x: x.table.join(x.cities, foreign_key="place"),
     ],
 )

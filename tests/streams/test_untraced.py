@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from streams.expressions import evaluate, trace
+from streams import functions
+from streams.expressions import evaluate, operation, trace
 from streams.functions import is_in, lit, python_function, when
 from streams.rows import Row
+from streams.spark.returned import returned_as
 from versioned.errors import ConfigurationError
 
 
@@ -36,7 +38,7 @@ from versioned.errors import ConfigurationError
             r"value.a.lower is the field lower of value.a.*functions.lower\(value.a",
         ),
         (lambda value: value.a.isNull(), r"functions.is_null\(value.a\)"),
-        (lambda value: value.a.strip(), r"functions.python_function\(f\)\(value.a\)"),
+        (lambda value: value.a.strip(), r'python_function\(f, returns="string"\)\(value.a\)'),
         (lambda value: value["a"].get("b"), r'value.a\["field"\]'),
         (lambda value: (value.a + 1)(), r"value.a \+ 1 is an expression, which cannot be called"),
         (lambda value: len(value.a), r"functions.length\(value.field\)"),
@@ -89,6 +91,27 @@ def _renamed(value: Any) -> Any:
 )
 def test_what_is_none_beside_the_rows_may_be_asked(function: Callable[[Any], Any]) -> None:
     assert "value.a" in repr(trace(function, "value"))
+
+
+@pytest.mark.parametrize(
+    ("function", "field", "wanted"),
+    [(lambda value: round(value.field), 1.6, 2), (lambda value: value.field**2, 3, 9.0)],
+)
+def test_the_python_function_that_is_advised_gives_the_type_that_it_declares(
+    function: Callable[[Any], Any], field: Any, wanted: Any
+) -> None:
+    with pytest.raises(TypeError) as refused:
+        trace(function, "value")
+    advised = re.search(r"functions\.python_function\(.*\)(?=\.$)", str(refused.value))
+    assert advised is not None
+    expr = trace(lambda value: eval(advised[0], {"functions": functions, "value": value}), "value")
+    given = evaluate(expr, {"value": Row(field=field)})
+    assert repr(returned_as(operation(expr)[1][1])(given)) == repr(wanted)
+
+
+def test_a_python_function_is_declared_with_what_it_returns() -> None:
+    with pytest.raises(TypeError, match="returns"):
+        python_function(round)  # type: ignore[call-arg]
 
 
 def test_a_field_that_begins_with_an_underscore_is_read_in_brackets() -> None:

@@ -137,6 +137,10 @@ def _options(right: ast.expr) -> list[ast.expr]:
     raise ConfigurationError(f'"in {ast.unparse(right)}": in takes a list, of one thing too: [{ast.unparse(right)}].')
 
 
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
 def written(row: str, name: str) -> str:
     """How an expression names a field of a row.
 
@@ -231,7 +235,7 @@ class _Reader:
         return reduce(operator.and_, [self._compare_two(*pair) for pair in pairs])
 
     def _compare_two(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Any:
-        is_none = isinstance(right, ast.Constant) and right.value is None
+        is_none = _is_none(right)
         if isinstance(op, (ast.Is, ast.IsNot)) and is_none:
             test = functions.is_null(self._expr(left))
             return test if isinstance(op, ast.Is) else ~test
@@ -239,7 +243,7 @@ class _Reader:
             found = functions.is_in(self._expr(left), *map(self._expr, _options(right)))
             return found if isinstance(op, ast.In) else ~found
         symbol = _COMPARISONS.get(type(op))
-        if symbol is None or is_none:
+        if symbol is None or is_none or _is_none(left):
             raise ConfigurationError('comparisons are == != < <= > >=, in (...), and "is None" for null.')
         return symbol(self._expr(left), self._expr(right))
 

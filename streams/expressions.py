@@ -66,13 +66,21 @@ class Expr(Untraced):
         return (Expr, (self._op, *self._args))
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]
+        if other is None:
+            raise TypeError(f"{self!r} == None is never true: null equals nothing. Use functions.is_null({self!r}).")
         return Expr("eq", self, as_expr(other))
 
     def __ne__(self, other: object) -> Expr:  # type: ignore[override]
+        if other is None:
+            raise TypeError(f"{self!r} != None is never true: null equals nothing. Use ~functions.is_null({self!r}).")
         return Expr("ne", self, as_expr(other))
 
     def __hash__(self) -> int:
-        return hash((self._op, tuple(map(repr, self._args))))
+        # A dictionary would look for the expression among its keys, and what it gives be a constant.
+        raise TypeError(
+            f"{self!r} is an expression, which no dictionary or set finds while the plan is built. Use "
+            "functions.when(...) to choose by its value, functions.is_in(...) for one of several."
+        )
 
     def __lt__(self, other: Any) -> Expr:
         return Expr("lt", self, as_expr(other))

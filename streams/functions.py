@@ -72,7 +72,7 @@ def is_in(value: Any, *options: Any) -> Expr:
         raise ConfigurationError(f"is_in takes the options one after the other: is_in({value!r}, {listed}).")
     if not options:
         raise ConfigurationError("is_in needs at least one option.")
-    tests: list[Expr] = [as_expr(value) == option for option in options]
+    tests: list[Expr] = [as_expr(value) == as_expr(option) for option in options]
     # Two by two: as one chain, a list of hundreds would be nested too deeply.
     while len(tests) > 1:
         tests = [reduce(or_, tests[place : place + 2]) for place in range(0, len(tests), 2)]

@@ -111,6 +111,7 @@ def test_constants_of_yaml_mean_themselves(said: Any, value: Any) -> None:
         ("value.a // 2", "operators are"),
         ("+value.a", "a sign before a value"),
         ("value.a == None", '"is None" for null'),
+        ("{'m': None != value.a}", '"is None" for null'),
         ("value.a is 1", "comparisons are"),
         ("value.a in (value.b)", "in takes a list, of one thing too: [value.b]"),
         ("value.a in (None)", '"is None" for null'),

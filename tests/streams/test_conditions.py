@@ -39,8 +39,8 @@ _NEVER: list[tuple[Callable[[Any], Any], str]] = [
     (lambda value: f.coalesce(value.flag, 0), "0"),
     (lambda value: f.python_function(round, "bigint")(value.a), "round(value.a)"),
     (lambda value: ~f.python_function(round, "flag boolean")(value.a), "round(value.a)"),
-    (lambda value: value.a == None, "value.a == None"),  # noqa: E711
-    (lambda value: (value.a > 1) & (value.b != None), "value.b != None"),  # noqa: E711
+    (lambda value: value.a == f.lit(None), "value.a == None"),
+    (lambda value: (value.a > 1) & (value.b > None), "value.b > None"),
 ]
 
 

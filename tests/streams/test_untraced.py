@@ -59,6 +59,11 @@ from versioned.errors import ConfigurationError
         (lambda value: {"a": "none" if value is None else value.a}, r"functions.is_null\(value\)"),
         (lambda value: value["a"] is None, r'functions.is_null\(value\["a"\]\)'),
         (lambda value: 1 if value.a["b c"].d is not None else 2, r'functions.is_null\(value.a\["b c"\].d\)'),
+        (lambda value: when(value.a == None, 1).otherwise(2), r"Use functions.is_null\(value.a\)"),  # noqa: E711
+        (lambda value: {"known": value.a != None}, r"Use ~functions.is_null\(value.a\)"),  # noqa: E711
+        (lambda value: {"missing": value.a + 1 == None}, r"functions.is_null\(value.a \+ 1\)"),  # noqa: E711
+        (lambda value: {1: "one"}.get(value.a), r"value.a is an expression, .* functions.when\(\.\.\.\)"),
+        (lambda value: {"b": value.a in {"x", "y"}}, r"functions.is_in\(\.\.\.\) for one of several"),
         (partial(lambda limit, value: value is None, 3), r"functions.is_null\(value\)"),
     ],
 )

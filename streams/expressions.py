@@ -57,6 +57,12 @@ class Expr(Untraced):
         return Expr("field", self, name)
 
     def __getitem__(self, name: str) -> Expr:
+        if not isinstance(name, str):
+            raise TypeError(
+                f'{self!r}[{name!r}]: brackets take a field, such as value["class"]. For an element of a list use '
+                f'functions.python_function(lambda items: items[0] if items else None, returns="string")({self!r}), '
+                "for a part of a text functions.substring."
+            )
         return Expr("field", self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:

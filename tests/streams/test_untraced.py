@@ -64,6 +64,10 @@ from versioned.errors import ConfigurationError
         (lambda value: {"missing": value.a + 1 == None}, r"functions.is_null\(value.a \+ 1\)"),  # noqa: E711
         (lambda value: {1: "one"}.get(value.a), r"value.a is an expression, .* functions.when\(\.\.\.\)"),
         (lambda value: {"b": value.a in {"x", "y"}}, r"functions.is_in\(\.\.\.\) for one of several"),
+        (lambda value: {"first": value.a[0]}, r"^value.a\[0\]: brackets take a field.* functions.python_function"),
+        (lambda value: value["a"][-1], "brackets take a field"),
+        (lambda value: value[value.a], "brackets take a field"),
+        (lambda value: value.a[1:3], "for a part of a text functions.substring"),
         (partial(lambda limit, value: value is None, 3), r"functions.is_null\(value\)"),
     ],
 )

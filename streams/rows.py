@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from uuid import UUID
 
 #: The one NaN of keys: no other one is equal to it, which Spark holds all of them to be.
@@ -15,6 +15,12 @@ NAN: Final = float("nan")
 _CONSTANTS: Final = frozenset(
     {type(None), bool, int, float, Decimal, str, bytes, date, datetime, time, timedelta, UUID}
 )
+#: What of a dictionary would change it, and no Row has.
+_CHANGING: Final = frozenset(("clear", "pop", "popitem", "setdefault", "update"))
+
+
+def _no_change(name: str) -> str:
+    return f'a Row cannot be changed; make a new one with {{**row, "{name}": ...}}'
 
 
 class Row(Mapping[str, Any]):
@@ -41,10 +47,14 @@ class Row(Mapping[str, Any]):
         try:
             return self._fields[name]
         except KeyError:
-            raise AttributeError(f'no field "{name}"; there are {list(self._fields)}') from None
+            instead = _no_change("field") if name in _CHANGING else f'no field "{name}"; there are {list(self._fields)}'
+            raise AttributeError(instead) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError("a Row cannot be changed; make a new one")
+        raise AttributeError(_no_change(name))
+
+    def __setitem__(self, name: str, value: Any) -> NoReturn:
+        raise TypeError(_no_change(name))
 
     def __getitem__(self, name: str) -> Any:
         return self._fields[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections import deque
 from collections.abc import Callable
 from datetime import date
@@ -21,9 +22,32 @@ def test_a_row_is_made_of_a_mapping_or_of_names(make: Callable[[], Row]) -> None
     assert (make().a, make()["b"]) == (1, "x")
 
 
-def test_a_row_cannot_be_changed() -> None:
-    with pytest.raises(AttributeError, match="make a new one"):
-        Row(a=1).a = 2
+def _raise_by_name(row: Any) -> None:
+    row["n"] += 1
+
+
+def _raise_by_attribute(row: Any) -> None:
+    row.n += 1
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (_raise_by_name, "n"),
+        (_raise_by_attribute, "n"),
+        (lambda row: row.update(n=2), "field"),
+        (lambda row: row.setdefault("n", 2), "field"),
+        (lambda row: row.pop("n"), "field"),
+    ],
+)
+def test_a_row_cannot_be_changed_and_says_how_another_is_made(change: Callable[[Any], Any], name: str) -> None:
+    wanted = re.escape(f'a Row cannot be changed; make a new one with {{**row, "{name}": ...}}')
+    with pytest.raises((AttributeError, TypeError), match=f"^{wanted}$"):
+        change(Row(n=1))
+
+
+def test_fields_named_like_what_changes_dictionaries_are_read() -> None:
+    assert Row(update=1, pop=2).update == 1
 
 
 def test_the_hash_of_a_row_follows_what_may_change_in_it() -> None:

@@ -8,8 +8,10 @@ from typing import Any, cast
 
 import pytest
 
+from streams import field_checks
 from streams.field_checks import check_apart, check_read
 from streams.functions import coalesce, merge, python_function, when
+from streams.spark import stored_kinds
 from streams.spark.key_types import check_matched
 from streams.testing import TopologyTestDriver
 from streams.topology import Joined, KStream, KTable, Materialized, StreamsBuilder
@@ -575,3 +577,19 @@ def test_windows_by_a_key_called_value_may_have_final_results() -> None:
 )
 def test_a_field_that_no_table_holds_twice_is_taken(make: Make) -> None:
     check_apart(cast("Any", make(_Sources())).node)
+
+
+@pytest.mark.parametrize(
+    ("kind", "refused"),
+    [
+        ("buffer", field_checks._SUPPRESSED),
+        ("waiting", field_checks._HELD),
+        ("join", field_checks._PAIRED),
+        ("answers", field_checks._ANSWERED),
+    ],
+)
+def test_a_key_may_be_called_like_no_column_that_the_tables_on_spark_have_beside_it(
+    kind: stored_kinds.Kind, refused: tuple[str, ...]
+) -> None:
+    # No column of a user begins with an underscore.
+    assert set(refused) == {name for name in stored_kinds._SIGNS[kind] if not name.startswith("_")}

@@ -41,7 +41,8 @@ def backfill(
         dry_run: Only count what would become of the records.
 
     Raises:
-        ConfigurationError: the application has no such table yet, has written no batch, or runs in this session.
+        ConfigurationError: the application has no such table yet, has written no batch, or runs in this session; or no
+            row of its ledger may be removed.
         NotAVersionedTableError: the table keeps no versions.
         SchemaError: a column is missing or has another type.
 

@@ -30,6 +30,7 @@ from streams.spark.recovery import Survey, refuse_running
 from streams.spark.rejects import RECORD
 from streams.spark.tables_below import left_behind
 from versioned import spark_functions as F
+from versioned.append_only import refuse_append_only
 from versioned.commit import Landed, Merge, commit, history, same_keys, saying, told_so_far
 from versioned.durations import duration
 from versioned.errors import CheckpointMismatchError, ConfigurationError, first_line
@@ -133,8 +134,8 @@ def erase(
         dry_run: Only count the rows that would go.
 
     Raises:
-        ConfigurationError: there are no tables, none has fields of these names, or the application runs in this
-            session; nothing was removed.
+        ConfigurationError: there are no tables, none has fields of these names, the application runs in this session,
+            or a table that has such rows takes new ones only; nothing was removed.
         CheckpointMismatchError: the application has an unfinished batch, whose replay would bring rows back; or it ran
             while rows were removed.
 
@@ -179,6 +180,8 @@ def erase(
         ]
         # Before anything is removed: afterwards nothing tells whose it was.
         subjects, with_rows = _subjects_in(tables, wanted)
+        losing = [target for number, target in enumerate(schemas) if number in with_rows]
+        refuse_append_only({target: there[target].properties for target in losing}, "Erasing the subjects")
         told = [table.erase(wanted, number in with_rows, dry_run) for number, table in enumerate(tables)]
         given = wanted.count()
     finally:

@@ -32,6 +32,7 @@ from streams.spark.ledger import Ledger, LedgerState
 from streams.spark.lost_input import lost_behind
 from streams.spark.recovery import HELD_BY, TAKEOVER, Survey, checkpoint_of, fence, refuse_running, telling
 from versioned import faults
+from versioned.append_only import refuse_append_only
 from versioned.commit import (
     Merge,
     Step,
@@ -41,6 +42,7 @@ from versioned.commit import (
     is_foreign,
     is_missing,
     own_details,
+    properties_of,
     same_keys,
     takes_back,
 )
@@ -116,7 +118,8 @@ def taken_over(application: StreamingApplication, batch_id: int | None = None) -
             the ledger has, behind which they stay. A batch that landed in part is undone.
 
     Raises:
-        ConfigurationError: there is no such batch, or the application runs in this session.
+        ConfigurationError: there is no such batch, the application runs in this session, or no row of its ledger may
+            be removed.
         CheckpointMismatchError: the checkpoint does not reach back to that batch.
         RetentionError: a table's files of that time are gone.
         FencedError: somebody else takes the application over at the same time.
@@ -147,6 +150,8 @@ def _planned(application: StreamingApplication, batch_id: int | None) -> _Plan:
     ledger = Ledger(spark, application.table("ledger"), application.name)
     if is_missing(spark, ledger.target):
         raise ConfigurationError(f'"{application.name}" has no ledger in {application.root}: it has never run.')
+    # A RESTORE minds that of no table.
+    refuse_append_only({ledger.target: properties_of(spark, ledger.target)}, "Going back to a batch")
     found = application.survey()
     for wrong in found.findings():
         if wrong.rule in _NOT_TAKEN_BACK:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import nullcontext
 from datetime import date, datetime, timedelta, timezone
 from functools import reduce
@@ -73,6 +74,22 @@ def test_keys_that_lack_a_value_are_refused_before_anything_is_removed(
     with pytest.raises(ConfigurationError, match="1 of the keys lack"):
         erase(application(spark, folder / "input", folder / "out"), keys)
     assert commits(folder / "out") == before
+
+
+def test_tables_that_keep_all_their_rows_are_told_together_before_anything_is_removed(
+    spark: SparkSession, erased: tuple[Path, ErasureReceipt], tmp_path: Path
+) -> None:
+    folder, out = erased[0], Path(shutil.copytree(erased[0] / "out", tmp_path / "out"))
+    app = application(spark, folder / "input", out)
+    for name in ("priced_orders", "rejects"):
+        spark.sql(f"ALTER TABLE {app.table(name).sql} SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
+    before, keys = commits(out), spark.createDataFrame([("rice",)], "item STRING")
+    for dry_run in (True, False):
+        with pytest.raises(ConfigurationError, match=r"removes rows of \['rejects', 'priced_orders'\].*Nothing was"):
+            erase(app, keys, dry_run=dry_run)
+    assert commits(out) == before
+    # Of whom nothing is there nothing has to go.
+    assert erase(app, spark.createDataFrame([("milk",)], "item STRING")).rows == 0
 
 
 def test_every_table_loses_the_rows_of_the_key_and_keeps_the_others(

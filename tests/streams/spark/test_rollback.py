@@ -87,6 +87,18 @@ def test_after_a_rollback_the_same_input_gives_the_same_tables(
     assert ended == VersionedTable.open(spark, str(whole / "prices")).stream_times()
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_ledger_that_keeps_all_its_rows_refuses_a_rollback_before_anything_is_written(
+    spark: SparkSession, source: Path, copied: Path, dry_run: bool
+) -> None:
+    app = application(spark, source, copied)
+    spark.sql(f"ALTER TABLE {app.table('ledger').sql} SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
+    before = commits(copied)
+    with pytest.raises(ConfigurationError, match=r"removes rows of \['ledger'\].*UNSET TBLPROPERTIES"):
+        rollback(app, 1, dry_run=dry_run)
+    assert commits(copied) == before
+
+
 @pytest.mark.parametrize("point", ["shut-out", "restored", "checkpoint", "handed-over"])
 def test_a_rollback_that_died_anywhere_is_done_by_doing_it_again(
     spark: SparkSession, source: Path, whole: Path, copied: Path, point: str

@@ -1,0 +1,34 @@
+"""Tables whose rows must stay: Delta refuses each write that would remove some, and some of it may be done by then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from versioned.errors import ConfigurationError
+from versioned.identifiers import TableRef
+
+_APPEND_ONLY: Final = "delta.appendOnly"
+
+
+def refuse_append_only(tables: Mapping[TableRef, Mapping[str, str]], who: str) -> None:
+    """Refuse work that removes rows, before it does anything, where a table's properties forbid that.
+
+    Args:
+        tables: The properties of each table that would lose rows.
+        who: What would remove them.
+
+    Raises:
+        ConfigurationError: naming all such tables, with the statements that let rows go.
+
+    >>> refuse_append_only({TableRef.parse("/out/ledger"): {"delta.appendOnly": "TRUE"}}, "A rollback")
+    Traceback (most recent call last):
+    versioned.errors.ConfigurationError: A rollback removes rows of ['ledger'], which have the property ...
+    """
+    kept = [target for target, told in tables.items() if told.get(_APPEND_ONLY, "false").lower() == "true"]
+    if kept:
+        lets_go = "; ".join(f"ALTER TABLE {target.sql} UNSET TBLPROPERTIES ('{_APPEND_ONLY}')" for target in kept)
+        raise ConfigurationError(
+            f"{who} removes rows of {[target.short_name for target in kept]}, which have the property {_APPEND_ONLY}. "
+            f"Nothing was changed. Take the property away, and set it again afterwards if it is needed: {lets_go}"
+        )

@@ -28,6 +28,7 @@ from versioned import upkeep
 from versioned.commit import is_missing
 from versioned.errors import NotAVersionedTableError, RetentionError
 from versioned.identifiers import TableRef
+from versioned.stream_times import keep_told_times
 from versioned.table import VersionedTable
 
 _LOG: Final = logging.getLogger(__name__)
@@ -260,6 +261,9 @@ def _look_after(spark: SparkSession, settings: MaintainSettings, target: TableRe
         rows, broken = report.rows, {rule: count for rule, count in report.broken.items() if count}
     # What is broken is evidence: nothing of it is removed before somebody has looked.
     if not broken:
+        if table is not None and (settings.purge or settings.optimize or settings.vacuum):
+            # The commits that tell them may be gone once nobody but others writes: a purge would go by the rows alone.
+            keep_told_times(spark, target, table.spec)
         if settings.purge:
             held_back = None if table is None else table.spec.held_back_by(table.stream_times())
             if _purged(spark, target, table):

@@ -4,7 +4,7 @@ Every commit of the library carries the stream times after it. Delta keeps commi
 (30 days) after they were made; where only others wrote since (an OPTIMIZE of the platform, say), the last one that
 tells them goes. A table with one scope, 0, then still says it by its rows: its newest ``validFrom``, which no upkeep
 removes. Where records come from several partitions, the rows do not tell whose they were, so such tables keep their
-stream times as a property as well.
+stream times as a property as well: puts by hand write it, and for the batches of an application each pass of upkeep.
 
 A write judges by the stream times of one version and may land many later: what others moved in between, it does not
 say. So it says which version that was, and whoever reads it takes the largest of all that was told since.
@@ -210,6 +210,12 @@ def keep_times(spark: SparkSession, target: TableRef, times: Mapping[int, int], 
         return True
 
     return with_retry(target, write)
+
+
+def keep_told_times(spark: SparkSession, target: TableRef, spec: VersionedTableSpec) -> bool:
+    """As :func:`keep_times`, of what the newest commits of a table tell: for upkeep, since batches only tell them."""
+    commits = commits_that_tell(spark, target)
+    return keep_times(spark, target, stream_times_of(spark, target, spec, commits), as_of(commits))
 
 
 def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int]]:

@@ -361,6 +361,21 @@ def test_a_scope_that_is_silent_for_longer_than_the_history_is_told_to_hold_the_
     assert f"the purge is held back by {silent}" in caplog.text
 
 
+def test_a_clone_behind_upkeep_has_the_stream_time_of_each_partition_and_its_purge_takes_nothing_that_is_promised(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = VersionedTable.create(spark, f"{tmp_path}/out/t", "k STRING", keys="k", history_retention="100 seconds")
+    rows = spark.createDataFrame([("a", 10, 1), ("a", 20, 1), ("b", 5000, 2)], "k STRING, s LONG, p INT")
+    with monkeypatch.context() as as_batches:
+        as_batches.setattr("versioned.table.keep_times", lambda *_: False)
+        table.put(rows.withColumn("ts", F.timestamp_seconds("s")), partition="p")
+    maintain(spark, MaintainSettings(root="out", verify=False, purge=False), tmp_path)
+    spark.sql(f"CREATE TABLE delta.`{tmp_path}/clone` SHALLOW CLONE {table.target.sql}")
+    clone = VersionedTable.open(spark, f"{tmp_path}/clone")
+    assert clone.stream_times() == table.stream_times() == {1: 20_000_000, 2: 5_000_000_000}
+    assert not clone.purge()
+
+
 #: Of applications of some kinds, a table into which batches merge.
 _MERGED = {"table aggregates": "plain_a", "correction feed": "corrections"}
 

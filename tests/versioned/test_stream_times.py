@@ -16,7 +16,7 @@ from versioned.commit import _SEEN, history, own_details, properties_of, saying
 from versioned.faults import Action
 from versioned.identifiers import TableRef
 from versioned.spec import VersionedTableSpec
-from versioned.stream_times import KEPT, kept_times, stream_times_of, told_times
+from versioned.stream_times import KEPT, keep_told_times, kept_times, stream_times_of, told_times
 from versioned.table import VersionedTable
 
 
@@ -214,6 +214,19 @@ def test_stream_times_are_kept_behind_another_change_of_the_table_and_together_w
     with faults.armed(conflict):
         table.put(_records(spark, ("a", 10, 1)), partition="p")
     assert (len(tries), _kept(spark, table)) == (2, {1: 10_000_000, 2: 500})
+
+
+def test_stream_times_that_only_commits_tell_outlive_the_log_once_upkeep_has_kept_them(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = _table(spark, tmp_path)
+    with monkeypatch.context() as as_batches:
+        as_batches.setattr("versioned.table.keep_times", lambda *_: False)
+        table.put(_records(spark, ("a", 10, 1), ("b", 5000, 2)), partition="p")
+    assert _kept(spark, table) == {}
+    assert [keep_told_times(spark, table.target, table.spec) for _ in range(2)] == [True, False]
+    _clean_log(spark, table)
+    assert VersionedTable.open(spark, str(table.target)).stream_times() == {1: 10_000_000, 2: 5_000_000_000}
 
 
 @pytest.mark.slow

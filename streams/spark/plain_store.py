@@ -177,7 +177,7 @@ class PlainStore(TableState):
             # What is kept beside an aggregate may grow wider from batch to batch, as sums of decimals do.
             check_types(self._node, self._table, rows.schema, made.drop(*self._extra).schema)
             batch.add_columns(target, new)
-            self._left_out = _nulls(rows.schema, made.columns)
+            self._left_out = nulls_of(rows.schema, made.columns)
         self._is_ready = True
 
     def _check(self, batch: Batch, rows: DataFrame, keys: Iterable[str], names: Iterable[str]) -> None:
@@ -186,7 +186,7 @@ class PlainStore(TableState):
         check_plain(self._node, self._table, said, rows.columns, keys, keeps_tombstones=keeps)
         if self._aggregate is not None:
             check_aggregate(self._node, self._table, said, self._aggregate)
-        check_names(self._node, self._table, rows.columns, names, may_lack=True)
+        check_names(self._node, self._table, rows.columns, names)
 
     def _stored(self, frame: DataFrame, *more: Column) -> DataFrame:
         columns: list[Column | str] = [f"{KEY}.*", F.timestamp_micros(US).alias(_TS), f"{VALUE}.*", *self._extra]
@@ -237,8 +237,13 @@ class PlainStore(TableState):
         return told.withColumn(_IS_LAST, is_last).select(*map(F.col, CHANGE), _IS_LAST)
 
 
-def _nulls(there: StructType, made: Iterable[str]) -> list[Column]:
-    """The columns that only the table has, as nulls."""
+def nulls_of(there: StructType, made: Iterable[str]) -> list[Column]:
+    """The columns of a table that the rows of a plan are without, as nulls: else rows in their place would keep them.
+
+    Args:
+        there: The table's columns.
+        made: The names of the rows' columns.
+    """
     names = {name.lower() for name in made}
     return [
         F.lit(None).cast(field.dataType).alias(field.name) for field in there.fields if field.name.lower() not in names

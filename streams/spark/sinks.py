@@ -50,6 +50,7 @@ from streams.spark.flow import (
 )
 from streams.spark.kafka_sink import OWN, KafkaSink
 from streams.spark.operator import REPORT, WRITER, Batch, Operator
+from streams.spark.plain_store import nulls_of
 from streams.spark.stored_shape import SINK, SinkKind, check_names, check_sink, check_types, sink_properties
 from versioned import spark_functions as F
 from versioned.commit import Append, back_in_time, is_append, properties_of
@@ -69,8 +70,6 @@ _HANDS_ON: Final = (StreamFilter, StreamMapValues, SelectKey, ToStream, TableFil
 
 class _SinkOperator(Operator[ChangelogSink | TableSink]):
     kind: ClassVar[SinkKind]
-    #: Whether rows may come without a column that the table has.
-    _may_lack = False
     #: Whether rows are kept between being counted and written: else they are worked out twice, which takes less time
     #: where each is a few columns of a row that comes.
     _is_costly = True
@@ -80,6 +79,8 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
         self._rows: DataFrame | None = None
         #: What came, where some of it may be out of order and is left out.
         self._judged: DataFrame | None = None
+        #: Columns of the table that rows come without, and that are null in them.
+        self._left_out: list[Column] = []
         self._is_ready = False
 
     def tables(self, root: TableRef) -> list[TableRef]:
@@ -142,9 +143,10 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
             there, node, table = read_table(batch.session, target).schema, self.node.name, target.short_name
             new = batch.addable(there, empty.schema)
             check_sink(node, table, _properties(batch.session, target), self.kind, there.names, keys)
-            check_names(node, table, (*there.names, *new.names), empty.columns, may_lack=self._may_lack)
+            check_names(node, table, (*there.names, *new.names), empty.columns)
             check_types(node, table, there, empty.schema)
             batch.add_columns(target, new)
+            self._left_out = nulls_of(there, empty.columns)
         self._is_ready = True
 
 
@@ -152,7 +154,6 @@ class ChangelogSinkOperator(_SinkOperator):
     """Appends every change, then sends what landed to Kafka if it is told to."""
 
     kind = "changelog"
-    _may_lack = True
 
     def __init__(self, node: ChangelogSink | TableSink) -> None:
         super().__init__(node)
@@ -206,6 +207,7 @@ class TableSinkOperator(_SinkOperator):
         if rows is None or not self._count:
             return
         (target,), keys = self.tables(batch.root), struct_fields(self._frame, KEY)
+        rows = rows.select("*", *self._left_out)
         # A MERGE always: who follows the table by its change data feed is told of changed rows only.
         batch.commit(target, lambda: upsert(target, rows, keys, "_deleted"), self.node.name, "main")
 

@@ -68,21 +68,20 @@ def check_rows(node: str, table: str, there: StructType, made: StructType, *, by
     _refuse(node, table, list(_changes(before, after)))
 
 
-def check_names(node: str, table: str, there: Iterable[str], made: Iterable[str], *, may_lack: bool) -> None:
-    """Refuse rows with columns that a table lacks, or without some that it has.
+def check_names(node: str, table: str, there: Iterable[str], made: Iterable[str]) -> None:
+    """Refuse rows with columns that a table lacks. They may come without some that it has, which are null in them.
 
     Args:
         node: Whose table it is.
         table: Its name.
         there: The names of its columns.
         made: Those of the rows that the plan makes now.
-        may_lack: Whether rows may come without a column, which is null in them then.
 
     Raises:
-        ConfigurationError: telling which columns differ.
+        ConfigurationError: telling which columns it lacks.
     """
     before, after = ({name.lower() for name in names} for names in (there, made))
-    _refuse(node, table, sorted(after - before if may_lack else after ^ before))
+    _refuse(node, table, sorted(after - before))
 
 
 def check_types(node: str, table: str, there: StructType, made: StructType, *, or_wider: bool = False) -> None:

@@ -103,6 +103,20 @@ def test_tables_of_a_plan_get_the_fields_that_its_values_have_now_only_where_a_s
     assert ("l", "55", "w5") in _rows(spark, app, "shown", "k", "v", "w")
 
 
+def test_a_column_that_only_the_table_of_latest_rows_has_is_null_in_the_rows_that_change_from_then_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    builder = StreamsBuilder()
+    builder.stream("a", name="stream", **_SOURCE).to_latest("latest")
+    plan = builder.build()
+    app = on_spark(spark, tmp_path, plan, [Input("a", "x", "1", 10), Input("a", "y", "1", 11)], [2])
+    spark.sql(f"ALTER TABLE {app.table('latest').sql} ADD COLUMNS (note STRING)")
+    spark.sql(f"UPDATE {app.table('latest').sql} SET note = 'old'")
+    write_records(spark, tmp_path, plan, [Input("a", "x", "2", 12), Input("a", "z", "1", 13)], 2)
+    application(spark, tmp_path, plan).run()
+    assert _rows(spark, app, "latest", "k", "v", "note") == [("x", "2", None), ("y", "1", "old"), ("z", "1", None)]
+
+
 @pytest.mark.slow
 def test_an_unfinished_batch_is_finished_by_its_own_plan_and_an_aggregate_gets_no_columns(
     spark: SparkSession, tmp_path: Path

@@ -16,7 +16,14 @@ from pyspark.sql.types import StructType
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow, newest_of_keys, value_columns
 from streams.spark.of_keys import of_keys
 from streams.spark.operator import Batch, StepOf
-from streams.spark.stored_shape import aggregate_properties, check_aggregate, check_names, check_plain, check_types
+from streams.spark.stored_shape import (
+    aggregate_properties,
+    check_aggregate,
+    check_names,
+    check_plain,
+    check_types,
+    key_properties,
+)
 from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned import spark_functions as F
 from versioned.commit import Write, properties_of
@@ -167,7 +174,7 @@ class PlainStore(TableState):
             check_apart(self._node, self.key_type.names, self.value_type.names)
             check_columns((*self.key_type.names, *value_columns(self.value_type.names), _TS))
             empty = self._stored(self._frame).limit(0)
-            batch.create(target, empty, self._made_with)
+            batch.create(target, empty, {**self._made_with, **key_properties(self.key_type.names)})
         elif not self._is_ready:
             made = self._stored(self._frame)
             rows = read_table(batch.session, target)

@@ -15,8 +15,9 @@ from versioned.sql_types import holds, nullable_columns
 
 #: What an aggregate computes: a property of its table.
 _AGGREGATE: Final = "versioned.aggregate"
-#: What a sink's table holds, and for a table of latest rows by which columns.
+#: What a sink's table holds.
 SINK: Final = "versioned.sink"
+#: By which columns a table of latest rows holds them.
 _KEYS: Final = "versioned.keys"
 #: What a sink keeps: every change, or the latest row of each key.
 SinkKind = Literal["changelog", "latest"]
@@ -149,7 +150,7 @@ def check_plain(
         node: Whose table it is.
         table: Its name.
         told: Its properties.
-        there: The names of its columns: those of its key come first, then ``ts``.
+        there: The names of its columns. Those of its key come first, then ``ts``, in a table made before they told it.
         keys: The fields of the plan's key, in any order.
         keeps_tombstones: Whether the plan keeps deleted keys as rows.
 
@@ -161,9 +162,9 @@ def check_plain(
             f'The plan of "{node}" was changed: the table "{table}" has versions, of which the plan keeps none now. '
             f"Let the store be versioned again, or give {_ANOTHER_NAME}."
         )
-    if _BEHIND_KEY in there:
-        former = there[: there.index(_BEHIND_KEY)]
-        _check_key(node, table, former, keys, f"the key {list(former)}")
+    if _KEYS in told or _BEHIND_KEY in there:
+        former = json.loads(told[_KEYS]) if _KEYS in told else list(there[: there.index(_BEHIND_KEY)])
+        _check_key(node, table, former, keys, f"the key {former}")
     # No value has a column of this name.
     if DELETED in there and not keeps_tombstones:
         raise ConfigurationError(
@@ -186,6 +187,15 @@ def without_versions(node: str, table: str) -> ConfigurationError:
     )
 
 
+def key_properties(keys: Iterable[str]) -> dict[str, str]:
+    """By which columns a table holds the latest rows, as table properties of its creation.
+
+    >>> key_properties(["city", "day"])
+    {'versioned.keys': '["city", "day"]'}
+    """
+    return {_KEYS: json.dumps(list(keys))}
+
+
 def sink_properties(kind: SinkKind, keys: Iterable[str]) -> dict[str, str]:
     """What the table of a sink says of it, as table properties of its creation.
 
@@ -198,7 +208,7 @@ def sink_properties(kind: SinkKind, keys: Iterable[str]) -> dict[str, str]:
     >>> sink_properties("changelog", ["city"])
     {'versioned.sink': 'changelog'}
     """
-    return {SINK: kind} | ({_KEYS: json.dumps(list(keys))} if kind == "latest" else {})
+    return {SINK: kind} | (key_properties(keys) if kind == "latest" else {})
 
 
 def check_sink(

@@ -95,6 +95,17 @@ def test_a_column_that_the_plan_left_out_is_null_in_the_rows_that_have_changed_s
     assert {tuple(row) for row in rows} == {("x", "2", None), ("y", "1", "old"), ("z", "3", "new")}
 
 
+@pytest.mark.parametrize("number", [2, 3], ids=["written anew", "merged"])
+def test_a_table_goes_on_whatever_order_somebody_else_gave_its_columns(
+    spark: SparkSession, tmp_path: Path, number: int
+) -> None:
+    _put(spark, tmp_path, 1, PlainStore("table", "table"), "v: STRING", ("x", "1"), ("y", "1"))
+    spark.sql(f"ALTER TABLE delta.`{tmp_path}/table` ALTER COLUMN v AFTER k")
+    _put(spark, tmp_path, number, PlainStore("table", "table"), "v: STRING", ("x", "2"))
+    rows = spark.read.format("delta").load(str(tmp_path / "table")).select("k", "v").collect()
+    assert {tuple(row) for row in rows} == {("x", "2"), ("y", "1")}
+
+
 @pytest.mark.parametrize(
     ("former", "now", "told"),
     [

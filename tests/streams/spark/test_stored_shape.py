@@ -18,6 +18,7 @@ from streams.spark.stored_shape import (
     check_rows,
     check_sink,
     check_types,
+    key_properties,
     sink_properties,
     without_versions,
 )
@@ -119,6 +120,11 @@ def test_a_wider_number_may_be_in_the_table_where_puts_widen_them(
 
 
 @pytest.mark.parametrize(
+    ("properties", "there"),
+    [({}, _TOTALS), (key_properties(["city", "day"]), ["count", "ts", "city", "day"])],
+    ids=["made before tables told their key", "its columns were put in another order"],
+)
+@pytest.mark.parametrize(
     ("keys", "is_taken"),
     [
         (["city", "day"], True),
@@ -129,14 +135,14 @@ def test_a_wider_number_may_be_in_the_table_where_puts_widen_them(
     ],
 )
 def test_a_table_of_latest_rows_is_taken_only_with_all_the_fields_of_its_key_and_no_others(
-    keys: list[str], is_taken: bool
+    keys: list[str], is_taken: bool, properties: dict[str, str], there: list[str]
 ) -> None:
     if is_taken:
-        check_plain("totals", "totals", {}, _TOTALS, keys)
+        check_plain("totals", "totals", properties, there, keys)
         return
     told = re.escape(f"\"totals\" has the key ['city', 'day'], but the plan now gives {keys}.")
     with pytest.raises(ConfigurationError, match=told):
-        check_plain("totals", "totals", {}, _TOTALS, keys)
+        check_plain("totals", "totals", properties, there, keys)
 
 
 def test_tombstones_that_are_rows_are_left_to_a_plan_that_knows_them() -> None:

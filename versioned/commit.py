@@ -20,6 +20,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from versioned import faults
+from versioned.constraints import refused_by_others
 from versioned.durations import instant_us
 from versioned.errors import CommitError, ConfigurationError, FencedError, NotAVersionedTableError
 from versioned.identifiers import TableRef, quote
@@ -205,6 +206,7 @@ def commit(
         FencedError: another driver or a newer epoch has written under this identity.
         ReplayMismatchError: this write landed before, made of other input.
         CommitError: the table stayed in conflict after six tries.
+        SchemaError: a constraint that somebody else gave the table refuses rows.
     """
     name = f"{step.node}/{step.step}" if step else str(target.short_name)
     faults.point(f"before:{name}")
@@ -453,6 +455,9 @@ def _write_with_retry(target: TableRef, build: Callable[[], Write], step: Step |
         try:
             _execute(target, built, step, metadata)
         except Exception as error:
+            refused = refused_by_others(target, error)
+            if refused is not None:
+                raise refused from error
             # A store may have taken a commit whose answer was lost: sent once more, it meets itself.
             is_fenced = _names(error, (_FENCED,))
             if step is None or not is_fenced or not _is_there(built.frame.sparkSession, target, step, metadata):

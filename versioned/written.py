@@ -29,7 +29,8 @@ _LIMITS: Final = (5, 100, 100_000)
 _LATELY: Final = 2
 _WAY_OF_RECORDS: Final = (
     "whose next batch would be judged by what it no longer holds. Send such records to its input; old history through "
-    'streams.spark.backfill or "versioned backfill", which stop it first.'
+    'streams.spark.backfill or "versioned backfill", which stop it first. If it stands still, or is gone for good, as '
+    'where a RESTORE took the table back to before it, say so: owner="{}".'
 )
 #: What a put by hand says: which application owned the table when it came; null = none.
 OWNER: Final = "owner"
@@ -200,10 +201,16 @@ def steps_of(session: SparkSession, target: TableRef, application: str) -> list[
 
 
 def check_owner(target: TableRef, application: str | None, named: str | None, way: str = _WAY_OF_RECORDS) -> None:
-    """Refuse what is not named by the application that owns a table, if any does; ``way`` says why, and what to do.
+    """Refuse what is not named by the application that owns a table, if any does.
+
+    Args:
+        target: The table.
+        application: Which one owns it.
+        named: Which one is named as the owner.
+        way: Why it is refused, and what to do; the owner stands in the place of ``{}``.
 
     Raises:
         ConfigurationError: another one does.
     """
     if application not in (None, named):
-        raise ConfigurationError(f"{target} belongs to the application {application}, {way}")
+        raise ConfigurationError(f"{target} belongs to the application {application}, {way.format(application)}")

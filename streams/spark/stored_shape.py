@@ -281,8 +281,9 @@ def _in_order(kind: DataType) -> DataType:
 def _refuse(node: str, table: str, differing: list[str]) -> None:
     if differing:
         raise ConfigurationError(
-            f'The plan of "{node}" was changed: the table "{table}" holds other columns than it makes now: '
-            f"{differing}. Give the plan the former fields and types, or {_ANOTHER_NAME}. {GETS_COLUMNS} Where no "
-            "batch has ended yet, nothing is lost if the root is deleted instead. "
-            "If somebody changed the table, RESTORE it to its version before that (DESCRIBE HISTORY tells it)."
+            f'The plan of "{node}" was changed, or somebody changed a table: the table "{table}" holds other columns '
+            f"than it makes now: {differing}. Give the plan the former fields and types, or {_ANOTHER_NAME}. "
+            f"{GETS_COLUMNS} Where no batch has ended yet, nothing is lost if the root is deleted instead. "
+            "If somebody changed the table, RESTORE it to its version before that (DESCRIBE HISTORY tells it). "
+            "If somebody widened a column of a table that it is made from, ALTER TABLE the column here too."
         )

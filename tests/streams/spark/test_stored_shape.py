@@ -96,6 +96,12 @@ def test_an_aggregate_does_not_go_on_from_a_table_of_another_kind(before: str, n
         check_aggregate("totals", "totals", aggregate_properties(before), now)
 
 
+def test_other_columns_are_told_as_a_change_of_the_plan_or_of_a_table() -> None:
+    told = r'The plan of "out" was changed, or somebody changed a table: .*widened a column'
+    with pytest.raises(ConfigurationError, match=told):
+        check_types("out", "out", StructType([_A]), StructType().add("a", IntegerType()))
+
+
 def test_a_column_of_another_type_is_refused_with_both_types_and_one_that_only_one_side_has_is_not() -> None:
     there = StructType([_A, _B]).add("s", StructType([_A]))
     check_types("table", "table", there, StructType().add("B", LongType(), nullable=False).add("c", LongType()))

@@ -78,8 +78,8 @@ def rollback(application: StreamingApplication, batch_id: int, *, dry_run: bool 
         dry_run: Only look whether it can be done.
 
     Raises:
-        ConfigurationError: there is no such batch, the application runs in this session, or no row of its ledger may
-            be removed.
+        ConfigurationError: there is no such batch, the application runs in this session, the plan is without a table in
+            which rows could wait after that batch, or no row of its ledger may be removed.
         CheckpointMismatchError: the checkpoint does not reach back to that batch (Spark keeps the last 100).
         RetentionError: files of that time are gone.
 

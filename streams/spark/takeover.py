@@ -30,7 +30,7 @@ from streams.spark.application import StreamingApplication
 from streams.spark.checkpoint_copy import check_copy, check_free, copy_checkpoint
 from streams.spark.ledger import Ledger, LedgerState
 from streams.spark.lost_input import lost_behind
-from streams.spark.recovery import HELD_BY, TAKEOVER, Survey, checkpoint_of, fence, refuse_running, telling
+from streams.spark.recovery import HELD_BY, TAKEOVER, Survey, checkpoint_of, fence, refuse_running, telling, writer_of
 from versioned import faults
 from versioned.append_only import refuse_append_only
 from versioned.commit import (
@@ -51,7 +51,7 @@ from versioned.identifiers import TableRef
 from versioned.replay import ERASED
 from versioned.restore import check_version, restore
 from versioned.side_by_side import side_by_side
-from versioned.written import written_by
+from versioned.written import newest, written_by
 
 #: What is wrong with a table that going back to a batch does not mend.
 _NOT_TAKEN_BACK: Final = ("table-of-other", "table-gone", "empty-commit", "table-of-older-driver")
@@ -118,8 +118,8 @@ def taken_over(application: StreamingApplication, batch_id: int | None = None) -
             the ledger has, behind which they stay. A batch that landed in part is undone.
 
     Raises:
-        ConfigurationError: there is no such batch, the application runs in this session, or no row of its ledger may
-            be removed.
+        ConfigurationError: there is no such batch, the application runs in this session, the plan is without a table in
+            which rows could wait after that batch, or no row of its ledger may be removed.
         CheckpointMismatchError: the checkpoint does not reach back to that batch.
         RetentionError: a table's files of that time are gone.
         FencedError: somebody else takes the application over at the same time.
@@ -165,7 +165,27 @@ def _planned(application: StreamingApplication, batch_id: int | None) -> _Plan:
     check_free(checkpoint_of(base, newest + 2))
     # That of the newest row was read with the tables.
     state = found.state if (found.state.epoch, found.state.batch_id) == row else ledger.after(*row)
+    _refuse_left_out(application, state, row)
     return _Plan(ledger, found, place, base, newest + 1, state, row, tuple(sorted(told)), batch_id is None)
+
+
+def _refuse_left_out(application: StreamingApplication, state: LedgerState, row: BatchOf) -> None:
+    """Refuse to go behind the removal of a node with the plan that is without it: what waited in its table then stays
+    gone, for it left in batches that would be undone.
+    """
+    spark, planned = application.spark, {target.short_name for target in application.tables()}
+    left_out = {name: application.table(name) for name in sorted(set(state.buffers) - planned)}
+    there = {name: target for name, target in left_out.items() if not is_missing(spark, target)}
+    written = {name: newest(spark, target, application.name).written for name, target in there.items()}
+    writers = {name: writer_of(said) for name, said in written.items() if said is not None}
+    names = [name for name, writer in writers.items() if writer is not None and writer[1] > row]
+    if names:
+        raise ConfigurationError(
+            f"Rows could wait in {names} when batch {row[1]} ended, and later batches have let them go. The plan has "
+            "nothing that keeps these tables any more, so what waited would be lost. Nothing was written. Do it with "
+            f"the plan of batch {row[1]}; take out what keeps them once nothing waits there (a suppression is emptied "
+            "by drain)."
+        )
 
 
 def _there(application: StreamingApplication) -> list[TableRef]:

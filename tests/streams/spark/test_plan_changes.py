@@ -518,3 +518,31 @@ def test_a_row_tells_that_another_clock_had_it_wait_where_no_ledger_does(spark: 
         "starts": (others | {"wall"}) - {"start"},
         "finals": {"record", "updated", "start", "wall"},
     }
+
+
+def _limited(is_held: bool) -> Topology:
+    builder = StreamsBuilder()
+    table = builder.table("a", Materialized.key_value("store"), name="table", **_SOURCE)
+    if is_held:
+        table = table.suppress(Suppressed.until_time_limit("1 hour", BufferConfig.unbounded()), name="held")
+    table.to_changelog("out")
+    return builder.build()
+
+
+@pytest.mark.slow
+def test_a_rollback_behind_the_end_of_a_suppression_needs_the_plan_that_has_it_or_what_waited_would_be_lost(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    on_spark(spark, tmp_path, _limited(True), [Input("a", "k", "1", 10)], [1]).drain("held")
+    write_records(spark, tmp_path, _limited(False), [Input("a", "l", "2", 11)], 1)
+    without = application(spark, tmp_path, _limited(False))
+    without.run()
+    before = sorted(Path(str(without.root)).rglob("_delta_log/*.json"))
+    for dry_run in (True, False):
+        with pytest.raises(ConfigurationError, match=r"could wait in \['held'\] when batch 0 ended.*with the plan of"):
+            rollback(without, 0, dry_run=dry_run)
+    assert sorted(Path(str(without.root)).rglob("_delta_log/*.json")) == before
+    former = application(spark, tmp_path, _limited(True))
+    rollback(former, 0)
+    former.drain("held")
+    assert [row[:2] for row in sink_rows(spark, former, former.topology)["out"]] == [(("k",), ("1",)), (("l",), ("2",))]

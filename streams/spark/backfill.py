@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from streams.spark.application import StreamingApplication
+from streams.spark.ledger import BACKFILLED
 from streams.spark.takeover import check_takeover, taken_over
 from versioned.backfill import BackfillResult
 from versioned.commit import is_missing
@@ -70,5 +71,5 @@ def backfill(
         return tried
     with taken_over(application) as held:
         done = opened.backfill(records, **said)  # type: ignore[arg-type]
-        held.counts.update({f"{table}.backfilled.{what}": count for what, count in done.counts.items()})
+        held.counts.update({f"{table}{BACKFILLED}{what}": count for what, count in done.counts.items()})
     return done

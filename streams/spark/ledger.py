@@ -45,6 +45,8 @@ _SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
 _TOPICS: Final = "versioned.topics"
 #: Table property: the checkpoint of an application that has had nothing to do yet.
 _CHECKPOINT: Final = "versioned.checkpoint"
+#: In the names of counts, between a table and what became of the records of a backfill into it.
+BACKFILLED: Final = ".backfilled."
 #: Scope -> instant in microseconds.
 Times = dict[int, int]
 
@@ -242,6 +244,14 @@ class Ledger:
         if is_missing(self._spark, self.target):
             raise ConfigurationError(f'"{self.application}" has no ledger at {self.target} yet. Run it first.')
         return self._own_rows()
+
+    def backfilled_behind(self, row: tuple[int, int]) -> tuple[str, ...]:
+        """The tables into which old history was put behind a row, given as epoch and batch id, in order."""
+        epoch, batch_id = row
+        later = (F.col("epoch") > epoch) | ((F.col("epoch") == epoch) & (F.col("batch_id") > batch_id))
+        names = self._own_rows().where(later).select(F.explode(F.map_keys("counts")).alias("name"))
+        told = names.where(F.col("name").contains(BACKFILLED)).distinct().collect()
+        return tuple(sorted({row["name"].partition(BACKFILLED)[0] for row in told}))
 
     def _own_rows(self) -> DataFrame:
         return read_table(self._spark, self.target).where(F.col("application") == self.application)

@@ -19,8 +19,9 @@ class RolledBack:
     not named had nothing of a later batch. ``erased_again`` are tables in which rows that were erased since came back:
     erase them again. ``by_others`` are tables in which somebody else had changed rows since, which was undone too.
     ``lost_input`` are files that the undone batches have read and that are gone: what was in them is
-    not read again. Files of object stores are not looked for. ``advice`` is what is left to do by hand. After a
-    ``dry_run`` all this is what would be.
+    not read again. Files of object stores are not looked for. ``lost_backfills`` are tables into which somebody has put
+    old history since (``versioned backfill``): that is gone from them, so put it again. ``advice`` is what is left to
+    do by hand. After a ``dry_run`` all this is what would be.
     """
 
     application: str
@@ -31,6 +32,7 @@ class RolledBack:
     erased_again: tuple[str, ...] = ()
     by_others: tuple[str, ...] = ()
     lost_input: tuple[str, ...] = ()
+    lost_backfills: tuple[str, ...] = ()
     advice: str | None = None
     dry_run: bool = False
 
@@ -41,13 +43,15 @@ class RolledBack:
     def __str__(self) -> str:
         """
         >>> lost = ("file:///in/7.json",)
-        >>> print(RolledBack("sales", 41, 3, (42,), {"orders": 87}, ("orders",), ("orders",), lost, dry_run=True))
+        >>> of = ("orders",)
+        >>> print(RolledBack("sales", 41, 3, (42,), {"orders": 87}, of, of, lost, of, dry_run=True))
         sales would stand after batch 41, in epoch 3; nothing was changed
           undone batches: 42
           orders                   version 87
           ERASED ROWS WOULD COME BACK in orders: erase them again
           CHANGES BY OTHERS in orders would be undone: DESCRIBE HISTORY names them
           LOST INPUT: file:///in/7.json, read by an undone batch, is gone; put it back before the next start
+          LOST BACKFILL: what was put into orders would be undone: put it again
         """
         done = ("stands", "", "CAME", "were undone")
         tried = ("would stand", "; nothing was changed", "WOULD COME", "would be undone")
@@ -62,6 +66,8 @@ class RolledBack:
             f"  LOST INPUT: {file}, read by an undone batch, is gone; put it back before the next start"
             for file in self.lost_input
         ]
+        verb = "would be" if self.dry_run else "is"
+        lines += [f"  LOST BACKFILL: what was put into {it} {verb} undone: put it again" for it in self.lost_backfills]
         return "\n".join([*lines, *([] if self.advice is None else [f"  to do: {self.advice}"])])
 
 
@@ -105,5 +111,6 @@ def _told(held: Held) -> RolledBack:
         held.erased_again,
         held.by_others,
         held.lost_input,
+        held.lost_backfills,
         held.advice,
     )

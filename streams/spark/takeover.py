@@ -64,8 +64,9 @@ class Held:
 
     ``restored`` are the tables that were taken back, with the version; ``undone`` the batches that the ledger loses;
     ``erased_again`` the tables in which erased rows came back, ``by_others`` those in which changes of somebody else
-    were undone; ``lost_input`` the files that were read behind the batch and are gone. ``counts`` go into the ledger's
-    row; ``advice`` is what is left to do by hand, known at the end.
+    were undone; ``lost_input`` the files that were read behind the batch and are gone; ``lost_backfills`` the tables of
+    which a backfill was undone. ``counts`` go into the ledger's row; ``advice`` is what is left to do by hand, known at
+    the end.
     """
 
     application: StreamingApplication
@@ -77,6 +78,7 @@ class Held:
     erased_again: tuple[str, ...] = ()
     by_others: tuple[str, ...] = ()
     lost_input: tuple[str, ...] = ()
+    lost_backfills: tuple[str, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
     advice: str | None = None
 
@@ -255,6 +257,7 @@ def _held(application: StreamingApplication, plan: _Plan, wanted: Mapping[TableR
         tuple(target.short_name for target, each in wanted.items() if each.erased_again),
         tuple(target.short_name for target, each in wanted.items() if each.by_others),
         lost_behind(plan.checkpoint, plan.row[1]),
+        plan.ledger.backfilled_behind(plan.row) if plan.row < plan.rows[-1] else (),
     )
 
 

@@ -233,6 +233,17 @@ def test_a_backfill_puts_old_history_into_a_live_table_which_then_goes_on(
     assert _goes_on(spark, source, copied) == 12
 
 
+def test_a_backfill_that_a_rollback_undoes_is_told_by_its_table_before_and_after(
+    spark: SparkSession, source: Path, copied: Path
+) -> None:
+    app = application(spark, source, copied)
+    backfill(app, "prices", spark.sql("SELECT 'tea' AS item, 1.5D AS price, TIMESTAMP '2025-06-01' AS ts"))
+    assert rollback(app, _BATCHES - 1, dry_run=True).lost_backfills == ()
+    told, done = rollback(app, 0, dry_run=True), rollback(app, 0)
+    assert (told.lost_backfills, done.lost_backfills) == (("prices",), ("prices",))
+    assert "what was put into prices would be undone: put it again" in str(told)
+
+
 def _goes_on(spark: SparkSession, source: Path, out: Path) -> int:
     """How many rows the next batch reads."""
     write_busy(source, range(_BATCHES, _BATCHES + 1))

@@ -6,9 +6,20 @@ Never from what follows the node (R137), so all of it is known as soon as the no
 from __future__ import annotations
 
 from datetime import timedelta
+from hashlib import sha256
 from typing import Final
 
-from streams.nodes import VIEWS, ForeignKeyJoin, Node, Suppress, TableTableJoin, WindowedAggregate, materialized_of
+from streams.nodes import (
+    VIEWS,
+    ForeignKeyJoin,
+    Node,
+    Suppress,
+    TableAggregate,
+    TableFilter,
+    TableTableJoin,
+    WindowedAggregate,
+    materialized_of,
+)
 from suppress.window_rules import open_for_us
 from suppress.windows import SlidingWindows, Windows
 from versioned.durations import duration_us
@@ -44,6 +55,25 @@ def tells_older_results(node: Node) -> bool:
     if isinstance(node, TableTableJoin):
         return node.history == "complete"
     return isinstance(node, VIEWS) and tells_older_results(node.parents[0])
+
+
+def taken_of_rows(node: TableAggregate) -> str:
+    """A digest of what an aggregate of a table takes of a row: what it has added of a former one it must take away.
+
+    It is of the aggregate's own expressions, and of the filters and mappers between it and the nearest table that is no
+    such view: that one tells what a row was. Functions of Python go by their names, so what they do may change.
+
+    >>> from streams.nodes import TableSource
+    >>> taken_of_rows(TableAggregate("totals", (TableSource("orders"),)))[:8]
+    'a502ee9f'
+    """
+    # Tables keep it: another text, also of the same plan, would be refused.
+    steps = [("of", node.aggregation.value), ("by", node.group_key), ("maps", node.group_value)]
+    table = node.parents[0]
+    while isinstance(table, VIEWS) and materialized_of(table) is None:
+        steps.append(("filters", table.predicate) if isinstance(table, TableFilter) else ("maps", table.mapper))
+        table = table.parents[0]
+    return sha256("\n".join(f"{what} {expr!r}" for what, expr in steps).encode()).hexdigest()
 
 
 def with_ancestors(node: Node) -> set[Node]:

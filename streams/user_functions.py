@@ -177,4 +177,6 @@ def _naming(name: str, function: Function, fit: Fit | None) -> Function:
         except Exception as error:
             raise RecordError(f"{name}: its function failed with {type(error).__name__} ({error}).") from error
 
+    # By its name it is told which function an expression calls.
+    called.__name__ = str(getattr(function, "__name__", "function"))
     return called

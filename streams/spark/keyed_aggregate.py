@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql.types import DataType, DecimalType, StructType
 
 from streams.nodes import StreamAggregate, TableAggregate
+from streams.plan_facts import taken_of_rows
 from streams.reasons import NULL_KEY, NULL_VALUE
 from streams.spark.aggregate_folds import AddingFold, ReplacingFold, StateCodec
 from streams.spark.aggregate_types import (
@@ -78,7 +79,8 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         self._of_table = isinstance(node, TableAggregate)
         kind = f"{node.aggregation.kind} of a {'table' if self._of_table else 'stream'}"
         name, table = node.name + suffix, table_name(node) + suffix
-        self._state = PlainStore(name, table, extra=_kept_beside(node), aggregate=kind)
+        taken = taken_of_rows(node) if isinstance(node, TableAggregate) else None
+        self._state = PlainStore(name, table, extra=_kept_beside(node), aggregate=kind, taken=taken)
         super().__init__(node, store_of(node, node.materialized) if is_history else None)
         self.state: TableState = self.store or self._state
         self._input: Flow | None = None

@@ -50,6 +50,7 @@ class PlainStore(TableState):
         keeps_tombstones: Whether a deleted key stays as a row, with its ts.
         extra: Columns of the changes that are stored beside the value.
         aggregate: Which kind of aggregate the values are results of, if they are.
+        taken: What that takes of a table's row, as a digest.
         properties: What the table says of itself when it is made.
     """
 
@@ -61,14 +62,16 @@ class PlainStore(TableState):
         keeps_tombstones: bool = False,
         extra: tuple[str, ...] = (),
         aggregate: str | None = None,
+        taken: str | None = None,
         properties: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._node = node
         self._table = table
         self._keeps_tombstones = keeps_tombstones
         self._extra = extra
-        self._aggregate = aggregate
-        self._made_with = properties if aggregate is None else {**properties, **aggregate_properties(aggregate)}
+        self._aggregate, self._taken = aggregate, taken
+        said = {} if aggregate is None else aggregate_properties(aggregate, taken)
+        self._made_with = {**properties, **said}
         self._batch: Batch | None = None
         self._input: Flow | None = None
         #: The batch's changes, once somebody asked for them.
@@ -192,7 +195,7 @@ class PlainStore(TableState):
         said, keeps = self.properties(batch), self._keeps_tombstones
         check_plain(self._node, self._table, said, rows.columns, keys, keeps_tombstones=keeps)
         if self._aggregate is not None:
-            check_aggregate(self._node, self._table, said, self._aggregate)
+            check_aggregate(self._node, self._table, said, self._aggregate, self._taken)
         check_names(self._node, self._table, rows.columns, names)
 
     def _stored(self, frame: DataFrame, *more: Column) -> DataFrame:

@@ -15,6 +15,8 @@ from versioned.sql_types import holds, nullable_columns
 
 #: What an aggregate computes: a property of its table.
 _AGGREGATE: Final = "versioned.aggregate"
+#: What an aggregate of a table takes of a row, as :func:`streams.plan_facts.taken_of_rows` tells it.
+_TAKEN: Final = "versioned.aggregate.taken"
 #: What a sink's table holds.
 SINK: Final = "versioned.sink"
 #: By which columns a table of latest rows holds them.
@@ -105,17 +107,23 @@ def check_types(node: str, table: str, there: StructType, made: StructType, *, o
     _refuse(node, table, told)
 
 
-def aggregate_properties(kind: str) -> dict[str, str]:
+def aggregate_properties(kind: str, taken: str | None = None) -> dict[str, str]:
     """What the table of an aggregate says of it, as table properties of its creation.
+
+    Args:
+        kind: What it computes.
+        taken: Of an aggregate of a table, a digest of what it takes of a row.
 
     >>> aggregate_properties("sum")
     {'versioned.aggregate': 'sum'}
     """
-    return {_AGGREGATE: kind}
+    return {_AGGREGATE: kind} | ({} if taken is None else {_TAKEN: taken})
 
 
-def check_aggregate(node: str, table: str, told: Mapping[str, str], kind: str) -> None:
+def check_aggregate(node: str, table: str, told: Mapping[str, str], kind: str, taken: str | None = None) -> None:
     """Refuse to go on from what another aggregate left: its columns may be the same, what is in them is not.
+
+    An aggregate of a table takes away what it has added of a former row, so it must take the same of it as before.
 
     Args:
         node: Whose table it is.
@@ -123,15 +131,24 @@ def check_aggregate(node: str, table: str, told: Mapping[str, str], kind: str) -
         told: Its properties. A table that was made before they told its aggregate, or of what, is taken for one of this
             kind.
         kind: What the plan computes now: ``sum``, ``max of a table`` ...
+        taken: Of an aggregate of a table, a digest of what the plan takes of a row now. A table that does not tell
+            what was taken is gone on from.
 
     Raises:
-        ConfigurationError: naming both aggregates.
+        ConfigurationError: naming both aggregates, or the table of one that took something else.
     """
     before = told.get(_AGGREGATE, kind)
     if before not in (kind, kind.partition(" of ")[0]):
         raise ConfigurationError(
             f'The plan of "{node}" was changed: the table "{table}" holds results of {before}, and {kind} cannot go on '
             f"from them. Give the plan the former aggregate, or {_ANOTHER_NAME}."
+        )
+    if taken is not None and told.get(_TAKEN, taken) != taken:
+        raise ConfigurationError(
+            f'The plan of "{node}" was changed: the table "{table}" holds results of other expressions. It aggregates '
+            "a table, so what it has added of a row it must take away as the row changes: by the same expression and "
+            f"group, behind the same filters and map_values. Give the plan the former ones, or {_ANOTHER_NAME} and "
+            "takes the changes from then on; or begin with another root, where all rows are added anew."
         )
 
 

@@ -8,9 +8,17 @@ from typing import Any
 
 import pytest
 
-from streams.nodes import Materialized, StreamSource
-from streams.plan_facts import history_retention_of, is_versioned, least_retention_us, windowed_ancestor
+from streams.functions import python_function
+from streams.nodes import Materialized, StreamSource, TableAggregate
+from streams.plan_facts import (
+    history_retention_of,
+    is_versioned,
+    least_retention_us,
+    taken_of_rows,
+    windowed_ancestor,
+)
 from streams.topology import KTable, StreamsBuilder
+from streams.user_functions import failing_by_name
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
@@ -154,3 +162,62 @@ def test_windows_must_be_kept_for_their_size_and_grace(windows: Windows, least_u
 @pytest.mark.rule("R128")
 def test_streams_are_never_versioned() -> None:
     assert not is_versioned(StreamSource("s", topic="s"))
+
+
+def _taken(plan: Plan) -> str:
+    node = plan(StreamsBuilder().table("t", _KV)).node
+    assert isinstance(node, TableAggregate)
+    return taken_of_rows(node)
+
+
+def _sum(table: KTable, times: int = 1) -> KTable:
+    return table.group_by(lambda value: value.g).sum(lambda value: value.v * times)
+
+
+def _above(table: KTable, least: int, materialized: Materialized | None = None) -> KTable:
+    return table.filter(lambda value: value.v > least, materialized=materialized)
+
+
+def _doubled(value: Any) -> Any:
+    return value
+
+
+_TAKEN: list[tuple[str, Plan, Plan, bool]] = [
+    ("the same plan", _sum, _sum, True),
+    ("another expression", _sum, lambda t: _sum(t, 10), False),
+    ("another group", _sum, lambda t: t.group_by(lambda value: value.h).sum(lambda value: value.v * 1), False),
+    ("a filter before it", _sum, lambda t: _sum(_above(t, 0)), False),
+    ("another filter", lambda t: _sum(_above(t, 6)), lambda t: _sum(_above(t, 0)), False),
+    ("a mapper", _sum, lambda t: _sum(t.map_values(lambda value: {"g": value.g, "v": value.v})), False),
+    ("behind a store", lambda t: _sum(_above(t, 6, _KV)), lambda t: _sum(_above(t, 0, _KV)), True),
+    ("behind a join", lambda t: _sum(_above(t, 6).join(t)), lambda t: _sum(_above(t, 0).join(t)), True),
+]
+
+
+@pytest.mark.parametrize(("former", "now", "is_same"), [case[1:] for case in _TAKEN], ids=[case[0] for case in _TAKEN])
+def test_what_an_aggregate_takes_of_a_row_is_its_expressions_and_the_views_before_it(
+    former: Plan, now: Plan, is_same: bool
+) -> None:
+    assert (_taken(former) == _taken(now)) is is_same
+
+
+def _through(function: Callable[..., Any], *, is_wrapped: bool = False) -> str:
+    total = python_function(function, "LONG")
+    table = StreamsBuilder().table("t", _KV)
+    node = table.group_by(lambda key: key).sum(lambda value: total(value.v), output="n").node
+    assert isinstance(node, TableAggregate)
+    return taken_of_rows(failing_by_name(node, lambda _: _same) if is_wrapped else node)
+
+
+def test_a_function_of_python_is_told_by_its_name_and_neither_by_its_address_nor_by_what_calls_it() -> None:
+    def _same(value: Any) -> Any:  # another one of that name
+        return None
+
+    before = _through(globals()["_same"])
+    assert [_through(_same), _through(_same, is_wrapped=True)] == [before, before]
+    assert _through(_doubled) != before
+
+
+def test_tables_that_tell_what_an_aggregate_took_are_gone_on_from_by_later_versions_of_the_library() -> None:
+    told = _taken(lambda table: _sum(_above(table.map_values(lambda value: {"g": value.g, "v": value.v}), 1), 2))
+    assert told == "7abfe35ca62d58eb447541ea777e45de496d13df7433f3dc359ba4d3a9f65fa4"

@@ -546,3 +546,28 @@ def test_a_rollback_behind_the_end_of_a_suppression_needs_the_plan_that_has_it_o
     rollback(former, 0)
     former.drain("held")
     assert [row[:2] for row in sink_rows(spark, former, former.topology)["out"]] == [(("k",), ("1",)), (("l",), ("2",))]
+
+
+def _summed(times: int = 1, above: int = 0) -> Topology:
+    builder = StreamsBuilder()
+    table = builder.table("a", Materialized.key_value("rows"), name="table", **_SOURCE)
+    grouped = table.filter(lambda value: value.v > above, name="above").group_by(
+        lambda key, value: {"g": length(key.k)}
+    )
+    grouped.sum(lambda value: value.v * times, output="n", name="totals").to_changelog("out")
+    return builder.build()
+
+
+@pytest.mark.slow
+def test_an_aggregate_of_a_table_does_not_take_away_what_it_never_added(spark: SparkSession, tmp_path: Path) -> None:
+    plan = _summed()
+    app = on_spark(spark, tmp_path, plan, [Input("a", "k", 5, 10), Input("a", "m", 7, 11)], [2], "LONG")
+    write_records(spark, tmp_path, plan, [Input("a", "k", None, 12)], 2, "LONG")
+    before = sorted(Path(str(app.root)).rglob("_delta_log/*.json"))
+    for changed in (_summed(times=10), _summed(above=6)):
+        with pytest.raises(StreamingQueryException, match='"totals" holds results of other expressions'):
+            application(spark, tmp_path, changed, "LONG").run()
+    assert sorted(Path(str(app.root)).rglob("_delta_log/*.json")) == before
+    former = application(spark, tmp_path, _summed(), "LONG")
+    former.run()
+    assert sink_rows(spark, former, former.topology)["out"][-1] == ((1,), (7,), 12_000)

@@ -102,6 +102,14 @@ def test_other_columns_are_told_as_a_change_of_the_plan_or_of_a_table() -> None:
         check_types("out", "out", StructType([_A]), StructType().add("a", IntegerType()))
 
 
+def test_an_aggregate_of_a_table_does_not_go_on_from_what_it_has_added_by_another_expression() -> None:
+    kind, made = "sum of a table", aggregate_properties("sum of a table", "a")
+    check_aggregate("totals", "totals", made, kind, "a")
+    check_aggregate("totals", "totals", aggregate_properties(kind), kind, "b")  # made before tables told it
+    with pytest.raises(ConfigurationError, match=r"\"totals\" holds results of other expressions.*another name.*root"):
+        check_aggregate("totals", "totals", made, kind, "b")
+
+
 def test_a_column_of_another_type_is_refused_with_both_types_and_one_that_only_one_side_has_is_not() -> None:
     there = StructType([_A, _B]).add("s", StructType([_A]))
     check_types("table", "table", there, StructType().add("B", LongType(), nullable=False).add("c", LongType()))

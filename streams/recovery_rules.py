@@ -297,17 +297,23 @@ def _of_writer(table: TableFacts) -> Iterator[Finding]:
 
 
 def of_older_driver(name: str, batch: BatchOf) -> Finding:
-    """A table with rows of a batch that never ended, and begins again in a later epoch: they would be there twice.
+    """A table with rows of a batch that is not in the ledger, and begins again in a later epoch: they would be there
+    twice. What a batch of before has left in it would be missed, if it were deleted: that input is not read again.
 
     Args:
         name: The table.
         batch: The batch.
     """
     said = (
-        f"The table {name} has rows of batch {batch[1]} of epoch {batch[0]}, which never ended: a driver that was shut "
-        "out made it when the next epoch had begun, or the plan was without it then."
+        f"The table {name} has rows of batch {batch[1]} of epoch {batch[0]}, which is not in the ledger. It never "
+        "ended, and a driver that was shut out made the table when the next epoch had begun; or a rollback undid it "
+        "with a plan that was without the table."
     )
-    remedy = "delete the table, which is made anew; or start with --new-epoch, which takes it as it is"
+    remedy = (
+        "look which batches have written it (DESCRIBE HISTORY, userMetadata). If the ledger has none of them, delete "
+        "the table, which is made anew. Otherwise that would lose what they left: RESTORE it to the last version of a "
+        "batch that the ledger has, and start with --new-epoch, with sources that begin behind that batch"
+    )
     return Finding("table-of-older-driver", name, said, remedy)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -124,6 +125,13 @@ def test_a_ledger_that_is_behind_is_to_be_put_back_to_the_newest_batch_of_its_ta
     tables = [replace(_TABLE, name=f"t{batch}", batch=(1, batch)) for batch in (7, 8, 6)]
     (found,) = findings(_LEDGER, replace(_DONE, offset=8, commit=8), tables)
     assert "the version that has batch 8" in found.remedy
+
+
+def test_a_table_of_an_undone_batch_is_to_be_deleted_only_if_the_ledger_has_no_batch_that_wrote_it() -> None:
+    (found,) = findings(*next(case[1:] for case in _WRONG if case[0] == "table-of-older-driver"))
+    assert re.search(
+        r"If the ledger has none of them, delete.*Otherwise.*RESTORE .* and start with --new-epoch", str(found)
+    )
 
 
 def test_every_rule_has_a_case() -> None:

@@ -28,9 +28,12 @@ from suppress.buffer_config import BufferConfig, StrictBufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import SessionWindows, TimeWindows
 from versioned import faults
+from versioned.commit import every_commit
 from versioned.durations import Resolution
-from versioned.errors import ConfigurationError
+from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef
+from versioned.reading import read_table
+from versioned.written import written_by
 
 _SOURCE: Final = {"key": "k", "value": "v", "deleted": "dead"}
 
@@ -571,3 +574,32 @@ def test_an_aggregate_of_a_table_does_not_take_away_what_it_never_added(spark: S
     former = application(spark, tmp_path, _summed(), "LONG")
     former.run()
     assert sink_rows(spark, former, former.topology)["out"][-1] == ((1,), (7,), 12_000)
+
+
+def _counted(is_counted: bool) -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("a", name="stream", key="k", value="v")
+    stream.to_changelog("out")
+    if is_counted:
+        stream.group_by_key().count(name="counts").to_latest("latest")
+    return builder.build()
+
+
+@pytest.mark.slow
+def test_a_table_that_a_rollback_left_out_goes_on_from_its_last_version_of_a_batch_that_stayed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    on_spark(spark, tmp_path, _counted(True), [Input("a", "k", "1", 10), Input("a", "k", "2", 11)], [1, 2])
+    first, _ = sorted((tmp_path / "a").glob("*.parquet"), key=lambda file: file.stat().st_mtime_ns)
+    rollback(application(spark, tmp_path, _counted(False)), 0)
+    with pytest.raises(CheckpointMismatchError, match=r"batch 1 of epoch 1, which is not in the ledger.*RESTORE it"):
+        application(spark, tmp_path, _counted(True)).run()
+    goes_on = application(spark, tmp_path, _counted(True), new_epoch=True)
+    for name in ("counts", "latest"):
+        table = goes_on.table(name)
+        written = {row["version"]: written_by(row) for row in every_commit(spark, table)}
+        kept = max(version for version, said in written.items() if said is not None and said.batch_id == 0)
+        spark.sql(f"RESTORE {table.sql} TO VERSION AS OF {kept}")
+    first.unlink()
+    goes_on.run()
+    assert [row["count"] for row in read_table(spark, goes_on.table("latest")).collect()] == [2]

@@ -67,7 +67,9 @@ def test_a_table_that_a_driver_shut_out_has_made_since_the_start_is_refused(monk
     root = TableRef.parse("/data")
     assert not Batch(Mock(), "shop", root, 1, 8, 0, {}).is_missing(_SINK)
     assert not Batch(Mock(), "shop", root, 2, 0, 0, {}, there={_SINK}).is_missing(_SINK)
-    with pytest.raises(CheckpointMismatchError, match="told has rows of batch 7 of epoch 1, which never ended"):
+    with pytest.raises(
+        CheckpointMismatchError, match="told has rows of batch 7 of epoch 1, which is not in the ledger"
+    ):
         Batch(Mock(), "shop", root, 2, 0, 0, {}).is_missing(_SINK)
 
 

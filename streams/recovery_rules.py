@@ -291,8 +291,8 @@ def _of_writer(table: TableFacts) -> Iterator[Finding]:
         f'The table {table.name} was written by the node "{table.writer}", not by "{table.node}". Stream times go by '
         "the names of nodes: under another one records beyond grace would be taken in, and final windows open again."
     )
-    remedy = f'call the node "{table.writer}" again, with a store called "{table.name}"'
-    other = "give its store another name, under which it begins empty"
+    remedy = f'call the node "{table.writer}" again, with a store called "{table.name}" (a join: with its Joined)'
+    other = "give its store, or Joined, another name, under which it begins empty"
     yield Finding("table-of-node", table.name, said, f"{remedy}, or {other}")
 
 

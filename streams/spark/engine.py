@@ -155,9 +155,14 @@ def tables_read(operators: Operators, root: TableRef) -> list[TableRef]:
 
 
 def writers_of(operators: Operators, root: TableRef) -> dict[TableRef, str]:
-    """The nodes whose tables have the names of their stores, or their own: as which node each table is written."""
+    """The nodes whose tables have the names of their stores, or their own: as which node each table is written.
+
+    So it is with what waits for the grace of a join, which goes by the name of its ``Joined``.
+    """
     named = {name: root.child(table_name(operator.node)) for name, operator in operators.items()}
-    return {table: name for name, table in named.items() if table in operators[name].tables(root)}
+    written = {table: name for name, table in named.items() if table in operators[name].tables(root)}
+    joins = {name: operator for name, operator in operators.items() if isinstance(operator, StreamTableJoinOperator)}
+    return written | {table: name for name, join in joins.items() for table in join.tables(root)}
 
 
 def branched(topology: Topology, node: Node, outputs: Mapping[str, Flow]) -> list[Flow]:

@@ -11,8 +11,8 @@ import pytest
 
 from streams.kstream import KStream
 from streams.ktable import KTable
-from streams.nodes import Materialized
-from streams.spark.engine import operators_of
+from streams.nodes import Joined, Materialized
+from streams.spark.engine import operators_of, writers_of
 from streams.testing import TopologyTestDriver
 from streams.testing.trace_packing import pack
 from streams.testing.trace_spark import PLANNERS
@@ -62,6 +62,18 @@ def test_a_stream_time_per_key_that_spark_cannot_keep_is_refused_by_the_engine_a
     TopologyTestDriver(plan).pipe_input("s", "k", 1, 0)
     with pytest.raises(TopologyError, match=r'^x: .* per partition or "store"'):
         operators_of(plan)
+
+
+def test_what_waits_for_the_grace_of_a_join_is_written_by_the_join_whatever_its_joined_is_called() -> None:
+    builder = StreamsBuilder()
+    prices = builder.table("prices", Materialized.versioned("1 hour", name="history"), name="prices")
+    joined = Joined.with_grace_period("1 minute", name="held")
+    builder.stream("orders", name="orders").left_join(prices, _left, joined=joined, name="priced")
+    written = writers_of(operators_of(builder.build()), TableRef.parse("/root"))
+    assert {table.short_name: node for table, node in written.items()} == {
+        "history": "prices",
+        "held_waiting": "priced",
+    }
 
 
 _UNBOUNDED: Final = BufferConfig.unbounded()

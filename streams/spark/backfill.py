@@ -42,8 +42,8 @@ def backfill(
         dry_run: Only count what would become of the records.
 
     Raises:
-        ConfigurationError: the application has no such table yet, has written no batch, or runs in this session; the plan
-            is without a table in which rows could wait after the newest batch; or no row of the ledger may be removed.
+        ConfigurationError: the application has no such table yet, has written no batch, or runs in this session; the
+            plan is without a table in which rows could wait after the newest batch; or no row of the ledger may go.
         NotAVersionedTableError: the table keeps no versions.
         SchemaError: a column is missing or has another type.
 

@@ -523,7 +523,7 @@ def test_a_row_tells_that_another_clock_had_it_wait_where_no_ledger_does(spark: 
     }
 
 
-def _limited(is_held: bool) -> Topology:
+def _held_back(is_held: bool) -> Topology:
     builder = StreamsBuilder()
     table = builder.table("a", Materialized.key_value("store"), name="table", **_SOURCE)
     if is_held:
@@ -536,16 +536,16 @@ def _limited(is_held: bool) -> Topology:
 def test_a_rollback_behind_the_end_of_a_suppression_needs_the_plan_that_has_it_or_what_waited_would_be_lost(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    on_spark(spark, tmp_path, _limited(True), [Input("a", "k", "1", 10)], [1]).drain("held")
-    write_records(spark, tmp_path, _limited(False), [Input("a", "l", "2", 11)], 1)
-    without = application(spark, tmp_path, _limited(False))
+    on_spark(spark, tmp_path, _held_back(True), [Input("a", "k", "1", 10)], [1]).drain("held")
+    write_records(spark, tmp_path, _held_back(False), [Input("a", "l", "2", 11)], 1)
+    without = application(spark, tmp_path, _held_back(False))
     without.run()
     before = sorted(Path(str(without.root)).rglob("_delta_log/*.json"))
     for dry_run in (True, False):
         with pytest.raises(ConfigurationError, match=r"could wait in \['held'\] when batch 0 ended.*with the plan of"):
             rollback(without, 0, dry_run=dry_run)
     assert sorted(Path(str(without.root)).rglob("_delta_log/*.json")) == before
-    former = application(spark, tmp_path, _limited(True))
+    former = application(spark, tmp_path, _held_back(True))
     rollback(former, 0)
     former.drain("held")
     assert [row[:2] for row in sink_rows(spark, former, former.topology)["out"]] == [(("k",), ("1",)), (("l",), ("2",))]
@@ -576,7 +576,7 @@ def test_an_aggregate_of_a_table_does_not_take_away_what_it_never_added(spark: S
     assert sink_rows(spark, former, former.topology)["out"][-1] == ((1,), (7,), 12_000)
 
 
-def _counted(is_counted: bool) -> Topology:
+def _with_counts(is_counted: bool) -> Topology:
     builder = StreamsBuilder()
     stream = builder.stream("a", name="stream", key="k", value="v")
     stream.to_changelog("out")
@@ -589,12 +589,12 @@ def _counted(is_counted: bool) -> Topology:
 def test_a_table_that_a_rollback_left_out_goes_on_from_its_last_version_of_a_batch_that_stayed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    on_spark(spark, tmp_path, _counted(True), [Input("a", "k", "1", 10), Input("a", "k", "2", 11)], [1, 2])
+    on_spark(spark, tmp_path, _with_counts(True), [Input("a", "k", "1", 10), Input("a", "k", "2", 11)], [1, 2])
     first, _ = sorted((tmp_path / "a").glob("*.parquet"), key=lambda file: file.stat().st_mtime_ns)
-    rollback(application(spark, tmp_path, _counted(False)), 0)
+    rollback(application(spark, tmp_path, _with_counts(False)), 0)
     with pytest.raises(CheckpointMismatchError, match=r"batch 1 of epoch 1, which is not in the ledger.*RESTORE it"):
-        application(spark, tmp_path, _counted(True)).run()
-    goes_on = application(spark, tmp_path, _counted(True), new_epoch=True)
+        application(spark, tmp_path, _with_counts(True)).run()
+    goes_on = application(spark, tmp_path, _with_counts(True), new_epoch=True)
     for name in ("counts", "latest"):
         table = goes_on.table(name)
         written = {row["version"]: written_by(row) for row in every_commit(spark, table)}

@@ -11,13 +11,12 @@ from jobs.cli_picture import Target, timeline
 from jobs.cli_shared import MOST_ROWS, AsJson, DryRunFlag, commands, echo_json, pairs_of, quiet_session
 from jobs.forgotten import warn_if_forgotten
 from jobs.tables import described, instant_of, json_rows, keys_frame, opened, place_of, promise, schema_of
-from versioned.adding import WAY_OF_COLUMNS, widened
+from versioned.adding import widened
 from versioned.durations import Resolution
 from versioned.identifiers import TableRef
 from versioned.making import check_new
 from versioned.spec import TimeScope, VersionedTableSpec
 from versioned.table import VersionedTable
-from versioned.written import check_owner, owner_of
 
 table = commands("Make and read versioned tables.")
 # Where one looks for it, beside the other pictures.
@@ -88,8 +87,7 @@ def add_columns(
     spark = quiet_session("table add-columns")
     asked, columns = opened(spark, target), schema_of(schema)
     if dry_run:
-        check_owner(asked.target, owner_of(spark, asked.target), None, WAY_OF_COLUMNS)
-        spec = widened(asked.target, asked.spec, asked.rows().schema, columns)
+        spec = widened(spark, asked.target, asked.spec, columns)
     else:
         asked.add_columns(columns)
         spec = asked.spec

@@ -48,10 +48,10 @@ from versioned.identifiers import is_column, named_twice
 #: What keeps no records, or, as changelogs do, only adds them; views of tables may be stored.
 _PASSING: Final = (StreamFilter, StreamMapValues, SelectKey, ToStream, TableFilter, TableMapValues, ChangelogSink)
 #: What a table of waiting records, or of answers, has beside the key.
-_HELD: Final = ("value", "ts", "deadline")
-_SUPPRESSED: Final = (*_HELD, "bufferTime", "arrivedAt", "size")
-_PAIRED: Final = ("side", "left", "right", "ts", "matched", "padded")
-_ANSWERED: Final = ("value", "ts", "found", "revision")
+HELD: Final = ("value", "ts", "deadline")
+SUPPRESSED: Final = (*HELD, "bufferTime", "arrivedAt", "size")
+PAIRED: Final = ("side", "left", "right", "ts", "matched", "padded")
+ANSWERED: Final = ("value", "ts", "found", "revision")
 #: What has the fields of its values as columns of a table.
 _STORING: Final = (*AGGREGATES, ToTable, TableSink)
 
@@ -241,12 +241,12 @@ def _check_waiting(node: Node) -> None:
 def _waiting_columns(node: Node) -> tuple[str, ...]:
     if isinstance(node, Suppress):
         # Whether final results wait in a table of their own, only the application knows.
-        return () if isinstance(node.suppressed, UntilWindowCloses) else _SUPPRESSED
+        return () if isinstance(node.suppressed, UntilWindowCloses) else SUPPRESSED
     if isinstance(node, StreamTableJoin):
-        return () if node.joined.grace is None else _HELD
+        return () if node.joined.grace is None else HELD
     if isinstance(node, (TableSource, ToTable)):
-        return () if node.reorder is None else _HELD
-    return {StreamStreamJoin: _PAIRED, CorrectionFeed: _ANSWERED}.get(type(node), ())
+        return () if node.reorder is None else HELD
+    return {StreamStreamJoin: PAIRED, CorrectionFeed: ANSWERED}.get(type(node), ())
 
 
 def _stored_values(node: Node) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from streams.declared import Fit, as_it_is, by_names
 from streams.expressions import Expr, calls_python, operation
-from streams.nodes import AGGREGATES, Aggregation, Node
+from streams.nodes import AGGREGATES, Aggregation, Node, Topology
 from streams.rows import own
 from suppress.sizes import SizeFunction, SizeOf, sizer
 from versioned.errors import RecordError, TopologyError, VersionedError
@@ -94,8 +94,8 @@ def failing_by_name(node: N, fit_of: Callable[[str], Fit]) -> N:
     return _with_functions(node, told)
 
 
-def giving_declared(node: N) -> N:
-    """The node with Python functions in its expressions that give the fields they declare, by their names alone.
+def giving_declared(topology: Topology) -> Topology:
+    """The plan with Python functions in its expressions that give the fields they declare, by their names alone.
 
     What a fold gives is held to its schema where it is kept.
     """
@@ -104,7 +104,11 @@ def giving_declared(node: N) -> N:
         fit = by_names(returns)
         return function if fit is as_it_is else lambda *args: fit(function(*args))
 
-    return _with_functions(node, held)
+    made: dict[str, Node] = {}
+    for node in topology:
+        parents = tuple(made[parent.name] for parent in node.parents)
+        made[node.name] = replace(_with_functions(node, held), parents=parents)
+    return Topology(tuple(made.values()))
 
 
 @contextmanager

@@ -16,17 +16,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from versioned import faults
-from versioned.commit import properties_of, with_retry
+from versioned.commit import properties_of, set_properties, with_retry
 from versioned.errors import SchemaError
 from versioned.identifiers import TableRef, quote
 from versioned.making import not_kept
 from versioned.reading import read_table
-from versioned.spec import ADDING, VersionedTableSpec, known_target
-from versioned.sql_types import nullable, nullable_columns, sql_columns, sql_properties
+from versioned.spec import ADDING, VersionedTableSpec, is_widened, known_target
+from versioned.sql_types import nullable, nullable_columns, sql_columns
 from versioned.statistics import hide
+from versioned.written import check_owner, owner_of
 
-#: What to do where an application owns the table.
-WAY_OF_COLUMNS: Final = (
+_WAY_OF_COLUMNS: Final = (
     "whose next batch would refuse it with other columns. Give its plan the columns, and start it with --add-columns."
 )
 
@@ -89,6 +89,7 @@ def add_values(
     target: TableRef,
     spec: VersionedTableSpec,
     columns: StructType,
+    owner: str | None = None,
     hidden: Collection[str] = (),
 ) -> VersionedTableSpec:
     """Give a versioned table further value columns, and its system history too if it keeps one.
@@ -98,40 +99,50 @@ def add_values(
         target: The table.
         spec: What it promises now.
         columns: Names and types; those of its values that it has make no difference.
+        owner: The application that owns it, if one does.
         hidden: Columns of which no statistics are kept.
 
     Returns:
         What it promises from now on.
 
     Raises:
-        ConfigurationError: a name is a column's that is no value, or cannot be one; or as of :func:`add_columns`.
+        ConfigurationError: another application owns the table; a name is a column's that is no value, or cannot be one;
+            or as of :func:`add_columns`.
         SchemaError: a column is there, and of another type.
     """
-    wider = widened(target, spec, read_table(session, target).schema, columns)
+    wider = widened(session, target, spec, columns, owner)
     new = wider.values[len(spec.values) :]
     if spec.system_history:
         add_columns(session, known_target(target), columns, (spec.valid_from, *spec.values)[-1], hidden)
     if new:
-        _say(session, target, {ADDING: json.dumps(new)})
+        set_properties(session, target, {ADDING: json.dumps(new)})
         add_columns(session, target, columns, (spec.valid_to, *spec.values)[-1], hidden)
-    if json.loads(properties_of(session, target).get(ADDING, "[]")):
-        _say(session, target, {**wider.to_properties(), ADDING: "[]"})
+    if is_widened(properties_of(session, target)):
+        set_properties(session, target, {**wider.to_properties(), ADDING: "[]"})
     return wider
 
 
-def widened(target: TableRef, spec: VersionedTableSpec, there: StructType, columns: StructType) -> VersionedTableSpec:
-    """What a versioned table promises once it has further value columns.
+def widened(
+    session: SparkSession,
+    target: TableRef,
+    spec: VersionedTableSpec,
+    columns: StructType,
+    owner: str | None = None,
+) -> VersionedTableSpec:
+    """What a versioned table would promise with further value columns; nothing is changed.
 
     Args:
+        session: The session.
         target: The table.
         spec: What it promises now.
-        there: Its columns.
         columns: As of :func:`add_values`.
+        owner: As of :func:`add_values`.
 
     Raises:
         ConfigurationError, SchemaError: as of :func:`add_values`, but for what Delta keeps.
     """
-    _check_same(target, there, columns)
+    check_owner(target, owner_of(session, target), owner, _WAY_OF_COLUMNS)
+    _check_same(target, read_table(session, target).schema, columns)
     # Their names are checked by it.
     return replace(spec, values=(*spec.values, *(name for name in columns.names if name not in spec.values)))
 
@@ -144,10 +155,6 @@ def _check_same(target: TableRef, there: StructType, columns: StructType) -> Non
                 f'{target} has the column "{name}" already, as {had[name].simpleString()}, not {kind.simpleString()}. '
                 "A column keeps its type: choose another name."
             )
-
-
-def _say(session: SparkSession, target: TableRef, properties: dict[str, str]) -> None:
-    session.sql(f"ALTER TABLE {target.sql} SET {sql_properties(properties)}")
 
 
 def _statement(target: TableRef, columns: StructType, after: str | None) -> str:

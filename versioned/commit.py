@@ -28,6 +28,7 @@ from versioned.log_files import commit_infos
 from versioned.merge_sql import SqlMerge
 from versioned.replay import DRIVER, check_origin, without_origin
 from versioned.session_settings import SessionLock, SharedSetting, session_settings
+from versioned.sql_types import sql_properties
 
 if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
@@ -434,6 +435,11 @@ def properties_of(session: SparkSession, target: TableRef) -> Mapping[str, str]:
     # The whole row as the command gives it: to select from it would be a Spark job.
     told: dict[str, str] = session.sql(f"DESCRIBE DETAIL {target.sql}").collect()[0]["properties"]
     return told
+
+
+def set_properties(session: SparkSession, target: TableRef, properties: Mapping[str, str]) -> None:
+    """Set properties of a table that is there, in one commit; others stay as they are."""
+    session.sql(f"ALTER TABLE {target.sql} SET {sql_properties(properties)}")
 
 
 @contextmanager

@@ -8,8 +8,7 @@ from pyspark.sql import DataFrame
 
 from versioned import spark_functions as F
 from versioned.drawing import Picture
-from versioned.durations import instant_us
-from versioned.lookup_frames import keys_frame
+from versioned.lookup_frames import instant_column, keys_frame
 from versioned.pictures import version_timeline
 from versioned.spec import DELETED, VersionedTableSpec
 from versioned.utc_texts import in_utc
@@ -41,9 +40,9 @@ def drawn_versions(
     names = list(spec.keys)
     # Not between_frame: tombstones are drawn too.
     if end is not None:
-        rows = rows.where(F.col(spec.valid_from) <= F.timestamp_micros(F.lit(instant_us(end))))
+        rows = rows.where(F.col(spec.valid_from) <= instant_column(end))
     if start is not None:
-        ends_later = F.col(spec.valid_to) > F.timestamp_micros(F.lit(instant_us(start)))
+        ends_later = F.col(spec.valid_to) > instant_column(start)
         rows = rows.where(F.col(spec.valid_to).isNull() | ends_later)
     there = rows.select(*names).distinct()
     wanted = there if keys is None else there.join(keys_frame(keys, rows, spec), names, "left_semi")

@@ -9,6 +9,7 @@ per key, read from the key's own latest version. Older lookups find only the lat
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from functools import reduce
 from typing import Final, Literal
 
@@ -18,6 +19,7 @@ from pyspark.sql.types import StringType
 from versioned import spark_functions as F
 from versioned.asked_keys import asked_keys
 from versioned.choices import check_choice
+from versioned.durations import instant_us
 from versioned.errors import SchemaError
 from versioned.identifiers import beside, named_twice, quote
 from versioned.put_checks import check_column_names, check_frame, check_instants
@@ -40,6 +42,11 @@ def visible(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     """Stored rows without the library's own columns; tombstones left out."""
     columns = [*spec.keys, spec.valid_from, spec.valid_to, *spec.values]
     return rows.where(~F.col(DELETED)).select(*map(quote, columns))
+
+
+def instant_column(at: datetime) -> Column:
+    """An instant (naive = UTC) as a literal."""
+    return F.timestamp_micros(F.lit(instant_us(at)))
 
 
 def current_frame(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:

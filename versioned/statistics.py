@@ -23,12 +23,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from versioned.commit import history
+from versioned.commit import history, set_properties
 from versioned.errors import ConfigurationError
 from versioned.given import no_such, texts_of
 from versioned.identifiers import TableRef, quote
 from versioned.reading import read_table
-from versioned.sql_types import kinds_in, sql_properties
+from versioned.sql_types import kinds_in
 
 #: The table property that tells which columns have no statistics: name -> whether from the first row on.
 HIDDEN: Final = "versioned.piiColumns"
@@ -162,7 +162,7 @@ def hide(session: SparkSession, target: TableRef, hidden: Collection[str]) -> bo
     there = {name.lower() for name in names_in(schema)}
     said = {name: is_new or name.lower() not in there for name in hidden} | before
     properties = statistics_properties(schema, said, detail["partitionColumns"], had) | {HIDDEN: json.dumps(said)}
-    session.sql(f"ALTER TABLE {target.sql} SET {sql_properties(properties)}")
+    set_properties(session, target, properties)
     return True
 
 

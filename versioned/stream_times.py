@@ -32,10 +32,11 @@ from versioned.commit import (
     properties_of,
     restored_version,
     saying,
+    set_properties,
     takes_back,
     with_retry,
 )
-from versioned.identifiers import TableRef, quote, text_literal
+from versioned.identifiers import TableRef, quote
 from versioned.reading import read_table
 from versioned.spec import VersionedTableSpec
 
@@ -76,6 +77,12 @@ def stream_times_of(
         return kept
     scope = next(iter(kept), 0)
     return spec.from_first({scope: max(newest, kept.get(scope, newest))})
+
+
+def times_now(spark: SparkSession, target: TableRef, spec: VersionedTableSpec) -> tuple[Times, AsOf]:
+    """The stream times as of :func:`stream_times_of`, and by which version they are told."""
+    commits = commits_that_tell(spark, target)
+    return stream_times_of(spark, target, spec, commits), as_of(commits)
 
 
 def horizon_of(
@@ -122,8 +129,7 @@ def give_up(
         if kept is not None and kept >= horizon_us:
             return
         with saying(spark, details):
-            value = f"{text_literal(PURGED)} = {text_literal(str(horizon_us))}"
-            spark.sql(f"ALTER TABLE {target.sql} SET TBLPROPERTIES ({value})")
+            set_properties(spark, target, {PURGED: str(horizon_us)})
 
     with_retry(target, write)
 
@@ -205,8 +211,7 @@ def keep_times(spark: SparkSession, target: TableRef, times: Mapping[int, int], 
         said = said_times(newest)
         faults.point(f"before:{target.short_name}/times")
         with saying(spark, {**said, **seen}):
-            value = f"{text_literal(KEPT)} = {text_literal(json.dumps(said[_DETAIL]))}"
-            spark.sql(f"ALTER TABLE {target.sql} SET TBLPROPERTIES ({value})")
+            set_properties(spark, target, {KEPT: json.dumps(said[_DETAIL])})
         return True
 
     return with_retry(target, write)
@@ -214,8 +219,7 @@ def keep_times(spark: SparkSession, target: TableRef, times: Mapping[int, int], 
 
 def keep_told_times(spark: SparkSession, target: TableRef, spec: VersionedTableSpec) -> bool:
     """As :func:`keep_times`, of what the newest commits of a table tell: for upkeep, since batches only tell them."""
-    commits = commits_that_tell(spark, target)
-    return keep_times(spark, target, stream_times_of(spark, target, spec, commits), as_of(commits))
+    return keep_times(spark, target, *times_now(spark, target, spec))
 
 
 def told_times(commits: Iterable[Row | Mapping[str, Any]]) -> list[dict[str, int]]:

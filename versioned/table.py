@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from versioned import put_frames, upkeep
 from versioned import spark_functions as F
-from versioned.adding import WAY_OF_COLUMNS, add_values
+from versioned.adding import add_values
 from versioned.backfill import BackfillResult, backfill_frame, only_history
 from versioned.commit import detail_of, properties_of, saying
 from versioned.drawing import Picture
@@ -29,6 +29,7 @@ from versioned.lookup_frames import (
     between_frame,
     current_frame,
     history_frame,
+    instant_column,
     lookup_frame,
     reachable,
     visible,
@@ -48,13 +49,12 @@ from versioned.sql import register_sql
 from versioned.statistics import check_hidden, hidden_names, hides_any, names_in
 from versioned.stream_times import (
     AsOf,
-    as_of,
-    commits_that_tell,
     horizon_of,
     keep_times,
     purged_before,
     said_times,
     stream_times_of,
+    times_now,
 )
 from versioned.system_history import check_known, known_rows, make_versioned, next_system_us, valid_rows
 from versioned.touched import DELETION_VECTORS, can_be_named, key_columns
@@ -349,10 +349,9 @@ class VersionedTable:
         """
         columns, hidden = columns_of(schema), hidden_names(pii_columns)
         check_hidden(hidden, tuple(names_in(columns)))
-        check_owner(self._target, owner_of(self._spark, self._target), owner, WAY_OF_COLUMNS)
         spec = VersionedTable.open(self._spark, self._target).spec
         with saying(self._spark, self._said()):
-            self._spec = add_values(self._spark, self._target, spec, columns, hidden)
+            self._spec = add_values(self._spark, self._target, spec, columns, owner, hidden)
 
     def current(self) -> DataFrame:
         """The latest version of each key that is not deleted: keys, validFrom, validTo, values."""
@@ -375,14 +374,14 @@ class VersionedTable:
         >>> rates.as_of(month_end, known_at=day_of_the_report)               # doctest: +SKIP
         """
         if known_at is not None:
-            return visible(valid_rows(self._known(known_at), self._spec, _instant(at)), self._spec)
+            return visible(valid_rows(self._known(known_at), self._spec, instant_column(at)), self._spec)
         horizon = self.horizon()
         if horizon is not None and instant_us(at) < instant_us(horizon):
             _LOG.warning(
                 "%s: as_of %s is older than the horizon %s: closed versions are no longer found, only latest ones. Ask "
                 "for a later instant, or keep history longer.", self._target, at, horizon,
             )  # fmt: skip
-        return as_of_frame(self.rows(), self._spec, _instant(at), None if horizon is None else _instant(horizon))
+        return as_of_frame(self.rows(), self._spec, instant_column(at), _bound(horizon))
 
     def between(
         self, start: datetime | None = None, end: datetime | None = None, *, known_at: datetime | None = None
@@ -397,9 +396,7 @@ class VersionedTable:
         """
         rows = self.rows() if known_at is None else self._known(known_at)
         check_order("between", start, end)
-        return between_frame(
-            rows, self._spec, None if start is None else _instant(start), None if end is None else _instant(end)
-        )
+        return between_frame(rows, self._spec, _bound(start), _bound(end))
 
     def history(
         self,
@@ -534,8 +531,7 @@ class VersionedTable:
 
     def _times_now(self) -> tuple[dict[int, int], AsOf]:
         """The stream times, and of which version they are."""
-        commits = commits_that_tell(self._spark, self._target)
-        return stream_times_of(self._spark, self._target, self._spec, commits), as_of(commits)
+        return times_now(self._spark, self._target, self._spec)
 
     def _keep(self, times: Mapping[int, int], judged: AsOf) -> None:
         """Keep the stream times behind a write that has landed: its commit tells them, so it does not fail for that."""
@@ -550,11 +546,10 @@ class VersionedTable:
                 f"{self._target} keeps no system history, so it cannot tell what was known at {at}. Make it with "
                 "system_history=True; or use Delta's time travel, as far back as its files are there."
             )
-        return known_rows(read_or_cached(self._spark, known_target(self._target)), self._spec, _instant(at))
+        return known_rows(read_or_cached(self._spark, known_target(self._target)), self._spec, instant_column(at))
 
     def _horizon_column(self) -> Column | None:
-        horizon = self.horizon()
-        return None if horizon is None else _instant(horizon)
+        return _bound(self.horizon())
 
     def _put(
         self,
@@ -596,5 +591,5 @@ class VersionedTable:
             self._keep(batch.stream_times, judged)
 
 
-def _instant(at: datetime) -> Column:
-    return F.timestamp_micros(F.lit(instant_us(at)))
+def _bound(at: datetime | None) -> Column | None:
+    return None if at is None else instant_column(at)

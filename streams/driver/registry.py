@@ -28,7 +28,6 @@ from streams.driver.table_sink import TableSinkProcessor
 from streams.driver.table_source import TableSourceProcessor
 from streams.driver.table_table_join import table_table_join
 from streams.driver.windowed_aggregate import WindowedAggregateProcessor
-from streams.user_functions import giving_declared
 from versioned.errors import TopologyError
 
 Factory = Callable[[Any, Context], Processor]
@@ -68,6 +67,6 @@ def processor_for(node: nodes.Node, context: Context) -> Processor:
     factory = OPERATORS.get(type(node))
     if factory is None:
         raise TopologyError("unknown-node", node.name, f"the test driver cannot run a {type(node).__name__}.")
-    processor = factory(giving_declared(node), context)
+    processor = factory(node, context)
     context.processors[node.name] = processor
     return processor

@@ -75,10 +75,7 @@ def table_filter(node: TableFilter, context: Context) -> Processor:
     def kept(key: Row | None, value: Row) -> Row | None:
         return value if evaluate(node.predicate, {"key": key, "value": value}) is True else None
 
-    # Who reads a node is known of the one in the plan, and this one may have other functions.
-    planned = context.topology.node(node.name)
-    assert isinstance(planned, TableFilter)
-    return TableViewProcessor(node, context, kept, drops_repeated_tombstones(context.topology, planned))
+    return TableViewProcessor(node, context, kept, drops_repeated_tombstones(context.topology, node))
 
 
 def table_map_values(node: TableMapValues, context: Context) -> Processor:

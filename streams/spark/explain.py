@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streams.nodes import SOURCES, Node
+from streams.nodes import SOURCES, Node, sources_of
 from streams.spark.complete_join import CompleteJoinOperator
 from streams.spark.correction_feed import CorrectionFeedOperator
 from streams.spark.folded_windows import FoldedWindowsOperator
@@ -113,7 +113,7 @@ def catalog_tables(nodes: Iterable[Node], tables: Mapping[str, str | None]) -> d
     >>> catalog_tables([StreamSource("sold", topic="orders")], {"orders": "main.sales.orders"})
     {'sold': 'reads table main.sales.orders of the catalog'}
     """
-    read = {node.name: tables.get(node.topic) for node in nodes if isinstance(node, SOURCES)}
+    read = {node.name: tables.get(node.topic) for node in sources_of(nodes)}
     return {name: f"reads table {table} of the catalog" for name, table in read.items() if table is not None}
 
 

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from streams.nodes import SOURCES, Node, StreamSource
+from streams.nodes import Node, StreamSource, sources_of
 from streams.plan_facts import is_versioned
 from streams.spark.intake import IntakeRule, kind_of, source_field
 from streams.spark.places import Order
@@ -61,7 +61,7 @@ def checked_rules(
         TopologyError: an expression names a field that no row has.
     """
     nodes, rules, shapes = list(plan), [], {}
-    for position, node in enumerate(node for node in nodes if isinstance(node, SOURCES)):
+    for position, node in enumerate(sources_of(nodes)):
         source = sources[node.topic]
         ahead_us = source.max_future_us(max_future_us)
         rules.append(IntakeRule(node, source, position, order, ahead_us, source.contract.declared()))

@@ -14,9 +14,9 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from versioned import spark_functions as F
-from versioned.commit import Append, Step, commit, is_missing
+from versioned.commit import Append, Step, commit, is_missing, set_properties
 from versioned.errors import ConfigurationError
-from versioned.identifiers import TableRef, text_literal
+from versioned.identifiers import TableRef
 from versioned.making import make_table
 from versioned.reading import read_table
 from versioned.replay import CHECKPOINT, check_driver
@@ -178,8 +178,7 @@ class Ledger:
         self._keep(_CHECKPOINT, json.dumps([epoch, query]))
 
     def _keep(self, name: str, text: str) -> None:
-        key, value = text_literal(f"{name}.{self.application}"), text_literal(text)
-        self._spark.sql(f"ALTER TABLE {self.target.sql} SET TBLPROPERTIES ({key} = {value})")
+        set_properties(self._spark, self.target, {f"{name}.{self.application}": text})
 
     def last(self) -> LedgerState:
         """The state after the newest batch; the initial state if there was none.

@@ -23,6 +23,7 @@ from streams.spark.stored_shape import (
     check_plain,
     check_types,
     key_properties,
+    nulls_of,
 )
 from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned import spark_functions as F
@@ -245,16 +246,3 @@ class PlainStore(TableState):
         is_last = F.lead(LATEST).over(so_far).isNull()
         told = changed.withColumns({OLD: old, LATEST: F.lit(True)})
         return told.withColumn(_IS_LAST, is_last).select(*map(F.col, CHANGE), _IS_LAST)
-
-
-def nulls_of(there: StructType, made: Iterable[str]) -> list[Column]:
-    """The columns of a table that the rows of a plan are without, as nulls: else rows in their place would keep them.
-
-    Args:
-        there: The table's columns.
-        made: The names of the rows' columns.
-    """
-    names = {name.lower() for name in made}
-    return [
-        F.lit(None).cast(field.dataType).alias(field.name) for field in there.fields if field.name.lower() not in names
-    ]

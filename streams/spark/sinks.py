@@ -50,8 +50,7 @@ from streams.spark.flow import (
 )
 from streams.spark.kafka_sink import OWN, KafkaSink
 from streams.spark.operator import REPORT, WRITER, Batch, Operator
-from streams.spark.plain_store import nulls_of
-from streams.spark.stored_shape import SINK, SinkKind, check_names, check_sink, check_types, sink_properties
+from streams.spark.stored_shape import SINK, SinkKind, check_names, check_sink, check_types, nulls_of, sink_properties
 from versioned import spark_functions as F
 from versioned.commit import Append, back_in_time, is_append, properties_of
 from versioned.errors import ConfigurationError, SchemaError, TopologyError

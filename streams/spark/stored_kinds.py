@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from streams.field_checks import ANSWERED, HELD, PAIRED, SUPPRESSED
 from streams.fields import WINDOW_END
 from streams.spark.window_upkeep import KIND, NODE, WINDOW_STORE
 from versioned.spec import SPEC_PROPERTY, VersionedTableSpec
@@ -33,10 +34,10 @@ Kind = Literal[
 _SIGNS: Final[Mapping[Kind, tuple[str, ...]]] = {
     "ledger": ("application", "epoch", "batch_id", "clock", "state"),
     "rejects": ("node", "reason", "ts", "scope", "place", "record"),
-    "buffer": ("value", "ts", "bufferTime", "deadline", "arrivedAt", "size"),
-    "join": ("side", "left", "right", "ts", "matched", "padded"),
-    "waiting": ("value", "ts", "deadline", "_scope", "_seq", "_batch_id"),
-    "answers": ("value", "ts", "found", "revision", "_scope", "_seq"),
+    "buffer": SUPPRESSED,
+    "join": PAIRED,
+    "waiting": (*HELD, "_scope", "_seq", "_batch_id"),
+    "answers": (*ANSWERED, "_scope", "_seq"),
     "sink": ("ts", "_batch_id", "_scope", "_seq"),
     "table": ("ts",),
 }

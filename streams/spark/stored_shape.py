@@ -6,8 +6,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
+from pyspark.sql import Column
 from pyspark.sql.types import DataType, StructField, StructType
 
+from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
 from versioned.identifiers import named_twice
 from versioned.spec import DELETED, SPEC_PROPERTY
@@ -105,6 +107,19 @@ def check_types(node: str, table: str, there: StructType, made: StructType, *, o
     differing = [name for name, (old, new) in both.items() if old != new and not (or_wider and holds(old, new))]
     told = [f"{name}: {before[name].simpleString()}, now {after[name].simpleString()}" for name in differing]
     _refuse(node, table, told)
+
+
+def nulls_of(there: StructType, made: Iterable[str]) -> list[Column]:
+    """The columns of a table that the rows of a plan are without, as nulls: else rows in their place would keep them.
+
+    Args:
+        there: The table's columns.
+        made: The names of the rows' columns.
+    """
+    names = {name.lower() for name in made}
+    return [
+        F.lit(None).cast(field.dataType).alias(field.name) for field in there.fields if field.name.lower() not in names
+    ]
 
 
 def aggregate_properties(kind: str, taken: str | None = None) -> dict[str, str]:

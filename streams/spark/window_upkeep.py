@@ -13,12 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from streams.fields import WINDOW_END
 from streams.spark.flow import SCOPE, lookup_times
 from versioned import spark_functions as F
-from versioned.commit import Landed, Merge, commit, detail_of, properties_of, same_keys, told_so_far
+from versioned.commit import Landed, Merge, commit, detail_of, properties_of, same_keys, set_properties, told_so_far
 from versioned.durations import capped_us
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote, text_literal
 from versioned.reading import read_table
-from versioned.sql_types import sql_properties
 from versioned.upkeep import optimize_where
 
 KIND: Final = "versioned.kind"
@@ -119,7 +118,7 @@ def keep_retention(spark: SparkSession, target: TableRef, told: Mapping[str, str
     if retention_us is None and _RETENTION in told:
         spark.sql(f"ALTER TABLE {target.sql} UNSET TBLPROPERTIES ({text_literal(_RETENTION)})")
     elif retention_us is not None and told.get(_RETENTION) != str(retention_us):
-        spark.sql(f"ALTER TABLE {target.sql} SET {sql_properties({_RETENTION: str(retention_us)})}")
+        set_properties(spark, target, {_RETENTION: str(retention_us)})
 
 
 def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:

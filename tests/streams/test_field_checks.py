@@ -582,10 +582,10 @@ def test_a_field_that_no_table_holds_twice_is_taken(make: Make) -> None:
 @pytest.mark.parametrize(
     ("kind", "refused"),
     [
-        ("buffer", field_checks._SUPPRESSED),
-        ("waiting", field_checks._HELD),
-        ("join", field_checks._PAIRED),
-        ("answers", field_checks._ANSWERED),
+        ("buffer", field_checks.SUPPRESSED),
+        ("waiting", field_checks.HELD),
+        ("join", field_checks.PAIRED),
+        ("answers", field_checks.ANSWERED),
     ],
 )
 def test_a_key_may_be_called_like_no_column_that_the_tables_on_spark_have_beside_it(

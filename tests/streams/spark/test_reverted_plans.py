@@ -1,4 +1,4 @@
-"""A plan that was changed, died in its first batch, and was changed back: nothing of that batch is lost."""
+"""Going back to a former plan behind a batch that died, or to a former batch with another plan: nothing is lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import TimeWindows
 from versioned import faults
-from versioned.errors import ConfigurationError
+from versioned.commit import every_commit
+from versioned.errors import CheckpointMismatchError, ConfigurationError
+from versioned.reading import read_table
+from versioned.written import written_by
 
 _SOURCE: Final = {"key": "k", "value": "v", "deleted": "dead"}
 #: The first batch, the one that dies, and one behind it.
@@ -112,3 +115,60 @@ def test_what_an_unfinished_batch_has_wait_does_not_leave_the_plan_with_its_buff
     changed.drain("limit")
     assert [value for _, value, _ in sink_rows(spark, changed, limited)["late"]] == [("x2",), ("x3",)]
     app.run()
+
+
+def _held_back(is_held: bool) -> Topology:
+    builder = StreamsBuilder()
+    table = builder.table("a", Materialized.key_value("store"), name="table", **_SOURCE)
+    if is_held:
+        table = table.suppress(Suppressed.until_time_limit("1 hour", BufferConfig.unbounded()), name="held")
+    table.to_changelog("out")
+    return builder.build()
+
+
+@pytest.mark.slow
+def test_a_rollback_behind_the_end_of_a_suppression_needs_the_plan_that_has_it_or_what_waited_would_be_lost(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    on_spark(spark, tmp_path, _held_back(True), [Input("a", "k", "1", 10)], [1]).drain("held")
+    write_records(spark, tmp_path, _held_back(False), [Input("a", "l", "2", 11)], 1)
+    without = application(spark, tmp_path, _held_back(False))
+    without.run()
+    before = sorted(Path(str(without.root)).rglob("_delta_log/*.json"))
+    for dry_run in (True, False):
+        with pytest.raises(ConfigurationError, match=r"could wait in \['held'\] when batch 0 ended.*with the plan of"):
+            rollback(without, 0, dry_run=dry_run)
+    assert sorted(Path(str(without.root)).rglob("_delta_log/*.json")) == before
+    former = application(spark, tmp_path, _held_back(True))
+    rollback(former, 0)
+    former.drain("held")
+    assert [row[:2] for row in sink_rows(spark, former, former.topology)["out"]] == [(("k",), ("1",)), (("l",), ("2",))]
+
+
+def _with_counts(is_counted: bool) -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("a", name="stream", key="k", value="v")
+    stream.to_changelog("out")
+    if is_counted:
+        stream.group_by_key().count(name="counts").to_latest("latest")
+    return builder.build()
+
+
+@pytest.mark.slow
+def test_a_table_that_a_rollback_left_out_goes_on_from_its_last_version_of_a_batch_that_stayed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    on_spark(spark, tmp_path, _with_counts(True), [Input("a", "k", "1", 10), Input("a", "k", "2", 11)], [1, 2])
+    first, _ = sorted((tmp_path / "a").glob("*.parquet"), key=lambda file: file.stat().st_mtime_ns)
+    rollback(application(spark, tmp_path, _with_counts(False)), 0)
+    with pytest.raises(CheckpointMismatchError, match=r"batch 1 of epoch 1, which is not in the ledger.*RESTORE it"):
+        application(spark, tmp_path, _with_counts(True)).run()
+    goes_on = application(spark, tmp_path, _with_counts(True), new_epoch=True)
+    for name in ("counts", "latest"):
+        table = goes_on.table(name)
+        written = {row["version"]: written_by(row) for row in every_commit(spark, table)}
+        kept = max(version for version, said in written.items() if said is not None and said.batch_id == 0)
+        spark.sql(f"RESTORE {table.sql} TO VERSION AS OF {kept}")
+    first.unlink()
+    goes_on.run()
+    assert [row["count"] for row in read_table(spark, goes_on.table("latest")).collect()] == [2]

@@ -68,6 +68,18 @@ def operands_first(aggregation: Aggregation, rows: DataFrame, *values: str) -> t
     return replace(aggregation, value=Expr("ref", "value")[_OPERAND]), rows.withColumns(worked_out)
 
 
+def check_told(node: str, aggregation: Aggregation) -> None:
+    """Refuse user code whose result has a type that nothing tells; before a batch is there.
+
+    Raises:
+        TopologyError: an ``aggregate`` without the schema of its result.
+    """
+    if aggregation.kind == "aggregate" and aggregation.schema is None:
+        raise TopologyError(
+            "schema", node, 'on Spark a user-written aggregate needs its schema, such as schema="total double".'
+        )
+
+
 def result_type(node: str, aggregation: Aggregation, rows: DataFrame) -> StructType:
     """The type of an aggregate's result.
 
@@ -77,10 +89,10 @@ def result_type(node: str, aggregation: Aggregation, rows: DataFrame) -> StructT
         rows: Has ``_key`` and ``_value``: what is aggregated.
 
     Raises:
-        TopologyError: user code over rows without a schema of its result; or as :func:`checked_operand`.
+        TopologyError: as :func:`checked_operand`.
     """
     if aggregation.kind in USER_CODE:
-        return _user_type(node, aggregation, rows)
+        return _user_type(aggregation, rows)
     if aggregation.kind == "count":
         return StructType([StructField(aggregation.output, LongType())])
     kind = checked_operand(node, aggregation, rows)
@@ -133,15 +145,9 @@ def bag_type(kind: DataType) -> ArrayType:
     return ArrayType(StructType([StructField("value", kind), StructField("n", LongType())]))
 
 
-def _user_type(node: str, aggregation: Aggregation, rows: DataFrame) -> StructType:
-    if aggregation.schema is None:
-        if aggregation.kind == "aggregate":
-            raise TopologyError(
-                "schema", node, 'on Spark a user-written aggregate needs its schema, such as schema="total double".'
-            )
-        kind = rows.schema[VALUE].dataType
-    else:
-        kind = _parsed(rows, aggregation.schema)
+def _user_type(aggregation: Aggregation, rows: DataFrame) -> StructType:
+    # A reduce gives what it is given.
+    kind = rows.schema[VALUE].dataType if aggregation.schema is None else _parsed(rows, aggregation.schema)
     return kind if isinstance(kind, StructType) else StructType([StructField(aggregation.output, kind)])
 
 

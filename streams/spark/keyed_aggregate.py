@@ -26,6 +26,7 @@ from streams.spark.aggregate_types import (
     SUM,
     USER_CODE,
     bag_type,
+    check_told,
     is_scalar,
     operand,
     operands_first,
@@ -74,6 +75,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
     """The running aggregate of each group; the result's ts never goes back (R168)."""
 
     def __init__(self, node: StreamAggregate | TableAggregate) -> None:
+        check_told(node.name, node.aggregation)
         is_history = node.materialized is not None and node.materialized.is_versioned
         suffix = "_state" if is_history else ""
         self._of_table = isinstance(node, TableAggregate)

@@ -23,6 +23,7 @@ from streams.fields import MAX_TS, WINDOW_END, WINDOW_START
 from streams.nodes import Materialized, WindowedAggregate
 from streams.plan_facts import said_retention_us
 from streams.reasons import AFTER_WINDOWS, BEFORE_WINDOWS, LATE, NULL_KEY, NULL_VALUE
+from streams.spark.aggregate_types import check_told
 from streams.spark.columns import under_group
 from streams.spark.flow import (
     KEY,
@@ -83,6 +84,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
 
     def __init__(self, node: WindowedAggregate) -> None:
         super().__init__(node)
+        check_told(node.name, node.aggregation)
         self.windows = node.windows
         stored = node.materialized or Materialized()
         if stored.time_scope == "key":

@@ -45,6 +45,14 @@ def test_the_table_of_a_topic_is_stored_under_the_name_of_its_store(made: str) -
 _BY_KEY: Final = Materialized(time_scope="key")
 
 
+def _added(key: Any, value: Any, total: int) -> int:
+    return total + value.v
+
+
+def _first(value: Any) -> dict[str, Any]:
+    return {"v": value.v}
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -62,6 +70,24 @@ def test_a_stream_time_per_key_that_spark_cannot_keep_is_refused_by_the_engine_a
     TopologyTestDriver(plan).pipe_input("s", "k", 1, 0)
     with pytest.raises(TopologyError, match=r'^x: .* per partition or "store"'):
         operators_of(plan)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda s: s.group_by_key().aggregate(lambda: 0, _added, name="x"),
+        lambda s: s.group_by_key().windowed_by(TimeWindows.of("1 hour")).aggregate(lambda: 0, _added, name="x"),
+        lambda s: s.to_table().group_by(_first).aggregate(lambda: 0, _added, _added, name="x"),
+    ],
+    ids=["stream", "windows", "table"],
+)
+def test_an_aggregate_of_the_user_without_a_schema_is_refused_before_a_batch_is_there(
+    make: Callable[[KStream], KTable],
+) -> None:
+    builder = StreamsBuilder()
+    make(builder.stream("s", value="v"))
+    with pytest.raises(TopologyError, match=r"^x: .* needs its schema"):
+        operators_of(builder.build())
 
 
 def test_what_waits_for_the_grace_of_a_join_is_written_by_the_join_whatever_its_joined_is_called() -> None:

@@ -1,4 +1,4 @@
-"""The rules of the requirements that the traces of an operation prove, on whichever engine they run."""
+"""The rules (docs/reference/rules.md) that the traces of an operation prove, on whichever engine they run."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class TopologyError(VersionedError, ValueError):
     """A plan that can never work, refused when it is built.
 
     Args:
-        rule: The broken rule, for example ``"R165"`` or a short slug.
+        rule: The broken rule: a number of docs/reference/rules.md, for example ``"R165"``, or a short slug.
         node: Name of the node that breaks it.
         message: What is wrong and what to do; the error has it as ``said``.
     """

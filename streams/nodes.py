@@ -181,7 +181,7 @@ class StreamMapValues(Node):
 
 @dataclass(frozen=True, eq=False)
 class SelectKey(Node):
-    """A new key; a change of key starts new stream-time scopes (DESIGN 3)."""
+    """A new key; a change of key starts new stream-time scopes (docs/concepts/stream-time.md)."""
 
     mapper: Expr
 

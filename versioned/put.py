@@ -1,10 +1,10 @@
 """One batch of puts into one versioned table: judged, counted, then written in one commit or two.
 
-Order of work (DESIGN 6): everything that reads the table's state before the batch (outcomes, joins) is evaluated
-first; then :meth:`PutBatch.write` replaces the current partition in one commit. Late records go into closed history:
-where not many closed rows end after the oldest of them, these are replaced in the same commit; else by a pruned MERGE
-before it, consistent on its own. The main write does not depend on whether the splice landed. A small batch for a large
-table with deletion vectors replaces the rows of its own keys only (``versioned.touched``), closed ones too.
+Everything that reads the table's state before the batch (outcomes, joins) is evaluated first; then
+:meth:`PutBatch.write` replaces the current partition in one commit. Late records go into closed history: where not many
+closed rows end after the oldest of them, these are replaced in the same commit; else by a pruned MERGE before it,
+consistent on its own. The main write does not depend on whether the splice landed. A small batch for a large table with
+deletion vectors replaces the rows of its own keys only (``versioned.touched``), closed ones too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stream time of one node: the running maximum of ts per scope (DESIGN 3)."""
+"""Stream time of one node: the running maximum of ts per scope (docs/concepts/stream-time.md)."""
 
 from __future__ import annotations
 

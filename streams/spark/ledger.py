@@ -1,4 +1,4 @@
-"""The batch ledger: one row per batch, written last; its commit is the batch's commit point (DESIGN 6).
+"""The batch ledger: one row per batch, written last; its commit is the batch's commit point.
 
 Stream times, running maxima and counters live here, so that a restart goes on exactly where the last batch ended.
 """

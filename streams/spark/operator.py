@@ -3,8 +3,8 @@
 In each batch the runner calls, for all operators, ``apply`` (build the output, lazily), then ``report`` (counts; may
 run jobs, still nothing written), then ``write`` (one commit per step), then ``release``. An operator is applied when
 all its parents are, and written when all those below it in the plan are: a table only after everything that reads its
-state before the batch (DESIGN 6, rule 1). Those that do not wait for each other are applied, and written, at the same
-time; so what several children may ask a parent for is worked out ``Once``.
+state before the batch (docs/operations.md, "The life of a batch"). Those that do not wait for each other are applied,
+and written, at the same time; so what several children may ask a parent for is worked out ``Once``.
 """
 
 from __future__ import annotations

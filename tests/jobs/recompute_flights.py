@@ -1,7 +1,7 @@
 """The quickstart's outputs, computed again record by record in plain Python and pandas.
 
-Shares no code with the library: it takes the rows in order of arrival (``seq``) and applies the rules as DESIGN
-sections 2 to 4 state them. Instants are ``int`` microseconds since 1970 UTC.
+Shares no code with the library: it takes the rows in order of arrival (``seq``) and applies the rules as
+docs/concepts/ and docs/reference/rules.md state them. Instants are ``int`` microseconds since 1970 UTC.
 """
 
 from __future__ import annotations

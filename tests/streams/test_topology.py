@@ -250,7 +250,7 @@ def _sunk(tables: _Tables, sunk: KStream | KTable) -> Node:
 
 _WALL = Suppressed.until_wall_clock_time_limit("5 s", BufferConfig.unbounded())
 _HISTORY = Materialized.versioned("1 day")
-#: Of what the documents leave open or give two readings of: the mode that DESIGN, section 4, takes if none is given.
+#: Of what the proposals leave open or give two readings of: the mode that is taken if none is given.
 _DEFAULTS: list[tuple[Callable[[_Tables], Any], str, object]] = [
     # A record beyond grace, which is the history if not given, is dropped and counted.
     (lambda x: _HISTORY, "grace", None),
@@ -297,7 +297,7 @@ _DEFAULTS: list[tuple[Callable[[_Tables], Any], str, object]] = [
 
 @pytest.mark.rule("R171")
 @pytest.mark.parametrize(("make", "field", "default"), _DEFAULTS)
-def test_a_mode_that_is_not_given_is_the_default_of_the_design(
+def test_a_mode_that_is_not_given_is_the_documented_default(
     make: Callable[[_Tables], Any], field: str, default: object
 ) -> None:
     assert getattr(make(_Tables()), field) == default

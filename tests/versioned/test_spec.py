@@ -29,7 +29,7 @@ def test_one_name_stands_for_a_list_of_one() -> None:
     assert _spec(keys="id", values="price") == _spec(keys=["id"], values=("price",))
 
 
-def test_the_time_columns_have_the_names_of_the_design_unless_given() -> None:
+def test_the_time_columns_have_their_documented_names_unless_given() -> None:
     spec = _spec()
     assert (spec.valid_from, spec.valid_to) == ("validFrom", "validTo")
 

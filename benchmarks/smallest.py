@@ -17,7 +17,7 @@ from jobs.job_plan import plan_of
 from jobs.run import application
 from jobs.settings import load
 from streams.spark import BatchReport
-from versioned.commit import history
+from versioned.table_log import history
 
 RECORDS, BATCHES = 1_000, 12
 _CONFIG = Path(__file__).parents[1] / "conf" / "quickstart.yaml"

@@ -20,11 +20,11 @@ from streams.spark.engine import operators_of
 from streams.spark.suppress import SuppressOperator
 from suppress.buffer_rules import BufferRule
 from versioned import spark_functions as F
-from versioned.commit import is_missing
 from versioned.durations import duration_us, instant, instant_us
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
+from versioned.table_details import is_missing
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from jobs.settings import JobSettings
 from streams.recovery_rules import Finding
 from streams.spark import StreamingApplication
 from streams.spark.doctor import Diagnosis, examine
-from versioned.commit import is_missing
+from versioned.table_details import is_missing
 
 
 def diagnosed(spark: SparkSession, settings: JobSettings, work: Path) -> Diagnosis:

@@ -25,11 +25,11 @@ from jobs.named_tables import NamedTables, check_there, missing_there, name_of, 
 from jobs.strict import DurationSetting, Flag
 from streams.spark.window_upkeep import optimize_windows, purge_windows
 from versioned import upkeep
-from versioned.commit import is_missing
 from versioned.errors import NotAVersionedTableError, RetentionError
 from versioned.identifiers import TableRef
 from versioned.stream_times import keep_told_times
 from versioned.table import VersionedTable
+from versioned.table_details import is_missing
 
 _LOG: Final = logging.getLogger(__name__)
 #: All but versioned tables are compacted from this many files on.

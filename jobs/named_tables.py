@@ -16,9 +16,9 @@ from jobs.exit_codes import line_of
 from jobs.place_setting import Root, below, has_scheme, local_folder, schema_of
 from jobs.strict import Names, Strict, nearest
 from streams.spark.tables_below import names_below
-from versioned.commit import is_missing
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, is_path_in_sql
+from versioned.table_details import is_missing
 
 _NO_ROOT: Final = (
     "root: give the folder of the tables, or tables of a catalog or with an address, as in sales.prices or "

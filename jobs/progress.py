@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 
 from streams.spark import BatchReport, StreamingApplication
 from versioned import spark_functions as F
-from versioned.commit import is_missing
 from versioned.reading import read_table
+from versioned.table_details import is_missing
 
 HEADER = f"{'batch':>5}  {'records':>8}  {'late':>6}  {'rejected':>8}  {'emitted':>8}  {'seconds':>7}"
 

@@ -14,7 +14,6 @@ from pyspark.sql.types import StringType, StructType
 from jobs.place_setting import has_scheme
 from jobs.strict import instant_in, nearest
 from versioned import spark_functions as F
-from versioned.commit import is_missing
 from versioned.durations import in_words, instant
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, is_path_in_sql, quote
@@ -23,6 +22,7 @@ from versioned.schema import columns_of
 from versioned.spec import VersionedTableSpec
 from versioned.sql_types import JSON_INSTANTS
 from versioned.table import VersionedTable
+from versioned.table_details import is_missing
 
 
 def place_of(target: str) -> str:

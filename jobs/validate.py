@@ -31,11 +31,12 @@ from streams.spark.recovery import writer_of
 from streams.spark.stored_kinds import StoredTable, stored_table
 from streams.spark.window_upkeep import stream_times_told
 from versioned import spark_functions as F
-from versioned.commit import history, is_missing
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
 from versioned.stream_times import newest_times
 from versioned.table import VersionedTable
+from versioned.table_details import is_missing
+from versioned.table_log import history
 from versioned.written import Written, look
 
 _LEDGER: Final = "ledger"

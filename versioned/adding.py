@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from versioned import faults
-from versioned.commit import properties_of, set_properties, with_retry
+from versioned.commit import with_retry
 from versioned.errors import SchemaError
 from versioned.identifiers import TableRef, quote
 from versioned.making import not_kept
@@ -24,6 +24,7 @@ from versioned.reading import read_table
 from versioned.spec import ADDING, VersionedTableSpec, is_widened, known_target
 from versioned.sql_types import nullable, nullable_columns, sql_columns
 from versioned.statistics import hide
+from versioned.table_details import properties_of, set_properties
 from versioned.written import check_owner, owner_of
 
 _WAY_OF_COLUMNS: Final = (

@@ -1,4 +1,4 @@
-"""The one function through which every Delta write goes.
+"""The one function through which every row is written to Delta; making, altering and tending tables are commands.
 
 Delta skips a write whose transaction id it has seen, and says so nowhere. So each write carries a transaction id of
 its own (application, node *and step*, with epoch and batch id as version) and its identity as ``userMetadata``; after
@@ -13,26 +13,23 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from versioned import faults
 from versioned.constraints import refused_by_others
-from versioned.durations import instant_us
-from versioned.errors import CommitError, ConfigurationError, FencedError, NotAVersionedTableError
+from versioned.errors import CommitError, ConfigurationError, FencedError
 from versioned.identifiers import TableRef, quote
-from versioned.log_files import commit_infos
 from versioned.merge_sql import SqlMerge
-from versioned.replay import DRIVER, check_origin, without_origin
+from versioned.replay import DRIVER, check_origin
 from versioned.session_settings import SessionLock, SharedSetting, session_settings
-from versioned.sql_types import sql_properties
+from versioned.table_log import Landed, newest_own, next_own, remember
 
 if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
-    from pyspark.sql import Column, DataFrame, DataFrameWriter, Row, SparkSession
+    from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 
 T = TypeVar("T")
 
@@ -47,27 +44,11 @@ _CONFLICTS: Final = (
     "MetadataChangedException",
     "ProtocolChangedException",
 )
-#: What is asked of the history of a table.
-_TOLD: Final = ("version", "timestamp", "operation", "operationParameters", "operationMetrics", "userMetadata")
-#: How far back a search goes at most, and so many of these commits are looked at at a time.
-_MOST: Final = 100_000
-_PAGE: Final = 10_000
-_COMPACTION: Final = "OPTIMIZE"
-#: What changes rows in place: by this library, or by others.
-_CHANGING: Final = frozenset({"WRITE", "STREAMING UPDATE", "MERGE", "UPDATE", "DELETE", "TRUNCATE", "COPY INTO"})
 _FENCED: Final = "ConcurrentTransactionException"
 #: For the rows that it removes, a replaceWhere asks the session for a transaction id, whatever its options say. A MERGE
 #: beside it, in another thread, may have put half of its own there: then nothing was committed, and it is tried again.
 #: Of a whole one the commit carries a second id, which in this table nobody asks for.
 _HALF_AN_ID: Final = "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS"
-_VIEW: Final = "EXPECT_TABLE_NOT_VIEW"
-#: Why nothing can be told of a path at which there is no table.
-_MISSING: Final = (
-    "DELTA_MISSING_DELTA_TABLE",
-    "DELTA_TABLE_NOT_FOUND",
-    "PATH_NOT_FOUND",
-    "DELTA_PATH_DOES_NOT_EXIST",
-)
 _TXN_APP: Final = "spark.databricks.delta.write.txnAppId"
 _TXN_VERSION: Final = "spark.databricks.delta.write.txnVersion"
 _METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
@@ -80,12 +61,6 @@ _TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"
 _MERGING: Final = threading.Lock()
 #: In each session one command at a time that says something: what maintenance says, no MERGE may carry.
 _SAYING: Final = SessionLock()
-
-
-#: The version at which this process saw a table last; merely where to look first.
-_SEEN: Final[dict[TableRef, int]] = {}
-#: How many commits behind that are looked at before the history is asked.
-_LOOKED_AHEAD: Final = 3
 _UNCHECKED: Final = SharedSetting(_CONSTRAINT_CHECK, "false")
 #: Else Delta lets no row lie outside of the partitions that are replaced, whatever it is told of that check.
 _BY_ROWS: Final = SharedSetting("spark.databricks.delta.replaceWhere.dataColumns.enabled", "true")
@@ -125,6 +100,11 @@ class Step:
         1099511627778
         """
         return (self.epoch << EPOCH_BITS) + self.batch_id
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """How its commit is told from all others in a table's log."""
+        return {"txn": self.txn_app_id, "epoch": self.epoch, "batch": self.batch_id}
 
 
 @dataclass(frozen=True)
@@ -168,19 +148,6 @@ def same_keys(names: Iterable[str], *, or_null: bool = False) -> str:
     return " AND ".join(f"t.{quote(name)} {equal} s.{quote(name)}" for name in names)
 
 
-@dataclass(frozen=True)
-class Landed:
-    """A commit that is in the table: its version, what it said of itself, and when it was made, in microseconds.
-
-    That lies behind the landing of the last commit that it had to wait for, or was made anew for. The log says it by
-    the writer's clock, the history by that of the file system, which may be some milliseconds behind.
-    """
-
-    version: int
-    details: Mapping[str, Any] = field(default_factory=dict)
-    at_us: int = field(default=0, compare=False)
-
-
 def commit(
     target: TableRef,
     build: Callable[[], Write],
@@ -211,13 +178,14 @@ def commit(
     """
     name = f"{step.node}/{step.step}" if step else str(target.short_name)
     faults.point(f"before:{name}")
-    identity = _identity(step)
+    # A write outside a batch gets a name that no other has.
+    identity = {"write": uuid.uuid4().hex} if step is None else step.identity
     made = (lambda: _in_one_task(build())) if in_one_task else build
     session = _write_with_retry(target, made, step, _metadata(identity, details or {}))
-    landed = _next_own(session, target, identity) or _newest_of(session, target, identity)
+    landed = next_own(session, target, identity) or newest_own(session, target, identity)
     if landed is None and step is None:
         # Delta makes no commit of a write that changes nothing: then the state is that of the commit before.
-        landed = newest_own(session, target, None)
+        landed = newest_own(session, target)
     if landed is None:
         raise FencedError(
             f"The write {name} to {target} did not land: a newer epoch or another driver owns the table. "
@@ -229,217 +197,6 @@ def commit(
     remember(target, landed.version)
     faults.point(f"after:{name}")
     return landed
-
-
-def remember(target: TableRef, version: int) -> None:
-    """Where this process saw a table last; its next commit is looked for behind it first."""
-    _SEEN[target] = version
-
-
-def recall(target: TableRef, version: int) -> None:
-    """Where another process saw a table last; what this one saw itself is newer."""
-    _SEEN.setdefault(target, version)
-
-
-def _next_own(session: SparkSession, target: TableRef, identity: Mapping[str, Any]) -> Landed | None:
-    """The write's newest commit among the next behind what was seen last; the history takes thrice as long.
-
-    None says nothing: the table may have been replaced, or written by many others since.
-    """
-    if target not in _SEEN:
-        return None
-    found: Landed | None = None
-    versions = range(_SEEN[target] + 1, _SEEN[target] + 2 + _LOOKED_AHEAD)
-    infos = commit_infos(session, target, versions, _SEEN[target])
-    for version in versions:
-        info = infos.get(version)
-        if info is None:
-            return found
-        said = own_details(info)
-        if said is not None and said["versioned"] == identity:
-            found = Landed(version, said.get("details", {}), _made_us(info))
-    return None
-
-
-def recent(session: SparkSession, target: TableRef, back: int) -> list[Mapping[str, Any]] | None:
-    """The newest commits, newest first, as the log's files tell them: from ``back`` before the one seen here last.
-
-    Returns:
-        None where only the history tells them: of a table not seen yet, or written by many others since.
-    """
-    seen = _SEEN.get(target)
-    if seen is None:
-        return None
-    asked = range(max(seen - back, 0), seen + 2 + _LOOKED_AHEAD)
-    infos = commit_infos(session, target, asked, seen)
-    newest = max(infos, default=-1)
-    # One that is missing among them may be a commit that says nothing of itself; behind the last there may be more.
-    if newest < seen or newest == asked[-1] or newest - min(infos) >= len(infos):
-        return None
-    remember(target, newest)
-    return [{**infos[version], "version": version} for version in sorted(infos, reverse=True)]
-
-
-def newest_commits(session: SparkSession, target: TableRef, number: int) -> Sequence[Row | Mapping[str, Any]]:
-    """So many of the newest commits or a few more, newest first: as :func:`recent` tells them, else by the history."""
-    told = recent(session, target, number)
-    if told is not None:
-        return told
-    asked = history(session, target, number)
-    if asked:
-        remember(target, asked[0]["version"])
-    return asked
-
-
-def newest_own(session: SparkSession, target: TableRef, step: Step | None) -> Landed | None:
-    """The commit that this very step left in the table's history, or None; without a step that of any write."""
-    return _newest_of(session, target, None if step is None else _identity(step))
-
-
-def told_so_far(session: SparkSession, target: TableRef) -> dict[str, Any]:
-    """What the newest commit of this library told, but not of which batch it was: the next one goes on telling it."""
-    newest = newest_own(session, target, None)
-    return {} if newest is None else without_origin(newest.details)
-
-
-def _newest_of(session: SparkSession, target: TableRef, identity: Mapping[str, Any] | None) -> Landed | None:
-    """The newest commit of this library with an identity, or with any; maintenance commits may lie on top."""
-    for rows in back_in_time(session, target, (3, 100, 100_000)):
-        for row in rows:
-            said = own_details(row)
-            if said is not None and identity in (None, said["versioned"]):
-                return Landed(int(row["version"]), said.get("details", {}), _made_us(row))
-    return None
-
-
-def back_in_time(session: SparkSession, target: TableRef, limits: Iterable[int]) -> Iterator[list[Row]]:
-    """So many of the newest commits, and then more, until they are all; for who stops where they tell enough."""
-    for limit in limits:
-        rows = history(session, target, limit)
-        yield rows
-        if len(rows) < limit:
-            return
-
-
-def history(session: SparkSession, target: TableRef, limit: int, only: Column | None = None) -> list[Row]:
-    """The newest commits of a table, newest first: version, timestamp, operation with all about it, userMetadata.
-
-    Args:
-        session: The session.
-        target: The table.
-        limit: How many are looked at.
-        only: A condition on those that are told, for one small Spark job; None = all.
-    """
-    told = session.sql(f"DESCRIBE HISTORY {target.sql} LIMIT {int(limit)}")
-    return (told if only is None else told.where(only)).select(*_TOLD).collect()
-
-
-def every_commit(session: SparkSession, target: TableRef) -> Iterator[Row]:
-    """All commits of a table, newest first: version, operation and userMetadata.
-
-    Delta holds them all, which may be gigabytes as Python's objects; so they come page by page, and whoever looks at
-    them keeps what is needed. Each page behind the first is a small Spark job or two, so pages are large.
-    """
-    told = session.sql(f"DESCRIBE HISTORY {target.sql} LIMIT {_MOST}").select("version", "operation", "userMetadata")
-    below = told
-    while True:
-        page = below.limit(_PAGE).collect()
-        yield from page
-        if len(page) < _PAGE:
-            return
-        below = told.where(told["version"] < page[-1]["version"])
-
-
-def own_details(row: Row | Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a commit of this library says of itself; None for any other commit, whatever it says.
-
-    What Delta commits by itself in the session of a MERGE, or while maintenance says something there, carries their
-    metadata too: a table that another thread makes, and the compaction behind a write. No CREATE of this library says
-    anything, and no OPTIMIZE of it is a write's.
-    """
-    operation = str(row["operation"])
-    try:
-        said = json.loads(row["userMetadata"] or "null")
-    except ValueError:
-        return None
-    is_own = isinstance(said, dict) and isinstance(said.get("versioned"), dict)
-    if is_own and ("CREATE" in operation or (operation == _COMPACTION and said["versioned"])):
-        return None
-    return said if is_own and isinstance(said.get("details", {}), dict) else None
-
-
-def _made_us(row: Row | Mapping[str, Any]) -> int:
-    """When a commit was made: the log tells milliseconds; the history an instant, collected in this process's zone."""
-    told = row["timestamp"]
-    return instant_us(told.astimezone(timezone.utc)) if isinstance(told, datetime) else (told or 0) * 1_000
-
-
-def takes_back(row: Row | Mapping[str, Any]) -> bool:
-    """Whether a commit gave a table the rows of another version or of another table, whatever was written before it.
-
-    >>> takes_back({"operation": "RESTORE"}), takes_back({"operation": "CLONE"}), takes_back({"operation": "WRITE"})
-    (True, True, False)
-    """
-    operation = str(row["operation"])
-    return operation in ("RESTORE", "CLONE") or operation.startswith(("REPLACE TABLE", "CREATE OR REPLACE TABLE"))
-
-
-def is_foreign(row: Row | Mapping[str, Any]) -> bool:
-    """Whether a commit changed rows and is none of this library.
-
-    >>> is_foreign({"operation": "DELETE", "userMetadata": None}), is_foreign({"operation": "OPTIMIZE"})
-    (True, False)
-    """
-    return str(row["operation"]) in _CHANGING and own_details(row) is None
-
-
-def restored_version(row: Row | Mapping[str, Any]) -> int | None:
-    """The version that a RESTORE made a table's newest again; None if it was told an instant, or is no RESTORE."""
-    # A number in the log, a text in the history.
-    version = str((row["operationParameters"] or {}).get("version"))
-    return int(version) if version.isdigit() else None
-
-
-def is_append(row: Row | Mapping[str, Any]) -> bool:
-    """Whether a commit only added rows."""
-    return row["operation"] == "WRITE" and (row["operationParameters"] or {}).get("mode") == "Append"
-
-
-def is_missing(session: SparkSession, target: TableRef) -> bool:
-    """Whether there is no Delta table yet at the path or name."""
-    if target.path is None:
-        return not session.catalog.tableExists(target.sql)
-    return detail_of(session, target) is None
-
-
-def detail_of(session: SparkSession, target: TableRef) -> Row | None:
-    """What DESCRIBE DETAIL tells of a table; None if there is none yet.
-
-    Raises:
-        NotAVersionedTableError: it is a view.
-    """
-    if target.path is None and not session.catalog.tableExists(target.sql):
-        return None
-    try:
-        return session.sql(f"DESCRIBE DETAIL {target.sql}").collect()[0]
-    except Exception as error:  # the class differs between classic and Connect sessions
-        if target.path is not None and any(reason in str(error) for reason in _MISSING):
-            return None
-        if _VIEW in str(error):
-            raise NotAVersionedTableError(f"{target} is a view, which keeps no versions. Open its table.") from error
-        raise
-
-
-def properties_of(session: SparkSession, target: TableRef) -> Mapping[str, str]:
-    """The properties of a table that is there."""
-    # The whole row as the command gives it: to select from it would be a Spark job.
-    told: dict[str, str] = session.sql(f"DESCRIBE DETAIL {target.sql}").collect()[0]["properties"]
-    return told
-
-
-def set_properties(session: SparkSession, target: TableRef, properties: Mapping[str, str]) -> None:
-    """Set properties of a table that is there, in one commit; others stay as they are."""
-    session.sql(f"ALTER TABLE {target.sql} SET {sql_properties(properties)}")
 
 
 @contextmanager
@@ -475,7 +232,7 @@ def _write_with_retry(target: TableRef, build: Callable[[], Write], step: Step |
 
 def _is_there(session: SparkSession, target: TableRef, step: Step, metadata: str) -> bool:
     """Whether this process wrote the very same commit."""
-    landed, details = newest_own(session, target, step), json.loads(metadata).get("details", {})
+    landed, details = newest_own(session, target, step.identity), json.loads(metadata).get("details", {})
     return landed is not None and DRIVER in details and landed.details == details
 
 
@@ -568,13 +325,6 @@ def _merge_settings(step: Step | None, metadata: str) -> dict[str, str]:
     if step is None:
         return {_METADATA: metadata}
     return {_METADATA: metadata, _TXN_APP: step.txn_app_id, _TXN_VERSION: str(step.txn_version)}
-
-
-def _identity(step: Step | None) -> dict[str, Any]:
-    """How a write is told from all others in a table's log; one outside a batch gets a name that no other has."""
-    if step is None:
-        return {"write": uuid.uuid4().hex}
-    return {"txn": step.txn_app_id, "epoch": step.epoch, "batch": step.batch_id}
 
 
 def _metadata(identity: Mapping[str, Any], details: Mapping[str, Any]) -> str:

@@ -9,13 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from versioned import faults
-from versioned.commit import Append, commit, detail_of, history, is_missing, own_details, remember
+from versioned.commit import Append, commit
 from versioned.errors import ConfigurationError, first_line
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
 from versioned.schema import check_keys
 from versioned.session_settings import with_sound_reads
 from versioned.spec import VersionedTableSpec
+from versioned.table_details import detail_of, is_missing
+from versioned.table_log import history, own_details, remember
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

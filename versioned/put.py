@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, Row, Window
 
 from versioned import put_frames, touched
 from versioned import spark_functions as F
-from versioned.commit import Append, Landed, Merge, ReplaceWhere, Step, commit, newest_commits, same_keys
+from versioned.commit import Append, Merge, ReplaceWhere, Step, commit, same_keys
 from versioned.durations import LONGEST_US, instant_literal
 from versioned.errors import OvertakenError, VersionedError
 from versioned.identifiers import TableRef, quote
@@ -29,6 +29,7 @@ from versioned.schema import INTERVAL, check_schema
 from versioned.session_settings import with_sound_reads
 from versioned.spec import CURRENT, DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
 from versioned.stream_times import newest_times, said_times
+from versioned.table_log import Landed, newest_commits
 from versioned.written import newest
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
-from versioned.commit import properties_of
 from versioned.identifiers import TableRef
 from versioned.once import Once
 from versioned.put import BatchSurvey, survey_records
 from versioned.side_by_side import side_by_side
 from versioned.spec import VersionedTableSpec
 from versioned.stream_times import AsOf, as_of, commits_that_tell, stream_times_of
+from versioned.table_details import properties_of
 from versioned.written import check_owner, owner_of
 
 

@@ -22,8 +22,8 @@ from pyspark.sql.types import (
 )
 
 from versioned import spark_functions as F
-from versioned.commit import detail_of
 from versioned.identifiers import TableRef, quote
+from versioned.table_details import detail_of
 from versioned.written import of_detail
 
 MOST_SENT: Final = 1_000_000

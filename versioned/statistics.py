@@ -23,12 +23,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from versioned.commit import history, set_properties
 from versioned.errors import ConfigurationError
 from versioned.given import no_such, texts_of
 from versioned.identifiers import TableRef, quote
 from versioned.reading import read_table
 from versioned.sql_types import kinds_in
+from versioned.table_details import set_properties
+from versioned.table_log import history
 
 #: The table property that tells which columns have no statistics: name -> whether from the first row on.
 HIDDEN: Final = "versioned.piiColumns"

@@ -25,20 +25,12 @@ from pyspark.sql import Row, SparkSession
 
 from versioned import faults
 from versioned import spark_functions as F
-from versioned.commit import (
-    back_in_time,
-    newest_commits,
-    own_details,
-    properties_of,
-    restored_version,
-    saying,
-    set_properties,
-    takes_back,
-    with_retry,
-)
+from versioned.commit import saying, with_retry
 from versioned.identifiers import TableRef, quote
 from versioned.reading import read_table
 from versioned.spec import VersionedTableSpec
+from versioned.table_details import properties_of, set_properties
+from versioned.table_log import back_in_time, newest_commits, own_details, restored_version, takes_back
 
 #: Table property: stream time per scope in microseconds, as JSON.
 KEPT: Final = "versioned.streamTimes"

@@ -17,7 +17,6 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql.types import BooleanType, DataType, LongType, StructType, TimestampType
 
 from versioned import spark_functions as F
-from versioned.commit import is_missing, properties_of
 from versioned.durations import instant_us
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
@@ -27,6 +26,7 @@ from versioned.schema import create_statement, create_table, stored_columns
 from versioned.spec import DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
 from versioned.sql_types import nullable, sql_properties
 from versioned.statistics import hide
+from versioned.table_details import is_missing, properties_of
 
 #: Table property: whose system history a table is.
 KNOWN_OF: Final = "versioned.knownOf"

@@ -16,7 +16,7 @@ from versioned import put_frames, upkeep
 from versioned import spark_functions as F
 from versioned.adding import add_values
 from versioned.backfill import BackfillResult, backfill_frame, only_history
-from versioned.commit import detail_of, properties_of, saying
+from versioned.commit import saying
 from versioned.drawing import Picture
 from versioned.drawn_rows import drawn_versions
 from versioned.durations import Duration, Resolution, check_order, instant, instant_us, optional_span_us
@@ -57,6 +57,7 @@ from versioned.stream_times import (
     times_now,
 )
 from versioned.system_history import check_known, known_rows, make_versioned, next_system_us, valid_rows
+from versioned.table_details import detail_of, properties_of
 from versioned.touched import DELETION_VECTORS, can_be_named, key_columns
 from versioned.verify import VerificationReport, verify_frame
 from versioned.written import OWNER, check_owner, newest, owner_of

@@ -30,9 +30,9 @@ from pyspark.sql.types import (
 )
 
 from versioned import spark_functions as F
-from versioned.commit import own_details
 from versioned.identifiers import quote
 from versioned.spec import VersionedTableSpec
+from versioned.table_log import own_details
 
 #: Delta's own property of a table in which single rows can be marked as removed.
 DELETION_VECTORS: Final = "delta.enableDeletionVectors"

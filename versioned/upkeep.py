@@ -13,20 +13,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 from versioned import spark_functions as F
-from versioned.commit import (
-    Landed,
-    Merge,
-    commit,
-    detail_of,
-    history,
-    is_append,
-    is_conflict,
-    newest_own,
-    properties_of,
-    same_keys,
-    saying,
-    told_so_far,
-)
+from versioned.commit import Merge, commit, is_conflict, same_keys, saying
 from versioned.durations import Duration, duration, in_words
 from versioned.errors import CommitError, ConfigurationError, RetentionError
 from versioned.identifiers import TableRef, quote
@@ -36,6 +23,8 @@ from versioned.replay import without_origin
 from versioned.session_settings import session_settings
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 from versioned.stream_times import give_up
+from versioned.table_details import detail_of, properties_of
+from versioned.table_log import Landed, history, is_append, newest_own, told_so_far
 
 #: Files of replaced versions stay at least this long: readers and replays may still hold them (R188).
 LEAST_FILE_RETENTION: Final = timedelta(days=7)
@@ -191,7 +180,7 @@ def optimize_merged(spark: SparkSession, target: TableRef, least_files: int) -> 
         return False
     if detail["sizeInBytes"] >= detail["numFiles"] * _SMALL_BYTES:
         return False
-    told = newest_own(spark, target, None)
+    told = newest_own(spark, target)
     if told is None:
         return False
     try:

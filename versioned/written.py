@@ -7,19 +7,11 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from versioned.commit import (
-    back_in_time,
-    detail_of,
-    every_commit,
-    own_details,
-    recent,
-    remember,
-    restored_version,
-    takes_back,
-)
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.log_files import versions_there
+from versioned.table_details import detail_of
+from versioned.table_log import back_in_time, every_commit, own_details, recent, remember, restored_version, takes_back
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession

@@ -8,9 +8,9 @@ from streams.spark.application import StreamingApplication
 from streams.spark.ledger import BACKFILLED
 from streams.spark.takeover import check_takeover, taken_over
 from versioned.backfill import BackfillResult
-from versioned.commit import is_missing
 from versioned.errors import ConfigurationError, NotAVersionedTableError
 from versioned.table import VersionedTable
+from versioned.table_details import is_missing
 
 
 def backfill(

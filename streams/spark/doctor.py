@@ -18,9 +18,9 @@ from streams.spark.application import StreamingApplication
 from streams.spark.ledger import Ledger
 from streams.spark.recovery import Survey
 from versioned import spark_functions as F
-from versioned.commit import is_missing
 from versioned.errors import VersionedError
 from versioned.reading import read_table
+from versioned.table_details import is_missing
 
 #: How often it looks where a driver that runs is always ahead.
 _LOOKS: Final = 3

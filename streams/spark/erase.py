@@ -31,7 +31,7 @@ from streams.spark.rejects import RECORD
 from streams.spark.tables_below import left_behind
 from versioned import spark_functions as F
 from versioned.append_only import refuse_append_only
-from versioned.commit import Landed, Merge, commit, history, same_keys, saying, told_so_far
+from versioned.commit import Merge, commit, same_keys, saying
 from versioned.durations import duration
 from versioned.errors import CheckpointMismatchError, ConfigurationError, first_line
 from versioned.identifiers import TableRef, quote
@@ -39,6 +39,7 @@ from versioned.reading import read_table
 from versioned.replay import ERASED, way_back
 from versioned.spec import DELETED, SPEC_PROPERTY, SYSTEM_FROM, VersionedTableSpec, known_target
 from versioned.statistics import always_hidden, hidden_columns
+from versioned.table_log import Landed, history, told_so_far
 from versioned.touched import MARKED_ROWS
 from versioned.upkeep import least_file_retention
 from versioned.written import TableState

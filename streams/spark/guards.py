@@ -21,11 +21,11 @@ from streams.spark.stored_kinds import StoredTable, stored_table
 from streams.spark.window_upkeep import OPEN
 from versioned import spark_functions as F
 from versioned.choices import check_choice
-from versioned.commit import properties_of
 from versioned.errors import InvariantError
 from versioned.identifiers import TableRef, quote
 from versioned.reading import read_table
 from versioned.spec import CURRENT
+from versioned.table_details import properties_of
 
 GuardPolicy = Literal["none", "warn", "fail"]
 

@@ -43,7 +43,6 @@ from streams.spark.stored_shape import GETS_COLUMNS, check_types, without_versio
 from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned import put_frames
 from versioned import spark_functions as F
-from versioned.commit import newest_own
 from versioned.errors import ConfigurationError, NotAVersionedTableError
 from versioned.identifiers import TableRef, quote
 from versioned.once import Once
@@ -56,6 +55,7 @@ from versioned.spec import CURRENT, PRESENT, SPEC_PROPERTY, VersionedTableSpec, 
 from versioned.sql_types import sql_properties, sql_type
 from versioned.system_history import make_versioned
 from versioned.table import VersionedTable
+from versioned.table_log import newest_own
 
 #: What of a table's promise the plan says, by the names that the table's spec has for it.
 _PROMISED: Final = ("history_retention_us", "grace_us", "time_scope", "time_resolution", "system_history")
@@ -208,7 +208,7 @@ class HistoryStore(TableState):
 
         Who asks writes what it makes of it after the table. A splice alone moves no key's last time.
         """
-        landed = newest_own(batch.session, target, batch.step(self._node, "main")) if batch.is_replay else None
+        landed = newest_own(batch.session, target, batch.step(self._node, "main").identity) if batch.is_replay else None
         return None if landed is None else landed.version - 1
 
     def find_latest(self, asked: DataFrame, *, few: bool = False) -> DataFrame:

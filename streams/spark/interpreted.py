@@ -16,10 +16,10 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from streams.spark.few_tasks import most_partitions
-from versioned.commit import detail_of
 from versioned.identifiers import TableRef
 from versioned.session_settings import put_back
 from versioned.side_by_side import side_by_side
+from versioned.table_details import detail_of
 from versioned.touched import MARKED_ROWS
 from versioned.written import TableState, of_detail
 

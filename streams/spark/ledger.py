@@ -14,13 +14,14 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from versioned import spark_functions as F
-from versioned.commit import Append, Step, commit, is_missing, set_properties
+from versioned.commit import Append, Step, commit
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.making import make_table
 from versioned.reading import read_table
 from versioned.replay import CHECKPOINT, check_driver
 from versioned.schema import create_plain
+from versioned.table_details import is_missing, set_properties
 
 _LOG: Final = logging.getLogger(__name__)
 #: Of more stream-time scopes of a node a driver is warned, since all of them go into each commit of a batch.

@@ -21,10 +21,10 @@ from streams.spark.table_source import TableOperator
 from streams.spark.window_upkeep import OPEN
 from streams.stream_time_scopes import passing
 from versioned import spark_functions as F
-from versioned.commit import is_missing
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
+from versioned.table_details import is_missing
 
 
 def refuse_lost_scopes(

@@ -26,7 +26,7 @@ from streams.spark.stored_shape import check_beside, check_rows
 from streams.spark.table_state import TableState
 from versioned import spark_functions as F
 from versioned.adding import add_columns, lacking
-from versioned.commit import EPOCH_BITS, Landed, Step, Write, commit, saying, told_so_far
+from versioned.commit import EPOCH_BITS, Step, Write, commit, saying
 from versioned.identifiers import TableRef
 from versioned.making import is_unmade, make_table
 from versioned.reading import read_table
@@ -34,6 +34,7 @@ from versioned.replay import check_driver
 from versioned.schema import create_plain
 from versioned.sql_types import JSON_INSTANTS
 from versioned.statistics import indexed_first
+from versioned.table_log import Landed, told_so_far
 from versioned.written import newest
 
 N = TypeVar("N", bound=Node)

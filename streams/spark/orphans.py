@@ -17,11 +17,11 @@ from streams.spark.recovery import Survey, written_before_crash
 from streams.spark.sinks import ChangelogSinkOperator, TableSinkOperator
 from streams.spark.suppress import FinalResultsOperator, SuppressOperator, closed_windows_table
 from streams.spark.window_upkeep import OPEN
-from versioned.commit import is_missing
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
 from versioned.replay import way_back
+from versioned.table_details import is_missing
 
 _LOG: Final = logging.getLogger(__name__)
 #: The clock of final results.

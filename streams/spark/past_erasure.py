@@ -14,9 +14,9 @@ from typing import Any, Final
 from pyspark.sql import Row, SparkSession
 
 from versioned import spark_functions as F
-from versioned.commit import history, own_details
 from versioned.identifiers import TableRef
 from versioned.replay import ERASED
+from versioned.table_log import history, own_details
 
 #: So far ahead of UTC is the place on earth where a day begins first.
 _FIRST_OF_ALL: Final = timedelta(hours=14)

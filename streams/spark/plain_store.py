@@ -27,11 +27,12 @@ from streams.spark.stored_shape import (
 )
 from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned import spark_functions as F
-from versioned.commit import Write, properties_of
+from versioned.commit import Write
 from versioned.identifiers import TableRef, check_columns, quote
 from versioned.put_frames import present
 from versioned.reading import read_table
 from versioned.spec import DELETED, PRESENT
+from versioned.table_details import properties_of
 from versioned.upsert import upsert
 
 #: The ts of a key's last result, deleted or not.

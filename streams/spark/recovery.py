@@ -33,12 +33,13 @@ from streams.spark.lost_input import lost_input
 from streams.spark.operator import REPORT, WRITER, Operator, StepOf
 from streams.spark.sinks import ChangelogSinkOperator
 from versioned import spark_functions as F
-from versioned.commit import Append, Step, commit, recall
+from versioned.commit import Append, Step, commit
 from versioned.errors import ConfigurationError, FencedError
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
 from versioned.replay import CHECKPOINT, without_origin
 from versioned.side_by_side import side_by_side
+from versioned.table_log import recall
 from versioned.written import TableState, Written, are_newest, look, newest, steps_of
 
 _LOG: Final = logging.getLogger(__name__)

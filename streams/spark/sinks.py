@@ -52,10 +52,12 @@ from streams.spark.kafka_sink import OWN, KafkaSink
 from streams.spark.operator import REPORT, WRITER, Batch, Operator
 from streams.spark.stored_shape import SINK, SinkKind, check_names, check_sink, check_types, nulls_of, sink_properties
 from versioned import spark_functions as F
-from versioned.commit import Append, back_in_time, is_append, properties_of
+from versioned.commit import Append
 from versioned.errors import ConfigurationError, SchemaError, TopologyError
 from versioned.identifiers import TableRef, named_twice
 from versioned.reading import read_table
+from versioned.table_details import properties_of
+from versioned.table_log import back_in_time, is_append
 from versioned.upsert import upsert
 from versioned.written import Written, written_by
 

@@ -21,11 +21,11 @@ from pyspark.sql import SparkSession
 
 from streams.spark.stored_kinds import StoredTable, stored_table
 from streams.spark.window_upkeep import OPEN
-from versioned.commit import properties_of
 from versioned.errors import ConfigurationError, first_line
 from versioned.identifiers import TableRef, beside, quote
 from versioned.reading import read_table
 from versioned.sql import SqlNames, register_versions, select, source
+from versioned.table_details import properties_of
 
 _LOG: Final = logging.getLogger(__name__)
 _OPEN = quote(OPEN)

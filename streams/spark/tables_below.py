@@ -12,9 +12,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from versioned import spark_functions as F
-from versioned.commit import detail_of, history, own_details
 from versioned.errors import first_line
 from versioned.identifiers import TableRef
+from versioned.table_details import detail_of
+from versioned.table_log import history, own_details
 from versioned.written import told_owner
 
 _LOG: Final = logging.getLogger(__name__)

@@ -33,24 +33,14 @@ from streams.spark.lost_input import lost_behind
 from streams.spark.recovery import HELD_BY, TAKEOVER, Survey, checkpoint_of, fence, refuse_running, telling, writer_of
 from versioned import faults
 from versioned.append_only import refuse_append_only
-from versioned.commit import (
-    Merge,
-    Step,
-    commit,
-    every_commit,
-    history,
-    is_foreign,
-    is_missing,
-    own_details,
-    properties_of,
-    same_keys,
-    takes_back,
-)
+from versioned.commit import Merge, Step, commit, same_keys
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.replay import ERASED
 from versioned.restore import check_version, restore
 from versioned.side_by_side import side_by_side
+from versioned.table_details import is_missing, properties_of
+from versioned.table_log import every_commit, history, is_foreign, own_details, takes_back
 from versioned.written import newest, written_by
 
 #: What is wrong with a table that going back to a batch does not mend.

@@ -50,7 +50,7 @@ from streams.spark.window_upkeep import OPEN, check_windows, window_store_proper
 from suppress.window_rules import close_wait_us, first_taken_us, last_taken_us
 from suppress.windows import SessionWindows, SlidingWindows, Windows
 from versioned import spark_functions as F
-from versioned.commit import ReplaceWhere, properties_of
+from versioned.commit import ReplaceWhere
 from versioned.errors import TopologyError
 from versioned.identifiers import TableRef, check_columns, quote
 from versioned.making import make_table
@@ -58,6 +58,7 @@ from versioned.once import Once
 from versioned.put_frames import floored
 from versioned.reading import read_table
 from versioned.schema import create_plain
+from versioned.table_details import properties_of
 
 START_US, END_US = "_start_us", "_end_us"
 #: The stream time at which a window is final.

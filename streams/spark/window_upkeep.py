@@ -13,11 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 from streams.fields import WINDOW_END
 from streams.spark.flow import SCOPE, lookup_times
 from versioned import spark_functions as F
-from versioned.commit import Landed, Merge, commit, detail_of, properties_of, same_keys, set_properties, told_so_far
+from versioned.commit import Merge, commit, same_keys
 from versioned.durations import capped_us
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote, text_literal
 from versioned.reading import read_table
+from versioned.table_details import detail_of, properties_of, set_properties
+from versioned.table_log import Landed, told_so_far
 from versioned.upkeep import optimize_where
 
 KIND: Final = "versioned.kind"

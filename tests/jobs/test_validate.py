@@ -30,11 +30,11 @@ from streams.spark.guards import BatchGuard, counts
 from streams.spark.invariants import Facts, invariants_of, with_facts
 from streams.spark.operator import Batch
 from streams.spark.stored_kinds import StoredTable, stored_table
-from versioned.commit import properties_of
 from versioned.durations import instant_us
 from versioned.errors import InvariantError
 from versioned.identifiers import TableRef
 from versioned.table import VersionedTable
+from versioned.table_details import properties_of
 
 #: An application with every kind of table, judged three times: more than a minute.
 pytestmark = pytest.mark.slow

@@ -11,12 +11,13 @@ from crashing import Crash, crash_at
 from pyspark.sql import DataFrame, SparkSession
 
 from versioned import faults
-from versioned.commit import history, properties_of
 from versioned.errors import ConfigurationError, SchemaError
 from versioned.restore import restore
 from versioned.spec import known_target
 from versioned.statistics import always_hidden
 from versioned.table import VersionedTable
+from versioned.table_details import properties_of
+from versioned.table_log import history
 
 _NEW = "mail STRING, n INT"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext
@@ -18,24 +17,12 @@ from pyspark.sql import functions as F
 
 from versioned import commit as commit_module
 from versioned import faults
-from versioned.commit import (
-    Append,
-    Merge,
-    ReplaceWhere,
-    Step,
-    Write,
-    commit,
-    history,
-    is_missing,
-    newest_own,
-    own_details,
-    same_keys,
-    saying,
-)
+from versioned.commit import Append, Merge, ReplaceWhere, Step, Write, commit, same_keys, saying
 from versioned.errors import FencedError
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
 from versioned.session_settings import session_settings
+from versioned.table_log import history, newest_own, own_details
 
 #: What a write may put on the session for its own length.
 _SETTINGS: Final = (
@@ -46,9 +33,6 @@ _SETTINGS: Final = (
     "spark.sql.maxConcurrentOutputFileWriters",
     "spark.sql.parquet.outputTimestampType",
 )
-
-#: Linux ticks every 10 ms at the slowest, and file systems that know milliseconds only round once more.
-_COARSEST_FILE_CLOCK_US: Final = 11_000
 
 
 def _step(batch_id: int, *, epoch: int = 1, step: str = "main") -> Step:
@@ -218,18 +202,9 @@ def test_the_commit_of_a_write_is_not_that_of_the_compaction_behind_it(spark: Sp
     # It carries what the MERGE says, and is none of its commits.
     assert compacted["userMetadata"] == merged["userMetadata"]
     assert (own_details(compacted), own_details(merged) is None) == (None, False)
-    found = newest_own(spark, target, _step(4))
+    found = newest_own(spark, target, _step(4).identity)
     assert found is not None
     assert landed.version == found.version == merged["version"]
-
-
-def test_the_own_commit_is_found_below_maintenance(spark: SparkSession, target: TableRef) -> None:
-    landed = commit(target, lambda: Append(_frame(spark, 2)), _step(1))
-    for _ in range(4):
-        commit(target, lambda: Append(_frame(spark, 3)))
-    found = newest_own(spark, target, _step(1))
-    assert found is not None
-    assert found.version == landed.version < history(spark, target, 1)[0]["version"]
 
 
 @pytest.fixture
@@ -241,7 +216,7 @@ def histories(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         asked.append(limit)
         return history(session, target, limit)
 
-    monkeypatch.setattr("versioned.commit.history", told)
+    monkeypatch.setattr("versioned.table_log.history", told)
     return asked
 
 
@@ -256,23 +231,6 @@ def test_the_history_is_asked_only_where_many_others_wrote_meanwhile(
         _frame(spark, 7).write.format("delta").mode("append").save(str(target))
     landed = commit(target, lambda: Append(_frame(spark, 2)), _step(1), {"rows": 1})
     assert (landed.version, landed.details, histories) == (others + 1, {"rows": 1}, asked)
-
-
-def test_a_commit_tells_when_it_was_made_by_the_log_and_by_the_history_in_any_time_zone(
-    spark: SparkSession, target: TableRef, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    began_us = time.time_ns() // 1_000
-    landed = commit(target, lambda: Append(_frame(spark, 2)))
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", "Asia/Tokyo")
-        time.tzset()
-        by_history = newest_own(spark, target, None)
-    time.tzset()
-    assert by_history is not None
-    ended_us = time.time_ns() // 1_000
-    # The history tells the time of the log's file, and some file systems round that down to the kernel's last tick.
-    for told_us in (landed.at_us, by_history.at_us):
-        assert began_us - _COARSEST_FILE_CLOCK_US <= told_us <= ended_us
 
 
 def test_a_write_outside_a_batch_is_not_taken_for_another_one(
@@ -343,13 +301,6 @@ def test_a_crash_between_two_steps_is_completed_by_the_replay(spark: SparkSessio
     assert _ids(spark, target) == [1, 2]
     batch()
     assert _ids(spark, target) == [1, 2, 3]
-
-
-def test_a_table_is_missing_until_it_is_written(spark: SparkSession, tmp_path: Path) -> None:
-    target = TableRef.parse(str(tmp_path / "later"))
-    assert is_missing(spark, target)
-    commit(target, lambda: Append(_frame(spark, 1)))
-    assert not is_missing(spark, target)
 
 
 @pytest.mark.slow

@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructType
 
 from versioned import faults
-from versioned.commit import history, properties_of
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.making import make_table
@@ -21,6 +20,8 @@ from versioned.session_settings import session_settings
 from versioned.spec import known_target
 from versioned.statistics import always_hidden
 from versioned.table import VersionedTable
+from versioned.table_details import properties_of
+from versioned.table_log import history
 
 #: What every stored instant is, whatever a session takes plain "timestamp" for.
 _NO_ZONES = {"spark.sql.timestampType": "TIMESTAMP_NTZ"}

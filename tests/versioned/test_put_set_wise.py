@@ -19,12 +19,12 @@ from pyspark.sql import functions as F
 from touched_keys import WAYS, rows_by_key
 
 from versioned import put as put_module
-from versioned.commit import history
 from versioned.identifiers import TableRef
 from versioned.put import PutBatch, PutCounts
 from versioned.spec import TimeScope
 from versioned.store_rules import LATEST, REFUSED, Outcome, VersionedStore
 from versioned.table import VersionedTable
+from versioned.table_log import history
 
 _RETENTION_US: Final = 25
 _GRACE_US: Final = 15

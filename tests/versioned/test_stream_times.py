@@ -12,12 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from versioned import faults
-from versioned.commit import _SEEN, history, own_details, properties_of, saying
+from versioned.commit import saying
 from versioned.faults import Action
 from versioned.identifiers import TableRef
 from versioned.spec import VersionedTableSpec
 from versioned.stream_times import KEPT, keep_told_times, kept_times, stream_times_of, told_times
 from versioned.table import VersionedTable
+from versioned.table_details import properties_of
+from versioned.table_log import _SEEN, history, own_details
 
 
 def _records(spark: SparkSession, *rows: tuple[str, int, int]) -> DataFrame:
@@ -81,7 +83,7 @@ def test_a_table_seen_before_tells_its_stream_times_without_its_history_also_res
     table.put(_records(spark, ("a", 10, 0)))
     version = history(spark, table.target, 1)[0]["version"]
     table.put(_records(spark, ("a", 1000, 0)))
-    monkeypatch.setattr("versioned.commit.history", _no_history)
+    monkeypatch.setattr("versioned.table_log.history", _no_history)
     assert table.stream_times() == {0: 1_000_000_000}
     spark.sql(f"RESTORE TABLE {table.target.sql} TO VERSION AS OF {version}")
     assert table.stream_times() == {0: 10_000_000}

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from versioned import faults, put
-from versioned.commit import Step, history, properties_of
+from versioned.commit import Step
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.put import PutBatch
@@ -24,6 +24,8 @@ from versioned.spec import VersionedTableSpec, known_target
 from versioned.statistics import always_hidden
 from versioned.system_history import valid_rows
 from versioned.table import VersionedTable
+from versioned.table_details import properties_of
+from versioned.table_log import history
 
 #: Each put with (key, value or None, second): new keys, a change, a late splice with a replacement, a purging leap.
 _PUTS: list[list[tuple[str, str | None, int]]] = [

@@ -13,10 +13,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DecimalType, LongType, StringType, StructType
 
 from versioned import touched
-from versioned.commit import Step, history, own_details
+from versioned.commit import Step
 from versioned.put import PutBatch
 from versioned.put_records import shape_records
 from versioned.table import VersionedTable
+from versioned.table_log import history, own_details
 
 _KEYS: Final = 600
 _DAY_US: Final = 86_400_000_000
@@ -134,7 +135,7 @@ def test_a_table_that_was_just_written_is_not_asked_for_its_history(
     spark: SparkSession, full: VersionedTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full.put(_day(spark, 7))
-    monkeypatch.setattr("versioned.commit.history", lambda *_: pytest.fail("it was asked"))
+    monkeypatch.setattr("versioned.table_log.history", lambda *_: pytest.fail("it was asked"))
     full.put(_puts(spark, [(1, 8 * _DAY_US, "a")]))
     assert _said(full, spark)["records"] == 1
 

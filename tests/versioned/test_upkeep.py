@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from versioned import faults, put
-from versioned.commit import Append, Merge, Step, commit, history, own_details
+from versioned.commit import Append, Merge, Step, commit
 from versioned.durations import instant
 from versioned.errors import RetentionError
 from versioned.identifiers import TableRef
@@ -24,6 +24,7 @@ from versioned.restore import check_version, restore
 from versioned.spec import VersionedTableSpec
 from versioned.sql_types import sql_properties
 from versioned.table import VersionedTable
+from versioned.table_log import history, own_details
 from versioned.upkeep import expired_rows, optimize_merged, tell_held_back
 
 _SPEC = VersionedTableSpec.of(keys="k", values=["v"], history_retention="1 day")

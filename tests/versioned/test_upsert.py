@@ -9,8 +9,9 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from versioned.commit import Merge, ReplaceWhere, Step, Write, commit, history
+from versioned.commit import Merge, ReplaceWhere, Step, Write, commit
 from versioned.identifiers import TableRef
+from versioned.table_log import history
 from versioned.upsert import upsert
 
 _STORED: Final = "a LONG, b STRING, v STRING"

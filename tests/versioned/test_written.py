@@ -11,10 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from versioned import written
-from versioned.commit import Append, Step, commit, every_commit, history, own_details, recall
+from versioned.commit import Append, Step, commit
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.table import VersionedTable
+from versioned.table_log import history, own_details, recall
 from versioned.written import Written, are_newest, newest, state_of, written_by
 
 
@@ -135,7 +136,7 @@ def test_who_owns_a_table_is_searched_for_until_something_tells(
         asked.append(limit)
         return [*newest_first, *below][:limit]
 
-    monkeypatch.setattr("versioned.commit.history", history)
+    monkeypatch.setattr("versioned.table_log.history", history)
     told = written.owner_of(None, TableRef.parse("t"), newest_first)  # type: ignore[arg-type]
     assert (told, asked) == (owner, searches)
 
@@ -157,27 +158,6 @@ def test_a_table_belongs_to_its_application_however_many_commits_of_others_came_
         _commit_by_others(log, version)
     with pytest.raises(ConfigurationError, match=r"belongs to the application shop.* is gone for good.*owner=\"shop\""):
         table.put(records)
-
-
-@pytest.fixture(scope="module")
-def four_commits(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> TableRef:
-    """A table with as many, most of them of batches."""
-    folder = tmp_path_factory.mktemp("commits") / "t"
-    VersionedTable.create(spark, str(folder), "k STRING", keys="k", history_retention="1 day")
-    for version in range(1, 4):
-        _commit_by_others(folder / "_delta_log", version, _commit(version, txn="shop/t/main")["userMetadata"])
-    return TableRef.parse(str(folder))
-
-
-@pytest.mark.parametrize("page", [1, 2, 4, 5])
-def test_every_commit_is_told_once_newest_first_however_many_a_page_has(
-    spark: SparkSession, four_commits: TableRef, monkeypatch: pytest.MonkeyPatch, page: int
-) -> None:
-    monkeypatch.setattr("versioned.commit._PAGE", page)
-    names = ("version", "operation", "userMetadata")
-    told, wanted = every_commit(spark, four_commits), history(spark, four_commits, 100)
-    assert [[row[name] for name in names] for row in told] == [[row[name] for name in names] for row in wanted]
-    assert len(wanted) == 4
 
 
 def test_every_step_that_wrote_to_a_table_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +205,7 @@ def _batches(spark: SparkSession, target: TableRef, number: int) -> None:
 @pytest.fixture
 def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a new process, which has seen no table."""
-    monkeypatch.setattr("versioned.commit._SEEN", {})
+    monkeypatch.setattr("versioned.table_log._SEEN", {})
 
 
 @pytest.mark.usefixtures("no_memory")
@@ -234,7 +214,7 @@ def test_the_newest_batch_of_a_table_seen_before_is_told_without_its_history(
 ) -> None:
     target = TableRef.parse(str(tmp_path / "t"))
     _batches(spark, target, 2)
-    monkeypatch.setattr("versioned.commit.history", None)
+    monkeypatch.setattr("versioned.table_log.history", None)
     recall(target, 1)
     assert (newest(spark, target).version, newest(spark, target).written) == (2, Written(1, 1))
 

@@ -16,11 +16,12 @@ from streams.nodes import Materialized, Topology
 from streams.spark import StreamingApplication
 from streams.topology import StreamsBuilder
 from versioned import faults
-from versioned.commit import history, properties_of
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.statistics import always_hidden
 from versioned.table import VersionedTable
+from versioned.table_details import properties_of
+from versioned.table_log import history
 
 _SOURCE: Final = {"key": "k", "value": "v", "deleted": "dead"}
 _TABLES: Final = ("history", "latest_rows", "pairs", "joined", "shown")

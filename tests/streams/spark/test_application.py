@@ -16,9 +16,9 @@ from small_app import BATCHES, SCHEMAS, TABLES, application, write_input
 from streams.nodes import ChangelogSink, Materialized, Node, StreamSource, TableSource, Topology
 from streams.spark import SparkSource, StreamingApplication
 from versioned import faults
-from versioned.commit import history, own_details
 from versioned.errors import CheckpointMismatchError, ConfigurationError, SchemaError
 from versioned.identifiers import TableRef
+from versioned.table_log import history, own_details
 
 
 def _rows(spark: SparkSession, folder: Path, out: str) -> dict[str, Counter[str]]:

@@ -30,13 +30,13 @@ from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import JoinWindows, TimeWindows
 from versioned import faults
-from versioned.commit import history, own_details
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.replay import ERASED
 from versioned.session_settings import session_settings
 from versioned.statistics import HIDDEN, always_hidden
 from versioned.table import VersionedTable
+from versioned.table_log import history, own_details
 from versioned.touched import DELETION_VECTORS, MARKED_ROWS
 from versioned.written import TableState
 

@@ -9,8 +9,9 @@ from unittest.mock import Mock
 import pytest
 
 from streams.spark import recovery
-from versioned.commit import Landed, Step
+from versioned.commit import Step
 from versioned.identifiers import TableRef
+from versioned.table_log import Landed
 
 _MAIN, _SPLICE, _FORMER = ("late-alerts", "main"), ("late-alerts", "splice"), ("alerts", "main")
 

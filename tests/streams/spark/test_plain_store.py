@@ -18,9 +18,9 @@ from streams.spark.history_store import HistoryStore
 from streams.spark.operator import Batch
 from streams.spark.plain_store import PlainStore
 from streams.topology import StreamsBuilder
-from versioned.commit import history
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
+from versioned.table_log import history
 
 pytestmark = pytest.mark.slow
 

@@ -28,8 +28,8 @@ from streams.spark.checkpoint import read_by_spark, read_checkpoint
 from streams.spark.doctor import examine
 from streams.spark.rollback import rollback
 from versioned import faults
-from versioned.commit import history
 from versioned.errors import CheckpointMismatchError, ConfigurationError, InvariantError
+from versioned.table_log import history
 
 Break = Callable[[SparkSession, Path], object]
 

@@ -22,9 +22,9 @@ from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import TimeWindows
 from versioned import faults
-from versioned.commit import every_commit
 from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.reading import read_table
+from versioned.table_log import every_commit
 from versioned.written import written_by
 
 _SOURCE: Final = {"key": "k", "value": "v", "deleted": "dead"}

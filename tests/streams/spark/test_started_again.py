@@ -16,8 +16,8 @@ from streams.spark.rollback import rollback
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import TimeWindows
-from versioned.commit import properties_of
 from versioned.statistics import always_hidden
+from versioned.table_details import properties_of
 
 _RECORDS: Final = (
     Input("prices", "k", "one", 1),

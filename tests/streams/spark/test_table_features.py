@@ -13,9 +13,9 @@ from touched_keys import rows_by_key, was_taken
 from two_tables import application as small_application
 from two_tables import write_batch
 
-from versioned.commit import newest_commits
 from versioned.reading import read_table
 from versioned.session_settings import session_settings
+from versioned.table_log import newest_commits
 
 #: As a catalog or a setting of the workspace may have every new table made.
 _FEATURES: Final = {

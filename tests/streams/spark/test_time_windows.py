@@ -29,12 +29,13 @@ from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
 from versioned import spark_functions as F
-from versioned.commit import Append, commit, properties_of
+from versioned.commit import Append, commit
 from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.making import make_table
 from versioned.schema import create_plain
+from versioned.table_details import properties_of
 from versioned.upkeep import vacuum
 
 _SOURCE = {"key": "k", "value": "v", "deleted": "dead"}

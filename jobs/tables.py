@@ -14,10 +14,10 @@ from pyspark.sql.types import StringType, StructType
 from jobs.place_setting import has_scheme
 from jobs.strict import instant_in, nearest
 from versioned import spark_functions as F
+from versioned.casting import key_in_type
 from versioned.durations import in_words, instant
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, is_path_in_sql, quote
-from versioned.put_checks import key_in_type
 from versioned.schema import columns_of
 from versioned.spec import VersionedTableSpec
 from versioned.sql_types import JSON_INSTANTS

@@ -23,9 +23,10 @@ from pyspark.sql.types import (
 )
 
 from versioned import spark_functions as F
+from versioned.casting import harm_of
 from versioned.errors import SchemaError
+from versioned.frame_checks import check_once
 from versioned.identifiers import quote
-from versioned.put_checks import check_once, harm_of
 from versioned.spec import VersionedTableSpec
 from versioned.sql_types import nullable
 

@@ -21,8 +21,8 @@ from versioned.asked_keys import asked_keys
 from versioned.choices import check_choice
 from versioned.durations import instant_us
 from versioned.errors import SchemaError
+from versioned.frame_checks import check_column_names, check_frame, check_instants
 from versioned.identifiers import beside, named_twice, quote
-from versioned.put_checks import check_column_names, check_frame, check_instants
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
 
 NO_MATCH: Final = "NO_MATCH"

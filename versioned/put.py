@@ -467,36 +467,6 @@ class PutBatch:
         )
 
 
-@dataclass(frozen=True)
-class BatchSurvey:
-    """What :class:`PutBatch` may be told of a batch, and how many rows of it are no records."""
-
-    bounds: dict[int, tuple[int, int]]
-    count: int
-    rejected: int
-
-
-def survey_records(shaped: DataFrame) -> BatchSurvey:
-    """Oldest and newest ``_us`` per scope of a batch, and its number of records: one job, for rows that are cached.
-
-    Args:
-        shaped: Records with ``_reason``, which is not null in rows that are to be rejected.
-    """
-    valid = F.col("_reason").isNull()
-    rows = (
-        shaped.groupBy("_scope")
-        .agg(
-            F.min(F.when(valid, F.col("_us"))).alias("oldest"),
-            F.max(F.when(valid, F.col("_us"))).alias("newest"),
-            F.count_if(valid).alias("valid"),
-            F.count_if(~valid).alias("rejected"),
-        )
-        .collect()
-    )
-    bounds = {row["_scope"]: (row["oldest"], row["newest"]) for row in rows if row["valid"]}
-    return BatchSurvey(bounds, sum(row["valid"] for row in rows), sum(row["rejected"] for row in rows))
-
-
 @contextmanager
 def _never_overtaken(target: TableRef) -> Iterator[None]:
     """Tell that rows are refused because others came in between.

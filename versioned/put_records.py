@@ -7,18 +7,11 @@ from pyspark.sql.types import IntegerType, StructType, TimestampType
 
 from versioned import put_frames
 from versioned import spark_functions as F
+from versioned.casting import cast_role, casts, in_range
+from versioned.frame_checks import check_column_names
 from versioned.hashing import row_hash
 from versioned.identifiers import quote
-from versioned.put_checks import (
-    cast_role,
-    casts,
-    check_column_names,
-    check_roles,
-    check_there,
-    check_types,
-    in_range,
-    reason,
-)
+from versioned.put_checks import check_roles, check_there, check_types, reason
 from versioned.spec import VersionedTableSpec
 
 

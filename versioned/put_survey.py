@@ -8,14 +8,23 @@ from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
+from versioned import spark_functions as F
 from versioned.identifiers import TableRef
 from versioned.once import Once
-from versioned.put import BatchSurvey, survey_records
 from versioned.side_by_side import side_by_side
 from versioned.spec import VersionedTableSpec
 from versioned.stream_times import AsOf, as_of, commits_that_tell, stream_times_of
 from versioned.table_details import properties_of
 from versioned.written import check_owner, owner_of
+
+
+@dataclass(frozen=True)
+class BatchSurvey:
+    """What :class:`~versioned.put.PutBatch` may be told of a batch, and how many rows of it are no records."""
+
+    bounds: dict[int, tuple[int, int]]
+    count: int
+    rejected: int
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,7 @@ def survey_put(
     """
     # Read once: what the result tells later must be about the same records.
     shaped = Once(lambda: shape().localCheckpoint(eager=False))
-    told = Once(lambda: survey_records(shaped()))
+    told = Once(lambda: _survey_records(shaped()))
     commits = Once(partial(commits_that_tell, spark, target))
     times = Once(lambda: stream_times_of(spark, target, spec, commits()))
     # Whoever asks first for a new version of a table waits until Delta has put it together: better now, beside the
@@ -64,3 +73,24 @@ def survey_put(
     found = owner_of(spark, target, commits())
     check_owner(target, found, owner)
     return PutSurvey(told(), shaped(), found, times(), as_of(commits()))
+
+
+def _survey_records(shaped: DataFrame) -> BatchSurvey:
+    """Oldest and newest ``_us`` per scope of a batch, and its number of records: one job, for rows that are cached.
+
+    Args:
+        shaped: Records with ``_reason``, which is not null in rows that are to be rejected.
+    """
+    valid = F.col("_reason").isNull()
+    rows = (
+        shaped.groupBy("_scope")
+        .agg(
+            F.min(F.when(valid, F.col("_us"))).alias("oldest"),
+            F.max(F.when(valid, F.col("_us"))).alias("newest"),
+            F.count_if(valid).alias("valid"),
+            F.count_if(~valid).alias("rejected"),
+        )
+        .collect()
+    )
+    bounds = {row["_scope"]: (row["oldest"], row["newest"]) for row in rows if row["valid"]}
+    return BatchSurvey(bounds, sum(row["valid"] for row in rows), sum(row["rejected"] for row in rows))

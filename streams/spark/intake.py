@@ -36,9 +36,9 @@ from streams.spark.source_checks import rejection
 from streams.spark.sources import SparkSource
 from streams.spark.typed_input import cast_row_by_row, cut_row, event_time, has_no_text, has_time_beyond, row_size
 from versioned import spark_functions as F
+from versioned.casting import in_range, rounds
 from versioned.hashing import row_hash
 from versioned.identifiers import quote
-from versioned.put_checks import in_range, rounds
 from versioned.put_frames import present
 
 #: Why a record is invalid; null = it is valid.

@@ -27,11 +27,11 @@ from streams.options import KeyFormat, TsUnit
 from streams.spark.reader_options import DAYS_IN_JSON, MALFORMED, WHOLE_TEXTS, WHOLE_TOPIC
 from streams.spark.sources import SparkSource
 from versioned import spark_functions as F
+from versioned.casting import key_in_type
 from versioned.choices import check_choice
 from versioned.clock_texts import TIME_ALONE
 from versioned.errors import SchemaError
 from versioned.identifiers import quote
-from versioned.put_checks import key_in_type
 
 _OWN: Final = ("partition", "offset", MALFORMED)
 _UNITS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}

@@ -28,8 +28,8 @@ from pyspark.sql.types import (
 
 from streams.spark.reader_options import MALFORMED
 from versioned import spark_functions as F
+from versioned.casting import in_range, in_type, rounds
 from versioned.identifiers import named_twice, quote
-from versioned.put_checks import in_range, in_type, rounds
 from versioned.sql_types import JSON_INSTANTS
 
 #: Microseconds of a unit of time.

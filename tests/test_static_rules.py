@@ -58,11 +58,11 @@ _REVIEWED: Final = {
     ("versioned/merge_sql.py", "whenMatchedUpdate"): "names are quoted here, values by the callers",
     ("versioned/merge_sql.py", "whenNotMatchedInsert"): "names are quoted here, values by the callers",
     ("versioned/merge_sql.py", "_add"): "conditions are constants and quoted names, from the callers of Merge",
+    ("versioned/sql.py", "_known"): "its instants are the arguments of a SQL function",
     ("versioned/sql.py", "function"): "the query is made by the lambdas of register_sql, of quoted names",
     ("versioned/sql.py", "select"): "its parts are made in this module and streams/spark/sql_views.py, of quoted names",
     ("versioned/sql.py", "view"): "the query is made by select",
     ("versioned/sql.py", "register_sql"): "arguments are named by the library itself",
-    ("versioned/system_history.py", "known_sql"): "its instants are the arguments of a SQL function",
 }
 
 

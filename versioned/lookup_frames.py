@@ -49,6 +49,12 @@ def instant_column(at: datetime) -> Column:
     return F.timestamp_micros(F.lit(instant_us(at)))
 
 
+def valid_at(spec: VersionedTableSpec, at: Column, alias: str = "") -> Column:
+    """Whether a row is valid at an instant, however old that is; ``alias`` qualifies its columns, as in ``t.``."""
+    start, end = F.col(f"{alias}{quote(spec.valid_from)}"), F.col(f"{alias}{quote(spec.valid_to)}")
+    return (start <= at) & (end.isNull() | (at < end))
+
+
 def current_frame(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     """The latest version of each key that is not deleted (Kafka: ``get(key)``)."""
     return visible(rows.where(F.col(CURRENT)), spec)
@@ -63,13 +69,12 @@ def as_of_frame(rows: DataFrame, spec: VersionedTableSpec, at: Column, horizon: 
         at: The instant.
         horizon: One for all keys, or None for no limit; with ``time_scope="key"`` the keys' own are used.
     """
-    start, end = F.col(quote(spec.valid_from)), F.col(quote(spec.valid_to))
-    valid = rows.where((start <= at) & (end.isNull() | (at < end)))
+    valid = rows.where(valid_at(spec, at))
     if spec.time_scope == "key":
         valid = valid.join(key_horizons(rows, spec), list(spec.keys), "left")
         horizon = F.col(HORIZON)
     if horizon is not None:
-        valid = valid.where(end.isNull() | F.coalesce(at >= horizon, F.lit(True)))
+        valid = valid.where(F.col(quote(spec.valid_to)).isNull() | F.coalesce(at >= horizon, F.lit(True)))
     return visible(valid, spec)
 
 
@@ -229,13 +234,12 @@ def _join_valid(
 
 def _is_valid(spec: VersionedTableSpec, instant: Column, horizon: Column | None) -> Column:
     """Whether a row of ``t`` is what is found at an instant."""
-    start, end = F.col(f"t.{quote(spec.valid_from)}"), F.col(f"t.{quote(spec.valid_to)}")
-    valid = (start <= instant) & (end.isNull() | (instant < end))
+    valid = valid_at(spec, instant, "t.")
     if horizon is None:
         return valid
     is_old = F.coalesce(instant < horizon, F.lit(False))
     # A current row has no end: one column fewer to move than ``_current``.
-    return F.when(is_old, end.isNull()).otherwise(valid)
+    return F.when(is_old, F.col(f"t.{quote(spec.valid_to)}").isNull()).otherwise(valid)
 
 
 def _told(spec: VersionedTableSpec) -> list[str]:

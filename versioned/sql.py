@@ -22,11 +22,11 @@ from pyspark.sql import SparkSession
 
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef, quote
-from versioned.spec import CURRENT, DELETED, VersionedTableSpec
-from versioned.system_history import known_sql
+from versioned.spec import CURRENT, DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
 
 #: No column of the user's begins so.
 _SAID: Final = "_said"
+_RANK: Final = "_rank"
 
 
 @dataclass(frozen=True)
@@ -180,11 +180,33 @@ def register_versions(
             spark,
             "known_as_of",
             ("ts", "known_at"),
-            lambda said: known_sql(target, spec, said["ts"], said["known_at"]),
+            lambda said: _known(target, spec, said["ts"], said["known_at"]),
             names_there,
         )
         made.append(known)
     return made
+
+
+def _known(target: TableRef, spec: VersionedTableSpec, at: str, known_at: str) -> str:
+    """The query behind the SQL function ``<name>_known_as_of``: what was known at one instant about another.
+
+    Args:
+        target: The versioned table.
+        spec: Its contract.
+        at: SQL of the instant of valid time.
+        known_at: SQL of the instant of system time.
+    """
+    keys, start, end = ", ".join(map(quote, spec.keys)), quote(spec.valid_from), quote(spec.valid_to)
+    newest = f"ORDER BY {SYSTEM_FROM} DESC, {KNOWN_BATCH} DESC"
+    ranked = (
+        f"SELECT *, row_number() OVER (PARTITION BY {keys}, {start} {newest}) AS {_RANK} "  # noqa: S608 - quoted names
+        f"FROM {known_target(target).sql} WHERE {SYSTEM_FROM} <= {known_at}"
+    )
+    ended = (
+        f"SELECT *, lead({start}) OVER (PARTITION BY {keys} ORDER BY {start}) AS {end} "  # noqa: S608 - quoted names
+        f"FROM ({ranked}) WHERE {_RANK} = 1"
+    )
+    return select(_columns(spec), f"({ended})", f"NOT {quote(DELETED)} AND {_holds(spec, at)}")
 
 
 def source(target: TableRef, version: int | None = None) -> str:

@@ -166,36 +166,6 @@ def known_rows(puts: DataFrame, spec: VersionedTableSpec, known_at: Column) -> D
     return ended.select(*map(quote, columns))
 
 
-def valid_rows(rows: DataFrame, spec: VersionedTableSpec, at: Column) -> DataFrame:
-    """The rows that are valid at an instant, however old it is."""
-    start, end = F.col(quote(spec.valid_from)), F.col(quote(spec.valid_to))
-    return rows.where((start <= at) & (end.isNull() | (at < end)))
-
-
-def known_sql(target: TableRef, spec: VersionedTableSpec, at: str, known_at: str) -> str:
-    """The query behind the SQL function ``<name>_known_as_of``: what was known at one instant about another.
-
-    Args:
-        target: The versioned table.
-        spec: Its contract.
-        at: SQL of the instant of valid time.
-        known_at: SQL of the instant of system time.
-    """
-    keys, start, end = ", ".join(map(quote, spec.keys)), quote(spec.valid_from), quote(spec.valid_to)
-    told = ", ".join(quote(name) for name in (*spec.keys, spec.valid_from, spec.valid_to, *spec.values))
-    newest = f"ORDER BY {SYSTEM_FROM} DESC, {KNOWN_BATCH} DESC"
-    ranked = (
-        f"SELECT *, row_number() OVER (PARTITION BY {keys}, {start} {newest}) AS {_RANK} "  # noqa: S608 - quoted names
-        f"FROM {known_target(target).sql} WHERE {SYSTEM_FROM} <= {known_at}"
-    )
-    ended = (
-        f"SELECT *, lead({start}) OVER (PARTITION BY {keys} ORDER BY {start}) AS {end} "  # noqa: S608 - quoted names
-        f"FROM ({ranked}) WHERE {_RANK} = 1"
-    )
-    holds = f"NOT {quote(DELETED)} AND {start} <= {at} AND ({end} IS NULL OR {at} < {end})"
-    return f"SELECT {told} FROM ({ended}) WHERE {holds}"  # noqa: S608 - quoted names only, no values
-
-
 def next_system_us(spark: SparkSession, target: TableRef) -> int:
     """The earliest system time of a put from outside a stream: now, but later than all that is known already."""
     now = instant_us(datetime.now(timezone.utc))

@@ -32,6 +32,7 @@ from versioned.lookup_frames import (
     instant_column,
     lookup_frame,
     reachable,
+    valid_at,
     visible,
 )
 from versioned.once import Once
@@ -56,7 +57,7 @@ from versioned.stream_times import (
     stream_times_of,
     times_now,
 )
-from versioned.system_history import check_known, known_rows, make_versioned, next_system_us, valid_rows
+from versioned.system_history import check_known, known_rows, make_versioned, next_system_us
 from versioned.table_details import detail_of, properties_of
 from versioned.touched import DELETION_VECTORS, can_be_named, key_columns
 from versioned.verify import VerificationReport, verify_frame
@@ -375,7 +376,7 @@ class VersionedTable:
         >>> rates.as_of(month_end, known_at=day_of_the_report)               # doctest: +SKIP
         """
         if known_at is not None:
-            return visible(valid_rows(self._known(known_at), self._spec, instant_column(at)), self._spec)
+            return visible(self._known(known_at).where(valid_at(self._spec, instant_column(at))), self._spec)
         horizon = self.horizon()
         if horizon is not None and instant_us(at) < instant_us(horizon):
             _LOG.warning(

@@ -18,11 +18,11 @@ from versioned import faults, put
 from versioned.commit import Step
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
+from versioned.lookup_frames import valid_at
 from versioned.put import PutBatch
 from versioned.restore import restore
 from versioned.spec import VersionedTableSpec, known_target
 from versioned.statistics import always_hidden
-from versioned.system_history import valid_rows
 from versioned.table import VersionedTable
 from versioned.table_details import properties_of
 from versioned.table_log import history
@@ -108,8 +108,8 @@ def _newest(spark: SparkSession, table: VersionedTable) -> datetime:
 @pytest.mark.slow
 def test_what_was_known_after_each_put_is_told_after_vacuum(spark: SparkSession, kept: _Kept) -> None:
     for said, known_at in zip(kept.said, kept.known, strict=True):
-        rows = kept.table.between(known_at=known_at)
-        told = {second: _pairs(valid_rows(rows, kept.table.spec, F.lit(_at(second)))) for second in (12, 20, 989, 1000)}
+        rows, spec = kept.table.between(known_at=known_at), kept.table.spec
+        told = {second: _pairs(rows.where(valid_at(spec, F.lit(_at(second))))) for second in (12, 20, 989, 1000)}
         assert told == {second: said[second] for second in told}
     # The puts did change what is said of the same instant, and delta itself cannot tell it any more.
     assert [said[20] for said in kept.said[:3]] == [

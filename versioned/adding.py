@@ -117,7 +117,7 @@ def add_values(
         add_columns(session, known_target(target), columns, (spec.valid_from, *spec.values)[-1], hidden)
     if new:
         set_properties(session, target, {ADDING: json.dumps(new)})
-        add_columns(session, target, columns, (spec.valid_to, *spec.values)[-1], hidden)
+        add_columns(session, target, columns, spec.shown[-1], hidden)
     if is_widened(properties_of(session, target)):
         set_properties(session, target, {**wider.to_properties(), ADDING: "[]"})
     return wider

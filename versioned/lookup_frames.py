@@ -40,8 +40,7 @@ _LATEST_FROM: Final = "_latest_from"
 
 def visible(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     """Stored rows without the library's own columns; tombstones left out."""
-    columns = [*spec.keys, spec.valid_from, spec.valid_to, *spec.values]
-    return rows.where(~F.col(DELETED)).select(*map(quote, columns))
+    return rows.where(~F.col(DELETED)).select(*map(quote, spec.shown))
 
 
 def instant_column(at: datetime) -> Column:

@@ -99,7 +99,7 @@ def create_statement(ref: TableRef, columns: StructType, spec: VersionedTableSpe
     types |= {spec.valid_from: TimestampType(), spec.valid_to: TimestampType()}
     types |= {DELETED: BooleanType(), CURRENT: BooleanType()}
     never_null = {*spec.keys, spec.valid_from, DELETED, CURRENT}
-    names = (*spec.keys, spec.valid_from, spec.valid_to, *spec.values, DELETED, CURRENT)
+    names = (*spec.shown, DELETED, CURRENT)
     stored = stored_columns(names, types, never_null)
     said = {**spec.to_properties(), **_constraint(spec)}
     # Values have no statistics: they take a tenth of a put, and in files of keys at random they rule none out.
@@ -168,7 +168,7 @@ def check_schema(found: StructType, spec: VersionedTableSpec, ref: TableRef) -> 
     Raises:
         SchemaError: naming the columns that differ.
     """
-    expected = [*spec.keys, spec.valid_from, spec.valid_to, *spec.values, DELETED, CURRENT]
+    expected = [*spec.shown, DELETED, CURRENT]
     if found.names != expected:
         more = [name for name in found.names if name not in expected]
         added = f" If add_columns gave it {more} since it was opened, open it again." if more else ""

@@ -184,6 +184,15 @@ class VersionedTableSpec:
         at = instant(stream_times[slowest])
         return f"scope {slowest} (stream time {at}, {in_words(behind_us)} behind that of scope {fastest})"
 
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The columns that readers see, in their order.
+
+        >>> VersionedTableSpec.of(keys="id", values=["price"], history_retention="1 s").shown
+        ('id', 'validFrom', 'validTo', 'price')
+        """
+        return (*self.keys, self.valid_from, self.valid_to, *self.values)
+
     def beside_keys(self, name: str) -> str:
         """What a column is called that tells something of a record beside its key.
 

@@ -148,7 +148,6 @@ def register_versions(
 ) -> list[str]:
     """As :func:`register_sql`, under names that are known already."""
     stored, columns = source(target, version), _columns(spec)
-    names_there = _names(spec)
     start, end, is_there = quote(spec.valid_from), quote(spec.valid_to), f"NOT {quote(DELETED)}"
     made = [
         names.view(spark, "current", select(columns, stored, f"{is_there} AND {quote(CURRENT)}")),
@@ -158,7 +157,7 @@ def register_versions(
             "as_of",
             ("ts",),
             lambda said: select(columns, stored, f"{is_there} AND {_holds(spec, said['ts'])}"),
-            names_there,
+            spec.shown,
         ),
         names.function(
             spark,
@@ -172,7 +171,7 @@ def register_versions(
                 f"AND ({said['from_ts']} IS NULL OR {end} IS NULL OR {end} > {said['from_ts']}) "
                 f"AND NOT coalesce({said['from_ts']} > {said['until_ts']}, false)",
             ),
-            names_there,
+            spec.shown,
         ),
     ]
     if spec.system_history and version is None:
@@ -181,7 +180,7 @@ def register_versions(
             "known_as_of",
             ("ts", "known_at"),
             lambda said: _known(target, spec, said["ts"], said["known_at"]),
-            names_there,
+            spec.shown,
         )
         made.append(known)
     return made
@@ -225,11 +224,7 @@ def _sql(parts: tuple[str, ...]) -> str:
 
 
 def _columns(spec: VersionedTableSpec) -> str:
-    return ", ".join(map(quote, _names(spec)))
-
-
-def _names(spec: VersionedTableSpec) -> tuple[str, ...]:
-    return (*spec.keys, spec.valid_from, spec.valid_to, *spec.values)
+    return ", ".join(map(quote, spec.shown))
 
 
 def _holds(spec: VersionedTableSpec, at: str) -> str:

@@ -162,8 +162,7 @@ def known_rows(puts: DataFrame, spec: VersionedTableSpec, known_at: Column) -> D
     following = F.lead(start).over(Window.partitionBy(*keys).orderBy(start))
     known = puts.where(F.col(SYSTEM_FROM) <= known_at).withColumn(_RANK, F.row_number().over(newest))
     ended = known.where(F.col(_RANK) == 1).withColumn(spec.valid_to, following)
-    columns = [*spec.keys, spec.valid_from, spec.valid_to, *spec.values, DELETED]
-    return ended.select(*map(quote, columns))
+    return ended.select(*map(quote, spec.shown), DELETED)
 
 
 def next_system_us(spark: SparkSession, target: TableRef) -> int:

@@ -6,6 +6,7 @@ be read. So what is asked is brought to the table's type instead, where it is on
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -59,7 +60,8 @@ def asked_keys(asked: DataFrame, rows: DataFrame, spec: VersionedTableSpec, alia
     Raises:
         SchemaError: a key column is missing, twice, or of a type that cannot be compared exactly with the table's.
     """
-    _check_there(asked, spec.keys)
+    check_there(asked, spec.keys)
+    check_once(asked, spec.keys, "looked-up rows")
     given = {field.name.lower(): field for field in asked.schema.fields}
     kinds = rows.schema
     keys = {}
@@ -80,12 +82,17 @@ def asked_keys(asked: DataFrame, rows: DataFrame, spec: VersionedTableSpec, alia
     return keys
 
 
-def _check_there(asked: DataFrame, wanted: tuple[str, ...]) -> None:
+def check_there(asked: DataFrame, keys: Iterable[str], *others: str) -> None:
+    """Refuse a frame that lacks a key column, which it may have in whatever case, or another column.
+
+    Raises:
+        SchemaError: telling which, and what there is.
+    """
     there = {name.lower() for name in asked.columns}
-    missing = [name for name in wanted if name.lower() not in there]
+    missing = [name for name in keys if name.lower() not in there]
+    missing += [name for name in others if name not in asked.columns]
     if missing:
         raise SchemaError(f"The looked-up rows lack {missing}; they have {asked.columns}. Rename or add the columns.")
-    check_once(asked, wanted, "looked-up rows")
 
 
 def _is_exact(own: DataType, kind: DataType) -> bool:

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StringType
 
 from versioned import spark_functions as F
-from versioned.asked_keys import asked_keys
+from versioned.asked_keys import asked_keys, check_there
 from versioned.choices import check_choice
 from versioned.durations import instant_us
 from versioned.errors import SchemaError
@@ -131,7 +131,7 @@ def lookup_frame(
     takes one more join with the current rows.
 
     Args:
-        asked: Has the key columns and ``at``; a null key or instant finds nothing.
+        asked: Has the key columns, in whatever case, and ``at``; a null key or instant finds nothing.
         rows: The table's stored rows.
         spec: The table.
         at: Name of the timestamp column.
@@ -255,9 +255,7 @@ def _check_asked(asked: DataFrame, spec: VersionedTableSpec, at: str) -> None:
         # The horizon would be that of the moment at which the query was made, for as long as it runs.
         raise SchemaError("The looked-up rows are a stream. Look up each of its batches, in writeStream.foreachBatch.")
     check_column_names(at=at)
-    missing = [name for name in (*spec.keys, at) if name not in asked.columns]
-    if missing:
-        raise SchemaError(f"The looked-up rows lack {missing}; they have {asked.columns}. Rename or add the columns.")
+    check_there(asked, spec.keys, at)
     given = {name.lower() for name in (*_told(spec), _reason_of(spec), HORIZON, _DEAD, _LATEST_FROM, _WHY)}
     own = set(named_twice(asked.columns))
     twice = [name for name in asked.columns if name.lower() in given or name in own]

@@ -446,10 +446,10 @@ class VersionedTable:
         """Each row with the version of its key that was valid at its instant: the as-of join.
 
         Args:
-            frame: Has the key columns and the timestamp column ``at``. Keys are of the table's types, or of types that
-                compare exactly: whole numbers and decimals of any width, dates and timestamps where nothing is cut.
-                A left lookup of up to a million persisted rows, which are counted, moves only versions that it finds:
-                keep them until the result is written.
+            frame: Has the key columns, in whatever case, and the timestamp column ``at``. Keys are of the table's
+                types, or of types that compare exactly: whole numbers and decimals of any width, dates and timestamps
+                where nothing is cut. A left lookup of up to a million persisted rows, which are counted, moves only
+                versions that it finds: keep them until the result is written.
             at: Name of that column.
             how: ``inner`` or ``left``. An inner lookup of few rows moves none, nor with ``F.broadcast(frame)``.
 

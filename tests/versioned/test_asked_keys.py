@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from pyspark.sql import functions as F
 
 from versioned.asked_keys import asked_keys
 from versioned.errors import SchemaError
+from versioned.lookup_frames import lookup_frame
 from versioned.session_settings import session_settings
 from versioned.spec import TimeScope, VersionedTableSpec
 from versioned.table import VersionedTable
@@ -162,3 +164,16 @@ def test_a_key_may_be_spelled_in_another_case_also_where_a_session_tells_cases_a
     with session_settings(spark, {"spark.sql.caseSensitive": "true"}):
         found = table.history(spark.sql("SELECT '1' AS K")).collect()
     assert [row["v"] for row in found] == [1]
+
+
+@pytest.mark.parametrize("sends", [False, True])
+@pytest.mark.parametrize("scope", ["partition", "key"])
+@pytest.mark.parametrize("tells_cases_apart", ["true", "false"])
+def test_a_lookup_takes_a_key_in_another_case_and_leaves_it_as_it_is(
+    spark: SparkSession, table: VersionedTable, scope: TimeScope, sends: bool, tells_cases_apart: str
+) -> None:
+    spec = replace(table.spec, time_scope=scope)
+    with session_settings(spark, {"spark.sql.caseSensitive": tells_cases_apart}):
+        asked = spark.sql("SELECT '1' AS K, timestamp_seconds(20) AS at")
+        (found,) = lookup_frame(asked, table.rows(), spec, "at", sends=lambda: sends).collect()
+    assert (found["K"], found["v"], found["reason"]) == ("1", 1, None)

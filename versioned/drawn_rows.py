@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from versioned import spark_functions as F
 from versioned.drawing import Picture
-from versioned.lookup_frames import instant_column, keys_frame
+from versioned.lookup_frames import bound_column, keys_frame, rows_between
 from versioned.pictures import version_timeline
 from versioned.spec import DELETED, VersionedTableSpec
 from versioned.utc_texts import in_utc
@@ -38,12 +38,7 @@ def drawn_versions(
         SchemaError: ``keys`` lacks a key column, or has one that cannot be compared exactly with the table's.
     """
     names = list(spec.keys)
-    # Not between_frame: tombstones are drawn too.
-    if end is not None:
-        rows = rows.where(F.col(spec.valid_from) <= instant_column(end))
-    if start is not None:
-        ends_later = F.col(spec.valid_to) > instant_column(start)
-        rows = rows.where(F.col(spec.valid_to).isNull() | ends_later)
+    rows = rows_between(rows, spec, bound_column(start), bound_column(end))
     there = rows.select(*names).distinct()
     wanted = there if keys is None else there.join(keys_frame(keys, rows, spec), names, "left_semi")
     number = wanted.count()

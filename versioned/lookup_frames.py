@@ -48,6 +48,11 @@ def instant_column(at: datetime) -> Column:
     return F.timestamp_micros(F.lit(instant_us(at)))
 
 
+def bound_column(at: datetime | None) -> Column | None:
+    """As :func:`instant_column`; None = no bound."""
+    return None if at is None else instant_column(at)
+
+
 def valid_at(spec: VersionedTableSpec, at: Column, alias: str = "") -> Column:
     """Whether a row is valid at an instant, however old that is; ``alias`` qualifies its columns, as in ``t.``."""
     start, end = F.col(f"{alias}{quote(spec.valid_from)}"), F.col(f"{alias}{quote(spec.valid_to)}")
@@ -82,13 +87,17 @@ def between_frame(rows: DataFrame, spec: VersionedTableSpec, start: Column | Non
 
     Complete from the horizon on; older versions are there until they are purged (Kafka: MultiVersionedKeyQuery).
     """
-    kept = rows
+    return visible(rows_between(rows, spec, start, end), spec)
+
+
+def rows_between(rows: DataFrame, spec: VersionedTableSpec, start: Column | None, end: Column | None) -> DataFrame:
+    """The stored rows of :func:`between_frame`, as they are and with tombstones."""
     if end is not None:
-        kept = kept.where(F.col(quote(spec.valid_from)) <= end)
+        rows = rows.where(F.col(quote(spec.valid_from)) <= end)
     if start is not None:
         until = F.col(quote(spec.valid_to))
-        kept = kept.where(until.isNull() | (until > start))
-    return visible(kept, spec)
+        rows = rows.where(until.isNull() | (until > start))
+    return rows
 
 
 def history_frame(versions: DataFrame, spec: VersionedTableSpec, keys: DataFrame | None, ascending: bool) -> DataFrame:

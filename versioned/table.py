@@ -27,6 +27,7 @@ from versioned.lookup_frames import (
     How,
     as_of_frame,
     between_frame,
+    bound_column,
     current_frame,
     history_frame,
     instant_column,
@@ -383,7 +384,7 @@ class VersionedTable:
                 "%s: as_of %s is older than the horizon %s: closed versions are no longer found, only latest ones. Ask "
                 "for a later instant, or keep history longer.", self._target, at, horizon,
             )  # fmt: skip
-        return as_of_frame(self.rows(), self._spec, instant_column(at), _bound(horizon))
+        return as_of_frame(self.rows(), self._spec, instant_column(at), bound_column(horizon))
 
     def between(
         self, start: datetime | None = None, end: datetime | None = None, *, known_at: datetime | None = None
@@ -398,7 +399,7 @@ class VersionedTable:
         """
         rows = self.rows() if known_at is None else self._known(known_at)
         check_order("between", start, end)
-        return between_frame(rows, self._spec, _bound(start), _bound(end))
+        return between_frame(rows, self._spec, bound_column(start), bound_column(end))
 
     def history(
         self,
@@ -551,7 +552,7 @@ class VersionedTable:
         return known_rows(read_or_cached(self._spark, known_target(self._target)), self._spec, instant_column(at))
 
     def _horizon_column(self) -> Column | None:
-        return _bound(self.horizon())
+        return bound_column(self.horizon())
 
     def _put(
         self,
@@ -591,7 +592,3 @@ class VersionedTable:
             known = (next_system_us(self._spark, self._target), None) if self._spec.system_history else None
             batch.write(lambda _name: None, {OWNER: owner, **judged}, known)
             self._keep(batch.stream_times, judged)
-
-
-def _bound(at: datetime | None) -> Column | None:
-    return None if at is None else instant_column(at)

@@ -8,6 +8,7 @@ from versioned import spark_functions as F
 from versioned.commit import with_retry
 from versioned.errors import RetentionError
 from versioned.identifiers import TableRef, quote
+from versioned.reading import read_table
 from versioned.session_settings import with_sound_reads
 
 _GONE = ("FILE_NOT_EXIST", "FAILED_READ_FILE", "FileNotFound", "DELTA_VERSION_NOT_FOUND", "DELTA_CANNOT_RESTORE")
@@ -21,8 +22,7 @@ def check_version(spark: SparkSession, target: TableRef, version: int) -> None:
     """
     with_sound_reads(spark)
     try:
-        reader = spark.read.format("delta").option("versionAsOf", version)
-        frame = reader.load(target.path) if target.path is not None else reader.table(target.sql)
+        frame = read_table(spark, target, version)
         # Hashes of values are in no statistics, so the files themselves are read; of a column that can be hashed.
         column = F.xxhash64(F.to_json(F.struct(quote(frame.columns[0]))))
         frame.agg(F.bit_xor(column)).collect()

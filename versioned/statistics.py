@@ -28,7 +28,7 @@ from versioned.given import no_such, texts_of
 from versioned.identifiers import TableRef, quote
 from versioned.reading import read_table
 from versioned.sql_types import kinds_in
-from versioned.table_details import set_properties
+from versioned.table_details import detail_there, set_properties
 from versioned.table_log import history
 
 #: The table property that tells which columns have no statistics: name -> whether from the first row on.
@@ -152,7 +152,7 @@ def hide(session: SparkSession, target: TableRef, hidden: Collection[str]) -> bo
         target: The table; best while it has no rows, or its log goes on telling what it has told.
         hidden: Names of columns, and of fields in them. Those that the table does not have make no difference.
     """
-    (detail,) = session.sql(f"DESCRIBE DETAIL {target.sql}").select("properties", "partitionColumns").collect()
+    detail = detail_there(session, target)
     before = _kept(detail["properties"])
     if not set(hidden) - set(before):
         return False

@@ -38,7 +38,7 @@ def detail_of(session: SparkSession, target: TableRef) -> Row | None:
     if target.path is None and not session.catalog.tableExists(target.sql):
         return None
     try:
-        return session.sql(f"DESCRIBE DETAIL {target.sql}").collect()[0]
+        return detail_there(session, target)
     except Exception as error:  # the class differs between classic and Connect sessions
         if target.path is not None and any(reason in str(error) for reason in _MISSING):
             return None
@@ -47,10 +47,15 @@ def detail_of(session: SparkSession, target: TableRef) -> Row | None:
         raise
 
 
+def detail_there(session: SparkSession, target: TableRef) -> Row:
+    """As :func:`detail_of`, of a table that is there."""
+    # The whole row as the command gives it: to select from it would be a Spark job.
+    return session.sql(f"DESCRIBE DETAIL {target.sql}").collect()[0]
+
+
 def properties_of(session: SparkSession, target: TableRef) -> Mapping[str, str]:
     """The properties of a table that is there."""
-    # The whole row as the command gives it: to select from it would be a Spark job.
-    told: dict[str, str] = session.sql(f"DESCRIBE DETAIL {target.sql}").collect()[0]["properties"]
+    told: dict[str, str] = detail_there(session, target)["properties"]
     return told
 
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
 
-from versioned.durations import instant, instant_us
+from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, instant, instant_us
 from versioned.errors import RecordError
 
 _MS: Final = 1_000
@@ -27,8 +27,6 @@ _STEPS_US: Final = (
 _STEPS_MONTHS: Final = (1, 3, 6, *(12 * number * 10**power for power in range(4) for number in (1, 2, 5)))
 _MONTH_US: Final = 28 * _DAY
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_FIRST_US: Final = instant_us(datetime(1, 1, 1))
-_LAST_US: Final = instant_us(datetime(9999, 12, 31, 23, 59, 59, 999_999))
 #: 3 January 2000 was a Monday: weeks are counted from there.
 _MONDAY_US: Final = instant_us(datetime(2000, 1, 3))
 
@@ -114,7 +112,7 @@ def given_us(value: Any, name: str) -> int | None:
         return None
     if isinstance(value, datetime):
         return instant_us(value)
-    if isinstance(value, int) and not isinstance(value, bool) and _FIRST_US <= value <= _LAST_US:
+    if isinstance(value, int) and not isinstance(value, bool) and FIRST_INSTANT_US <= value <= LAST_INSTANT_US:
         return value
     raise RecordError(
         f"{name} is {value!r}. Pictures take datetimes, or whole microseconds since 1970, of the years 1 to 9999."

@@ -18,7 +18,9 @@ from versioned import spark_functions as F
 from versioned.durations import LONGEST_US
 from versioned.identifiers import TableRef, quote
 from versioned.put import PutBatch
+from versioned.put_checks import rejected_rows
 from versioned.put_frames import PUT_RESULT
+from versioned.put_result import outcome_rows
 from versioned.reading import read_table
 from versioned.spec import CURRENT, VersionedTableSpec
 from versioned.system_history import next_system_us
@@ -113,7 +115,7 @@ def backfill_frame(
             known = (next_system_us(spark, target), None) if spec.system_history else None
             version = batch.write(lambda _name: None, {"backfill": counts, **(judged or {})}, known).version
         _LOG.info("Backfill of %s%s: %s", target, " (dry run)" if dry_run else "", counts)
-        return BackfillResult(outcomes, rejected, counts, version)
+        return BackfillResult(outcome_rows(outcomes, spec), rejected_rows(rejected, spec), counts, version)
     finally:
         batch.release()
         held.unpersist()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 from typing import Final
@@ -40,7 +39,7 @@ from versioned.once import Once
 from versioned.put import LandedSplice, PutBatch, versions_table
 from versioned.put_checks import check_deletions, rejected_rows, rejects_refused
 from versioned.put_records import shape_records
-from versioned.put_result import PutResult, outcome_rows
+from versioned.put_result import PutResult
 from versioned.put_survey import survey_put
 from versioned.reading import in_full, read_or_cached, read_table
 from versioned.schema import columns_of, values_of
@@ -295,8 +294,7 @@ class VersionedTable:
         done = backfill_frame(self._spark, self._target, self._spec, shaped, times, judged, dry_run=dry_run)
         if done.version is not None and not times:
             self._keep(*self._times_now())
-        outcomes, rejected = outcome_rows(done.outcomes, self._spec), rejected_rows(done.rejected, self._spec)
-        return replace(done, outcomes=outcomes, rejected=rejected)
+        return done
 
     def delete(
         self,

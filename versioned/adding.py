@@ -90,8 +90,8 @@ def add_values(
     target: TableRef,
     spec: VersionedTableSpec,
     columns: StructType,
-    owner: str | None = None,
-    hidden: Collection[str] = (),
+    owner: str | None,
+    hidden: Collection[str],
 ) -> VersionedTableSpec:
     """Give a versioned table further value columns, and its system history too if it keeps one.
 

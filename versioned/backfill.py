@@ -86,9 +86,9 @@ def backfill_frame(
     spec: VersionedTableSpec,
     shaped: DataFrame,
     times: Mapping[int, int],
-    judged: Mapping[str, object] | None = None,
+    judged: Mapping[str, object],
     *,
-    dry_run: bool = False,
+    dry_run: bool,
 ) -> BackfillResult:
     """Judge, count and (unless ``dry_run``) write a backfill.
 
@@ -113,7 +113,7 @@ def backfill_frame(
         version = None
         if counts["accepted"] and not dry_run:
             known = (next_system_us(spark, target), None) if spec.system_history else None
-            version = batch.write(lambda _name: None, {"backfill": counts, **(judged or {})}, known).version
+            version = batch.write(lambda _name: None, {"backfill": counts, **judged}, known).version
         _LOG.info("Backfill of %s%s: %s", target, " (dry run)" if dry_run else "", counts)
         return BackfillResult(outcome_rows(outcomes, spec), rejected_rows(rejected, spec), counts, version)
     finally:

@@ -59,7 +59,7 @@ def check_types(records: DataFrame, types: Mapping[str, DataType], timestamp: st
             )
 
 
-def check_roles(records: DataFrame, deleted: str | None, partition: str | None, sequence: str | None = None) -> None:
+def check_roles(records: DataFrame, deleted: str | None, partition: str | None, sequence: str | None) -> None:
     """Refuse a column of deletions that is no boolean, one of partitions that is no integer, and one without order.
 
     Raises:

@@ -285,7 +285,7 @@ def _splices(judged: DataFrame, known: DataFrame, spec: VersionedTableSpec, *, m
     return found.withColumn("_place", F.col("_place").getField("_place"))
 
 
-def next_current(current: DataFrame, accepted: DataFrame, spec: VersionedTableSpec, *, few: bool = False) -> DataFrame:
+def next_current(current: DataFrame, accepted: DataFrame, spec: VersionedTableSpec, *, few: bool) -> DataFrame:
     """The current rows after the batch together with the rows that close in it, in the shape *versions*.
 
     The stored rows are read once: each ends where the first record of its key begins, the others go from scan to write

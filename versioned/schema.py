@@ -86,7 +86,7 @@ def check_keys(columns: StructType, spec: VersionedTableSpec) -> None:
             )
 
 
-def create_statement(ref: TableRef, columns: StructType, spec: VersionedTableSpec, hidden: Collection[str] = ()) -> str:
+def create_statement(ref: TableRef, columns: StructType, spec: VersionedTableSpec, hidden: Collection[str]) -> str:
     """The DDL of the table; the spec travels in its properties, and so does what guards its intervals.
 
     Args:
@@ -131,7 +131,7 @@ def create_table(
     hidden: Collection[str] = (),
     *,
     partitioned_by: Collection[str] = (),
-    properties: Mapping[str, str] = MappingProxyType({}),
+    properties: Mapping[str, str],
     indexed: Collection[str] | None = None,
 ) -> str:
     """The DDL of a table; what keeps columns out of its statistics is in the one statement.
@@ -144,7 +144,8 @@ def create_table(
         properties: What else the table says of itself.
         indexed: The columns that have statistics; None = the first ones, as Delta does.
 
-    >>> create_table(TableRef.parse("sales.seen"), StructType().add("at", TimestampType(), nullable=False))
+    >>> at = StructType().add("at", TimestampType(), nullable=False)
+    >>> create_table(TableRef.parse("sales.seen"), at, properties={})
     'CREATE TABLE `sales`.`seen` (`at` timestamp_ltz NOT NULL) USING DELTA'
     """
     said = {**properties, **statistics_from_start(columns, hidden, partitioned_by, indexed)}

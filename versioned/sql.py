@@ -144,7 +144,7 @@ def register_sql(
 
 
 def register_versions(
-    spark: SparkSession, target: TableRef, spec: VersionedTableSpec, names: SqlNames, version: int | None = None
+    spark: SparkSession, target: TableRef, spec: VersionedTableSpec, names: SqlNames, version: int | None
 ) -> list[str]:
     """As :func:`register_sql`, under names that are known already."""
     stored, columns = source(target, version), _columns(spec)

@@ -10,7 +10,15 @@ from types import MethodType
 from typing import Concatenate, Final, Generic, Literal, ParamSpec
 
 from versioned.choices import check_choice
-from versioned.durations import Duration, Resolution, check_resolution, duration, in_words
+from versioned.durations import (
+    Duration,
+    Resolution,
+    check_grace,
+    check_not_negative,
+    check_resolution,
+    duration,
+    in_words,
+)
 from versioned.errors import ConfigurationError
 from versioned.given import check_kind, check_name
 from versioned.spec import TimeScope
@@ -90,12 +98,7 @@ class Materialized:
                 f"A grace of {in_words(self.grace)} needs a versioned store; use "
                 "Materialized.versioned(history_retention)."
             )
-        if self.grace > self.history_retention:
-            raise ConfigurationError(
-                f"grace ({in_words(self.grace)}) must not be larger than history_retention "
-                f"({in_words(self.history_retention)}): a record older than the history has no place in it. Shorten "
-                "grace or keep history longer."
-            )
+        check_grace(self.grace, self.history_retention)
 
     @classmethod
     def versioned(
@@ -296,5 +299,4 @@ def _check_span(what: str, value: timedelta | None, instead: str) -> None:
 
 def _not_negative(what: str, value: timedelta | None, instead: str) -> None:
     _check_span(what, value, instead)
-    if value is not None and value < timedelta(0):
-        raise ConfigurationError(f"{what} must not be negative; got {in_words(value)}.")
+    check_not_negative(what, value)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from suppress.buffer_config import EagerBufferConfig, StrictBufferConfig
 from suppress.sizes import SizeOf, sizer
 from versioned.choices import check_choice
-from versioned.durations import Duration, duration_us, in_words
+from versioned.durations import Duration, check_not_negative, duration_us, in_words
 from versioned.errors import ConfigurationError, TopologyError
 from versioned.given import check_kind, check_name
 
@@ -116,7 +116,7 @@ class UntilWindowCloses(Suppressed):
     def __post_init__(self) -> None:
         _check_buffer(self.buffer)
         check_name("with_name", self.name)
-        _not_negative("retention", self.retention_us)
+        check_not_negative("retention", self.retention_us)
         sizer(self.size_of)
 
 
@@ -136,10 +136,10 @@ class UntilTimeLimit(Suppressed):
     def __post_init__(self) -> None:
         _check_buffer(self.buffer)
         check_name("with_name", self.name)
-        _not_negative("wait", self.wait_us)
-        _not_negative("retention", self.retention_us)
+        check_not_negative("wait", self.wait_us)
+        check_not_negative("retention", self.retention_us)
         sizer(self.size_of)
-        _not_negative("max_age", self.max_age_us)
+        check_not_negative("max_age", self.max_age_us)
         check_choice("timer", self.timer, Timer)
         check_choice("clock", self.clock, Clock)
         if (self.timer == "last") != (self.max_age_us is not None):
@@ -169,8 +169,8 @@ class UntilWallClockTimeLimit(Suppressed):
     def __post_init__(self) -> None:
         _check_buffer(self.buffer)
         check_name("with_name", self.name)
-        _not_negative("wait", self.wait_us)
-        _not_negative("retention", self.retention_us)
+        check_not_negative("wait", self.wait_us)
+        check_not_negative("retention", self.retention_us)
         sizer(self.size_of)
 
 
@@ -181,11 +181,6 @@ AnySuppressed = UntilWindowCloses | UntilTimeLimit | UntilWallClockTimeLimit
 def _check_buffer(given: object) -> None:
     wanted = "what BufferConfig gives, such as BufferConfig.unbounded() or BufferConfig.max_records(1_000)"
     check_kind("buffer", given, (StrictBufferConfig, EagerBufferConfig), wanted)
-
-
-def _not_negative(what: str, value_us: Any) -> None:
-    if value_us is not None and value_us < 0:
-        raise ConfigurationError(f"{what} must not be negative; got {in_words(value_us)}.")
 
 
 def _optional_us(value: Duration | None) -> int | None:

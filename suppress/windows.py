@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
-from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, Duration, duration_us, in_words
+from versioned.durations import (
+    FIRST_INSTANT_US,
+    LAST_INSTANT_US,
+    Duration,
+    check_not_negative,
+    duration_us,
+    in_words,
+)
 from versioned.errors import ConfigurationError
 from versioned.given import check_kind, given_instant_us
 
@@ -47,8 +54,10 @@ class TimeWindows(_Graceful):
     grace_us: int = 0
 
     def __post_init__(self) -> None:
-        _at_least("Window size", self.size_us, 1, "TimeWindows.of(size)")
-        _at_least("Grace", self.grace_us, 0, "grace(...)")
+        _is_whole("Window size", self.size_us, "TimeWindows.of(size)")
+        if self.size_us < 1:
+            raise ConfigurationError(f"Window size must be larger than zero; got {in_words(self.size_us)}.")
+        _not_negative("Grace", self.grace_us, "grace(...)")
         _is_whole("Advance", self.advance_us, "advance_by(...)")
         if not 0 < self.advance_us <= self.size_us:
             raise ConfigurationError(
@@ -88,8 +97,8 @@ class SlidingWindows(_Graceful):
     grace_us: int = 0
 
     def __post_init__(self) -> None:
-        _at_least("Time difference", self.difference_us, 0, "SlidingWindows.of(difference)")
-        _at_least("Grace", self.grace_us, 0, "grace(...)")
+        _not_negative("Time difference", self.difference_us, "SlidingWindows.of(difference)")
+        _not_negative("Grace", self.grace_us, "grace(...)")
 
     @classmethod
     def of(cls, difference: Duration) -> SlidingWindows:
@@ -119,8 +128,8 @@ class SessionWindows(_Graceful):
     grace_us: int = 0
 
     def __post_init__(self) -> None:
-        _at_least("Session gap", self.gap_us, 0, "SessionWindows.of(gap)")
-        _at_least("Grace", self.grace_us, 0, "grace(...)")
+        _not_negative("Session gap", self.gap_us, "SessionWindows.of(gap)")
+        _not_negative("Grace", self.grace_us, "grace(...)")
 
     @classmethod
     def of(cls, gap: Duration) -> SessionWindows:
@@ -152,7 +161,7 @@ class UnlimitedWindows(_Graceful):
                 f"Start must be microseconds since 1970, of the years 1 to 9999; got {self.start_us}. Give "
                 "start_on(...) a datetime."
             )
-        _at_least("Grace", self.grace_us, 0, "grace(...)")
+        _not_negative("Grace", self.grace_us, "grace(...)")
 
     @classmethod
     def of(cls) -> UnlimitedWindows:
@@ -190,7 +199,7 @@ class JoinWindows(_Graceful):
                 f"before + after must not be negative; got before {in_words(self.before_us)} and after "
                 f"{in_words(self.after_us)}."
             )
-        _at_least("Grace", self.grace_us, 0, "grace(...)")
+        _not_negative("Grace", self.grace_us, "grace(...)")
 
     @classmethod
     def of(cls, difference: Duration) -> JoinWindows:
@@ -219,11 +228,9 @@ class JoinWindows(_Graceful):
 Windows = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
 
 
-def _at_least(what: str, value_us: int, least_us: int, instead: str) -> None:
+def _not_negative(what: str, value_us: int, instead: str) -> None:
     _is_whole(what, value_us, instead)
-    if value_us < least_us:
-        bound = "must not be negative" if least_us == 0 else "must be larger than zero"
-        raise ConfigurationError(f"{what} {bound}; got {in_words(value_us)}.")
+    check_not_negative(what, value_us)
 
 
 def _is_whole(what: str, value_us: int, instead: str) -> None:

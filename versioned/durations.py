@@ -99,7 +99,7 @@ def in_words(value: timedelta | int) -> str:
     >>> in_words(timedelta(hours=26)), in_words(-5_400_000_000), in_words(0)
     ('1 day 2 hours', '-1 hour -30 minutes', '0')
     """
-    value_us = value // _MICROSECOND if isinstance(value, timedelta) else value
+    value_us = _in_us(value)
     sign, rest, words = "-" if value_us < 0 else "", abs(value_us), []
     for unit_us, unit in _WORDS_US:
         count, rest = divmod(rest, unit_us)
@@ -118,8 +118,7 @@ def span_us(option: str, value: Duration) -> int:
     1000
     """
     found_us = duration_us(value)
-    if found_us < 0:
-        raise ConfigurationError(f"{option} must not be negative; got {value}. Leave it out, or give a longer one.")
+    check_not_negative(option, found_us)
     return found_us
 
 
@@ -129,6 +128,48 @@ def optional_span_us(option: str, value: Duration | None) -> int | None:
     >>> optional_span_us("max_future_skew", None)
     """
     return None if value is None else span_us(option, value)
+
+
+def check_not_negative(what: str, value: timedelta | int | None) -> None:
+    """Refuse a duration, or its microseconds, below 0; None is none.
+
+    Raises:
+        ConfigurationError: it is; ``what`` it is of.
+
+    >>> check_not_negative("Grace", -1_000)
+    Traceback (most recent call last):
+    versioned.errors.ConfigurationError: Grace must not be negative; got -1 millisecond. Give a longer one.
+    """
+    if value is not None and _in_us(value) < 0:
+        raise ConfigurationError(f"{what} must not be negative; got {in_words(value)}. Give a longer one.")
+
+
+def check_grace(grace: timedelta | int, history_retention: timedelta | int) -> None:
+    """Refuse a grace by which a record would be taken that is older than the history.
+
+    Args:
+        grace: How late a record may be, as a duration or its microseconds.
+        history_retention: How far back the history goes, likewise.
+
+    Raises:
+        ConfigurationError: the grace is longer, or one of the two is negative.
+
+    >>> check_grace(timedelta(hours=2), 3_600_000_000)
+    Traceback (most recent call last):
+    versioned.errors.ConfigurationError: grace (2 hours) must not be larger than history_retention (1 hour): a record \
+older than the history has no place in it. Shorten grace or keep history longer.
+    """
+    check_not_negative("history_retention", history_retention)
+    check_not_negative("grace", grace)
+    if _in_us(grace) > _in_us(history_retention):
+        raise ConfigurationError(
+            f"grace ({in_words(grace)}) must not be larger than history_retention ({in_words(history_retention)}): a "
+            "record older than the history has no place in it. Shorten grace or keep history longer."
+        )
+
+
+def _in_us(value: timedelta | int) -> int:
+    return value // _MICROSECOND if isinstance(value, timedelta) else value
 
 
 def _exact_us(value: Duration) -> int:

@@ -20,6 +20,7 @@ from versioned.durations import (
     Duration,
     Resolution,
     capped_us,
+    check_grace,
     check_resolution,
     duration_us,
     in_words,
@@ -78,15 +79,7 @@ class VersionedTableSpec:
             raise ConfigurationError("A versioned table needs at least one key column; got none.")
         system = (SYSTEM_FROM, _SYSTEM_TO) if self.system_history else ()
         check_columns((*self.keys, *self.values, self.valid_from, self.valid_to), reserved=system)
-        if self.history_retention_us < 0:
-            raise ConfigurationError(
-                f"history_retention must not be negative; got {in_words(self.history_retention_us)} (R186)."
-            )
-        if not 0 <= self.grace_us <= self.history_retention_us:
-            raise ConfigurationError(
-                f"grace must be between 0 and history_retention; got grace {in_words(self.grace_us)} "
-                f"and history_retention {in_words(self.history_retention_us)}. Shorten grace or keep history longer."
-            )
+        check_grace(self.grace_us, self.history_retention_us)
         check_choice("time_scope", self.time_scope, TimeScope)
         check_resolution(self.time_resolution)
         # Here, and not where durations are read: a table's properties may tell longer ones.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from versioned.durations import in_words
+from versioned.durations import check_grace
 from versioned.errors import ConfigurationError, RecordError
 from versioned.spec import TimeScope
 from versioned.timeline import Timeline
@@ -101,11 +101,7 @@ class VersionedStore:
         first_stream_time_us: int | None = None,
     ) -> None:
         grace_us = retention_us if grace_us is None else grace_us
-        if retention_us < 0 or not 0 <= grace_us <= retention_us:
-            raise ConfigurationError(
-                f"grace must be between 0 and the history retention; got grace {in_words(grace_us)} and "
-                f"retention {in_words(retention_us)}. Shorten grace or keep history longer."
-            )
+        check_grace(grace_us, retention_us)
         self.retention_us = retention_us
         self.grace_us = grace_us
         self._scope = scope

@@ -55,7 +55,7 @@ def test_a_negative_grace_is_refused(windows: Windows | JoinWindows) -> None:
     [
         (lambda: TimeWindows.of("1 hour").advance_by("2 hours"), "got advance 2 hours and size 1 hour."),
         (lambda: JoinWindows.of("1 s").before("-2 hours"), "got before -2 hours and after 1 second."),
-        (lambda: SessionWindows.of("-90 s"), "got -1 minute -30 seconds."),
+        (lambda: SessionWindows.of("-90 s"), "got -1 minute -30 seconds. Give a longer one."),
     ],
 )
 def test_a_wrong_duration_is_told_in_the_words_that_people_write(make: Callable[[], object], told: str) -> None:

@@ -221,11 +221,18 @@ def test_a_null_key_is_refused_with_the_time() -> None:
 
 
 @pytest.mark.rule("R186")
-@pytest.mark.parametrize(("retention_us", "grace_us"), [(-1, None), (10, -1), (10, 11)])
+@pytest.mark.parametrize(
+    ("retention_us", "grace_us", "said"),
+    [
+        (-1, None, "history_retention must not be negative; got -1 microsecond"),
+        (10, -1, "grace must not be negative; got -1 microsecond"),
+        (10, 11, r"grace \(11 microseconds\) .* history_retention \(10 microseconds\)"),
+    ],
+)
 def test_a_negative_retention_or_a_grace_outside_it_is_refused_with_the_numbers(
-    retention_us: int, grace_us: int | None
+    retention_us: int, grace_us: int | None, said: str
 ) -> None:
-    with pytest.raises(ConfigurationError, match=rf"retention {retention_us} microsecond"):
+    with pytest.raises(ConfigurationError, match=said):
         VersionedStore(retention_us, grace_us)
 
 

@@ -81,7 +81,7 @@ def line_of(error: BaseException) -> str:
     """
     java = getattr(error, "java_exception", None)
     said = f"{type(error).__name__}: {error}" if java is None else str(java.toString())
-    return said.strip().partition("\n")[0]
+    return errors.first_line(said)
 
 
 def _original(error: BaseException) -> tuple[type[BaseException], str]:

@@ -39,7 +39,7 @@ from streams.spark.invariants import Invariant
 from streams.spark.row_rules import BETWEEN, BETWEEN_ARGUMENTS, BOUNDS, SATISFY, broken
 from streams.spark.sql_conditions import sql_condition
 from versioned import spark_functions as F
-from versioned.errors import ConfigurationError
+from versioned.errors import ConfigurationError, first_line
 from versioned.given import near
 from versioned.identifiers import quote
 
@@ -112,7 +112,7 @@ class Judge:
                 ((place, result),) = told.run_results.items()
                 results = _completed(asset, asked, result.results, self.examples)
         except Exception as error:  # whatever goes wrong in there says nothing about the rows
-            return _unjudged(asked, rules, _first_line(error) if self.examples else unquoted(error))
+            return _unjudged(asked, rules, first_line(error) if self.examples else unquoted(error))
         verdicts = _verdicts(results, rules, asked.errors)
         for one in results:
             one.result, one.exception_info = harmless(one.result), harmless(one.exception_info)
@@ -221,7 +221,7 @@ def _asked(rows: DataFrame, rules: Sequence[Invariant]) -> _Asked:
         try:
             columns |= _conditions(rows, rule)
         except EXPECTED as error:
-            errors[number] = _first_line(error)
+            errors[number] = first_line(error)
     # Without columns of ours one question is enough.
     apart = {n: rule for n, rule in enumerate(rules) if columns and rule.expectation.startswith(_OF_COLUMNS)}
     others = {n: rule for n, rule in enumerate(rules) if n not in apart and n not in errors}
@@ -428,15 +428,10 @@ def _verdict(rule: Invariant, said: Any) -> Verdict:
 def _error_of(info: Mapping[str, Any]) -> str | None:
     """The first line of what went wrong inside."""
     text = _text_of(info)
-    return None if text is None else _first_line(text)
+    return None if text is None else first_line(text) or "no reason was given"
 
 
 def _text_of(info: Mapping[str, Any]) -> str | None:
     """What went wrong inside: told flat, or nested by the metric that failed."""
     parts = [info, *(part for part in info.values() if isinstance(part, Mapping))]
     return next((str(part.get("exception_message") or "") for part in parts if part.get("raised_exception")), None)
-
-
-def _first_line(said: object) -> str:
-    lines = str(said or "").strip().splitlines()
-    return lines[0] if lines else "no reason was given"

@@ -94,10 +94,11 @@ class InvariantError(VersionedError):
     """Stored rows break an invariant of their table. This is a bug or a foreign write."""
 
 
-def first_line(error: BaseException) -> str:
-    """What an error says, without the stack that Spark puts behind it.
+def first_line(said: BaseException | str) -> str:
+    """What an error or its text says, without the stack that Spark puts behind it; of an error without words its class.
 
-    >>> first_line(ValueError("Access denied\\n\\tat org.apache.hadoop"))
-    'Access denied'
+    >>> first_line(ValueError("Access denied\\n\\tat org.apache.hadoop")), first_line(ValueError()), first_line("")
+    ('Access denied', 'ValueError', '')
     """
-    return str(error).strip().partition("\n")[0]
+    line = str(said).strip().partition("\n")[0]
+    return type(said).__name__ if not line and isinstance(said, BaseException) else line

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from versioned.errors import ConfigurationError
+from versioned.errors import ConfigurationError, first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,7 +79,7 @@ def with_sound_reads(session: SparkSession) -> None:
             except Exception as error:  # the class differs between classic and Connect sessions
                 raise ConfigurationError(
                     f"The session refuses {name} = {value}, without which what is read may be wrong: "
-                    f"{(str(error).splitlines() or [type(error).__name__])[0]} Use a session that takes it, such as "
+                    f"{first_line(error)} Use a session that takes it, such as "
                     "one on classic compute of Databricks instead of serverless compute, or have it set where the "
                     "session's server is configured."
                 ) from error

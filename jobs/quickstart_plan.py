@@ -1,5 +1,7 @@
-"""The quickstart's topology: flights joined to the weather at their departure, final departures per airport and hour,
-the last airport of every aircraft and how many are at each, and delays joined to the model of the aircraft.
+"""The quickstart's topology, out of flights, weather and aircraft.
+
+Flights joined to the weather at their departure, final departures per airport and hour, the last airport of every
+aircraft and how many are at each, and delays joined to the model of the aircraft.
 """
 
 from __future__ import annotations

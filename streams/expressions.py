@@ -1,4 +1,4 @@
-"""Functions of a row that run on both engines.
+"""Functions of a row that run on both engines: a user's function is traced once, into an expression.
 
 A user's function, such as ``lambda value: value.amount > 10``, is called once, when the plan is built, with symbolic
 rows. What it returns is an expression tree; the Spark engine turns it into a Column (``streams.spark.columns``), the

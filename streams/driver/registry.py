@@ -1,4 +1,4 @@
-"""Which operator runs which kind of node."""
+"""From a plan to operators: which one runs which kind of node in the test driver."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from streams.driver.stream_stream_join import StreamStreamJoinProcessor
 from streams.driver.stream_table_join import StreamTableJoinProcessor
 from streams.driver.suppress import SuppressProcessor
 from streams.driver.table_aggregate import TableAggregateProcessor
-from streams.driver.table_filter import table_filter, table_map_values
 from streams.driver.table_sink import TableSinkProcessor
 from streams.driver.table_source import TableSourceProcessor
 from streams.driver.table_table_join import table_table_join
+from streams.driver.table_views import table_filter, table_map_values
 from streams.driver.windowed_aggregate import WindowedAggregateProcessor
 from versioned.errors import TopologyError
 

@@ -1,4 +1,4 @@
-"""Operators without state: sources, filters, mappers and changes of key of a stream."""
+"""Operators without state: sources, filters, mappers, changes of key, changelog sinks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sinks that keep the latest state per key."""
+"""Sinks of the test driver that keep the latest state per key; changelogs are in ``stateless.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables from topics or streams: versioned, plain, or without a store of their own."""
+"""Tables from topics or streams, record by record: versioned, plain, or without a store of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of a batch once it has landed."""
+"""``BatchReport``: what is told of a batch once it has landed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Suppression on Spark (KIP-328, KIP-539).
+"""``suppress`` on Spark: updates wait in a stored buffer, final results in the window store (KIP-328, KIP-539).
 
 *Final results* of unbounded buffers need no table of their own: the window store holds the rows, and stream time tells
 which of them become final in a batch. Not so where a join looks into them: it goes by the update that let each out, and

@@ -5,10 +5,12 @@ A section stands between ``<!-- generated: NAME -->`` and ``<!-- end of NAME -->
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +34,8 @@ from versioned import errors  # noqa: E402
 from versioned.spec import VersionedTableSpec  # noqa: E402
 
 _SECTION: Final = re.compile(r"(<!-- generated: ([a-z-]+) -->\n)(.*?)(<!-- end of \2 -->)", re.DOTALL)
+#: Folders of modules, from the lowest layer up.
+FOLDERS: Final = ("versioned", "suppress", "streams", "streams/driver", "streams/spark", "streams/testing", "jobs")
 #: Descriptions of a kind of value, not of a setting.
 _KINDS_ONLY: Final = ("A number and a unit", "An expression over")
 #: What the fields say nothing about themselves; ``Model.key`` wins over ``key``.
@@ -202,6 +206,15 @@ def functions() -> str:
     return "\n".join(["| function | meaning |", "|---|---|", *rows])
 
 
+def modules(folder: str) -> str:
+    """The modules of a package, without those below it, each with the first line of its docstring."""
+    rows = ["| module | what it is |", "|---|---|"]
+    for file in sorted((PROJECT / folder).glob("[!_]*.py")):
+        told = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+        rows.append(f"| `{file.name}` | {_plain_text(told.partition(chr(10))[0])} |")
+    return "\n".join(rows)
+
+
 SECTIONS: Final[dict[str, Callable[[], str]]] = {
     "behaviour": behaviour_table.table,
     "job-settings": settings_of_a_job,
@@ -213,6 +226,7 @@ SECTIONS: Final[dict[str, Callable[[], str]]] = {
     "errors": error_tree,
     "functions": functions,
     "sql-columns": sql_columns.table,
+    **{f"modules-of-{folder.replace('/', '-')}": partial(modules, folder) for folder in FOLDERS},
 }
 
 

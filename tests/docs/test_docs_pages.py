@@ -10,7 +10,6 @@ import json
 import pkgutil
 import re
 from collections.abc import Iterator
-from fnmatch import fnmatch
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args, get_type_hints
@@ -29,6 +28,7 @@ import versioned
 from jobs.plan_settings import Plan
 from jobs.session import DELTA
 from streams import reasons, recovery_rules
+from streams.driver.registry import OPERATORS
 from streams.driver.store_view import StoreView
 from streams.metrics import COUNTERS
 from streams.spark import StreamingApplication, doctor, recovery
@@ -202,22 +202,28 @@ def test_every_file_that_a_page_names_is_there(page: Path) -> None:
     assert [name for name in named if not any(any(home.glob(name.rstrip("/"))) for home in homes)] == []
 
 
-def _on_the_map() -> Iterator[str]:
-    """The patterns of files that the module map names, each with its folder."""
-    rows = re.findall(r"^\| (`[^|]+) \|", _page("architecture.md"), re.MULTILINE)
-    for row in rows:
-        folder = ""
-        for name in re.findall(r"`([^`]+)`", row):
-            folder = name.rpartition("/")[0] if "/" in name else folder
-            yield f"{name}*" if name.endswith("/") else f"{folder}/{name.rpartition('/')[2]}"
+_MODULES = [
+    file.relative_to(PROJECT)
+    for package in ("versioned", "suppress", "streams", "jobs")
+    for file in sorted((PROJECT / package).rglob("*.py"))
+]
 
 
-@pytest.mark.parametrize("package", ["versioned", "suppress", "streams", "jobs"])
-def test_every_module_is_on_the_map_of_the_architecture(package: str) -> None:
-    patterns = list(_on_the_map())
-    files = [str(file.relative_to(PROJECT)) for file in (PROJECT / package).rglob("*.py") if file.name[:2] != "__"]
-    assert files
-    assert [file for file in files if not any(fnmatch(file, pattern) for pattern in patterns)] == []
+def test_every_folder_of_modules_is_on_the_map_of_the_architecture() -> None:
+    assert {str(file.parent) for file in _MODULES} == set(generated_sections.FOLDERS)
+
+
+@pytest.mark.parametrize("module", _MODULES, ids=str)
+def test_the_first_line_of_each_module_says_what_it_is(module: Path) -> None:
+    told = ast.get_docstring(ast.parse((PROJECT / module).read_text(encoding="utf-8"))) or ""
+    assert re.fullmatch(r"[^\n]+\.", told.partition("\n")[0]), "a sentence for docs/architecture.md"
+
+
+def test_the_architecture_names_each_operator_whose_module_is_called_otherwise_on_spark() -> None:
+    told = _page("architecture.md").split("<!-- other names -->")[1].split("<!-- end of other names -->")[0]
+    of_driver = {operator.__module__.rpartition(".")[2] for operator in OPERATORS.values()}
+    on_spark = {file.stem for file in (PROJECT / "streams" / "spark").glob("*.py")}
+    assert set(re.findall(r"`driver/(\w+)\.py`", told)) == of_driver - on_spark
 
 
 def _cells(section: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""``filter`` and ``map_values`` of a table (R160-R162, R167)."""
+"""``filter`` and ``map_values`` of a table, record by record (R160-R162, R167): a view, or a store of its own."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from jobs.exit_codes import EXPECTED
 from jobs.strict import in_utc
 from jobs.unquoted import unlogged, unquoted, unquoted_text
 from streams.spark.invariants import Invariant
-from streams.spark.row_rules import BETWEEN, BETWEEN_ARGUMENTS, BOUNDS, SATISFY, broken
+from streams.spark.row_rules import BETWEEN, BETWEEN_ARGUMENTS, BOUNDS, IN_SET, SATISFY, broken
 from streams.spark.sql_conditions import sql_condition
 from versioned import spark_functions as F
 from versioned.errors import ConfigurationError, first_line
@@ -359,7 +359,7 @@ def _expectation(rule: Invariant, number: str) -> Any:
     kind = rule.expectation
     judged = _judged_here(rule)
     if judged:
-        kind = "expect_column_values_to_be_in_set"
+        kind = IN_SET
         arguments = {name: said for name, said in arguments.items() if name not in judged}
         arguments |= {"column": _holds(rule), "value_set": [True]}
     if "row_condition" in arguments:

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, Window
 from streams import reasons
 from streams.fields import MAX_TS, WINDOW_END, WINDOW_START
 from streams.spark.flow import SCOPE, lookup_times
-from streams.spark.row_rules import UNIQUE, UNIQUE_COLUMN
+from streams.spark.row_rules import BETWEEN, EQUAL, GREATER, IN_SET, NOT_NULL, NULL, UNIQUE, UNIQUE_COLUMN
 from streams.spark.stored_kinds import StoredTable
 from streams.spark.window_upkeep import OPEN
 from versioned import spark_functions as F
@@ -27,12 +27,6 @@ from versioned.spec import CURRENT, DELETED
 NEXT_START, IS_OPEN, HAS_VALUES, STREAM_TIME = "_next_valid_from", "_is_open", "_has_values", "_stream_time"
 DUE_AT, NEXT_CLOCK, UNBALANCED, CODE = "_due_at", "_next_clock", "_unbalanced_nodes", "_reason_code"
 
-_NOT_NULL: Final = "expect_column_values_to_not_be_null"
-_NULL: Final = "expect_column_values_to_be_null"
-_BETWEEN: Final = "expect_column_values_to_be_between"
-_IN_SET: Final = "expect_column_values_to_be_in_set"
-_GREATER: Final = "expect_column_pair_values_a_to_be_greater_than_b"
-_EQUAL: Final = "expect_column_pair_values_to_be_equal"
 _CODES: Final = tuple(sorted(code for code in vars(reasons).values() if isinstance(code, str) and code.isupper()))
 
 
@@ -153,7 +147,7 @@ def _instant(us: int | None) -> Column:
 
 def _filled(*columns: str) -> list[Invariant]:
     return [
-        Invariant(f"null_{name.lstrip('_')}", f"Every row has {name}.", _NOT_NULL, {"column": name}) for name in columns
+        Invariant(f"null_{name.lstrip('_')}", f"Every row has {name}.", NOT_NULL, {"column": name}) for name in columns
     ]
 
 
@@ -162,23 +156,23 @@ def _unique(said: str, *columns: str) -> Invariant:
 
 
 def _given(name: str, said: str, column: str, where: str | None = None) -> Invariant:
-    return Invariant(name, said, _NOT_NULL, _where({"column": column}, where))
+    return Invariant(name, said, NOT_NULL, _where({"column": column}, where))
 
 
 def _empty(name: str, said: str, column: str, where: str) -> Invariant:
-    return Invariant(name, said, _NULL, _where({"column": column}, where))
+    return Invariant(name, said, NULL, _where({"column": column}, where))
 
 
 def _same(name: str, said: str, first: str, second: str) -> Invariant:
-    return Invariant(name, said, _EQUAL, {"column_A": first, "column_B": second})
+    return Invariant(name, said, EQUAL, {"column_A": first, "column_B": second})
 
 
 def _one_of(name: str, said: str, column: str, values: Sequence[Any], where: str | None = None) -> Invariant:
-    return Invariant(name, said, _IN_SET, _where({"column": column, "value_set": list(values)}, where))
+    return Invariant(name, said, IN_SET, _where({"column": column, "value_set": list(values)}, where))
 
 
 def _not_negative(name: str, said: str, column: str) -> Invariant:
-    return Invariant(name, said, _BETWEEN, {"column": column, "min_value": 0})
+    return Invariant(name, said, BETWEEN, {"column": column, "min_value": 0})
 
 
 def _where(arguments: dict[str, Any], condition: str | None) -> dict[str, Any]:
@@ -187,7 +181,7 @@ def _where(arguments: dict[str, Any], condition: str | None) -> dict[str, Any]:
 
 def _ordered(name: str, said: str, low: str, high: str, *, strict: bool = False) -> Invariant:
     arguments = {"column_A": high, "column_B": low, "or_equal": not strict, "ignore_row_if": "either_value_is_missing"}
-    return Invariant(name, said, _GREATER, arguments)
+    return Invariant(name, said, GREATER, arguments)
 
 
 def _versions(table: StoredTable) -> list[Invariant]:

@@ -8,6 +8,7 @@ breaks nothing but ``not_be_null`` and the equality of a pair, and rows outside 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -28,13 +29,36 @@ UNIQUE: Final = "expect_compound_columns_to_be_unique"
 #: The same of one column, which Great Expectations tells apart.
 UNIQUE_COLUMN: Final = "expect_column_values_to_be_unique"
 TABLE_RULES: Final = (UNIQUE, UNIQUE_COLUMN)
-#: Where the values of a column lie, and the arguments that say so.
+NOT_NULL: Final = "expect_column_values_to_not_be_null"
+NULL: Final = "expect_column_values_to_be_null"
+IN_SET: Final = "expect_column_values_to_be_in_set"
+NOT_IN_SET: Final = "expect_column_values_to_not_be_in_set"
+MATCH: Final = "expect_column_values_to_match_regex"
+NOT_MATCH: Final = "expect_column_values_to_not_match_regex"
+GREATER: Final = "expect_column_pair_values_a_to_be_greater_than_b"
+EQUAL: Final = "expect_column_pair_values_to_be_equal"
+#: Where the values of a column lie, or how long its texts are, and the arguments that say so.
 BETWEEN: Final = "expect_column_values_to_be_between"
+LENGTHS_BETWEEN: Final = "expect_column_value_lengths_to_be_between"
 BOUNDS: Final = ("min_value", "max_value")
+BETWEEN_ARGUMENTS: Final = ("column", *BOUNDS, "strict_min", "strict_max")
 #: Arguments that are conditions in Spark SQL.
 _CONDITIONS: Final = ("condition", "row_condition")
 #: Arguments that name a column.
 _NAMING: Final = ("column", "column_A", "column_B")
+
+
+@dataclass(frozen=True)
+class RowRule:
+    """An expectation about single rows.
+
+    Attributes:
+        arguments: What it may be told, by the names of Great Expectations.
+        breaks: Whether a row breaks it, out of what it is told, conditions in SQL as columns; null = it does not.
+    """
+
+    arguments: tuple[str, ...]
+    breaks: Callable[[Arguments], Column]
 
 
 def broken(expectation: str, arguments: Arguments, columns: StructType) -> Column:
@@ -57,7 +81,7 @@ def broken(expectation: str, arguments: Arguments, columns: StructType) -> Colum
         is_there = F.lit(True) if expectation == UNIQUE else F.col(fields[0]).isNotNull()
         is_broken = is_there & (F.count(F.lit(1)).over(Window.partitionBy(*fields)) > 1)
     else:
-        is_broken = _rule(expectation, arguments)({**arguments, **conditions})
+        is_broken = _rule(expectation, arguments).breaks({**arguments, **conditions})
     judged = F.coalesce(is_broken, F.lit(False))
     condition = conditions.get("row_condition")
     return judged if condition is None else F.coalesce(condition, F.lit(False)) & judged
@@ -78,7 +102,7 @@ def columns_of(expectation: str, arguments: Arguments) -> tuple[str, ...]:
     >>> columns_of(BETWEEN, {"column": "amount", "min_value": 0})
     ('amount',)
     """
-    return tuple(arguments[name] for name in _KNOWN[expectation] if name in _NAMING and name in arguments)
+    return tuple(arguments[name] for name in ROW_RULES[expectation].arguments if name in _NAMING and name in arguments)
 
 
 def check_bounds(expectation: str, arguments: Arguments, columns: StructType) -> None:
@@ -98,16 +122,17 @@ def check_bounds(expectation: str, arguments: Arguments, columns: StructType) ->
         )
 
 
-def _rule(expectation: str, arguments: Arguments) -> Callable[[Arguments], Column]:
+def _rule(expectation: str, arguments: Arguments) -> RowRule:
     if expectation not in ROW_RULES:
         raise ConfigurationError(
             f"{expectation} says nothing about single rows, so none can be rejected by it. "
             f"Rows are rejected by: {', '.join(ROW_RULES)}"
         )
-    unknown = sorted(set(arguments) - set(_KNOWN[expectation]) - set(_ALWAYS))
+    rule = ROW_RULES[expectation]
+    unknown = sorted(set(arguments) - set(rule.arguments) - set(_ALWAYS))
     if unknown:
         raise ConfigurationError(f"{expectation}: {', '.join(unknown)} means nothing for a single row. Leave it out.")
-    return ROW_RULES[expectation]
+    return rule
 
 
 def _column(arguments: Arguments, name: str = "column") -> Column:
@@ -141,34 +166,20 @@ def _is_equal(arguments: Arguments) -> Column:
     return first.eqNullSafe(second)
 
 
-#: Expectation -> the condition that a row breaks; null = it does not. Conditions in SQL are columns by then.
-ROW_RULES: Final[Mapping[str, Callable[[Arguments], Column]]] = {
-    SATISFY: lambda said: ~said["condition"],
-    "expect_column_values_to_not_be_null": lambda said: _column(said).isNull(),
-    "expect_column_values_to_be_null": lambda said: _column(said).isNotNull(),
-    BETWEEN: lambda said: ~_is_between(_column(said), said),
-    "expect_column_values_to_be_in_set": lambda said: ~_column(said).isin(list(said["value_set"])),
-    "expect_column_values_to_not_be_in_set": lambda said: _column(said).isin(list(said["value_set"])),
-    "expect_column_values_to_match_regex": lambda said: ~_column(said).rlike(said["regex"]),
-    "expect_column_values_to_not_match_regex": lambda said: _column(said).rlike(said["regex"]),
-    "expect_column_value_lengths_to_be_between": lambda said: ~_is_between(F.length(_column(said)), said),
-    "expect_column_pair_values_a_to_be_greater_than_b": lambda said: ~_is_greater(said),
-    "expect_column_pair_values_to_be_equal": lambda said: ~_is_equal(said),
-}
-BETWEEN_ARGUMENTS: Final = ("column", *BOUNDS, "strict_min", "strict_max")
 _PAIR: Final = ("column_A", "column_B", "ignore_row_if")
-_KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
-    SATISFY: ("condition",),
-    "expect_column_values_to_not_be_null": ("column",),
-    "expect_column_values_to_be_null": ("column",),
-    BETWEEN: BETWEEN_ARGUMENTS,
-    "expect_column_values_to_be_in_set": ("column", "value_set"),
-    "expect_column_values_to_not_be_in_set": ("column", "value_set"),
-    "expect_column_values_to_match_regex": ("column", "regex"),
-    "expect_column_values_to_not_match_regex": ("column", "regex"),
-    "expect_column_value_lengths_to_be_between": BETWEEN_ARGUMENTS,
-    "expect_column_pair_values_a_to_be_greater_than_b": (*_PAIR, "or_equal"),
-    "expect_column_pair_values_to_be_equal": _PAIR,
+#: Expectations about single rows.
+ROW_RULES: Final[Mapping[str, RowRule]] = {
+    SATISFY: RowRule(("condition",), lambda said: ~said["condition"]),
+    NOT_NULL: RowRule(("column",), lambda said: _column(said).isNull()),
+    NULL: RowRule(("column",), lambda said: _column(said).isNotNull()),
+    BETWEEN: RowRule(BETWEEN_ARGUMENTS, lambda said: ~_is_between(_column(said), said)),
+    IN_SET: RowRule(("column", "value_set"), lambda said: ~_column(said).isin(list(said["value_set"]))),
+    NOT_IN_SET: RowRule(("column", "value_set"), lambda said: _column(said).isin(list(said["value_set"]))),
+    MATCH: RowRule(("column", "regex"), lambda said: ~_column(said).rlike(said["regex"])),
+    NOT_MATCH: RowRule(("column", "regex"), lambda said: _column(said).rlike(said["regex"])),
+    LENGTHS_BETWEEN: RowRule(BETWEEN_ARGUMENTS, lambda said: ~_is_between(F.length(_column(said)), said)),
+    GREATER: RowRule((*_PAIR, "or_equal"), lambda said: ~_is_greater(said)),
+    EQUAL: RowRule(_PAIR, lambda said: ~_is_equal(said)),
 }
 #: Said beside any rule: its name and words, which rows it is about, how bad breaking it is.
 _ALWAYS: Final = ("name", "description", "row_condition", "severity", "meta", "notes")

@@ -7,18 +7,22 @@ order of ts, key and arrival.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeVar
 
 from pyspark.sql import DataFrame, Window
 
-from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, lookup_times, struct_fields
+from streams.nodes import Node
+from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport, lookup_times, struct_fields
 from streams.spark.operator import Batch, StepOf
+from streams.spark.store import Store, StoringOperator
 from versioned import spark_functions as F
 from versioned.commit import ReplaceWhere
 from versioned.durations import LAST_INSTANT_US
 from versioned.identifiers import TableRef, quote
 from versioned.reading import read_table
 from versioned.stream_times import newest_times
+
+N = TypeVar("N", bound=Node)
 
 _DUE: Final = "_due_us"
 _OWN_PLACE: Final = "_own_place"
@@ -31,13 +35,13 @@ class Hold:
     """Holds the records of one node back.
 
     Args:
-        node: The node; its stream times are those of the records that came here.
+        node: The node, as its stream times are named; they are those of the records that came here.
         table: The name of the table of those that wait.
         wait_us: How far stream time must pass a record.
     """
 
     def __init__(self, node: str, table: str, wait_us: int) -> None:
-        self._node = node
+        self.node = node
         self.table = table
         self._wait_us = wait_us
         self._judged: DataFrame | None = None
@@ -50,7 +54,7 @@ class Hold:
 
     def steps(self, root: TableRef) -> list[StepOf]:
         """The writes that a batch may make to it."""
-        return [(self.target(root), self._node, "hold")]
+        return [(self.target(root), self.node, "hold")]
 
     def take(self, batch: Batch, flow: Flow) -> Flow:
         """Take the batch's records in; gives those that leave, each at the place where it does."""
@@ -64,17 +68,17 @@ class Hold:
 
     def marks(self, batch: Batch) -> dict[str, dict[int, int]]:
         """Stream time of what came to wait, per scope, after the batch, under the node's name."""
-        times = dict(batch.times_of(self._node))
+        times = dict(batch.times_of(self.node))
         if self._works and self._judged is not None:
             new = self._judged.where(F.col(_BATCH) == batch.number)
             rows = new.groupBy(SCOPE).agg(F.max(US).alias("newest")).collect()
             times = newest_times(times, {row[SCOPE]: row["newest"] for row in rows})
-        return {self._node: times}
+        return {self.node: times}
 
     def write(self, batch: Batch) -> None:
         """Commit the records that wait."""
         if self._works:
-            batch.commit(self.target(batch.root), self._replace, self._node, "hold")
+            batch.commit(self.target(batch.root), self._replace, self.node, "hold")
 
     def release(self) -> None:
         """Forget the batch."""
@@ -91,7 +95,7 @@ class Hold:
         until_here = later.rowsBetween(Window.unboundedPreceding, 0)
         mover = F.when(F.col("_moves"), F.col(PLACE))
         first, any_first = F.min(mover).over(until_here), F.min(mover).over(Window.partitionBy(SCOPE))
-        before = F.coalesce(lookup_times(dict(batch.times_of(self._node))), F.lit(_NEVER))
+        before = F.coalesce(lookup_times(dict(batch.times_of(self.node))), F.lit(_NEVER))
         placed = both.withColumns({"_first": first, "_any": any_first}).where(~F.col("_moves"))
         own = F.when(F.col("_is_new"), F.col(_OWN_PLACE))
         # One that waits although it is due: since it came, the plan was changed to wait for a shorter time.
@@ -143,5 +147,39 @@ class Hold:
     def _make_ready(self, batch: Batch, frame: DataFrame) -> None:
         if not self._is_ready:
             empty = self._as_rows(frame.limit(0).withColumn(_BATCH, F.lit(0).cast("long")))
-            batch.create_or_check(self.target(batch.root), self._node, empty, by_name=True)
+            batch.create_or_check(self.target(batch.root), self.node, empty, by_name=True)
         self._is_ready = True
+
+
+class HoldingOperator(StoringOperator[N]):
+    """An operator before which records may wait, whether or not its result is stored."""
+
+    def __init__(self, node: N, store: Store | None, hold: Hold | None) -> None:
+        super().__init__(node, store)
+        self.holds = () if hold is None else (hold,)
+
+    def holding(self) -> list[str]:
+        return [hold.table for hold in self.holds]
+
+    def tables(self, root: TableRef) -> list[TableRef]:
+        return [*super().tables(root), *(hold.target(root) for hold in self.holds)]
+
+    def steps(self, root: TableRef) -> list[StepOf]:
+        return [*super().steps(root), *(step for hold in self.holds for step in hold.steps(root))]
+
+    def report(self, batch: Batch) -> NodeReport:
+        report = super().report(batch)
+        for hold in self.holds:
+            report.marks.update(hold.marks(batch))
+        return report
+
+    def write(self, batch: Batch) -> None:
+        super().write(batch)
+        # What the store took came out of the hold, so a replay must find that as it was until the store has it.
+        for hold in self.holds:
+            hold.write(batch)
+
+    def release(self) -> None:
+        super().release()
+        for hold in self.holds:
+            hold.release()

@@ -13,11 +13,10 @@ from pyspark.sql import SparkSession
 
 from streams.spark.engine import Operators
 from streams.spark.flow import SCOPE
+from streams.spark.hold import HoldingOperator
 from streams.spark.ledger import LedgerState
 from streams.spark.stream_stream_join import StreamStreamJoinOperator
-from streams.spark.stream_table_join import StreamTableJoinOperator
 from streams.spark.suppress import FinalResultsOperator, SuppressOperator
-from streams.spark.table_source import TableOperator
 from streams.spark.window_upkeep import OPEN
 from streams.stream_time_scopes import passing
 from versioned import spark_functions as F
@@ -69,9 +68,8 @@ def _waiting(operators: Operators, root: TableRef, whole: Collection[str]) -> It
             isinstance(operator, SuppressOperator) and operator.rule.clock != "wall"
         ):
             yield name, name, operator.tables(root)[0]
-        elif isinstance(operator, (StreamTableJoinOperator, TableOperator)):
-            times = f"{name}:reorder" if isinstance(operator, TableOperator) else name
-            yield from ((name, times, root.child(table)) for table in operator.holding())
+        elif isinstance(operator, HoldingOperator):
+            yield from ((name, hold.node, hold.target(root)) for hold in operator.holds)
 
 
 def _in_one_scope(operators: Operators, whole: Collection[str]) -> set[str]:

@@ -7,6 +7,7 @@ No state of its own: it reads the table's. Records that find nothing say why (``
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -30,28 +31,26 @@ from streams.spark.flow import (
     stream_time_at,
     struct_fields,
 )
-from streams.spark.hold import Hold
-from streams.spark.operator import Batch, Operator, StepOf
+from streams.spark.hold import Hold, HoldingOperator
+from streams.spark.operator import Batch
 from streams.spark.table_state import TableState
 from versioned import spark_functions as F
 from versioned.durations import duration_us
 from versioned.errors import RecordError
-from versioned.identifiers import TableRef
 from versioned.time_axis import instant_text
 
 _LOG: Final = logging.getLogger(__name__)
 
 
-class StreamTableJoinOperator(Operator[StreamTableJoin]):
+class StreamTableJoinOperator(HoldingOperator[StreamTableJoin]):
     """Joins its stream to a table; ``on_expired`` and the join kind decide about records without a match."""
 
     def __init__(self, node: StreamTableJoin, table: TableState) -> None:
-        super().__init__(node)
-        self._table = table
         grace = node.joined.grace
         self._grace_us = None if grace is None else duration_us(grace)
-        name = node.joined.name or node.name
-        self._hold = None if self._grace_us is None else Hold(node.name, f"{name}_waiting", self._grace_us)
+        waiting = f"{node.joined.name or node.name}_waiting"
+        super().__init__(node, None, None if self._grace_us is None else Hold(node.name, waiting, self._grace_us))
+        self._table = table
         self._looked_up: DataFrame | None = None
         self._stream: DataFrame | None = None
         self._is_empty = True
@@ -63,33 +62,23 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
         frame = stream.frame
         usable = frame.where(F.col(VALUE).isNotNull())
         keyed = usable.where(~has_null_key(frame))
-        if self._hold is not None:
-            held = self._hold.take(batch, Flow(self._in_time(batch, keyed), {} if stream.is_empty else None))
-            keyed = held.frame
+        for hold in self.holds:
+            keyed = hold.take(batch, Flow(self._in_time(batch, keyed), {} if stream.is_empty else None)).frame
         if self._is_empty:
             return stream.map(self._unmatched_output)
         self._reject_invalid(batch, frame)
         amount, oldest_us = batch.amount(stream), stream.oldest_us
-        if self._hold is not None:
+        if self.holds:
             # Those that waited are of other times, and may be many.
             amount, oldest_us = "unknown", None
         found = self._table.find_valid(keyed, oldest_us, amount, across=self.asks_across)
-        if self.node.kind == "left" and self._hold is None:
+        if self.node.kind == "left" and not self.holds:
             unkeyed = usable.where(has_null_key(frame)).withColumn(REASON, F.lit(NO_MATCH))
             found = found.unionByName(unkeyed, allowMissingColumns=True)
         self._looked_up = batch.cut(found)
-        if self._hold is not None:
+        if self.holds:
             return Flow(self._joined(self._looked_up))
         return Flow(self._joined(self._looked_up), stream.bounds, most=stream.most)
-
-    def holding(self) -> list[str]:
-        return [] if self._hold is None else [self._hold.table]
-
-    def tables(self, root: TableRef) -> list[TableRef]:
-        return [] if self._hold is None else [self._hold.target(root)]
-
-    def steps(self, root: TableRef) -> list[StepOf]:
-        return [] if self._hold is None else self._hold.steps(root)
 
     def answers(self) -> DataFrame:
         """The batch's answers to records with a key: ``_key _left _us _scope _place _found``."""
@@ -130,21 +119,13 @@ class StreamTableJoinOperator(Operator[StreamTableJoin]):
             )
             if self.node.joined.on_expired == "side_table" and self._looked_up is not None:
                 batch.reject(self.node.name, self._looked_up.where(F.col(REASON) == EXPIRED), F.lit(EXPIRED))
-        marks = {}
-        if self._hold is not None:
+        if self.holds:
             self._refuse_without_key()
-            marks = self._hold.marks(batch)
-        return NodeReport(counts, marks=marks)
-
-    def write(self, batch: Batch) -> None:
-        if self._hold is not None:
-            self._hold.write(batch)
+        return replace(super().report(batch), counts=counts)
 
     def release(self) -> None:
         super().release()
         self._looked_up = None
-        if self._hold is not None:
-            self._hold.release()
 
     def _in_time(self, batch: Batch, keyed: DataFrame) -> DataFrame:
         """The records that go on; those too late to wait are joined at once, unless the policy rejects them."""

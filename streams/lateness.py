@@ -19,7 +19,15 @@ _R10: Final = (100, 125, 160, 200, 250, 315, 400, 500, 630, 800)
 _DECADES: Final = 15
 #: Upper bounds in microseconds; the first holds the records that are not late at all, the last any that can be.
 BOUNDS_US: Final[tuple[int, ...]] = (0, *(10 * number * 10**decade for decade in range(_DECADES) for number in _R10))
-_UNITS: Final = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1_000))
+#: Units of durations in microseconds, the largest first, and how they are written.
+UNITS: Final = (
+    (86_400_000_000, "d"),
+    (3_600_000_000, "h"),
+    (60_000_000, "min"),
+    (1_000_000, "s"),
+    (1_000, "ms"),
+    (1, "us"),
+)
 
 Histogram = Mapping[int, int]
 
@@ -86,10 +94,8 @@ def _percent(share: float) -> str:
 
 def _as_text(duration_us: int) -> str:
     parts = []
-    for unit, size_us in _UNITS:
+    for size_us, unit in UNITS:
         number, duration_us = divmod(duration_us, size_us)
         if number:
             parts.append(f"{number} {unit}")
-    if duration_us:
-        parts.append(f"{duration_us} us")
     return " ".join(parts)

@@ -13,7 +13,7 @@ from datetime import timedelta
 from fractions import Fraction
 from typing import Final
 
-from streams.lateness import BOUNDS_US, Histogram, SuggestedGrace, suggested_grace
+from streams.lateness import BOUNDS_US, UNITS, Histogram, SuggestedGrace, suggested_grace
 from versioned.drawing import Picture, headline, quantity
 from versioned.durations import in_words
 from versioned.svg import RULE, SOFT_INK, compact, line, rect, text
@@ -29,14 +29,6 @@ _BEYOND: Final = ("#f6aea9", "#c5221f")
 _WIDEST: Final = 76
 _APART: Final = 84
 _TITLE: Final = "Lateness of records"
-_UNITS: Final = (
-    (86_400_000_000, "d"),
-    (3_600_000_000, "h"),
-    (60_000_000, "min"),
-    (1_000_000, "s"),
-    (1_000, "ms"),
-    (1, "us"),
-)
 _SECOND_US: Final = 1_000_000
 #: Of so many the next smaller unit is of no interest.
 _MANY: Final = 100
@@ -168,12 +160,12 @@ def _short(bound_us: int) -> str:
     """
     if not bound_us:
         return "on time"
-    place = next((place for place, (size_us, _) in enumerate(_UNITS) if bound_us >= size_us), len(_UNITS) - 1)
-    size_us, unit = _UNITS[place]
+    place = next((place for place, (size_us, _) in enumerate(UNITS) if bound_us >= size_us), len(UNITS) - 1)
+    size_us, unit = UNITS[place]
     if size_us <= _SECOND_US:
         return f"{bound_us / size_us:.3g} {unit}"
     whole, rest_us = divmod(bound_us, size_us)
-    smaller_us, smaller = _UNITS[place + 1]
+    smaller_us, smaller = UNITS[place + 1]
     part = rest_us // smaller_us
     return f"{whole:,} {unit} {part} {smaller}" if part and whole < _MANY else f"{whole:,} {unit}"
 

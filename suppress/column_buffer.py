@@ -15,8 +15,9 @@ from typing import Final
 
 from suppress.buffer_rules import BufferRule
 from suppress.sizes import SizeOf
+from suppress.window_rules import NEVER_US
 
-_NEVER: Final = 2**62
+_UNBOUNDED: Final = 2**62
 
 
 def fits_columns(rule: BufferRule, size_of: SizeOf) -> bool:
@@ -121,7 +122,7 @@ def fold_columns(rows: Columns, held: int, rule: BufferRule, stream_time_us: int
     heap = [(ts_us[at], key) for key, at in first.items()]
     heapify(heap)
     most_records, most_bytes = _limits(rule)
-    now_us = -_NEVER if stream_time_us is None else stream_time_us
+    now_us = NEVER_US if stream_time_us is None else stream_time_us
     out, records, size = Emissions(), held, sum(sizes[at] for at in range(held))
     # Plain numbers, told at the end: a million updates would spend half their time on attributes and calls.
     suppressed = sum_records = sum_bytes = 0
@@ -155,12 +156,12 @@ def fold_columns(rows: Columns, held: int, rule: BufferRule, stream_time_us: int
             peak_bytes = size
     seen.add(Observed(suppressed, len(keys) - held, peak_records, peak_bytes, sum_records, sum_bytes, records, size))
     waiting = [(first[key], latest[key]) for _, key in sorted(heap)]
-    return Folded(out, waiting, None if now_us == -_NEVER else now_us)
+    return Folded(out, waiting, None if now_us == NEVER_US else now_us)
 
 
 def _limits(rule: BufferRule) -> tuple[int, int]:
     """The most records, and the most bytes, that may wait."""
     return (
-        _NEVER if rule.max_records is None else rule.max_records,
-        _NEVER if rule.max_bytes is None else rule.max_bytes,
+        _UNBOUNDED if rule.max_records is None else rule.max_records,
+        _UNBOUNDED if rule.max_bytes is None else rule.max_bytes,
     )

@@ -18,6 +18,8 @@ from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
 
 #: 9999-12-31 23:59:59.999999 UTC, the last instant that tables hold: the end of a window that never ends.
 FOREVER_US: Final = LAST_INSTANT_US
+#: Stream time where no record has come yet: below every instant, and 64 bits hold it with any wait added or taken away.
+NEVER_US: Final = -(2**62)
 
 
 @dataclass(frozen=True, order=True)

@@ -72,9 +72,13 @@ def read_checkpoint(spark: SparkSession, checkpoint: str, sources: int = 0) -> C
         checkpoint: The folder; it need not exist.
         sources: How many sources the query had at its last start, the tick included; 0 = not known.
     """
+    return facts_of(checkpoint, files_of(spark, checkpoint), sources)
+
+
+def files_of(spark: SparkSession, checkpoint: str) -> dict[str, str]:
+    """The files of a checkpoint by name, as :func:`facts_of` takes them."""
     folder = local_folder(checkpoint)
-    files = read_by_spark(spark, checkpoint) if folder is None else read_local(folder)
-    return facts_of(checkpoint, files, sources)
+    return read_by_spark(spark, checkpoint) if folder is None else read_local(folder)
 
 
 def facts_of(checkpoint: str, files: Mapping[str, str], sources: int = 0) -> CheckpointFacts:

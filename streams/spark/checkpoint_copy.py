@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from streams.spark.checkpoint import facts_of, local_folder, local_path, read_by_spark, read_local
+from streams.spark.checkpoint import facts_of, files_of, local_folder, local_path
 from versioned.errors import CheckpointMismatchError
 
 _HEADER_LINES: Final = 2
@@ -40,8 +40,7 @@ def check_copy(spark: SparkSession, checkpoint: str, batch_id: int) -> None:
             its file sources had taken by then, or files that the copy would have are damaged. What sources of files
             took is known only of a folder on a local file system.
     """
-    folder = local_folder(checkpoint)
-    files = read_by_spark(spark, checkpoint) if folder is None else read_local(folder)
+    files = files_of(spark, checkpoint)
     if f"offsets/{batch_id}" not in files:
         raise _without_offsets(checkpoint, batch_id)
     # Damage of later batches is not copied.
@@ -51,6 +50,7 @@ def check_copy(spark: SparkSession, checkpoint: str, batch_id: int) -> None:
             f"A copy of the checkpoint {checkpoint} that ends at batch {batch_id} would be damaged: {damage}. Nothing "
             "was written. Restore a copy of the checkpoint; or name another batch; or start with --new-epoch."
         )
+    folder = local_folder(checkpoint)
     if folder is not None:
         _cut_sources(folder, batch_id)
 

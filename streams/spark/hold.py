@@ -15,6 +15,7 @@ from streams.nodes import Node
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, Flow, NodeReport, lookup_times, struct_fields
 from streams.spark.operator import Batch, StepOf
 from streams.spark.store import Store, StoringOperator
+from suppress.window_rules import NEVER_US
 from versioned import spark_functions as F
 from versioned.commit import ReplaceWhere
 from versioned.durations import LAST_INSTANT_US
@@ -28,7 +29,6 @@ _DUE: Final = "_due_us"
 _OWN_PLACE: Final = "_own_place"
 _BATCH: Final = "_batch_id"
 _LEAVES: Final = "_leaves"
-_NEVER: Final = -(2**62)
 
 
 class Hold:
@@ -95,7 +95,7 @@ class Hold:
         until_here = later.rowsBetween(Window.unboundedPreceding, 0)
         mover = F.when(F.col("_moves"), F.col(PLACE))
         first, any_first = F.min(mover).over(until_here), F.min(mover).over(Window.partitionBy(SCOPE))
-        before = F.coalesce(lookup_times(dict(batch.times_of(self.node))), F.lit(_NEVER))
+        before = F.coalesce(lookup_times(dict(batch.times_of(self.node))), F.lit(NEVER_US))
         placed = both.withColumns({"_first": first, "_any": any_first}).where(~F.col("_moves"))
         own = F.when(F.col("_is_new"), F.col(_OWN_PLACE))
         # One that waits although it is due: since it came, the plan was changed to wait for a shorter time.

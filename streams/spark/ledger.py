@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from versioned import spark_functions as F
 from versioned.commit import Append, Step, commit
@@ -247,9 +247,7 @@ class Ledger:
 
     def backfilled_behind(self, row: tuple[int, int]) -> tuple[str, ...]:
         """The tables into which old history was put behind a row, given as epoch and batch id, in order."""
-        epoch, batch_id = row
-        later = (F.col("epoch") > epoch) | ((F.col("epoch") == epoch) & (F.col("batch_id") > batch_id))
-        names = self._own_rows().where(later).select(F.explode(F.map_keys("counts")).alias("name"))
+        names = self._own_rows().where(is_later(row)).select(F.explode(F.map_keys("counts")).alias("name"))
         told = names.where(F.col("name").contains(BACKFILLED)).distinct().collect()
         return tuple(sorted({row["name"].partition(BACKFILLED)[0] for row in told}))
 
@@ -299,6 +297,12 @@ class Ledger:
         row |= {"versions": {}, "metrics": []}
         row |= {"seconds": 0.0, "input": 0, "counts": dict(counts or {}), "state": state.to_json()}
         self.append(session, row, Step(self.application, "ledger", "row", state.epoch, state.batch_id))
+
+
+def is_later(than: tuple[int, int]) -> Column:
+    """Which rows are those of batches behind one, given as epoch and batch id."""
+    epoch, batch_id = than
+    return (F.col("epoch") > epoch) | ((F.col("epoch") == epoch) & (F.col("batch_id") > batch_id))
 
 
 def kept_topics(properties: Mapping[str, str], application: str) -> tuple[str, ...]:

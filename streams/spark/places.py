@@ -27,6 +27,7 @@ from typing import Final, Literal
 from pyspark.sql import Column, DataFrame, Row, Window
 
 from streams.spark.flow import PLACE, SCOPE, US, lookup_times
+from suppress.window_rules import NEVER_US
 from versioned import spark_functions as F
 
 Order = Literal["arrival", "sequence"]
@@ -38,7 +39,6 @@ _REACHED, _ROW = "_reached", "_row"
 _PIECES: Final = 64
 #: Fewer records are put in order by one task before others have started.
 _MANY: Final = 100_000
-_NEVER: Final = -(2**62)
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def placed(
         place = F.array(told, kind, position, F.col(TIE), F.col(_ROW))
     else:
         pieces = {row[PIECE]: row for row in surveyed}
-        newest = _before_each(pieces, lambda row: _NEVER if row["newest"] is None else row["newest"], max, _NEVER)
+        newest = _before_each(pieces, lambda row: NEVER_US if row["newest"] is None else row["newest"], max, NEVER_US)
         rows = _before_each(pieces, lambda row: int(row["rows"]), int.__add__, 0)
         reached = F.greatest(_REACHED, lookup_times(maxima), newest)
         sequence, scope = [told] if ordering.has_sequence else [], [F.col(SCOPE)] if ordering.has_scopes else []

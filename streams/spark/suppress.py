@@ -54,6 +54,7 @@ from streams.spark.window_upkeep import keep_retention, window_results_propertie
 from streams.suppression import rule_of
 from suppress.suppress_rules import warn_of_idle
 from suppress.suppressed import UntilWindowCloses
+from suppress.window_rules import NEVER_US
 from versioned import spark_functions as F
 from versioned.commit import ReplaceWhere
 from versioned.durations import LAST_INSTANT_US, capped_us
@@ -328,7 +329,7 @@ class SuppressOperator(Operator[Suppress]):
         an earlier release tells no scopes, and goes by the slowest.
         """
         marks, times = read_table(batch.session, self.tables(batch.root)[-1]), dict(batch.times_of(self.node.name))
-        reached = F.lit(min(times.values(), default=-(2**62))).cast("long")
+        reached = F.lit(min(times.values(), default=NEVER_US)).cast("long")
         if SCOPE in marks.columns:
             reached = F.coalesce(lookup_times(times), reached)
         kept = F.unix_micros(WINDOW_END) >= reached - F.lit(self._store_retention_us)

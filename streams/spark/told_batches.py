@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from pyspark.sql import Column
-
 from streams.metrics import MetricValue
 from streams.nodes import Topology, sources_of
 from streams.options import Action
 from streams.spark.batch_report import BatchReport, batch_report
-from streams.spark.ledger import Ledger
+from streams.spark.ledger import Ledger, is_later
 from versioned import spark_functions as F
 
 _TOLD: Final = ("batch_id", "seconds", "counts", "metrics")
@@ -33,17 +31,12 @@ def told_after(
         after: An epoch and a batch of it.
         until: The last one; None = the newest.
     """
-    is_asked = _is_later(after)
+    is_asked = is_later(after)
     if until is not None:
-        is_asked = is_asked & ~_is_later(until)
+        is_asked = is_asked & ~is_later(until)
     rows = ledger.batches().where(is_asked).orderBy("epoch", "batch_id")
     told = rows.select(*_TOLD, F.unix_micros("clock").alias("clock_us")).collect()
     return [report_of(row.asDict(recursive=True), topology, action) for row in told]
-
-
-def _is_later(than: tuple[int, int]) -> Column:
-    epoch, batch_id = than
-    return (F.col("epoch") > epoch) | ((F.col("epoch") == epoch) & (F.col("batch_id") > batch_id))
 
 
 def report_of(row: Mapping[str, Any], topology: Topology, action: Callable[[str, str], Action]) -> BatchReport:

@@ -47,7 +47,7 @@ from streams.spark.store import table_name
 from streams.spark.stored_shape import aggregate_properties, check_aggregate, check_rows
 from streams.spark.table_state import TableState, latest_at_place
 from streams.spark.window_upkeep import OPEN, check_windows, window_store_properties
-from suppress.window_rules import close_wait_us, first_taken_us, last_taken_us
+from suppress.window_rules import NEVER_US, close_wait_us, first_taken_us, last_taken_us
 from suppress.windows import SessionWindows, SlidingWindows, Windows
 from versioned import spark_functions as F
 from versioned.commit import ReplaceWhere
@@ -63,7 +63,6 @@ from versioned.table_details import properties_of
 START_US, END_US = "_start_us", "_end_us"
 #: The stream time at which a window is final.
 CLOSE_US: Final = "_close_us"
-_NEVER: Final = -(2**62)
 
 
 #: Of a batch and the names of the key's fields: ``_key _start_us _end_us``, or None if there are none.
@@ -171,14 +170,14 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         """
         times = self.stream_times
         # The newest of all scopes says so of the windows alone, before anything is added up in them.
-        may_be = F.col(CLOSE_US) <= F.lit(max(times.values(), default=_NEVER))
+        may_be = F.col(CLOSE_US) <= F.lit(max(times.values(), default=NEVER_US))
         due = self.not_final_yet(self.next_state()).where(may_be & (F.col(CLOSE_US) <= lookup_times(times)))
         return self._as_flow(self._placed_at_close(self.batch.cut(due), branch))
 
     def not_final_yet(self, state: DataFrame) -> DataFrame:
         """Those windows that were not final before this batch, with ``_close_us``: the stream time that ends each."""
         assert self.wait_us is not None
-        before = F.coalesce(lookup_times(self.times_before()), F.lit(_NEVER))
+        before = F.coalesce(lookup_times(self.times_before()), F.lit(NEVER_US))
         return state.withColumn(CLOSE_US, F.col(END_US) + self.wait_us).where(F.col(CLOSE_US) > before)
 
     @abstractmethod
@@ -270,11 +269,11 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         """Whether every record that the flow's places tell of came to this node, before this batch too."""
         if flow.maxima_before is None or self.node.group_key is not None:
             return False
-        if max(flow.newest().values(), default=_NEVER) > self._last_us:
+        if max(flow.newest().values(), default=NEVER_US) > self._last_us:
             return False
         seen = self.times_before()
         return all(
-            seen.get(0 if self._one_scope else scope, _NEVER) >= us - us % self.unit_us
+            seen.get(0 if self._one_scope else scope, NEVER_US) >= us - us % self.unit_us
             for scope, us in flow.maxima_before.items()
             if flow.bounds is None or scope in flow.bounds
         )

@@ -97,8 +97,8 @@ def _checkpoint(folder: Path, files: dict[str, str]) -> None:
 def test_a_batch_that_the_checkpoint_no_longer_has_is_refused(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_far: bool
 ) -> None:
-    if is_far:
-        monkeypatch.setattr(checkpoint_copy, "local_folder", lambda place: None)
+    for module in (checkpoint, checkpoint_copy) if is_far else ():
+        monkeypatch.setattr(module, "local_folder", lambda place: None)
     _checkpoint(tmp_path, {"offsets/5": "v1\n{}\n-"})
     check_copy(spark, str(tmp_path), 5)
     with pytest.raises(CheckpointMismatchError, match=r"no offsets of batch 4.*last 100 triggers, idle ones too"):

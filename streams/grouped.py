@@ -29,7 +29,7 @@ from versioned.given import check_kind
 _WINDOWS: Final = get_args(Windows)
 BuiltIn = Literal["count", "sum", "avg", "min", "max"]
 Reducer = Callable[[Any, Any], Any]
-Aggregator = Callable[[Any, Any, Any], Any]
+AggregateFunction = Callable[[Any, Any, Any], Any]
 
 
 class _Grouped:
@@ -155,10 +155,10 @@ class _GroupedStream(_Grouped):
     def aggregate(
         self,
         initializer: Callable[[], Any],
-        adder: Aggregator,
+        adder: AggregateFunction,
         *,
         schema: str | None = None,
-        merger: Aggregator | None = None,
+        merger: AggregateFunction | None = None,
         output: str = "value",
         materialized: Materialized | None = None,
         name: str | None = None,
@@ -270,8 +270,8 @@ class KGroupedTable(_Grouped):
     def aggregate(
         self,
         initializer: Callable[[], Any],
-        adder: Aggregator,
-        subtractor: Aggregator,
+        adder: AggregateFunction,
+        subtractor: AggregateFunction,
         *,
         schema: str | None = None,
         output: str = "value",

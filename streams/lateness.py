@@ -20,7 +20,7 @@ _DECADES: Final = 15
 #: Upper bounds in microseconds; the first holds the records that are not late at all, the last any that can be.
 BOUNDS_US: Final[tuple[int, ...]] = (0, *(10 * number * 10**decade for decade in range(_DECADES) for number in _R10))
 #: Units of durations in microseconds, the largest first, and how they are written.
-UNITS: Final = (
+DURATION_UNITS: Final = (
     (86_400_000_000, "d"),
     (3_600_000_000, "h"),
     (60_000_000, "min"),
@@ -94,7 +94,7 @@ def _percent(share: float) -> str:
 
 def _as_text(duration_us: int) -> str:
     parts = []
-    for size_us, unit in UNITS:
+    for size_us, unit in DURATION_UNITS:
         number, duration_us = divmod(duration_us, size_us)
         if number:
             parts.append(f"{number} {unit}")

@@ -13,7 +13,7 @@ from datetime import timedelta
 from fractions import Fraction
 from typing import Final
 
-from streams.lateness import BOUNDS_US, UNITS, Histogram, SuggestedGrace, suggested_grace
+from streams.lateness import BOUNDS_US, DURATION_UNITS, Histogram, SuggestedGrace, suggested_grace
 from versioned.drawing import Picture, headline, quantity
 from versioned.durations import in_words
 from versioned.svg import RULE, SOFT_INK, compact, line, rect, text
@@ -160,12 +160,14 @@ def _short(bound_us: int) -> str:
     """
     if not bound_us:
         return "on time"
-    place = next((place for place, (size_us, _) in enumerate(UNITS) if bound_us >= size_us), len(UNITS) - 1)
-    size_us, unit = UNITS[place]
+    place = next(
+        (place for place, (size_us, _) in enumerate(DURATION_UNITS) if bound_us >= size_us), len(DURATION_UNITS) - 1
+    )
+    size_us, unit = DURATION_UNITS[place]
     if size_us <= _SECOND_US:
         return f"{bound_us / size_us:.3g} {unit}"
     whole, rest_us = divmod(bound_us, size_us)
-    smaller_us, smaller = UNITS[place + 1]
+    smaller_us, smaller = DURATION_UNITS[place + 1]
     part = rest_us // smaller_us
     return f"{whole:,} {unit} {part} {smaller}" if part and whole < _MANY else f"{whole:,} {unit}"
 

@@ -18,7 +18,7 @@ from streams.nodes import Node, WindowedAggregate
 from suppress.windows import SessionWindows
 
 Level = Literal["INFO", "DEBUG"]
-Kind = Literal["node", "state", "buffer"]
+MetricKind = Literal["node", "state", "buffer"]
 
 _US_PER_MS: Final = 1_000
 _US_PER_S: Final = 1_000_000
@@ -32,18 +32,18 @@ class MetricName:
 
     name: str
     level: Level
-    kind: Kind
+    kind: MetricKind
     source: str
 
 
-def _counter(metric: str, level: Level, kind: Kind, source: str) -> tuple[MetricName, MetricName]:
+def _counter(metric: str, level: Level, kind: MetricKind, source: str) -> tuple[MetricName, MetricName]:
     return (
         MetricName(f"{metric}-rate", level, kind, f"rate:{source}"),
         MetricName(f"{metric}-total", level, kind, f"total:{source}"),
     )
 
 
-def _gauge(metric: str, level: Level, kind: Kind, source: str, parts: tuple[str, ...]) -> tuple[MetricName, ...]:
+def _gauge(metric: str, level: Level, kind: MetricKind, source: str, parts: tuple[str, ...]) -> tuple[MetricName, ...]:
     return tuple(MetricName(f"{metric}-{part}", level, kind, f"{part}:{source}") for part in parts)
 
 

@@ -16,7 +16,7 @@ from suppress.sizes import SizeFunction, SizeOf, sizer
 from versioned.errors import RecordError, TopologyError, VersionedError
 
 N = TypeVar("N", bound=Node)
-Function = Callable[..., Any]
+UserFunction = Callable[..., Any]
 
 #: What each function of an aggregate is called with.
 _ARGUMENTS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
@@ -88,7 +88,7 @@ def failing_by_name(node: N, fit_of: Callable[[str], Fit]) -> N:
         fit_of: Gives, for the DDL that a function was declared to return, what makes one of that of what it returned.
     """
 
-    def told(function: Function, returns: str | None) -> Function:
+    def told(function: UserFunction, returns: str | None) -> UserFunction:
         return _naming(node.name, function, None if returns is None else fit_of(returns))
 
     return _with_functions(node, told)
@@ -100,7 +100,7 @@ def giving_declared(topology: Topology) -> Topology:
     What a fold gives is held to its schema where it is kept.
     """
 
-    def held(function: Function, returns: str | None) -> Function:
+    def held(function: UserFunction, returns: str | None) -> UserFunction:
         fit = by_names(returns)
         return function if fit is as_it_is else lambda *args: fit(function(*args))
 
@@ -149,13 +149,13 @@ def _calling(node: Node) -> Iterator[tuple[str, Any]]:
             yield field.name, value
 
 
-def _with_functions(node: N, change: Callable[[Function, str | None], Function]) -> N:
+def _with_functions(node: N, change: Callable[[UserFunction, str | None], UserFunction]) -> N:
     """The node with each function of the user changed; told beside it is the DDL of an expression's."""
     changed = {name: _changed(value, change) for name, value in _calling(node)}
     return replace(node, **changed) if changed else node
 
 
-def _changed(value: Any, change: Callable[[Function, str | None], Function]) -> Any:
+def _changed(value: Any, change: Callable[[UserFunction, str | None], UserFunction]) -> Any:
     """A value of a node with its functions changed."""
     if isinstance(value, Aggregation):
         parts = {option: getattr(value, option) for option in ("value", *_ARGUMENTS.get(value.kind, {}))}
@@ -170,7 +170,7 @@ def _changed(value: Any, change: Callable[[Function, str | None], Function]) -> 
     return Expr(op, *(_changed(arg, change) if isinstance(arg, Expr) else arg for arg in args))
 
 
-def _naming(name: str, function: Function, fit: Fit | None) -> Function:
+def _naming(name: str, function: UserFunction, fit: Fit | None) -> UserFunction:
     def called(*args: Any) -> Any:
         try:
             with told_with(name):

@@ -118,6 +118,20 @@ def test_nothing_reaches_into_the_jvm() -> None:
     assert found == set(_JVM_HERE)
 
 
+def test_a_class_of_streams_is_called_as_no_other_that_is_used_there() -> None:
+    trees = [tree for file, tree in _modules() if file.startswith("streams/")]
+    own = [node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef) and node.name[0] != "_"]
+    from_below = {
+        alias.name
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("versioned.", "suppress."))
+        for alias in node.names
+    }
+    assert own
+    assert {name for name in own if own.count(name) > 1 or name in from_below} == set()
+
+
 @pytest.mark.rule("R126")
 def test_suppressions_and_the_test_driver_never_read_a_clock() -> None:
     found = [

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from streams.driver.keys import Key, key_parts
 from streams.driver.processor import Change, Context, Dated
-from streams.driver.table_state import StoredTable, VersionedState
+from streams.driver.table_state import StoringProcessor, VersionedState
 from streams.expressions import evaluate
 from streams.nodes import TableTableJoin
 from streams.reasons import NULL_KEY
@@ -15,7 +15,7 @@ from streams.rows import Row
 from versioned.history_join_rules import SIDES, HistoryJoin, ResultChange
 
 
-class CompleteJoinProcessor(StoredTable):
+class CompleteJoinProcessor(StoringProcessor):
     """Joins the histories of two versioned tables; its output is one change for each start of a result that changed.
 
     A change carries its operation (``insert``, ``update``, ``retract``) and the record that caused it. ``old`` and

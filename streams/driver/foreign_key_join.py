@@ -8,7 +8,7 @@ from typing import Final
 
 from streams.driver.keys import Key, computed_key, key_parts
 from streams.driver.processor import Change, Context, Dated
-from streams.driver.table_state import StoredTable
+from streams.driver.table_state import StoringProcessor
 from streams.expressions import evaluate
 from streams.nodes import ForeignKeyJoin
 from streams.plan_facts import is_versioned
@@ -32,7 +32,7 @@ class _Left:
         return self if dated is None else replace(self, ts_us=dated[1])
 
 
-class ForeignKeyJoinProcessor(StoredTable):
+class ForeignKeyJoinProcessor(StoringProcessor):
     """Joins each left row with the right row that it points to (Kafka: ``KTable.join`` with a foreign key, KIP-213).
 
     A result's ts is the larger of both sides', a versioned side counting with its latest version, tombstones included.

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from streams.driver.processor import Change, Context, Dated
-from streams.driver.table_state import StoredTable
+from streams.driver.table_state import StoringProcessor
 from streams.driver.window_state import Slot
 from streams.nodes import StreamAggregate, TableAggregate
 from streams.rows import Row
 
 
-class GroupAggregateProcessor(StoredTable):
+class GroupAggregateProcessor(StoringProcessor):
     """The running aggregate of each group, and what becomes of it as its store takes results.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Any
 
 from streams.driver.keys import key_parts, one_form
 from streams.driver.processor import Processor
-from streams.driver.table_state import StoredTable, VersionedState
+from streams.driver.table_state import StoringProcessor, VersionedState
 from streams.fields import WINDOW_FIELDS
 from streams.key_fields import has_window_key
 from streams.nodes import Node
@@ -69,7 +69,7 @@ class StoreView:
         Raises:
             ConfigurationError: the table keeps no versions, or the range ends before it begins.
         """
-        state = self._processor.state if isinstance(self._processor, StoredTable) else None
+        state = self._processor.state if isinstance(self._processor, StoringProcessor) else None
         if not isinstance(state, VersionedState):
             raise ConfigurationError(_no_history(self._processor.node))
         row = self._row(key)

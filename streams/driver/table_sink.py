@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from streams.driver.keys import whole_key
 from streams.driver.processor import Change, Context
-from streams.driver.table_state import StoredTable
+from streams.driver.table_state import StoringProcessor
 from streams.nodes import TableSink
 from streams.reasons import NULL_KEY
 
 
-class TableSinkProcessor(StoredTable):
+class TableSinkProcessor(StoringProcessor):
     """One row per key, the latest; a tombstone deletes it. Its rows are read as a store of the sink's name.
 
     A record that is out of order in a versioned table is not the latest of its key, so it changes nothing here.

@@ -8,7 +8,7 @@ from streams.driver.hold_buffer import HoldBuffer
 from streams.driver.keys import key_parts, whole_key
 from streams.driver.processor import Change, Context
 from streams.driver.stream_times import StreamTimes
-from streams.driver.table_state import StoredTable
+from streams.driver.table_state import StoringProcessor
 from streams.nodes import GlobalTableSource, Materialized, TableSource, ToTable
 from streams.reasons import NULL_KEY
 from streams.rows import Row
@@ -19,7 +19,7 @@ from versioned.durations import duration_us
 _Waiting = tuple[Row, Change, int]
 
 
-class TableSourceProcessor(StoredTable):
+class TableSourceProcessor(StoringProcessor):
     """Records as changes of a table (Kafka: ``KTableSource``); also a stream that becomes one (``to_table``).
 
     A record that the versioned store refuses goes nowhere (R174); one that is out of order flows on with

@@ -81,10 +81,7 @@ def _key(version: Version) -> Key:
     return tuple(key)
 
 
-TableState = PlainState | VersionedState
-
-
-def table_state(materialized: Materialized | None) -> TableState:
+def table_state(materialized: Materialized | None) -> PlainState | VersionedState:
     """The store that a table asks for; a plain one if it asks for none."""
     if materialized is None or materialized.history_retention is None:
         return PlainState()
@@ -93,7 +90,7 @@ def table_state(materialized: Materialized | None) -> TableState:
     return VersionedState(store, materialized.time_resolution.value)
 
 
-class StoredTable(Processor):
+class StoringProcessor(Processor):
     """An operator whose table is stored, or is a view that :meth:`_view_get` and :meth:`_view_find` compute.
 
     A change that a versioned store refuses goes nowhere (R174): it is late, and kept aside if the policy says so. An
@@ -104,7 +101,7 @@ class StoredTable(Processor):
         super().__init__(node, context)
         self._materialized = materialized_of(node)
         is_stored = always_stored or self._materialized is not None
-        self.state: TableState | None = table_state(self._materialized) if is_stored else None
+        self.state: PlainState | VersionedState | None = table_state(self._materialized) if is_stored else None
         self._keeps_latest = isinstance(self.state, PlainState) and tells_older_results(node)
 
     def get(self, key: Row) -> Dated | None:

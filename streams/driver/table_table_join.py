@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from streams.driver.complete_join import CompleteJoinProcessor
 from streams.driver.processor import Change, Context, Dated, Processor
-from streams.driver.table_state import StoredTable
+from streams.driver.table_state import StoringProcessor
 from streams.expressions import evaluate
 from streams.nodes import TableTableJoin
 from streams.reasons import NULL_KEY
@@ -14,7 +14,7 @@ from streams.rows import Row
 from versioned.history_join_rules import lacks, needs_other
 
 
-class TableTableJoinProcessor(StoredTable):
+class TableTableJoinProcessor(StoringProcessor):
     """Joins the latest values of two tables (Kafka: ``KTableKTableJoin``).
 
     The result's ts is the larger of the two sides', tombstones of versioned sides included. A record that is out of

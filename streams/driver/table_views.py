@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from streams.driver.processor import Change, Context, Dated, Found, Processor
-from streams.driver.table_state import StoredTable
+from streams.driver.table_state import StoringProcessor
 from streams.expressions import evaluate
 from streams.nodes import TableFilter, TableMapValues
 from streams.plan_facts import is_versioned
@@ -18,7 +18,7 @@ from streams.rows import Row
 RowFunction = Callable[[Row | None, Row], Row | None]
 
 
-class TableViewProcessor(StoredTable):
+class TableViewProcessor(StoringProcessor):
     """A function of each row of a table; without a store of its own, look-ups go through to the table.
 
     A filter of a plain, stored table drops a null result whose previous result was null too (R160); of a versioned

@@ -50,7 +50,7 @@ from streams.spark.pictures import buffer_of, grace_of, lateness_of
 from streams.spark.places import Order, placed
 from streams.spark.reader_options import readable
 from streams.spark.recovery import (
-    Survey,
+    RecoverySurvey,
     begin_epoch,
     checkpoint_of,
     refuse_damage,
@@ -166,7 +166,7 @@ class StreamingApplication:
         self._topics: tuple[str, ...] = ()
         self._new_epoch = new_epoch
         self._adds_columns = add_columns
-        self._found: Survey | None = None
+        self._found: RecoverySurvey | None = None
         self._query: str | None = None
         self._interpretation: Interpretation | None = None
         self._there: set[TableRef] = set()
@@ -296,16 +296,16 @@ class StreamingApplication:
         writer = united.writeStream.queryName(self.name).option("checkpointLocation", self._epoch_checkpoint())
         return writer.foreachBatch(giving_back(naming_gone_files(self.name, self._run_batch))).trigger(**told).start()
 
-    def survey(self) -> Survey:
+    def survey(self) -> RecoverySurvey:
         """The ledger, the checkpoint and the tables as they are found now; nothing is changed."""
         return self._survey(self._ledger.last_if_any())
 
-    def _survey(self, state: LedgerState) -> Survey:
+    def _survey(self, state: LedgerState) -> RecoverySurvey:
         writers = writers_of(self._operators, self._root)
         steps = [self._rejects.step, *(step for each in self._operators.values() for step in each.steps(self._root))]
         return survey(self._spark, self._ledger, state, self.tables(), self._checkpoint, writers, steps)
 
-    def refuse_changes(self, found: Survey) -> tuple[str, ...]:
+    def refuse_changes(self, found: RecoverySurvey) -> tuple[str, ...]:
         """Refuse a plan that left out what rows wait for or topics that were read, or takes in what it was without.
 
         Returns:
@@ -319,7 +319,7 @@ class StreamingApplication:
         # What the last start kept comes first: it may have died before its first ledger row.
         return topics_in_order(self.name, found.topics or found.state.topics, self._sources)
 
-    def _refuse_waiting(self, state: LedgerState, found: Survey) -> None:
+    def _refuse_waiting(self, state: LedgerState, found: RecoverySurvey) -> None:
         """Refuse a plan in which rows wait for what it has no more, or that counts on what no table promises."""
         refuse_promises(self._root, self._operators, found.tables)
         refuse_orphans(self._spark, self._root, state, self._operators, found)

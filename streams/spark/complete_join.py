@@ -22,9 +22,9 @@ from streams.spark.flow import CAUSE, CHANGE, KEY, LATEST, OLD, OP, PLACE, SCOPE
 from streams.spark.history_store import HistoryStore
 from streams.spark.kernel import OUT, PlainRow, Told, fold_groups, told_rows
 from streams.spark.key_types import check_outer_keys, key_as
+from streams.spark.lookup_table import LookupTable
 from streams.spark.operator import Batch
 from streams.spark.store import StoringOperator, store_of
-from streams.spark.table_state import TableState
 from streams.spark.table_table_join import JoinedView, Pairing
 from versioned import spark_functions as F
 from versioned.history_join_rules import SIDES, HistoryJoin
@@ -80,10 +80,10 @@ class CompleteFold:
 class CompleteJoinOperator(StoringOperator[TableTableJoin]):
     """One change for each start of a result that a record changed, with its operation and its cause."""
 
-    def __init__(self, node: TableTableJoin, left: TableState, right: TableState) -> None:
+    def __init__(self, node: TableTableJoin, left: LookupTable, right: LookupTable) -> None:
         super().__init__(node, None if node.materialized is None else store_of(node, node.materialized))
         self._pairing = Pairing(node, left, right)
-        self.state: TableState = self.store or JoinedView(self._pairing)
+        self.state: LookupTable = self.store or JoinedView(self._pairing)
         self._told: DataFrame | None = None
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:

@@ -17,9 +17,9 @@ from pyspark.sql.types import DataType
 from streams.nodes import CorrectionFeed, StreamTableJoin
 from streams.spark.flow import FOUND, KEY, PLACE, SCOPE, US, VALUE, Flow, struct_fields
 from streams.spark.key_types import key_as
+from streams.spark.lookup_table import LookupTable
 from streams.spark.operator import Batch, Operator
 from streams.spark.stream_table_join import StreamTableJoinOperator
-from streams.spark.table_state import TableState
 from streams.stream_time_scopes import follows_partitions
 from versioned import spark_functions as F
 from versioned.commit import Merge, same_keys
@@ -39,7 +39,7 @@ _AT, _AT_SCOPE, _TABLE_US = "_at", "_at_scope", "_table_us"
 class CorrectionFeedOperator(Operator[CorrectionFeed]):
     """Tells, for each answer that is no longer right, what it was and what it is now."""
 
-    def __init__(self, node: CorrectionFeed, join: StreamTableJoinOperator, table: TableState) -> None:
+    def __init__(self, node: CorrectionFeed, join: StreamTableJoinOperator, table: LookupTable) -> None:
         super().__init__(node)
         kind = node.parents[0]
         assert isinstance(kind, StreamTableJoin)

@@ -16,7 +16,7 @@ from streams.describe import span
 from streams.recovery_rules import BatchOf, Finding, ledger_lost
 from streams.spark.application import StreamingApplication
 from streams.spark.ledger import Ledger
-from streams.spark.recovery import Survey
+from streams.spark.recovery import RecoverySurvey
 from versioned import spark_functions as F
 from versioned.errors import VersionedError
 from versioned.reading import read_table
@@ -76,7 +76,9 @@ def examine(application: StreamingApplication) -> Diagnosis:
     return Diagnosis(application.name, str(application.root), *at, tuple(told))
 
 
-def settled(look: Callable[[], Survey], newest_row: Callable[[], BatchOf]) -> tuple[Survey, list[Finding]]:
+def settled(
+    look: Callable[[], RecoverySurvey], newest_row: Callable[[], BatchOf]
+) -> tuple[RecoverySurvey, list[Finding]]:
     """A look, and what is wrong by it; of looks that a running driver's batches fall into, what two of them say alike.
 
     Ledger, checkpoint and tables are read moments apart: after a batch between them the row that was read is old.
@@ -97,7 +99,7 @@ def settled(look: Callable[[], Survey], newest_row: Callable[[], BatchOf]) -> tu
     return found, alike
 
 
-def _refused(application: StreamingApplication, found: Survey) -> Iterable[Finding]:
+def _refused(application: StreamingApplication, found: RecoverySurvey) -> Iterable[Finding]:
     """What a start would say against the plan, now that there are tables."""
     try:
         application.refuse_changes(found)
@@ -105,13 +107,13 @@ def _refused(application: StreamingApplication, found: Survey) -> Iterable[Findi
         yield Finding("plan-refused", "plan", str(error), "change the plan and its sources as said, or take the former")
 
 
-def _lost_ledger(found: Survey, told: Iterable[Finding]) -> Iterable[Finding]:
+def _lost_ledger(found: RecoverySurvey, told: Iterable[Finding]) -> Iterable[Finding]:
     """What nothing but the ledger knew; that it is gone stands behind what else is found then, if not before."""
     if found.has_lost_ledger and all(each.rule != "ledger-lost" for each in told):
         yield ledger_lost(found.ledger.application, is_wrong=False)
 
 
-def _notes(found: Survey) -> Iterable[Finding]:
+def _notes(found: RecoverySurvey) -> Iterable[Finding]:
     ledger = found.ledger
     ahead = sorted(t.name for t in found.facts() if t.batch is not None and t.batch > ledger.batch)
     if ahead:
@@ -122,7 +124,7 @@ def _notes(found: Survey) -> Iterable[Finding]:
         yield Finding("no-batch", "ledger", said, "start the application", False)
 
 
-def _clock_ahead(found: Survey, now_us: int) -> Iterable[Finding]:
+def _clock_ahead(found: RecoverySurvey, now_us: int) -> Iterable[Finding]:
     """The batch clock never goes back: where it was far ahead once, what waits by it waits until then."""
     ahead_us = found.state.clock_us - now_us
     if ahead_us > _FAR_AHEAD_US:

@@ -48,7 +48,8 @@ from streams.spark.foreign_key_join import ForeignKeyJoinOperator
 from streams.spark.global_table_join import StreamGlobalTableJoinOperator
 from streams.spark.kafka_sink import KafkaSink
 from streams.spark.keyed_aggregate import KeyedAggregateOperator
-from streams.spark.metrics import summed
+from streams.spark.lookup_table import LookupTable
+from streams.spark.metrics import summed_counts
 from streams.spark.operator import Operator
 from streams.spark.returned import returned_as
 from streams.spark.sinks import ChangelogSinkOperator, TableSinkOperator, check_columns, send_to_kafka
@@ -64,7 +65,6 @@ from streams.spark.stream_stream_join import StreamStreamJoinOperator
 from streams.spark.stream_table_join import StreamTableJoinOperator
 from streams.spark.suppress import FinalResultsOperator, SuppressOperator
 from streams.spark.table_source import TableOperator
-from streams.spark.table_state import TableState
 from streams.spark.table_table_join import TableTableJoinOperator
 from streams.spark.table_views import TableViewOperator
 from streams.spark.time_windows import TimeWindowsOperator
@@ -211,7 +211,7 @@ def _summed(nodes: list[list[DataFrame]]) -> list[Row]:
 
     def read(part: list[list[DataFrame]]) -> None:
         together = in_few_tasks(reduce(DataFrame.unionByName, chain.from_iterable(part)))
-        rows.extend(together.groupBy("node", "what").agg(summed()).collect())
+        rows.extend(together.groupBy("node", "what").agg(summed_counts()).collect())
 
     # A node's frames stay together, so that its counts are added up in one place.
     parts = [nodes[::2], nodes[1::2]] if sum(map(len, nodes)) >= _MANY_FRAMES else [nodes]
@@ -232,7 +232,7 @@ def _operator(topology: Topology, node: Node, parents: list[Operator[Any]]) -> O
     raise _unavailable(node, type(node).__name__)
 
 
-def _state(node: Node, table: Operator[Any]) -> TableState:
+def _state(node: Node, table: Operator[Any]) -> LookupTable:
     if table.state is None:
         raise _unavailable(node, f"look-ups into {table.node.name}, a {type(table.node).__name__},")
     return table.state

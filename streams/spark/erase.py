@@ -26,7 +26,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantT
 from streams.spark.application import StreamingApplication
 from streams.spark.erase_record import as_field, in_record, kinds_of
 from streams.spark.past_erasure import gone_on, past_erasure
-from streams.spark.recovery import Survey, refuse_running
+from streams.spark.recovery import RecoverySurvey, refuse_running
 from streams.spark.rejects import RECORD
 from streams.spark.tables_below import left_behind
 from versioned import spark_functions as F
@@ -388,7 +388,7 @@ def _specs(properties: Mapping[TableRef, Mapping[str, str]]) -> dict[TableRef, V
     return found
 
 
-def _refuse_unfinished(application: StreamingApplication) -> Survey:
+def _refuse_unfinished(application: StreamingApplication) -> RecoverySurvey:
     refuse_running(application.spark, application.name)
     found = application.survey()
     for wrong in found.findings():
@@ -409,7 +409,7 @@ def _refuse_unfinished(application: StreamingApplication) -> Survey:
     return found
 
 
-def _refuse_moved(application: StreamingApplication, before: Survey, told: Iterable[ErasedTable]) -> None:
+def _refuse_moved(application: StreamingApplication, before: RecoverySurvey, told: Iterable[ErasedTable]) -> None:
     """A batch holds what its buffers had before it: one that ran meanwhile may have written removed rows again."""
     now = application.survey()
     if (now.ledger.batch, now.checkpoint) != (before.ledger.batch, before.checkpoint):

@@ -24,7 +24,7 @@ from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE
 from streams.spark.kernel import COUNT, OUT, STATE, WHAT, PlainRow, Told, fold_groups, told_counts, told_rows
 from streams.spark.of_keys import of_keys, without_keys
 from streams.spark.returned import returned
-from streams.spark.window_store import CLOSE_US, END_US, START_US, Survey, WindowStoreOperator
+from streams.spark.window_store import CLOSE_US, END_US, START_US, WindowStoreOperator, WindowSurvey
 from suppress.scoped_buffers import stays
 from suppress.window_rules import Window
 from suppress.windows import SlidingWindows, Windows
@@ -218,14 +218,14 @@ class FoldedWindowsOperator(WindowStoreOperator):
         refused = told_rows(self._folded, "out", OUT).where(F.col(_REFUSED) == LATE)
         return self.records().join(refused.select(SCOPE, PLACE), [SCOPE, PLACE], "left_semi")
 
-    def _look(self) -> Survey:
+    def _look(self) -> WindowSurvey:
         counted = told_counts(self._folded).select(WHAT, F.lit(None).cast("int").alias(SCOPE), COUNT)
         newest = self.records().groupBy(SCOPE).agg(F.max(US).alias(COUNT))
         rows = counted.unionByName(newest.select(F.lit("newest").alias(WHAT), SCOPE, COUNT)).collect()
         counts = {row[WHAT]: row[COUNT] for row in rows if row[WHAT] != "newest"}
         moved = {row[SCOPE]: row[COUNT] for row in rows if row[WHAT] == "newest"}
         times = newest_times(self.times_before(), moved)
-        return Survey(counts.get("accepted", 0), counts.get(LATE, 0), counts.get("expired", 0), times)
+        return WindowSurvey(counts.get("accepted", 0), counts.get(LATE, 0), counts.get("expired", 0), times)
 
 
 def _at(group: PlainRow, event: PlainRow, ordinal: int) -> PlainRow:

@@ -15,11 +15,11 @@ from streams.reasons import NULL_KEY
 from streams.spark.columns import joined, with_key
 from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow, count_ignored
 from streams.spark.key_types import key_as
+from streams.spark.lookup_table import LookupTable
 from streams.spark.of_keys import of_keys, without_keys
 from streams.spark.operator import Batch
 from streams.spark.plain_store import LAST_US, PlainStore
 from streams.spark.store import Store, StoringOperator, store_of, table_name
-from streams.spark.table_state import TableState
 from versioned import spark_functions as F
 
 #: Where a left row points to now and before, its value before, and the places between which it held.
@@ -32,11 +32,11 @@ class ForeignKeyJoinOperator(StoringOperator[ForeignKeyJoin]):
     A change of a right row gives one result for each left row that points to it at its place, in order of keys.
     """
 
-    def __init__(self, node: ForeignKeyJoin, left: TableState, right: TableState) -> None:
+    def __init__(self, node: ForeignKeyJoin, left: LookupTable, right: LookupTable) -> None:
         self._keeps_order = all(is_versioned(parent) for parent in node.parents)
         self._result = _store(node, self._keeps_order)
         super().__init__(node, self._result)
-        self.state: TableState = self._result
+        self.state: LookupTable = self._result
         self._left, self._right = left, right
         # A record may reach the right side while the left table has it already, and this join has not.
         self._sides_meet = not with_ancestors(node.parents[0]).isdisjoint(with_ancestors(node.parents[1]))

@@ -8,9 +8,9 @@ from streams.nodes import StreamGlobalTableJoin
 from streams.reasons import NO_MATCH, NULL_KEY, NULL_VALUE
 from streams.spark.columns import joined, with_key
 from streams.spark.flow import FOUND, KEY, PLACE, REASON, SCOPE, US, VALUE, Flow, struct_fields
+from streams.spark.lookup_table import LookupTable
 from streams.spark.operator import Batch, Operator
 from streams.spark.stream_table_join import look_ups
-from streams.spark.table_state import TableState
 from versioned import spark_functions as F
 
 _OWN_KEY = "_own_key"
@@ -22,7 +22,7 @@ class StreamGlobalTableJoinOperator(Operator[StreamGlobalTableJoin]):
     The result keeps the stream's key. A computed key of null finds nothing; an inner join rejects it.
     """
 
-    def __init__(self, node: StreamGlobalTableJoin, table: TableState) -> None:
+    def __init__(self, node: StreamGlobalTableJoin, table: LookupTable) -> None:
         super().__init__(node)
         self._table = table
         self._found: DataFrame | None = None

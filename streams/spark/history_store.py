@@ -35,12 +35,12 @@ from streams.spark.flow import (
     value_columns,
 )
 from streams.spark.lookup import lookup_versioned
+from streams.spark.lookup_table import LookupTable, check_fields_apart, latest_at_place
 from streams.spark.of_keys import Amount
 from streams.spark.operator import Batch, StepOf
 from streams.spark.plain_store import LAST_US
 from streams.spark.repeated_tombstones import without_repeated_tombstones
 from streams.spark.stored_shape import GETS_COLUMNS, check_types, without_versions
-from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned import put_frames
 from versioned import spark_functions as F
 from versioned.errors import ConfigurationError, NotAVersionedTableError
@@ -61,7 +61,7 @@ from versioned.table_log import newest_own
 _PROMISED: Final = ("history_retention_us", "grace_us", "time_scope", "time_resolution", "system_history")
 
 
-class HistoryStore(TableState):
+class HistoryStore(LookupTable):
     """Puts changes into a versioned table.
 
     Args:
@@ -286,7 +286,7 @@ class HistoryStore(TableState):
             target = self.target(batch.root)
             is_new = batch.is_missing(target)
             if is_new:
-                check_apart(self._node, struct_fields(records, KEY), struct_fields(records, VALUE))
+                check_fields_apart(self._node, struct_fields(records, KEY), struct_fields(records, VALUE))
                 _create(batch, target, records, self._materialized)
             opened = self._open(batch, target)
             if not is_new:

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 
 from streams.nodes import Node, StreamSource, sources_of
 from streams.plan_facts import is_versioned
-from streams.spark.intake import IntakeRule, kind_of, source_field
+from streams.spark.intake import IntakeRule, source_field, source_type
 from streams.spark.places import Order
 from streams.spark.reader_options import MALFORMED
 from streams.spark.sources import SparkSource
@@ -82,7 +82,7 @@ def shape_read(columns: StructType, rule: IntakeRule) -> Shape:
     """
     there = {name.lower() for name in columns.names}
     return {
-        name: _shape_of(kind_of(columns, rule, name)) if name.lower() in there else None
+        name: _shape_of(source_type(columns, rule, name)) if name.lower() in there else None
         for name in rule.values(columns.names)
     }
 
@@ -108,7 +108,7 @@ def check_input(schema: StructType, rule: IntakeRule) -> None:
     _check_there(rule, names)
     _check_extra(rule, names)
     called = StructType([StructField(name, source_field(schema, name).dataType) for name in _used(rule, names)])
-    kinds = {name: kind_of(called, rule, name) for name in called.names}
+    kinds = {name: source_type(called, rule, name) for name in called.names}
     for name, want in kinds.items():
         have = called[name].dataType
         if not is_castable(have, want):
@@ -225,7 +225,7 @@ def _check_extra(rule: IntakeRule, names: list[str]) -> None:
 def _check_roles(schema: StructType, rule: IntakeRule) -> None:
     node, contract = rule.node, rule.source.contract
     for name in node.key:
-        kind = kind_of(schema, rule, name)
+        kind = source_type(schema, rule, name)
         if not _may_be_key(kind, contract.allow_float_keys and not is_versioned(node)):
             versions = " of a table with versions" if contract.allow_float_keys else ""
             raise SchemaError(
@@ -233,7 +233,7 @@ def _check_roles(schema: StructType, rule: IntakeRule) -> None:
                 "or no exact equality, or only nulls. Use a string, whole number, decimal or date, or a struct or "
                 "array of these."
             )
-    time = kind_of(schema, rule, node.timestamp)
+    time = source_type(schema, rule, node.timestamp)
     if isinstance(time, IntegralType) and contract.ts_unit is None:
         raise SchemaError(
             f'The event time "{node.timestamp}" of topic "{node.topic}" is {time.simpleString()}: say in its contract '
@@ -241,7 +241,7 @@ def _check_roles(schema: StructType, rule: IntakeRule) -> None:
         )
     if not isinstance(time, (IntegralType, TimestampType, TimestampNTZType, DateType)):
         raise SchemaError(f'The event time "{node.timestamp}" of topic "{node.topic}" is {time.simpleString()}.')
-    if node.deleted is not None and not isinstance(kind_of(schema, rule, node.deleted), BooleanType):
+    if node.deleted is not None and not isinstance(source_type(schema, rule, node.deleted), BooleanType):
         raise SchemaError(f'Column "{node.deleted}" of topic "{node.topic}" tells what is deleted; it is no boolean.')
     _check_order(schema, rule)
 
@@ -249,21 +249,21 @@ def _check_roles(schema: StructType, rule: IntakeRule) -> None:
 def _check_order(schema: StructType, rule: IntakeRule) -> None:
     """What tells scope and order is told apart as it is: a part of a number, or a text, would be lost in silence."""
     scope, order = rule.source.scope_column, rule.source.order_column
-    if scope is not None and not isinstance(kind := kind_of(schema, rule, scope), IntegralType):
+    if scope is not None and not isinstance(kind := source_type(schema, rule, scope), IntegralType):
         raise SchemaError(
             f'partition_by "{scope}" of topic "{rule.node.topic}" is {kind.simpleString()}; give a whole number. The '
             "source's transform can make one, such as pmod(hash(...), 8)."
         )
     if order is None:
         return
-    kind = kind_of(schema, rule, order)
+    kind = source_type(schema, rule, order)
     is_whole = isinstance(kind, IntegralType) or (isinstance(kind, DecimalType) and kind.scale == 0)
     if not (is_whole or isinstance(kind, (DateType, TimestampType, TimestampNTZType))):
         raise SchemaError(
             f'sequence_by "{order}" is {kind.simpleString()}; give a whole number, a date or a timestamp.'
         )
     for name in rule.source.tie_columns:
-        if not has_order(kind := kind_of(schema, rule, name)):
+        if not has_order(kind := source_type(schema, rule, name)):
             raise SchemaError(f'sequence_by "{name}" is {kind.simpleString()}, which has no order; leave it out.')
 
 

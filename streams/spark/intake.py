@@ -42,7 +42,7 @@ from versioned.identifiers import quote
 from versioned.put_frames import present
 
 #: Why a record is invalid; null = it is valid.
-INVALID: Final = "_invalid"
+WHY_INVALID: Final = "_invalid"
 #: The sequence of a record whose source says that none comes twice; else null.
 OFFSET: Final = "_offset"
 
@@ -118,17 +118,17 @@ def shape(raw: DataFrame, rule: IntakeRule, wall_us: int, offsets: Mapping[int, 
         _as_long(columns, source.order_column).alias(SEQUENCE),
         *_within(columns, source.tie_columns),
         stable_hash(raw).alias(TIE),
-        broken.alias(INVALID),
+        broken.alias(WHY_INVALID),
         # Within the condition, so that only rows which need it are made into text.
         F.when(broken.isNotNull(), cut_row(raw.schema, node.key, _in_words(misfits, large))).alias(RAW),
     )
-    judged = records.withColumn(INVALID, _invalid(records, rule, wall_us))
+    judged = records.withColumn(WHY_INVALID, _invalid(records, rule, wall_us))
     if contract.unique:
-        judged = judged.withColumn(INVALID, _duplicate(offsets))
+        judged = judged.withColumn(WHY_INVALID, _duplicate(offsets))
     offset = F.col(SEQUENCE) if contract.unique else F.lit(None).cast("long")
     is_near = F.col(US) <= F.lit(wall_us + rule.max_future_us)
     pieces = None if source.scope_column is not None else pieces_of(records.where(is_near), rule.places, count)
-    return put_in_order(judged.withColumn(OFFSET, offset), rule.places, F.col(INVALID).isNull(), pieces)
+    return put_in_order(judged.withColumn(OFFSET, offset), rule.places, F.col(WHY_INVALID).isNull(), pieces)
 
 
 def stable_hash(frame: DataFrame) -> Column:
@@ -146,7 +146,7 @@ class _Columns:
 
     def kind(self, name: str) -> DataType:
         """The type that a column is given."""
-        return kind_of(self._schema, self._rule, name)
+        return source_type(self._schema, self._rule, name)
 
     def value(self, name: str) -> Column:
         """A column under its type; null where it does not fit."""
@@ -176,7 +176,7 @@ class _Columns:
         return misfit if cut is None else misfit | F.coalesce(cut, F.lit(False))
 
 
-def kind_of(schema: StructType, rule: IntakeRule, name: str) -> DataType:
+def source_type(schema: StructType, rule: IntakeRule, name: str) -> DataType:
     """The type that a column of the source is given: the declared one, or its own. Event times are never text."""
     have = source_field(schema, name).dataType
     declared = {} if rule.types is None else {field.name.lower(): field.dataType for field in rule.types.fields}
@@ -251,7 +251,7 @@ def _broken(
 
 def _invalid(records: DataFrame, rule: IntakeRule, wall_us: int) -> Column:
     too_far = F.col(US) > F.lit(wall_us + rule.max_future_us)
-    reason = F.when(F.col(INVALID).isNotNull(), F.col(INVALID))
+    reason = F.when(F.col(WHY_INVALID).isNotNull(), F.col(WHY_INVALID))
     reason = reason.when(F.col(US).isNull(), reasons.NULL_TS).when(too_far, reasons.FUTURE_TS)
     if isinstance(rule.node, StreamSource):
         return reason
@@ -260,11 +260,11 @@ def _invalid(records: DataFrame, rule: IntakeRule, wall_us: int) -> Column:
 
 def _duplicate(offsets: Mapping[int, int]) -> Column:
     """Nothing is told of a record whose partition or sequence may not be its own (``BAD_TYPE``); none suffers by it."""
-    same = Window.partitionBy(SCOPE, SEQUENCE).orderBy(F.col(INVALID).isNotNull(), TIE)
+    same = Window.partitionBy(SCOPE, SEQUENCE).orderBy(F.col(WHY_INVALID).isNotNull(), TIE)
     came_before = F.coalesce(F.col(SEQUENCE) <= lookup_times(offsets), F.lit(False))
-    is_read = F.coalesce(F.col(INVALID) != reasons.BAD_TYPE, F.lit(True))
+    is_read = F.coalesce(F.col(WHY_INVALID) != reasons.BAD_TYPE, F.lit(True))
     again = is_read & F.col(SEQUENCE).isNotNull() & (came_before | (F.row_number().over(same) > 1))
-    return F.when(again, reasons.DUPLICATE).otherwise(F.col(INVALID))
+    return F.when(again, reasons.DUPLICATE).otherwise(F.col(WHY_INVALID))
 
 
 def _as_long(columns: _Columns, name: str | None) -> Column:
@@ -285,11 +285,13 @@ def survey_of(shaped: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
     if not shaped:
         return found  # A mere tick of the clock.
     parts = [
-        frame.select(F.lit(name).alias("node"), SCOPE, PIECE, US, OFFSET, INVALID, has_null_key(frame).alias("no_key"))
+        frame.select(
+            F.lit(name).alias("node"), SCOPE, PIECE, US, OFFSET, WHY_INVALID, has_null_key(frame).alias("no_key")
+        )
         for name, frame in shaped.items()
     ]
     together = in_few_tasks(reduce(DataFrame.unionByName, parts))
-    is_valid = F.col(INVALID).isNull()
+    is_valid = F.col(WHY_INVALID).isNull()
     surveyed = together.groupBy("node", SCOPE, PIECE).agg(
         F.count("*").alias("rows"),
         F.count_if(is_valid).alias("n"),

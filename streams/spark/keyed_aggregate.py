@@ -50,11 +50,11 @@ from streams.spark.flow import (
 )
 from streams.spark.history_store import HistoryStore
 from streams.spark.kernel import OUT, fold_groups, told_rows
+from streams.spark.lookup_table import LookupTable
 from streams.spark.of_keys import of_keys
 from streams.spark.operator import Batch, StepOf
 from streams.spark.plain_store import LAST_US, PlainStore
 from streams.spark.store import StoringOperator, store_of, table_name
-from streams.spark.table_state import TableState
 from versioned import spark_functions as F
 from versioned.identifiers import TableRef
 
@@ -84,7 +84,7 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         taken = taken_of_rows(node) if isinstance(node, TableAggregate) else None
         self._state = PlainStore(name, table, extra=_kept_beside(node), aggregate=kind, taken=taken)
         super().__init__(node, store_of(node, node.materialized) if is_history else None)
-        self.state: TableState = self.store or self._state
+        self.state: LookupTable = self.store or self._state
         self._input: Flow | None = None
 
     def tables(self, root: TableRef) -> list[TableRef]:

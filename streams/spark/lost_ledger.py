@@ -9,12 +9,12 @@ from streams.recovery_rules import BatchOf
 from streams.spark.flow import NodeReport, times_after
 from streams.spark.ledger import LedgerState, Times
 from streams.spark.operator import REPORT
-from streams.spark.recovery import Survey, writer_of
+from streams.spark.recovery import RecoverySurvey, writer_of
 from versioned.stream_times import newest_times
 from versioned.written import Written
 
 
-def told_by_tables(found: Survey, holding: Collection[str]) -> LedgerState:
+def told_by_tables(found: RecoverySurvey, holding: Collection[str]) -> LedgerState:
     """The state that the newest commits of the tables tell, for an epoch to begin with.
 
     Stream times, running maxima, and where rows wait. What only the ledger had begins anew: the counts of metrics, the
@@ -33,7 +33,7 @@ def told_by_tables(found: Survey, holding: Collection[str]) -> LedgerState:
     return state
 
 
-def _batches(found: Survey) -> dict[BatchOf, Written]:
+def _batches(found: RecoverySurvey) -> dict[BatchOf, Written]:
     """What was told of each batch of which a table has the newest rows."""
     told: dict[BatchOf, Written] = {}
     for said in found.tables.values():

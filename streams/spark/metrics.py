@@ -58,10 +58,10 @@ def lateness(records: DataFrame, times: Mapping[int, int]) -> DataFrame:
         ),
     )
     parts = rows.select(F.explode(told).alias("t")).select("t.what", "t.n")
-    return parts.groupBy("what").agg(summed())
+    return parts.groupBy("what").agg(summed_counts())
 
 
-def summed() -> Column:
+def summed_counts() -> Column:
     """What counts of one name come to, as ``n``: their sum, or the largest of those whose name ends in ``_max``."""
     is_max = F.col("what").endswith("_max")
     # Instants are no terms of a sum: a few thousand of them are too much for a long.

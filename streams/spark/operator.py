@@ -21,9 +21,9 @@ from pyspark.sql.types import StructType
 from streams.nodes import Node
 from streams.recovery_rules import of_older_driver
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, WAS_KEY, Flow, NodeReport, in_one_scope
+from streams.spark.lookup_table import LookupTable
 from streams.spark.of_keys import MOST_SENT, Amount
 from streams.spark.stored_shape import check_beside, check_rows
-from streams.spark.table_state import TableState
 from versioned import spark_functions as F
 from versioned.adding import add_columns, lacking
 from versioned.commit import EPOCH_BITS, Step, Write, commit, saying
@@ -257,7 +257,7 @@ class Operator(ABC, Generic[N]):
     def __init__(self, node: N) -> None:
         self.node = node
         #: The node's table, for operators that look into it; None if it keeps none.
-        self.state: TableState | None = None
+        self.state: LookupTable | None = None
         #: What :meth:`tally` came to in this batch.
         self.tallied: Mapping[str, int] = {}
         #: Whether a new key never comes from two partitions, so that their scopes stay.

@@ -13,7 +13,7 @@ from streams.spark.engine import Operators
 from streams.spark.flow import SCOPE
 from streams.spark.ledger import LedgerState
 from streams.spark.operator import BUFFERS, REPORT
-from streams.spark.recovery import Survey, written_before_crash
+from streams.spark.recovery import RecoverySurvey, written_before_crash
 from streams.spark.sinks import ChangelogSinkOperator, TableSinkOperator
 from streams.spark.suppress import FinalResultsOperator, SuppressOperator, closed_windows_table
 from streams.spark.window_upkeep import OPEN
@@ -46,7 +46,7 @@ def buffer_clocks(operators: Operators) -> dict[str, str]:
 
 
 def refuse_orphans(
-    spark: SparkSession, root: TableRef, state: LedgerState, operators: Operators, found: Survey
+    spark: SparkSession, root: TableRef, state: LedgerState, operators: Operators, found: RecoverySurvey
 ) -> None:
     """A node that was taken out of the plan must hold nothing, or its rows would be lost (R59).
 
@@ -94,7 +94,7 @@ def refuse_orphans(
 
 
 def refuse_returned(
-    spark: SparkSession, root: TableRef, found: Survey, topology: Topology, operators: Operators
+    spark: SparkSession, root: TableRef, found: RecoverySurvey, topology: Topology, operators: Operators
 ) -> None:
     """Refuse a node that comes back with its former table: what came while the plan was without it is not in there.
 
@@ -130,7 +130,7 @@ def refuse_returned(
                 )
 
 
-def _refuse_missed(root: TableRef, found: Survey, topology: Topology, operators: Operators) -> None:
+def _refuse_missed(root: TableRef, found: RecoverySurvey, topology: Topology, operators: Operators) -> None:
     """Refuse to finish a batch with a node that its plan was without: nothing of it would come to the node any more.
 
     The tables that it reads have the batch already. A node without a table so far begins empty in any case.

@@ -14,18 +14,18 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql.types import StructType
 
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow, newest_of_keys, value_columns
+from streams.spark.lookup_table import LookupTable, check_fields_apart, latest_at_place
 from streams.spark.of_keys import of_keys
 from streams.spark.operator import Batch, StepOf
 from streams.spark.stored_shape import (
     aggregate_properties,
     check_aggregate,
-    check_names,
+    check_known_columns,
     check_plain,
     check_types,
     key_properties,
     nulls_of,
 )
-from streams.spark.table_state import TableState, check_apart, latest_at_place
 from versioned import spark_functions as F
 from versioned.commit import Write
 from versioned.identifiers import TableRef, check_columns, quote
@@ -43,7 +43,7 @@ _IS_LAST: Final = "_is_last"
 _FEED: Final = "delta.enableChangeDataFeed"
 
 
-class PlainStore(TableState):
+class PlainStore(LookupTable):
     """Keeps the latest value per key.
 
     Args:
@@ -176,7 +176,7 @@ class PlainStore(TableState):
     def _make_ready(self, batch: Batch) -> None:
         target = self.target(batch.root)
         if not self._is_ready and batch.is_missing(target):
-            check_apart(self._node, self.key_type.names, self.value_type.names)
+            check_fields_apart(self._node, self.key_type.names, self.value_type.names)
             check_columns((*self.key_type.names, *value_columns(self.value_type.names), _TS))
             empty = self._stored(self._frame).limit(0)
             batch.create(target, empty, {**self._made_with, **key_properties(self.key_type.names)})
@@ -198,7 +198,7 @@ class PlainStore(TableState):
         check_plain(self._node, self._table, said, rows.columns, keys, keeps_tombstones=keeps)
         if self._aggregate is not None:
             check_aggregate(self._node, self._table, said, self._aggregate, self._taken)
-        check_names(self._node, self._table, rows.columns, names)
+        check_known_columns(self._node, self._table, rows.columns, names)
 
     def _stored(self, frame: DataFrame, *more: Column) -> DataFrame:
         columns: list[Column | str] = [f"{KEY}.*", F.timestamp_micros(US).alias(_TS), f"{VALUE}.*", *self._extra]

@@ -51,7 +51,7 @@ _FORGETS: Final = "delta.setTransactionRetentionDuration"
 
 
 @dataclass(frozen=True)
-class Survey:
+class RecoverySurvey:
     """An application's ledger, checkpoint and tables as they are found."""
 
     ledger: LedgerFacts
@@ -207,7 +207,7 @@ def survey(
     checkpoint: str,
     nodes: Mapping[TableRef, str],
     steps: Sequence[StepOf],
-) -> Survey:
+) -> RecoverySurvey:
     """Look at the newest commits of all tables, side by side, and at the checkpoint; nothing is changed.
 
     Args:
@@ -240,7 +240,7 @@ def survey(
     read = replace(read, lost=lost_input(read))
     seen = {target: found[target] for target in tables}
     left = _left_by_former(ledger, state, seen)
-    return Survey(facts, read, seen, topics, state, nodes, steps, own.written, left)
+    return RecoverySurvey(facts, read, seen, topics, state, nodes, steps, own.written, left)
 
 
 def _left_by_former(ledger: Ledger, state: LedgerState, seen: Mapping[TableRef, TableState]) -> dict[TableRef, BatchOf]:
@@ -302,7 +302,7 @@ def refuse_damage(
     state: LedgerState,
     query: str,
     tables: Sequence[TableRef],
-    found: Survey | None,
+    found: RecoverySurvey | None,
 ) -> None:
     """Before a batch: nobody else may have written one meanwhile, and no table may have been taken back.
 
@@ -359,7 +359,7 @@ def _damage_since(
     return next((found for name in sorted(facts) for found in of_table(own, facts[name])), None)
 
 
-def refuse_epoch(found: Survey) -> None:
+def refuse_epoch(found: RecoverySurvey) -> None:
     """Refuse what a new epoch cannot mend either.
 
     Args:
@@ -377,9 +377,9 @@ def begin_epoch(
     spark: SparkSession,
     ledger: Ledger,
     state: LedgerState,
-    found: Survey,
+    found: RecoverySurvey,
     checkpoint: str,
-    look: Callable[[], Survey],
+    look: Callable[[], RecoverySurvey],
 ) -> LedgerState:
     """Begin the next epoch: a row in the ledger, then a commit in each table for each step that writes to it or did.
 
@@ -416,7 +416,7 @@ def begin_epoch(
     return begun if missed is None else begin_epoch(spark, ledger, missed, look(), checkpoint, look)
 
 
-def shut_out_older(spark: SparkSession, begun: LedgerState, found: Survey) -> None:
+def shut_out_older(spark: SparkSession, begun: LedgerState, found: RecoverySurvey) -> None:
     """Fence every table that the epoch has not shut yet; whoever began it may have died before the last commit.
 
     Args:
@@ -504,7 +504,7 @@ def fence(
             )
 
 
-def _tell_unfinished(found: Survey) -> None:
+def _tell_unfinished(found: RecoverySurvey) -> None:
     ahead = sorted(found.ahead())
     if found.has_lost_ledger:
         _LOG.warning("The ledger is gone; stream times go on as the newest commits of %s tell.", ahead)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from streams.spark.application import StreamingApplication
-from streams.spark.takeover import Held, check_takeover, taken_over
+from streams.spark.takeover import HeldApplication, check_takeover, taken_over
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def rollback(application: StreamingApplication, batch_id: int, *, dry_run: bool 
     return _told(held)
 
 
-def _told(held: Held) -> RolledBack:
+def _told(held: HeldApplication) -> RolledBack:
     return RolledBack(
         held.application.name,
         held.row[1],

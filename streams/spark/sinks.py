@@ -50,7 +50,15 @@ from streams.spark.flow import (
 )
 from streams.spark.kafka_sink import OWN, KafkaSink
 from streams.spark.operator import REPORT, WRITER, Batch, Operator
-from streams.spark.stored_shape import SINK, SinkKind, check_names, check_sink, check_types, nulls_of, sink_properties
+from streams.spark.stored_shape import (
+    SINK_KIND,
+    SinkKind,
+    check_known_columns,
+    check_sink,
+    check_types,
+    nulls_of,
+    sink_properties,
+)
 from versioned import spark_functions as F
 from versioned.commit import Append
 from versioned.errors import ConfigurationError, SchemaError, TopologyError
@@ -144,7 +152,7 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
             there, node, table = read_table(batch.session, target).schema, self.node.name, target.short_name
             new = batch.addable(there, empty.schema)
             check_sink(node, table, _properties(batch.session, target), self.kind, there.names, keys)
-            check_names(node, table, (*there.names, *new.names), empty.columns)
+            check_known_columns(node, table, (*there.names, *new.names), empty.columns)
             check_types(node, table, there, empty.schema)
             batch.add_columns(target, new)
             self._left_out = nulls_of(there, empty.columns)
@@ -279,11 +287,11 @@ def _fault(columns: list[str]) -> str | None:
 def _properties(session: SparkSession, target: TableRef) -> Mapping[str, str]:
     """What a sink's table tells of itself; one that was made before tables told their sink, as its commits tell it."""
     told = properties_of(session, target)
-    if SINK in told:
+    if SINK_KIND in told:
         return told
     commits = (row for rows in back_in_time(session, target, _LIMITS) for row in rows)
     newest = next((row for row in commits if _is_of_a_batch(written_by(row))), None)
-    return told if newest is None else {**told, SINK: "changelog" if is_append(newest) else "latest"}
+    return told if newest is None else {**told, SINK_KIND: "changelog" if is_append(newest) else "latest"}
 
 
 def _is_of_a_batch(said: Written | None) -> bool:

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 
 from streams.nodes import Node, StreamSource
 from streams.spark.flow import Flow
-from streams.spark.intake import INVALID, OFFSET
+from streams.spark.intake import OFFSET, WHY_INVALID
 from streams.spark.operator import RAW, Batch, Operator
 from versioned import spark_functions as F
 
@@ -28,6 +28,6 @@ class StreamSourceOperator(Operator[StreamSource]):
 
 def valid_records(batch: Batch, node: Node, flow: Flow) -> Flow:
     """Split a source's records: the valid ones are returned, the invalid ones are rejected with their reason."""
-    batch.reject(node.name, flow.frame.where(F.col(INVALID).isNotNull()), F.col(INVALID))
+    batch.reject(node.name, flow.frame.where(F.col(WHY_INVALID).isNotNull()), F.col(WHY_INVALID))
     # Places tell of the valid records alone.
-    return flow.map_each(lambda frame: frame.where(F.col(INVALID).isNull()).drop(INVALID, RAW, OFFSET))
+    return flow.map_each(lambda frame: frame.where(F.col(WHY_INVALID).isNull()).drop(WHY_INVALID, RAW, OFFSET))

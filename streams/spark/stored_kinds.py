@@ -26,12 +26,12 @@ from streams.fields import WINDOW_END
 from streams.spark.window_upkeep import KIND, NODE, WINDOW_STORE
 from versioned.spec import SPEC_PROPERTY, VersionedTableSpec
 
-Kind = Literal[
+TableKind = Literal[
     "versions", "windows", "buffer", "waiting", "join", "answers", "ledger", "rejects", "sink", "table", "other"
 ]
 
 #: The columns that tell a kind, most telling first; the first of them stands right behind the key.
-_SIGNS: Final[Mapping[Kind, tuple[str, ...]]] = {
+_SIGNS: Final[Mapping[TableKind, tuple[str, ...]]] = {
     "ledger": ("application", "epoch", "batch_id", "clock", "state"),
     "rejects": ("node", "reason", "ts", "scope", "place", "record"),
     "buffer": SUPPRESSED,
@@ -55,7 +55,7 @@ class StoredTable:
     """
 
     name: str
-    kind: Kind
+    kind: TableKind
     columns: tuple[str, ...]
     keys: tuple[str, ...] = ()
     node: str | None = None
@@ -88,7 +88,7 @@ def stored_table(name: str, columns: Sequence[str], properties: Mapping[str, str
     if properties.get(KIND) == WINDOW_STORE:
         keys = tuple(columns[: columns.index(WINDOW_END) + 1])
         return StoredTable(name, "windows", tuple(columns), keys, properties.get(NODE))
-    kind: Kind = "sink" if _is_sink(columns) else _signed(columns)
+    kind: TableKind = "sink" if _is_sink(columns) else _signed(columns)
     keys = tuple(columns[: columns.index(_SIGNS[kind][0])]) if kind in _KEYED else ()
     return StoredTable(name, kind, tuple(columns), keys)
 
@@ -98,5 +98,5 @@ def _is_sink(columns: Sequence[str]) -> bool:
     return "ts" in columns and tuple(columns[first : first + len(_IN_A_SINK)]) == _IN_A_SINK
 
 
-def _signed(columns: Sequence[str]) -> Kind:
+def _signed(columns: Sequence[str]) -> TableKind:
     return next((kind for kind, signs in _SIGNS.items() if set(signs) <= set(columns)), "other")

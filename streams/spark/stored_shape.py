@@ -20,7 +20,7 @@ _AGGREGATE: Final = "versioned.aggregate"
 #: What an aggregate of a table takes of a row, as :func:`streams.plan_facts.taken_of_rows` tells it.
 _TAKEN: Final = "versioned.aggregate.taken"
 #: What a sink's table holds.
-SINK: Final = "versioned.sink"
+SINK_KIND: Final = "versioned.sink"
 #: By which columns a table of latest rows holds them.
 _KEYS: Final = "versioned.keys"
 #: What a sink keeps: every change, or the latest row of each key.
@@ -73,7 +73,7 @@ def check_rows(node: str, table: str, there: StructType, made: StructType, *, by
     _refuse(node, table, list(_changes(before, after)))
 
 
-def check_names(node: str, table: str, there: Iterable[str], made: Iterable[str]) -> None:
+def check_known_columns(node: str, table: str, there: Iterable[str], made: Iterable[str]) -> None:
     """Refuse rows with columns that a table lacks. They may come without some that it has, which are null in them.
 
     Args:
@@ -96,7 +96,7 @@ def check_types(node: str, table: str, there: StructType, made: StructType, *, o
         node: Whose table it is.
         table: Its name.
         there: Its columns.
-        made: Those of the rows that the plan makes now; :func:`check_names` is for those that only one side has.
+        made: Those of the rows that the plan makes now; those that only one side has are :func:`check_known_columns`'s.
         or_wider: Whether the table's type may be a wider one, that holds each value of the rows' as it is.
 
     Raises:
@@ -240,7 +240,7 @@ def sink_properties(kind: SinkKind, keys: Iterable[str]) -> dict[str, str]:
     >>> sink_properties("changelog", ["city"])
     {'versioned.sink': 'changelog'}
     """
-    return {SINK: kind} | (key_properties(keys) if kind == "latest" else {})
+    return {SINK_KIND: kind} | (key_properties(keys) if kind == "latest" else {})
 
 
 def check_sink(
@@ -260,7 +260,7 @@ def check_sink(
     Raises:
         ConfigurationError: telling what the table holds.
     """
-    before = told.get(SINK, kind)
+    before = told.get(SINK_KIND, kind)
     if before != kind:
         held = {"changelog": "every change, as to_changelog writes it", "latest": "the latest rows of to_latest"}
         raise ConfigurationError(

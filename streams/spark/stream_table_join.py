@@ -32,8 +32,8 @@ from streams.spark.flow import (
     struct_fields,
 )
 from streams.spark.hold import Hold, HoldingOperator
+from streams.spark.lookup_table import LookupTable
 from streams.spark.operator import Batch
-from streams.spark.table_state import TableState
 from versioned import spark_functions as F
 from versioned.durations import duration_us
 from versioned.errors import RecordError
@@ -45,7 +45,7 @@ _LOG: Final = logging.getLogger(__name__)
 class StreamTableJoinOperator(HoldingOperator[StreamTableJoin]):
     """Joins its stream to a table; ``on_expired`` and the join kind decide about records without a match."""
 
-    def __init__(self, node: StreamTableJoin, table: TableState) -> None:
+    def __init__(self, node: StreamTableJoin, table: LookupTable) -> None:
         grace = node.joined.grace
         self._grace_us = None if grace is None else duration_us(grace)
         waiting = f"{node.joined.name or node.name}_waiting"

@@ -46,7 +46,7 @@ from streams.spark.suppress_fold import (
     FULL,
     PRIOR,
     SIZE,
-    STREAM_TIME,
+    TIME_OF,
     SuppressFold,
 )
 from streams.spark.window_store import END_US, START_US, WindowStoreOperator
@@ -113,7 +113,7 @@ class FinalResultsOperator(Operator[Suppress]):
         fold = SuppressFold(rule, suppressed.size_of, windows.windows, self._batch.clock_us, windows.times_before())
         emission, mixes = updates.select(*map(F.col, CHANGE)), len(windows.stream_times) > 1
         told = _folded(updates, self._held(updates), fold, emission, windows, mixes=mixes)
-        is_other = (F.col(WHAT) == EMITTED) | F.col(WHAT).startswith(STREAM_TIME)
+        is_other = (F.col(WHAT) == EMITTED) | F.col(WHAT).startswith(TIME_OF)
         return told.where((F.col(TOLD) == "count") & ~is_other).select(WHAT, COUNT)
 
     def report(self, batch: Batch) -> NodeReport:
@@ -282,20 +282,18 @@ class SuppressOperator(Operator[Suppress]):
         if not self.rule.final:
             # What its buffers need not tell, and those on columns do not.
             newest = self._input.frame.groupBy(SCOPE).agg(F.max(US).alias("max"))
-            named = newest.select(F.concat(F.lit(STREAM_TIME), F.col(SCOPE).cast("string")).alias(WHAT), "max")
+            named = newest.select(F.concat(F.lit(TIME_OF), F.col(SCOPE).cast("string")).alias(WHAT), "max")
             counted = counted.unionByName(named, allowMissingColumns=True)
         rows = counted.collect()
         full = sorted(row[WHAT] for row in rows if row[WHAT].startswith(FULL))
         if full:
             raise BufferFullError(full[0].removeprefix(FULL))
-        seen = {
-            int(row[WHAT].removeprefix(STREAM_TIME)): row["max"] for row in rows if row[WHAT].startswith(STREAM_TIME)
-        }
+        seen = {int(row[WHAT].removeprefix(TIME_OF)): row["max"] for row in rows if row[WHAT].startswith(TIME_OF)}
         alarm = next((row["min"] for row in rows if row[WHAT] == ALARM), None)
         counts = {
             row[WHAT]: row["max" if row[WHAT].endswith("_max") else "sum"]
             for row in rows
-            if row[WHAT] != ALARM and not row[WHAT].startswith(STREAM_TIME)
+            if row[WHAT] != ALARM and not row[WHAT].startswith(TIME_OF)
         }
         return NodeReport(counts, newest_times(batch.times_of(self.node.name), seen), alarm)
 

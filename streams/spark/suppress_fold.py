@@ -27,7 +27,7 @@ PRIOR, BUFFER_US, FIRST_US, ARRIVED_US, SIZE = "_prior", "_buffer_us", "_first_u
 #: What it tells, as counts: sums, and the least alarm (the wall clock at which a row is due).
 EMITTED, SUPPRESSED, RECORDS, BYTES, ALARM, FULL = "emitted", "suppressed", "records", "bytes", "alarm", "full: "
 #: Before a scope: its stream time in microseconds, which buffers of final results tell.
-STREAM_TIME: Final = "stream time of "
+TIME_OF: Final = "stream time of "
 #: How often the buffer was looked at: after each record, as the driver does (R70, R73).
 SAMPLES: Final = "samples"
 #: Of an event, where a change of a window does not tell it: the instant of the record behind it, and stream time then.
@@ -95,7 +95,7 @@ class SuppressFold:
         yield from (("count", (ALARM, alarm_us)) for alarm_us in self._alarms_us(buffers))
         if self.rule.final:
             times = ((scope, buffer.stream_time_us) for scope, buffer in buffers)
-            yield from (("count", (f"{STREAM_TIME}{scope}", us)) for scope, us in times if us is not None)
+            yield from (("count", (f"{TIME_OF}{scope}", us)) for scope, us in times if us is not None)
 
     def _buffer(self, scope: int) -> SuppressBuffer:
         before = self.stream_times.get(scope)

@@ -13,9 +13,9 @@ from streams.nodes import JoinKind, TableTableJoin
 from streams.spark.columns import joined
 from streams.spark.flow import CHANGE, FOUND, FOUND_US, KEY, LATEST, OLD, US, VALUE, Flow, count_ignored, most_of
 from streams.spark.key_types import check_outer_keys, key_as
+from streams.spark.lookup_table import LookupTable
 from streams.spark.operator import Batch
 from streams.spark.store import StoringOperator, store_of
-from streams.spark.table_state import TableState
 from versioned import spark_functions as F
 from versioned.history_join_rules import needs_other
 from versioned.identifiers import beside
@@ -24,7 +24,7 @@ from versioned.identifiers import beside
 class Pairing:
     """The joiner of two tables' values, for either side missing."""
 
-    def __init__(self, node: TableTableJoin, left: TableState, right: TableState) -> None:
+    def __init__(self, node: TableTableJoin, left: LookupTable, right: LookupTable) -> None:
         self._node = node
         self._kind: JoinKind = node.kind
         self.sides = (left, right)
@@ -43,7 +43,7 @@ class Pairing:
         return joined(self._node, bindings, names | key_names, present)
 
 
-class JoinedView(TableState):
+class JoinedView(LookupTable):
     """The result of a join that is not stored: computed from both sides for whoever looks."""
 
     def __init__(self, pairing: Pairing) -> None:
@@ -91,10 +91,10 @@ class TableTableJoinOperator(StoringOperator[TableTableJoin]):
     order on a versioned side gives nothing (R151).
     """
 
-    def __init__(self, node: TableTableJoin, left: TableState, right: TableState) -> None:
+    def __init__(self, node: TableTableJoin, left: LookupTable, right: LookupTable) -> None:
         super().__init__(node, None if node.materialized is None else store_of(node, node.materialized))
         self._pairing = Pairing(node, left, right)
-        self.state: TableState = self.store or JoinedView(self._pairing)
+        self.state: LookupTable = self.store or JoinedView(self._pairing)
         self._inputs: list[Flow] = []
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:

@@ -9,9 +9,9 @@ from streams.plan_facts import is_versioned
 from streams.spark.columns import to_column_if
 from streams.spark.flow import KEY, OLD, VALUE, Flow
 from streams.spark.history_store import HistoryStore
+from streams.spark.lookup_table import LookupTable, LookupView
 from streams.spark.operator import Batch
 from streams.spark.store import StoringOperator, store_of
-from streams.spark.table_state import TableState, ViewState
 from versioned import spark_functions as F
 
 
@@ -27,13 +27,13 @@ class TableViewOperator(StoringOperator[ViewNode]):
         drops: Whether repeated tombstones are dropped.
     """
 
-    def __init__(self, node: ViewNode, table: TableState | None, drops: bool) -> None:
+    def __init__(self, node: ViewNode, table: LookupTable | None, drops: bool) -> None:
         stored = node.materialized
         super().__init__(node, None if stored is None else store_of(node, stored, drops_repeats=drops))
         self._drops = drops
-        self.state: TableState | None = self.store
+        self.state: LookupTable | None = self.store
         if self.state is None and table is not None:
-            self.state = ViewState(table, self._row, dates_tombstones=is_versioned(node))
+            self.state = LookupView(table, self._row, dates_tombstones=is_versioned(node))
 
     def apply(self, batch: Batch, inputs: list[Flow]) -> Flow:
         # A store of its own knows best what was sent before; a versioned one has dropped what it does not take.

@@ -30,7 +30,16 @@ from streams.spark.application import StreamingApplication
 from streams.spark.checkpoint_copy import check_copy, check_free, copy_checkpoint
 from streams.spark.ledger import Ledger, LedgerState
 from streams.spark.lost_input import lost_behind
-from streams.spark.recovery import HELD_BY, TAKEOVER, Survey, checkpoint_of, fence, refuse_running, telling, writer_of
+from streams.spark.recovery import (
+    HELD_BY,
+    TAKEOVER,
+    RecoverySurvey,
+    checkpoint_of,
+    fence,
+    refuse_running,
+    telling,
+    writer_of,
+)
 from versioned import faults
 from versioned.append_only import refuse_append_only
 from versioned.commit import Merge, Step, commit, same_keys
@@ -49,7 +58,7 @@ _UNSAID: Final[Mapping[str, Any]] = {}
 
 
 @dataclass
-class Held:
+class HeldApplication:
     """An application whose tables nobody else can write: the batch after which they stand, and how they came there.
 
     ``restored`` are the tables that were taken back, with the version; ``undone`` the batches that the ledger loses;
@@ -76,7 +85,7 @@ class Held:
 @dataclass(frozen=True)
 class _Plan:
     ledger: Ledger
-    found: Survey
+    found: RecoverySurvey
     checkpoint: str
     base: str
     shut_out: int
@@ -89,7 +98,7 @@ class _Plan:
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
-def check_takeover(application: StreamingApplication, batch_id: int | None = None) -> Held:
+def check_takeover(application: StreamingApplication, batch_id: int | None = None) -> HeldApplication:
     """What :func:`taken_over` would do; nothing is written.
 
     Raises:
@@ -100,7 +109,7 @@ def check_takeover(application: StreamingApplication, batch_id: int | None = Non
 
 
 @contextmanager
-def taken_over(application: StreamingApplication, batch_id: int | None = None) -> Iterator[Held]:
+def taken_over(application: StreamingApplication, batch_id: int | None = None) -> Iterator[HeldApplication]:
     """Hold an application's tables, as they were after a batch, and let the application go on from there.
 
     Args:
@@ -192,7 +201,7 @@ def _restorations(
     found: dict[TableRef, Restoration] = {}
 
     def look(target: TableRef) -> None:
-        commits = facts_of(every_commit(application.spark, target), application.name, plan.shut_out, plan.row)
+        commits = commits_behind(every_commit(application.spark, target), application.name, plan.shut_out, plan.row)
         if plan.keeps_foreign:
             commits = [replace(one, foreign=False) for one in commits]
         name = target.short_name
@@ -210,7 +219,7 @@ def _versions(wanted: Mapping[TableRef, Restoration]) -> dict[TableRef, int]:
     return {target: needed.version for target, needed in wanted.items() if needed.version is not None}
 
 
-def facts_of(
+def commits_behind(
     rows: Iterable[Row | Mapping[str, Any]], application: str, shut_out: int, row: BatchOf
 ) -> list[CommitFacts]:
     """The commits of a table without those that shut others out just now, and with no more of each than is needed.
@@ -236,8 +245,8 @@ def facts_of(
     return commits
 
 
-def _held(application: StreamingApplication, plan: _Plan, wanted: Mapping[TableRef, Restoration]) -> Held:
-    return Held(
+def _held(application: StreamingApplication, plan: _Plan, wanted: Mapping[TableRef, Restoration]) -> HeldApplication:
+    return HeldApplication(
         application,
         plan.row,
         plan.shut_out + 1,
@@ -251,7 +260,7 @@ def _held(application: StreamingApplication, plan: _Plan, wanted: Mapping[TableR
     )
 
 
-def _hand_over(plan: _Plan, held: Held, wanted: Mapping[TableRef, Restoration]) -> None:
+def _hand_over(plan: _Plan, held: HeldApplication, wanted: Mapping[TableRef, Restoration]) -> None:
     application, spark, (_, batch) = held.application, held.application.spark, plan.row
     copy = checkpoint_of(plan.base, held.epoch)
     held.advice = copy_checkpoint(plan.checkpoint, copy, batch)

@@ -13,7 +13,7 @@ from streams.nodes import StreamSource, WindowedAggregate
 from streams.spark.aggregate_types import checked_operand
 from streams.spark.columns import to_column
 from streams.spark.flow import CHANGE, KEY, LATEST, OLD, PLACE, SCOPE, US, VALUE, Flow
-from streams.spark.window_store import CLOSE_US, END_US, START_US, Survey, WindowStoreOperator
+from streams.spark.window_store import CLOSE_US, END_US, START_US, WindowStoreOperator, WindowSurvey
 from suppress.window_rules import FOREVER_US, first_taken_us
 from suppress.windows import TimeWindows, UnlimitedWindows
 from versioned import spark_functions as F
@@ -168,11 +168,11 @@ class TimeWindowsOperator(WindowStoreOperator):
         taken = rows.where(~F.col("_late")).select(SCOPE, PLACE)
         return rows.join(taken, [SCOPE, PLACE], "left_anti").dropDuplicates([SCOPE, PLACE])
 
-    def _look(self) -> Survey:
+    def _look(self) -> WindowSurvey:
         rows = self._rows().groupBy(SCOPE).agg(*self._survey_columns()).collect()
         times = newest_times(self.times_before(), {row[SCOPE]: row["newest"] for row in rows})
         accepted, records = _total(rows, "accepted"), _total(rows, "records")
-        return Survey(accepted, records - accepted, _total(rows, "late_rows"), times)
+        return WindowSurvey(accepted, records - accepted, _total(rows, "late_rows"), times)
 
     def _survey_columns(self) -> list[Column]:
         is_late, windows = F.col("_late"), self.windows

@@ -42,10 +42,10 @@ from streams.spark.flow import (
     stream_time_at,
     struct_fields,
 )
+from streams.spark.lookup_table import LookupTable, latest_at_place
 from streams.spark.operator import Batch, Operator
 from streams.spark.store import table_name
 from streams.spark.stored_shape import aggregate_properties, check_aggregate, check_rows
-from streams.spark.table_state import TableState, latest_at_place
 from streams.spark.window_upkeep import OPEN, check_windows, window_store_properties
 from suppress.window_rules import NEVER_US, close_wait_us, first_taken_us, last_taken_us
 from suppress.windows import SessionWindows, SlidingWindows, Windows
@@ -70,7 +70,7 @@ ClosedWindows = Callable[[Batch, list[str]], DataFrame | None]
 
 
 @dataclass(frozen=True)
-class Survey:
+class WindowSurvey:
     """What the batch holds for the node; ``expired`` counts closed windows, ``stream_times`` are after the batch."""
 
     accepted: int = 0
@@ -96,14 +96,14 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         self.wait_us = close_wait_us(node.windows, self.unit_us)
         #: Later records move no stream time: their windows would end behind the last instant.
         self._last_us = last_taken_us(node.windows, self.unit_us)
-        self.state: TableState = WindowTable(self)
+        self.state: LookupTable = WindowTable(self)
         #: Of each suppression that may close windows by the wall clock: tells those that it has closed (R117).
         self.closed_by_clock: list[ClosedWindows] = []
         self._batch: Batch | None = None
         self._records: DataFrame | None = None
         self._arrived: DataFrame | None = None
         self._valid: DataFrame | None = None
-        self._survey: Once[Survey] | None = None
+        self._survey: Once[WindowSurvey] | None = None
         self._is_ready = False
 
     def tables(self, root: TableRef) -> list[TableRef]:
@@ -125,7 +125,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         return Flow(self.changes, {}) if flow.is_empty else Flow(lambda: batch.cut(self.changes()))
 
     @property
-    def survey(self) -> Survey:
+    def survey(self) -> WindowSurvey:
         """Counts and stream times of the batch: one job."""
         assert self._survey is not None
         return self._survey()
@@ -200,11 +200,11 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
     def _take(self, records: DataFrame, flow: Flow) -> None:
         """Take the batch's valid records: ``_key _value _us _scope _place``."""
 
-    def _nothing_came(self) -> Survey:
-        return Survey(stream_times=self.times_before())
+    def _nothing_came(self) -> WindowSurvey:
+        return WindowSurvey(stream_times=self.times_before())
 
     @abstractmethod
-    def _look(self) -> Survey:
+    def _look(self) -> WindowSurvey:
         """Count the batch."""
 
     @abstractmethod
@@ -362,7 +362,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         return StructType([*key_fields, *window, *self.parts().fields, *own.fields])
 
 
-class WindowTable(TableState):
+class WindowTable(LookupTable):
     """The windowed table as joins and queries see it."""
 
     def __init__(self, operator: WindowStoreOperator) -> None:

@@ -384,7 +384,7 @@ _PASSED_ON = {
     "JobSettings",
     "Node",
     "Processor",
-    "Survey",
+    "RecoverySurvey",
     "TableRef",
     "UntilTimeLimit",
     "UntilWallClockTimeLimit",

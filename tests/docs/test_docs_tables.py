@@ -32,7 +32,7 @@ from streams.nodes import (
 from streams.spark import sql_views
 from streams.spark.engine import operators_of
 from streams.spark.stored_kinds import _SIGNS as SIGNS
-from streams.spark.stored_kinds import Kind
+from streams.spark.stored_kinds import TableKind
 from versioned import sql
 from versioned.identifiers import TableRef
 
@@ -125,7 +125,7 @@ def _endings_made_in(module: ModuleType) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("kind", ["buffer", "waiting", "join"])
-def test_every_column_of_held_rows_that_a_view_shows_is_on_the_page_of_sql(kind: Kind) -> None:
+def test_every_column_of_held_rows_that_a_view_shows_is_on_the_page_of_sql(kind: TableKind) -> None:
     section = _section("reference/sql.md", "## What is held back")
     # Whether a record was sent out without a partner is not shown.
     shown = [sign for sign in SIGNS[kind] if sign[0] != "_" and sign != "padded"]

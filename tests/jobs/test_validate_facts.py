@@ -8,7 +8,7 @@ import pytest
 
 from jobs.validate import facts_of
 from streams.spark.invariants import Facts
-from streams.spark.stored_kinds import Kind, StoredTable
+from streams.spark.stored_kinds import StoredTable, TableKind
 from versioned.identifiers import TableRef
 from versioned.written import Written
 
@@ -44,7 +44,7 @@ def _written(node: str, **details: Any) -> Written:
     ],
 )
 def test_rows_are_compared_with_the_stream_time_of_the_node_that_wrote_them(
-    table: str, kind: Kind, written: Written | None, node: str | None
+    table: str, kind: TableKind, written: Written | None, node: str | None
 ) -> None:
     found = facts_of(_NO_SESSION, TableRef.parse(f"/data/{table}"), StoredTable(table, kind, ()), _TIMES, written)
     assert found == (Facts() if node is None else _TIMES[node])

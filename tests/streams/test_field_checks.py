@@ -589,7 +589,7 @@ def test_a_field_that_no_table_holds_twice_is_taken(make: Make) -> None:
     ],
 )
 def test_a_key_may_be_called_like_no_column_that_the_tables_on_spark_have_beside_it(
-    kind: stored_kinds.Kind, refused: tuple[str, ...]
+    kind: stored_kinds.TableKind, refused: tuple[str, ...]
 ) -> None:
     # No column of a user begins with an underscore.
     assert set(refused) == {name for name in stored_kinds._SIGNS[kind] if not name.startswith("_")}

@@ -6,23 +6,23 @@ import pytest
 
 from streams.recovery_rules import BatchOf, CheckpointFacts, LedgerFacts
 from streams.spark.doctor import settled
-from streams.spark.recovery import Survey
+from streams.spark.recovery import RecoverySurvey
 from streams.spark.sources import topics_in_order
 from versioned.errors import CheckpointMismatchError
 
 
-def _look(batch: int, *, is_torn: bool) -> Survey:
+def _look(batch: int, *, is_torn: bool) -> RecoverySurvey:
     """A look at the ledger's row of a batch; where it is torn its history had one more, as after a RESTORE."""
     newest = (1, batch + 1) if is_torn else (1, batch)
     ledger = LedgerFacts("shop", 1, batch, "query", newest)
-    return Survey(ledger, CheckpointFacts("/checkpoint", "query", batch, batch), {})
+    return RecoverySurvey(ledger, CheckpointFacts("/checkpoint", "query", batch, batch), {})
 
 
 def _found(looks: list[tuple[int, bool]], rows: list[int]) -> tuple[BatchOf, list[str]]:
     """The batch and the findings of looks, of a batch and whether torn; ``rows`` are the ledger's after each."""
     surveys, newest = iter(looks), iter(rows)
 
-    def look() -> Survey:
+    def look() -> RecoverySurvey:
         batch, is_torn = next(surveys)
         return _look(batch, is_torn=is_torn)
 

@@ -7,8 +7,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from streams.spark.flow import FOUND, KEY, PLACE, SCOPE, US, VALUE, Bounds, Flow, most_of
+from streams.spark.lookup_table import LookupTable, latest_at_place
 from streams.spark.of_keys import of_keys, without_keys
-from streams.spark.table_state import TableState, latest_at_place
 from streams.spark.table_table_join import JoinedView
 
 
@@ -40,7 +40,7 @@ def test_how_many_records_flows_have_at_most_is_known_if_it_is_of_each(spark: Sp
     assert most_of([counted, unknown]) is None
 
 
-class _Table(TableState):
+class _Table(LookupTable):
     """A table of one row."""
 
     def __init__(self, row: DataFrame) -> None:
@@ -56,14 +56,14 @@ class _Table(TableState):
 class _Pairing:
     """Puts the values of two tables after each other."""
 
-    def __init__(self, *sides: TableState) -> None:
+    def __init__(self, *sides: LookupTable) -> None:
         self.sides = sides
 
     def value(self, left: Column, right: Column, _: int) -> Column:
         return F.struct(F.concat(left.getField("v"), right.getField("v")).alias("v"))
 
 
-def _table_of(spark: SparkSession, value: str) -> TableState:
+def _table_of(spark: SparkSession, value: str) -> LookupTable:
     key, at = F.struct("id").alias(KEY), F.lit(1).cast("long").alias(US)
     return _Table(spark.range(1).select(key, F.struct(F.lit(value).alias("v")).alias(VALUE), at))
 
@@ -84,7 +84,7 @@ def test_each_side_of_a_join_may_be_a_join_whose_sides_are_joins(spark: SparkSes
 def test_tables_joined_one_behind_another_ask_for_the_few_keys_once(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    view: TableState = _table_of(spark, "a")
+    view: LookupTable = _table_of(spark, "a")
     for _ in range(3):
         view = JoinedView(_Pairing(view, _table_of(spark, "a")))  # type: ignore[arg-type]
     found = view.find_latest(_asked(spark), few=True)

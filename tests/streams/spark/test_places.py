@@ -14,7 +14,7 @@ from raw_rows import LATEST_US, raw_rows, rule_of, taken_in
 from streams.nodes import StreamSource, TableSource
 from streams.spark import places
 from streams.spark.flow import PLACE, SCOPE, US
-from streams.spark.intake import INVALID, shape
+from streams.spark.intake import WHY_INVALID, shape
 from streams.spark.places import PIECE
 from streams.topology import StreamsBuilder
 
@@ -35,7 +35,9 @@ def raw(spark: SparkSession) -> DataFrame:
 
 
 def _told(records: DataFrame) -> list[tuple[object, ...]]:
-    return sorted(tuple(map(str, row)) for row in records.select(PLACE, "_key", "_value", US, SCOPE, INVALID).collect())
+    return sorted(
+        tuple(map(str, row)) for row in records.select(PLACE, "_key", "_value", US, SCOPE, WHY_INVALID).collect()
+    )
 
 
 @pytest.mark.parametrize("sequence_by", ["seq", None], ids=["by sequence", "by time"])
@@ -61,7 +63,7 @@ def test_a_place_begins_with_the_newest_valid_time_so_far(raw: DataFrame, stream
     for scope, rows in itertools.groupby(records.sort(SCOPE, PLACE).collect(), key=lambda row: row[SCOPE]):
         newest = {1: 4_100_000}.get(scope, -(2**62))
         for row in rows:
-            newest = newest if row[INVALID] is not None else max(newest, row[US])
+            newest = newest if row[WHY_INVALID] is not None else max(newest, row[US])
             assert row[PLACE][0] == newest
 
 

@@ -13,7 +13,7 @@ from streams.spark.stored_shape import (
     aggregate_properties,
     check_aggregate,
     check_beside,
-    check_names,
+    check_known_columns,
     check_plain,
     check_rows,
     check_sink,
@@ -70,9 +70,9 @@ def test_a_key_field_that_is_called_as_a_column_of_the_table_is_refused_whatever
 
 
 def test_a_table_takes_rows_that_lack_a_column_and_none_with_a_new_one() -> None:
-    check_names("sink", "sink", ["K", "a"], "k")
+    check_known_columns("sink", "sink", ["K", "a"], "k")
     with pytest.raises(ConfigurationError, match=r"holds other columns than it makes now: \['b'\]"):
-        check_names("sink", "sink", ["K", "a"], "kb")
+        check_known_columns("sink", "sink", ["K", "a"], "kb")
 
 
 @pytest.mark.parametrize("kind", ["max", "max of a stream"])

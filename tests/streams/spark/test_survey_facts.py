@@ -13,7 +13,7 @@ from streams.recovery_rules import BatchOf, CheckpointFacts, LedgerFacts
 from streams.spark import doctor, operator, recovery
 from streams.spark.ledger import LedgerState
 from streams.spark.operator import REPORT, Batch
-from streams.spark.recovery import Survey
+from streams.spark.recovery import RecoverySurvey
 from versioned.errors import CheckpointMismatchError
 from versioned.identifiers import TableRef
 from versioned.written import TableState, Written
@@ -26,9 +26,9 @@ def _written(batch: BatchOf, details: Mapping[str, Any] | None = None, applicati
     return TableState(True, 4, Written(*batch, application, "node", "main", said))
 
 
-def _survey(ledger: BatchOf, tables: Mapping[TableRef, TableState], **more: Any) -> Survey:
+def _survey(ledger: BatchOf, tables: Mapping[TableRef, TableState], **more: Any) -> RecoverySurvey:
     facts = LedgerFacts("shop", *ledger)
-    return Survey(facts, CheckpointFacts("/checkpoint"), tables, state=LedgerState(*ledger), **more)
+    return RecoverySurvey(facts, CheckpointFacts("/checkpoint"), tables, state=LedgerState(*ledger), **more)
 
 
 def test_of_two_runs_of_a_batch_that_died_the_one_with_the_larger_plan_tells_all_nodes() -> None:
@@ -114,7 +114,9 @@ def test_a_takeover_that_did_not_end_stands_before_all_else() -> None:
 def test_the_doctor_says_that_the_batch_clock_is_far_ahead(ahead_us: int, rules: list[str]) -> None:
     now_us = 1_700_000_000_000_000
     ledger = LedgerFacts("shop", 1, 3)
-    found = Survey(ledger, CheckpointFacts("/checkpoint"), {}, state=LedgerState(1, 3, clock_us=now_us + ahead_us))
+    found = RecoverySurvey(
+        ledger, CheckpointFacts("/checkpoint"), {}, state=LedgerState(1, 3, clock_us=now_us + ahead_us)
+    )
     notes = list(doctor._clock_ahead(found, now_us))
     assert [note.rule for note in notes] == rules
     assert all("2 hours" in str(note) and not note.is_wrong for note in notes)

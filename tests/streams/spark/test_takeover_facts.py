@@ -11,7 +11,7 @@ import pytest
 from streams.recovery_rules import BatchOf
 from streams.rollback_rules import CommitFacts, restoration
 from streams.spark.operator import REPORT
-from streams.spark.takeover import facts_of
+from streams.spark.takeover import commits_behind
 from versioned.replay import ERASED
 
 _LONG = {REPORT: {"counts": 1}}
@@ -39,7 +39,7 @@ _ROWS = [
 
 
 def _facts(row: BatchOf) -> list[CommitFacts]:
-    return facts_of(_ROWS, "app", 7, row)
+    return commits_behind(_ROWS, "app", 7, row)
 
 
 def test_every_commit_is_there_but_those_that_shut_others_out_just_now() -> None:
@@ -62,7 +62,7 @@ def test_a_commit_that_erased_rows_keeps_that_alone() -> None:
 
 
 def test_batches_of_other_applications_are_none() -> None:
-    assert {fact.batch for fact in facts_of(_ROWS, "other", 7, (1, 2))} == {None}
+    assert {fact.batch for fact in commits_behind(_ROWS, "other", 7, (1, 2))} == {None}
 
 
 @pytest.mark.parametrize("row", [(1, 3), (1, 2), (1, 1), (1, 0)])

@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType, DecimalType, StructType
 from streams.nodes import TableSource
 from streams.spark.contract import InputContract
 from streams.spark.flow import VALUE
-from streams.spark.intake import INVALID, IntakeRule, offsets_of, shape, survey_of
+from streams.spark.intake import WHY_INVALID, IntakeRule, offsets_of, shape, survey_of
 from streams.spark.operator import RAW
 from streams.spark.reader_options import MALFORMED
 from streams.spark.sources import SparkSource
@@ -134,7 +134,7 @@ def test_a_key_that_would_be_rounded_is_put_aside_and_a_value_is_rounded(spark: 
     raw = spark.createDataFrame([("1.001",), ("1.004",), ("1.0",)], "k STRING")
     rows = raw.selectExpr("k", "k AS v", "timestamp_seconds(1) AS ts")
     told = shape(rows, IntakeRule(node, source, 0, "arrival", 0, types), 10**15, {}, 3).collect()
-    assert sorted((row[INVALID] or "", str(row[VALUE]["v"])) for row in told) == [
+    assert sorted((row[WHY_INVALID] or "", str(row[VALUE]["v"])) for row in told) == [
         ("", "1.00"), ("BAD_TYPE", "1.00"), ("BAD_TYPE", "1.00"),
     ]  # fmt: skip
 
@@ -155,7 +155,7 @@ def test_all_columns_that_do_not_fit_are_told_and_nothing_of_a_row_that_is_wrong
         ("1", day, at, 1, Decimal(4)),
     ]
     rows = shape(spark.createDataFrame(raw, columns), IntakeRule(node, source, 0, "arrival", 0, types), 10**17, {}, 5)
-    told = [(row[INVALID], json.loads(row[RAW] or "{}").get("misfits")) for row in rows.collect()]
+    told = [(row[WHY_INVALID], json.loads(row[RAW] or "{}").get("misfits")) for row in rows.collect()]
     assert sorted(told, key=str) == sorted(
         [
             ("BAD_TYPE", "k is no bigint, v is no date, p is no int, n is no bigint"),
@@ -186,7 +186,7 @@ def test_no_record_is_a_duplicate_for_the_sequence_of_an_invalid_one(spark: Spar
     ]
     frame = spark.createDataFrame(raw, "k STRING, v STRING, ts TIMESTAMP, p STRING, n BIGINT")
     records = shape(frame, rule, clock_us, {0: 1}, len(raw)).localCheckpoint()
-    told = Counter(row[INVALID] for row in records.collect())
+    told = Counter(row[WHY_INVALID] for row in records.collect())
     assert told == {"BAD_TYPE": 7, "FUTURE_TS": 1, None: 1, "DUPLICATE": 2}
     assert offsets_of(survey_of({"t": records})["t"]) == {0: 2}
 

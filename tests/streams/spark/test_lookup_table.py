@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from streams.spark.flow import FOUND, KEY, PLACE, SCOPE, US, VALUE
-from streams.spark.table_state import TableState, check_apart, latest_at_place
+from streams.spark.lookup_table import LookupTable, check_fields_apart, latest_at_place
 from versioned.errors import SchemaError
 
 
-class _Table(TableState):
+class _Table(LookupTable):
     """A table that waits for another to be asked as well before it tells its types."""
 
     def __init__(self, frame: DataFrame, both: threading.Barrier) -> None:
@@ -51,8 +51,8 @@ def test_a_key_that_the_asking_side_cannot_hold_is_found_by_nobody_and_ends_noth
 
 def test_a_field_of_both_key_and_value_is_refused_with_the_node_and_the_remedy() -> None:
     with pytest.raises(SchemaError, match=r'"latest" would hold \[\'carrier\'\] twice.*map_values'):
-        check_apart("latest", ["carrier", "flight"], ["delay", "carrier"])
+        check_fields_apart("latest", ["carrier", "flight"], ["delay", "carrier"])
 
 
 def test_fields_that_differ_are_taken() -> None:
-    check_apart("latest", ["carrier"], ["delay"])
+    check_fields_apart("latest", ["carrier"], ["delay"])

@@ -25,7 +25,7 @@ RowFunction = Callable[[Column, Column], Column]
 _VERSION: Final = "_version"
 
 
-class TableState(ABC):
+class LookupTable(ABC):
     """A table, stored or computed. Frames of rows are ``_key``, ``_value``, ``_us``."""
 
     _key_type: StructType | None = None
@@ -114,7 +114,7 @@ class TableState(ABC):
         return found.withColumn(REASON, F.when(F.col(FOUND).isNull(), NO_MATCH))
 
 
-class ViewState(TableState):
+class LookupView(LookupTable):
     """A function of each row of another table; it stores nothing.
 
     Args:
@@ -123,7 +123,7 @@ class ViewState(TableState):
         dates_tombstones: Whether it is versioned: then what a filter takes away still has a ts.
     """
 
-    def __init__(self, table: TableState, function: RowFunction, *, dates_tombstones: bool) -> None:
+    def __init__(self, table: LookupTable, function: RowFunction, *, dates_tombstones: bool) -> None:
         self._table = table
         self._function = function
         self._dates_tombstones = dates_tombstones
@@ -165,7 +165,7 @@ class ViewState(TableState):
         return frame.withColumn(column, self._function(F.col(KEY), F.col(column)))
 
 
-def check_apart(node: str, keys: Iterable[str], values: Iterable[str]) -> None:
+def check_fields_apart(node: str, keys: Iterable[str], values: Iterable[str]) -> None:
     """A table holds key and value side by side, so no field may be in both.
 
     Raises:

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs.exit_codes import words_of
-from jobs.place_setting import local_folder
+from jobs.place_setting import work_folder
 from jobs.session import build_session
 from streams.spark.sql_views import register_application_sql
 from versioned.errors import ConfigurationError
@@ -87,7 +87,7 @@ def main() -> int:
     parser.add_argument("query", nargs="?", help="one SQL statement; without it they are read from the console")
     args = parser.parse_args()
     try:
-        root = local_folder(args.work).resolve() / "tables"
+        root = work_folder(args.work).resolve() / "tables"
         spark = build_session("ask")
         names = register_tables(spark, root)
     except ConfigurationError as error:

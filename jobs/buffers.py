@@ -28,7 +28,7 @@ from versioned.table_details import is_missing
 
 
 @dataclass(frozen=True)
-class Buffer:
+class BufferState:
     """A suppression: what it promises, and what it holds now.
 
     ``oldest`` is the least buffer time and ``deadline`` the least instant at which a row leaves, by the clock that
@@ -92,7 +92,7 @@ def check_names(plan: Topology, names: tuple[str, ...]) -> None:
 
 def buffers(
     spark: SparkSession, settings: JobSettings, plan: Topology, work: Path, names: tuple[str, ...] = ()
-) -> list[Buffer]:
+) -> list[BufferState]:
     """What the suppressions hold: one pass over each buffer. Nothing is changed.
 
     Args:
@@ -118,21 +118,21 @@ def buffers(
     return [_buffer(spark, node, operators, root) for node in asked]
 
 
-def held(spark: SparkSession, buffer: Buffer, limit: int) -> DataFrame:
+def held(spark: SparkSession, buffer: BufferState, limit: int) -> DataFrame:
     """The rows of a buffer that leave first: keys, value, ts, buffer time, deadline, arrival, size."""
     rows = read_table(spark, TableRef.parse(buffer.table))
     seen = [name for name in rows.columns if not name.startswith("_")]
     return rows.orderBy(F.col("deadline").asc_nulls_last(), *seen[:1]).limit(limit).select(*seen)
 
 
-def _buffer(spark: SparkSession, node: Suppress, operators: Mapping[str, Any], root: TableRef) -> Buffer:
+def _buffer(spark: SparkSession, node: Suppress, operators: Mapping[str, Any], root: TableRef) -> BufferState:
     operator, what = operators[node.name], ", ".join(what_it_is(node))
     if not isinstance(operator, SuppressOperator):
         windows = windowed_ancestor(node.parents[0])
         assert windows is not None
-        return Buffer(node.name, what, str(operators[windows.name].tables(root)[0]), False, "event time")
+        return BufferState(node.name, what, str(operators[windows.name].tables(root)[0]), False, "event time")
     table, rule = operator.tables(root)[0], operator.rule
-    empty = Buffer(
+    empty = BufferState(
         node.name,
         what,
         str(table),

@@ -36,7 +36,7 @@ from jobs.cli_suppress import suppress
 from jobs.cli_tables import table
 from jobs.cli_validate import validate
 from jobs.exit_codes import BAD_DATA
-from jobs.job_plan import told
+from jobs.job_plan import plan_as_json
 from jobs.settings import load_of
 from streams.nodes import Topology
 
@@ -108,7 +108,7 @@ def describe(
     plan = planned(config, sets)[1]
     if svg is not None:
         saved(plan.picture(), picture_file(svg, "--svg"), "--svg")
-    echo_json(told(plan)) if json else typer.echo(plan.describe())
+    echo_json(plan_as_json(plan)) if json else typer.echo(plan.describe())
 
 
 @app.command()
@@ -154,8 +154,8 @@ def doctor(config: Config, work: Work = Path(), sets: Sets = None, json: AsJson 
 
 def _run(settings: JobSettings, plan: Topology, work: Path, json: bool, **once: bool) -> None:
     from jobs.following import run_followed
-    from jobs.progress import HEADER, Progress, batch_line, tables_of
-    from jobs.run import application, told
+    from jobs.progress import HEADER, Progress, application_frames, batch_line
+    from jobs.run import application, print_summary
 
     done = Progress()
     with progress() as shown:
@@ -171,9 +171,9 @@ def _run(settings: JobSettings, plan: Topology, work: Path, json: bool, **once: 
             typer.echo(HEADER)
         run_followed(app, settings, work.resolve(), show)
     if not json:
-        told(app, settings, work, done)
+        print_summary(app, settings, work, done)
         return
-    rows: dict[str, Any] = {name: frame.count() for name, frame in tables_of(app).items()}
+    rows: dict[str, Any] = {name: frame.count() for name, frame in application_frames(app).items()}
     echo_json({"application": settings.application, "root": str(app.root), "tables": rows})
 
 

@@ -23,7 +23,7 @@ from jobs.cli_shared import (
 )
 from jobs.exit_codes import BAD_DATA
 from jobs.place_setting import of_catalog, to_read
-from jobs.tables import schema_of
+from jobs.tables import columns_of_ddl
 from streams.spark.reader_options import text_options
 from versioned.errors import ConfigurationError
 
@@ -113,7 +113,9 @@ def _records(
         kind = source_format or "parquet"
         options, path = _options(kind, schema, header), to_read(work.resolve(), source, kind)
         # Only Spark reads DDL, and it starts behind the settings.
-        return lambda spark: spark.read.load(path, kind, None if schema is None else schema_of(schema), **options), kind
+        return lambda spark: spark.read.load(
+            path, kind, None if schema is None else columns_of_ddl(schema), **options
+        ), kind
     of_files = {"--format": source_format, "--schema": schema, "--header": header}
     given = ", ".join(option for option, value in of_files.items() if value)
     if given:

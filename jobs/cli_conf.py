@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from jobs.cli_shared import AsJson, Config, Sets, commands, echo_json, sets_of
-from jobs.config_schema import FOLDER, KINDS, checked, kind_of, schema_of, write
+from jobs.config_schema import FOLDER, KINDS, checked, json_schema_of, kind_of, write
 from jobs.exit_codes import WRONG_SETTINGS
 from jobs.job_plan import plan_of
 from jobs.layers import Layers, of_fields
@@ -62,7 +62,7 @@ def schema(
     if kind is not None and kind not in KINDS:
         raise ConfigurationError(f'There are no settings of kind "{kind}". Allowed: {", ".join(KINDS)}')
     if kind is not None and out is None:
-        echo_json(schema_of(kind))
+        echo_json(json_schema_of(kind))
         return
     files = [str(file) for file in write(out or FOLDER, list(KINDS) if kind is None else [kind])]
     echo_json({"files": files}) if json else typer.echo("\n".join(files))

@@ -21,7 +21,7 @@ from jobs.cli_shared import (
     unstarted_app,
 )
 from jobs.place_setting import check_writable
-from jobs.tables import instant_of, keys_frame, opened
+from jobs.tables import instant_of, key_as_frame, opened
 from versioned.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def timeline(
     first, last = (None if said is None else instant_of(said) for said in (start, end))
     checked, said = picture_file(out), pairs_of(key, "--key")
     asked = opened(quiet_session("picture timeline"), target)
-    _save(asked.timeline(keys_frame(asked, said), start=first, end=last, most_keys=most_keys), checked, json)
+    _save(asked.timeline(key_as_frame(asked, said), start=first, end=last, most_keys=most_keys), checked, json)
 
 
 @picture.command()

@@ -15,7 +15,7 @@ from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 from typer.core import TyperGroup
 
 from jobs.exit_codes import EXPECTED, exit_code, reason
-from jobs.place_setting import local_folder
+from jobs.place_setting import work_folder
 from versioned.errors import ConfigurationError, RecordError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _MISFITS: Final = ("FAILED_READ_FILE", "MALFORMED_RECORD")
 Config = Annotated[Path, typer.Option("--config", "-c", help="The YAML file with the settings.")]
 Work = Annotated[
     Path,
-    typer.Option("--work", "-w", callback=local_folder, help="Folder of the input and the tables, on this machine."),
+    typer.Option("--work", "-w", callback=work_folder, help="Folder of the input and the tables, on this machine."),
 ]
 Sets = Annotated[
     list[str] | None,

@@ -27,21 +27,21 @@ from versioned.errors import ConfigurationError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from jobs.buffers import Buffer
+    from jobs.buffers import BufferState
     from jobs.settings import JobSettings
     from streams.nodes import Topology
     from streams.spark import BatchReport, StreamingApplication
 
 suppress = commands("What suppressions hold back.")
 
-Names = Annotated[list[str] | None, typer.Argument(help="Names of suppressions; all if none are given.")]
+Inspected = Annotated[list[str] | None, typer.Argument(help="Names of suppressions; all if none are given.")]
 Drained = Annotated[list[str], typer.Argument(help="Names of suppressions.")]
 
 
 @suppress.command()
 def inspect(
     config: Config,
-    names: Names = None,
+    names: Inspected = None,
     work: Work = Path(),
     sets: Sets = None,
     rows: Annotated[
@@ -101,7 +101,7 @@ def _checked(config: Path, sets: list[str] | None, names: list[str] | None) -> t
 
 def _held(
     spark: SparkSession, settings: JobSettings, plan: Topology, work: Path, names: list[str] | None
-) -> list[Buffer]:
+) -> list[BufferState]:
     from jobs.buffers import buffers
 
     return buffers(spark, settings, plan, work, tuple(names or ()))
@@ -133,7 +133,7 @@ def _run(
             ask(app)
 
 
-def _tell(spark: SparkSession, told: list[Buffer], rows: int, json: bool) -> None:
+def _tell(spark: SparkSession, told: list[BufferState], rows: int, json: bool) -> None:
     from jobs.buffers import held
     from jobs.tables import json_rows
 

@@ -10,7 +10,7 @@ import yaml
 from jobs.cli_picture import Target, timeline
 from jobs.cli_shared import MOST_ROWS, AsJson, DryRunFlag, commands, echo_json, pairs_of, quiet_session
 from jobs.forgotten import warn_if_forgotten
-from jobs.tables import described, instant_of, json_rows, keys_frame, opened, place_of, promise, schema_of
+from jobs.tables import columns_of_ddl, described, instant_of, json_rows, key_as_frame, opened, place_of, promise
 from versioned.adding import widened
 from versioned.durations import Resolution
 from versioned.identifiers import TableRef
@@ -58,7 +58,7 @@ def create(
         "time_resolution": Resolution[time_resolution.upper()],
         "system_history": system_history,
     }
-    columns = schema_of(schema)
+    columns = columns_of_ddl(schema)
     if dry_run:
         values = [name for name in columns.names if name not in options["keys"]]
         spec = VersionedTableSpec.of(values=values, **options)
@@ -85,7 +85,7 @@ def add_columns(
 ) -> None:
     """Give a versioned table that no application owns further value columns, null in the rows that it has."""
     spark = quiet_session("table add-columns")
-    asked, columns = opened(spark, target), schema_of(schema)
+    asked, columns = opened(spark, target), columns_of_ddl(schema)
     if dry_run:
         spec = widened(spark, asked.target, asked.spec, columns)
     else:
@@ -128,7 +128,7 @@ def history(
     bounds = [None if said is None else instant_of(said) for said in (start, end)]
     said = pairs_of(key, "--key")
     asked = opened(quiet_session("table history"), target)
-    _show(asked.history(keys_frame(asked, said), *bounds), limit, json)
+    _show(asked.history(key_as_frame(asked, said), *bounds), limit, json)
 
 
 def _tell(said: dict[str, Any], json: bool) -> None:

@@ -49,10 +49,10 @@ class _InWords(GenerateJsonSchema):
         return made if "discriminator" in made else {"anyOf" if key == "oneOf" else key: made[key] for key in made}
 
 
-def schema_of(kind: str) -> dict[str, Any]:
+def json_schema_of(kind: str) -> dict[str, Any]:
     """The JSON schema (draft 2020-12) of one kind of settings.
 
-    >>> schema_of("validate")["required"]
+    >>> json_schema_of("validate")["required"]
     ['docs']
     """
     schema = KINDS[kind].model_json_schema(by_alias=True, schema_generator=_InWords)
@@ -104,7 +104,7 @@ def write(folder: Path, kinds: Sequence[str] = tuple(KINDS)) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for kind, file in zip(kinds, files, strict=True):
-            file.write_text(json.dumps(schema_of(kind), indent=2, sort_keys=True) + "\n", encoding="utf-8")
+            file.write_text(json.dumps(json_schema_of(kind), indent=2, sort_keys=True) + "\n", encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(f"{folder}: {error.strerror}. Name a folder that can be written.") from None
     return files

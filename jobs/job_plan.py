@@ -59,11 +59,11 @@ def plan_of(settings: JobSettings) -> Topology:
     return plan
 
 
-def told(plan: Topology) -> list[dict[str, Any]]:
+def plan_as_json(plan: Topology) -> list[dict[str, Any]]:
     """A plan as plain values, node by node: its name, role, what it does, and the nodes that it reads.
 
     >>> from streams.nodes import StreamSource
-    >>> told(Topology((StreamSource("clicks", topic="clicks"),)))[0]["role"]
+    >>> plan_as_json(Topology((StreamSource("clicks", topic="clicks"),)))[0]["role"]
     'source stream'
     """
     return [

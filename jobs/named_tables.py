@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from jobs.exit_codes import line_of
-from jobs.place_setting import Root, below, has_scheme, local_folder, schema_of
+from jobs.place_setting import Root, below, catalog_schema_of, has_scheme, work_folder
 from jobs.strict import Names, Strict, nearest
 from streams.spark.tables_below import names_below
 from versioned.errors import ConfigurationError
@@ -26,7 +26,7 @@ _NO_ROOT: Final = (
 )
 
 #: The session, made when it is asked for: names alone need none.
-Session = Callable[[], SparkSession]
+SessionMaker = Callable[[], SparkSession]
 
 
 class NamedTables(Strict):
@@ -44,7 +44,7 @@ class NamedTables(Strict):
     )
 
 
-def tables_of(named: NamedTables, work: Path, session: Session) -> list[TableRef]:
+def tables_of(named: NamedTables, work: Path, session: SessionMaker) -> list[TableRef]:
     """The tables that settings name, in their order; whether those of a catalog are there, only Spark can tell, and of
     those with an address as well.
 
@@ -63,17 +63,17 @@ def tables_of(named: NamedTables, work: Path, session: Session) -> list[TableRef
     return found
 
 
-def those_there(named: NamedTables, work: Path, session: Session) -> tuple[list[TableRef], str | None]:
+def those_there(named: NamedTables, work: Path, session: SessionMaker) -> tuple[list[TableRef], str | None]:
     """As :func:`tables_of`, and what is said if there are none below the root, or not all, or they cannot be listed.
 
     Raises:
         ConfigurationError: there is no root where one is needed, or the work folder has a scheme; or a name is a path,
             though the root is an address.
     """
-    schema = None if named.root is None else schema_of(named.root)
+    schema = None if named.root is None else catalog_schema_of(named.root)
     if schema is not None:
         return _of_schema(named, schema, session)
-    root = None if named.root is None else below(local_folder(work), named.root)
+    root = None if named.root is None else below(work_folder(work), named.root)
     elsewhere = {name: _parsed(name) for name in named.tables if _is_of_catalog(name, root) or _is_address(name)}
     names = [name for name in named.tables if name not in elsewhere]
     if not names and elsewhere:
@@ -100,7 +100,7 @@ def those_there(named: NamedTables, work: Path, session: Session) -> tuple[list[
     return list(targets), _missing(root, there, names)
 
 
-def _of_schema(named: NamedTables, schema: TableRef, session: Session) -> tuple[list[TableRef], str | None]:
+def _of_schema(named: NamedTables, schema: TableRef, session: SessionMaker) -> tuple[list[TableRef], str | None]:
     """Those that a schema has, but for views; or those of these names, which only Spark can look for."""
     is_whole = [_is_of_catalog(name, None) or _is_address(name) for name in named.tables]
     given = (_parsed(name) if whole else schema.child(name) for name, whole in zip(named.tables, is_whole, strict=True))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from jobs.named_function import check_function_name
-from jobs.plan_expressions import ROW, SIDES, parse
+from jobs.plan_expressions import ROW, SIDES, parse_expression
 from jobs.strict import Bytes, DurationSetting, Flag, Instant, Names, Number, Spelled, Strict
 from streams.conditions import condition_fault
 from streams.options import LatePolicy
@@ -29,14 +29,14 @@ FunctionName = Annotated[
 def _readable(names: tuple[str, ...], *, field: bool = False) -> Callable[[Any], Any]:
     def check(said: Any) -> Any:
         # Faults of one expression are found with those of all others, before any step is built.
-        parse(said, names, field=field)
+        parse_expression(said, names, field=field)
         return said
 
     return check
 
 
 def _condition(said: Any) -> Any:
-    if (fault := condition_fault(parse(said, ROW))) is not None:
+    if (fault := condition_fault(parse_expression(said, ROW))) is not None:
         raise ValueError(fault)
     return said
 

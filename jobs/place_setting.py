@@ -70,7 +70,7 @@ def below(work: Path, place: str) -> str:
     return place if has_scheme(place) else str(work / place)
 
 
-def schema_of(root: str) -> TableRef | None:
+def catalog_schema_of(root: str) -> TableRef | None:
     """The schema of a catalog that a root names; None if it is a folder or an address, as of :func:`of_catalog`."""
     return of_catalog(root, "a schema, such as main.shop")
 
@@ -98,7 +98,7 @@ def of_catalog(place: str, meant: str) -> TableRef | None:
 
 def check_root(value: str) -> str:
     """As :func:`check_place`, of a root that may be a schema of a catalog."""
-    return check_place(value) if schema_of(value) is None else value
+    return check_place(value) if catalog_schema_of(value) is None else value
 
 
 def root_of(work: Path, root: str) -> str:
@@ -107,7 +107,7 @@ def root_of(work: Path, root: str) -> str:
     >>> root_of(Path("flights"), "catalog:main.shop"), root_of(Path("flights"), "main.shop")
     ('main.shop', 'flights/main.shop')
     """
-    schema = schema_of(root)
+    schema = catalog_schema_of(root)
     return below(work, root) if schema is None else str(schema)
 
 
@@ -135,7 +135,7 @@ def check_local(value: str) -> str:
     return value
 
 
-def local_folder(work: Path) -> Path:
+def work_folder(work: Path) -> Path:
     """The work folder, which is one of this machine; addresses of object stores go into the settings.
 
     Raises:

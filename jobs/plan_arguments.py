@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from jobs.shown import shown
 from jobs.strict import at, nearest
-from jobs.yaml_file import in_words
+from jobs.yaml_file import kind_in_words
 from versioned.durations import duration
 from versioned.errors import ConfigurationError
 
@@ -45,7 +45,9 @@ def _to_argument(said: Any) -> Any:
     (datetime.timedelta(seconds=5400), 0.5, 'eu-west-1')
     """
     if not isinstance(said, (timedelta, bool, int, float, str)):
-        raise ValueError(f"a duration, a number, true or false, or text should be here, and this is {in_words(said)}")
+        raise ValueError(
+            f"a duration, a number, true or false, or text should be here, and this is {kind_in_words(said)}"
+        )
     return duration(said) if isinstance(said, str) and _LIKE_A_DURATION.fullmatch(said) else said
 
 
@@ -127,5 +129,5 @@ def _from_text(text: str, kinds: list[Any]) -> Any:
 
 def _wrong(value: Any, kinds: list[Any]) -> ConfigurationError:
     wanted = " or ".join(_WORDS[kind] for kind in kinds)
-    found = "a duration" if isinstance(value, timedelta) else in_words(value)
+    found = "a duration" if isinstance(value, timedelta) else kind_in_words(value)
     return ConfigurationError(f"{wanted} should be here, and this is {found}")

@@ -4,9 +4,9 @@ The text is read with Python's grammar and never run: each piece of it is either
 translated, or refused with what is allowed. ``and``, ``or``, ``not``, ``in``, ``is None`` and ``a if c else b`` work
 here, beside everything of ``streams.functions``.
 
->>> parse("upper(value.city) if value.delay > 15 else None", ROW)
+>>> parse_expression("upper(value.city) if value.delay > 15 else None", ROW)
 case(value.delay > 15, upper(value.city), None)
->>> parse("value.delay.total()", ROW)
+>>> parse_expression("value.delay.total()", ROW)
 Traceback (most recent call last):
 versioned.errors.ConfigurationError: "value.delay.total()": "value.delay.total" is no function. Allowed: cast, ...
 """
@@ -73,7 +73,7 @@ _CONSTANT_WORDS: Final = {
 }
 
 
-def parse(said: Any, names: tuple[str, ...], known: Known | None = None, *, field: bool = False) -> Expr:
+def parse_expression(said: Any, names: tuple[str, ...], known: Known | None = None, *, field: bool = False) -> Expr:
     """The expression that a text, or a plain constant of YAML, stands for.
 
     Args:
@@ -85,7 +85,7 @@ def parse(said: Any, names: tuple[str, ...], known: Known | None = None, *, fiel
     Raises:
         ConfigurationError: with the text, what is wrong in it, and what is allowed.
 
-    >>> parse("value.a + 1", ROW), parse("carrier", ROW, field=True), parse(3, ROW)
+    >>> parse_expression("value.a + 1", ROW), parse_expression("carrier", ROW, field=True), parse_expression(3, ROW)
     (value.a + 1, value.carrier, 3)
     """
     if not isinstance(said, str):

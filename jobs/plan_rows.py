@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jobs.plan_expressions import ROW, SIDES, Known, parse, written
+from jobs.plan_expressions import ROW, SIDES, Known, parse_expression, written
 from jobs.strict import PlacedError, at
 from streams.fields import value_fields
 from streams.key_fields import key_fields
@@ -53,12 +53,12 @@ def _function(path: str, said: Any, names: tuple[str, ...], known: Known, *, fie
         said = {name: f"value[{name!r}]" for name in said}
     if not isinstance(said, dict):
         with at(path):
-            expr = parse(said, names, known, field=field)
+            expr = parse_expression(said, names, known, field=field)
         return lambda: expr
     fields = {}
     for name, text in said.items():
         with at(f"{path}.{name}"):
-            fields[name] = parse(text, names, known)
+            fields[name] = parse_expression(text, names, known)
     return lambda: fields
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from jobs.flights import write_files
 from versioned.errors import ConfigurationError
 
-DONE = "_complete"
+COMPLETE = "_complete"
 #: One a month of the year that the data tell of.
 _BATCHES: Final = 12
 
@@ -24,12 +24,12 @@ def prepare(folder: Path, batches: int | None = None, *, until: str | None = Non
     Raises:
         ConfigurationError: nothing arrives before that day; nothing was written.
     """
-    if (folder / DONE).exists():
+    if (folder / COMPLETE).exists():
         ignored = batches is not None or until is not None
         return f"The input is in {folder} already.{' --batches and --until are for a new folder.' if ignored else ''}"
     batches = _BATCHES if batches is None else batches
     rows = write_files(folder, batches, until=until)
-    (folder / DONE).touch()
+    (folder / COMPLETE).touch()
     counts = f"{rows['flights']:,} flights, {rows['weather']:,} weather records and {rows['planes']:,} aircraft"
     return f"{counts}, in {batches} files each, in {folder}"
 

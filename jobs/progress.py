@@ -52,7 +52,7 @@ def summary(app: StreamingApplication, done: Progress, frames: dict[str, DataFra
     return "\n".join(lines)
 
 
-def tables_of(app: StreamingApplication) -> dict[str, DataFrame]:
+def application_frames(app: StreamingApplication) -> dict[str, DataFrame]:
     """Every table of the application by name, the rejects included, but for those that no batch has made yet."""
     there = [table for table in app.tables() if not is_missing(app.spark, table)]
     return {table.short_name: read_table(app.spark, table) for table in there}

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from jobs.conf_folder import CONF
-from jobs.place_setting import local_folder
+from jobs.place_setting import work_folder
 from jobs.prepare_flights import add_options, prepare
 from jobs.session import check_spark_home, local_jars
 from versioned.errors import ConfigurationError
@@ -42,7 +42,7 @@ def main() -> int:
     args = parser.parse_args()
     try:
         check_spark_home(os.environ)  # spark-submit follows it too
-        print(prepare(local_folder(args.work) / "input", args.batches, until=args.until), flush=True)
+        print(prepare(work_folder(args.work) / "input", args.batches, until=args.until), flush=True)
     except ConfigurationError as error:
         parser.error(str(error))
     command = submit_command(args.work, args.config)

@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from jobs import picture
-from jobs.progress import tables_of
+from jobs.progress import application_frames
 from streams.kstream import KStream
 from streams.ktable import KTable
 from streams.nodes import Materialized, Topology
@@ -101,5 +101,5 @@ def _delays_with_model(flights: KStream, planes: KTable) -> None:
 
 def draw(app: StreamingApplication, work: Path) -> Path:
     """The picture of a finished run, ``quickstart.png`` in the work folder."""
-    tables = tables_of(app)
+    tables = application_frames(app)
     return picture.draw(tables["aircraft"], tables["departures"], work / "quickstart.png")

@@ -17,8 +17,8 @@ from jobs.exit_codes import EXPECTED, exit_code, reason
 from jobs.following import in_process, run_followed
 from jobs.job_plan import picture_of, plan_of
 from jobs.named_function import fault_of, named_function
-from jobs.place_setting import below, local_folder, root_of, to_read
-from jobs.progress import HEADER, Progress, batch_line, summary, tables_of
+from jobs.place_setting import below, root_of, to_read, work_folder
+from jobs.progress import HEADER, Progress, application_frames, batch_line, summary
 from jobs.session import build_session
 from jobs.settings import JobSettings, SourceSettings, load
 from jobs.source_quality import checks_of
@@ -28,7 +28,7 @@ from streams.spark import BatchReport, SparkSource, StreamingApplication
 from streams.spark.contract import InputContract
 from versioned.identifiers import TableRef
 
-__all__ = ["application", "main", "plan_of", "run", "told"]
+__all__ = ["application", "main", "plan_of", "print_summary", "run"]
 
 
 def application(
@@ -76,7 +76,7 @@ def run(
     sets: dict[str, str] | None = None,
 ) -> None:
     """Run the application, with a line per batch, a summary and, if the plan's module draws one, a picture."""
-    settings, work = load(config, None, sets), local_folder(work)
+    settings, work = load(config, None, sets), work_folder(work)
     plan = plan_of(settings)  # before Spark starts: what is wrong is told at once
     started = time.monotonic()
     done = Progress()
@@ -89,13 +89,13 @@ def run(
     app = application(spark, settings, plan, work.resolve(), show, **once)
     print(HEADER, flush=True)
     run_followed(app, settings, work.resolve(), show)
-    told(app, settings, work, done)
+    print_summary(app, settings, work, done)
     print(f"  {time.monotonic() - started:.0f} seconds")
 
 
-def told(app: StreamingApplication, settings: JobSettings, work: Path, done: Progress) -> None:
+def print_summary(app: StreamingApplication, settings: JobSettings, work: Path, done: Progress) -> None:
     """Print what a finished run did, and draw its picture."""
-    frames = tables_of(app)
+    frames = application_frames(app)
     print(summary(app, done, frames))
     draw = picture_of(settings)
     # A function that draws takes every table to be there.

@@ -26,12 +26,12 @@ from jobs.kafka_settings import KafkaSinkSettings, KafkaSourceSettings
 from jobs.layers import RECORD_RETENTION, Layers, of_fields
 from jobs.named_function import look_beside
 from jobs.option_settings import FunctionName
-from jobs.place_setting import LocalPlace, Place, Root, schema_of
+from jobs.place_setting import LocalPlace, Place, Root, catalog_schema_of
 from jobs.plan_arguments import PlanArgument
 from jobs.plan_settings import Plan
 from jobs.quality_settings import QualitySettings
 from jobs.strict import DurationSetting, Flag, Millis, Names, Spelled, Strict, said_otherwise, validated
-from jobs.yaml_file import in_words, read_yaml
+from jobs.yaml_file import kind_in_words, read_yaml
 from streams.spark.guards import GuardPolicy
 from streams.spark.metrics import MetricsLevel
 from streams.spark.places import Order
@@ -62,7 +62,7 @@ def _form(said: Any) -> str:
 
 def _either_form(said: Any) -> Any:
     if not isinstance(said, (dict, str)):
-        raise ValueError(f"a mapping of steps, or module:function, should be here, and this is {in_words(said)}")
+        raise ValueError(f"a mapping of steps, or module:function, should be here, and this is {kind_in_words(said)}")
     return said
 
 
@@ -251,7 +251,7 @@ class JobSettings(Strict):
 
     @model_validator(mode="after")
     def _checkpoint_has_a_folder(self) -> JobSettings:
-        if self.checkpoint is None and schema_of(self.root) is not None:
+        if self.checkpoint is None and catalog_schema_of(self.root) is not None:
             raise ValueError(
                 "checkpoint is missing: a schema of a catalog, as root is one, has no folder for it. Give one, below "
                 "the work folder or with an address"

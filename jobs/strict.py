@@ -24,7 +24,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_after_validator_function
 
-from jobs.yaml_file import in_words, told_of_key
+from jobs.yaml_file import kind_in_words, told_of_key
 from streams.time_texts import as_instant
 from versioned.durations import duration
 from versioned.errors import ConfigurationError
@@ -259,7 +259,7 @@ def _wanted(detail: Any) -> str:
     wanted = _WANTED.get(detail["type"])
     if wanted is None:
         return str(detail["msg"].removeprefix("Value error, "))
-    found = in_words(detail["input"])
+    found = kind_in_words(detail["input"])
     quotes = "; write it in quotes" if wanted == "text" and found in _UNQUOTED else ""
     return f"{wanted} should be here, and this is {found}{quotes}"
 

@@ -50,7 +50,7 @@ def opened(spark: SparkSession, target: str) -> VersionedTable:
     return VersionedTable.open(spark, place)
 
 
-def schema_of(ddl: str) -> StructType:
+def columns_of_ddl(ddl: str) -> StructType:
     """The columns that ``--schema`` names. Spark reads it, so a session has to be there.
 
     Raises:
@@ -91,7 +91,7 @@ def described(table: VersionedTable) -> dict[str, Any]:
     }
 
 
-def keys_frame(table: VersionedTable, said: dict[str, str]) -> DataFrame | None:
+def key_as_frame(table: VersionedTable, said: dict[str, str]) -> DataFrame | None:
     """One key as a frame, its texts cast to the types of the table's columns; nothing said = no frame, all keys.
 
     Raises:

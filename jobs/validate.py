@@ -207,7 +207,7 @@ def judged_table(spark: SparkSession, judge: Judge, target: TableRef, times: Map
     rules = invariants_of(table)
     if not rules:
         return Judged(name, table.kind, version, 0, 0)
-    facts = facts_of(spark, target, table, times, state.written)
+    facts = table_facts(spark, target, table, times, state.written)
     return _judged(judge, name, table.kind, version, with_facts(rows, table, facts), rules, True, started)
 
 
@@ -231,7 +231,7 @@ def ledger_facts(spark: SparkSession, target: TableRef) -> dict[str, Facts]:
     return facts
 
 
-def facts_of(
+def table_facts(
     spark: SparkSession, target: TableRef, table: StoredTable, times: Mapping[str, Facts], written: Written | None
 ) -> Facts:
     """What a table's rows are compared with.

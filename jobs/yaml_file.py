@@ -54,14 +54,14 @@ def read_yaml(path: Path) -> dict[str, Any]:
             f"{path}: not readable as YAML: a value does not fit its tag or form ({kind})"
         ) from None
     if not isinstance(said, dict):
-        raise ConfigurationError(f"{path}: settings are a mapping of keys, and this is {in_words(said)}.")
+        raise ConfigurationError(f"{path}: settings are a mapping of keys, and this is {kind_in_words(said)}.")
     return said
 
 
-def in_words(value: Any) -> str:
+def kind_in_words(value: Any) -> str:
     """What kind of value YAML made of something, without the value.
 
-    >>> in_words(None), in_words(True), in_words([1])
+    >>> kind_in_words(None), kind_in_words(True), kind_in_words([1])
     ('nothing', 'true or false', 'a list')
     """
     return _KINDS.get(type(value), "a value of another kind")
@@ -75,7 +75,7 @@ def told_of_key(key: object) -> str:
     >>> told_of_key(1)
     'a key is text, and this one is a number. Write it in quotes, if it is meant so.'
     """
-    told = f"a key is text, and this one is {in_words(key)}"
+    told = f"a key is text, and this one is {kind_in_words(key)}"
     if not isinstance(key, bool):
         return f"{told}. Write it in quotes, if it is meant so."
     words = ("on", "yes", "true") if key else ("off", "no", "false")

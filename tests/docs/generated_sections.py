@@ -23,7 +23,7 @@ import sql_columns  # noqa: E402
 import typer.main  # noqa: E402
 
 from jobs.cli import app  # noqa: E402
-from jobs.config_schema import schema_of  # noqa: E402
+from jobs.config_schema import json_schema_of  # noqa: E402
 from jobs.exit_codes import exit_code  # noqa: E402
 from jobs.plan_expressions import FUNCTIONS  # noqa: E402
 from streams.metrics import CATALOGUE  # noqa: E402
@@ -150,7 +150,7 @@ _PROPERTIES: Final = {
 
 def settings_of_a_job() -> str:
     """All settings of a job: the top, then sources, steps, stores, windows, buffers."""
-    schema = schema_of("job")
+    schema = json_schema_of("job")
     parts = [_keys_table("JobSettings", schema), "### Operations", _operations(schema["$defs"])]
     for name, part in sorted(schema["$defs"].items(), key=lambda item: (_group_of(item[0]), item[0])):
         parts += [f"### {name}", _plain_text(part.get("description", "")), _keys_table(name, part)]
@@ -159,12 +159,12 @@ def settings_of_a_job() -> str:
 
 def settings_of_upkeep() -> str:
     """The settings of ``versioned maintain``."""
-    return _keys_table("MaintainSettings", schema_of("maintain"))
+    return _keys_table("MaintainSettings", json_schema_of("maintain"))
 
 
 def settings_of_validation() -> str:
     """The settings of ``versioned validate``."""
-    return _keys_table("ValidateSettings", schema_of("validate"))
+    return _keys_table("ValidateSettings", json_schema_of("validate"))
 
 
 def invariants() -> str:

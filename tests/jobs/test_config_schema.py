@@ -15,7 +15,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from typer.testing import CliRunner
 
 from jobs.cli import app
-from jobs.config_schema import FOLDER, KINDS, kind_of, schema_of, write
+from jobs.config_schema import FOLDER, KINDS, json_schema_of, kind_of, write
 from jobs.strict import Strict
 from versioned.errors import ConfigurationError
 
@@ -25,18 +25,18 @@ _FILES = sorted(_CONF.glob("*.yaml"))
 
 
 def _validator(kind: str) -> Any:
-    return jsonschema.Draft202012Validator(schema_of(kind))
+    return jsonschema.Draft202012Validator(json_schema_of(kind))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_schema_is_one(kind: str) -> None:
-    jsonschema.Draft202012Validator.check_schema(schema_of(kind))
+    jsonschema.Draft202012Validator.check_schema(json_schema_of(kind))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_published_schema_is_that_of_the_code(kind: str) -> None:
     published = json.loads((_SCHEMAS / f"{kind}.schema.json").read_text(encoding="utf-8"))
-    assert published == json.loads(json.dumps(schema_of(kind))), "run: python -m jobs.config_schema"
+    assert published == json.loads(json.dumps(json_schema_of(kind))), "run: python -m jobs.config_schema"
 
 
 def _models(kind: type[BaseModel] = Strict) -> Iterator[type[BaseModel]]:
@@ -47,7 +47,7 @@ def _models(kind: type[BaseModel] = Strict) -> Iterator[type[BaseModel]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_default_of_a_schema_can_be_written(kind: str) -> None:
-    schema = schema_of(kind)
+    schema = json_schema_of(kind)
     models = {model.__name__: model for model in _models()} | {"": KINDS[kind]}
     wrong = {}
     for name, part in {"": schema, **schema.get("$defs", {})}.items():
@@ -67,7 +67,7 @@ def test_one_schema_is_written_into_the_folder_that_is_named(kind: str, tmp_path
     ended = CliRunner().invoke(app, ["conf", "schema", kind, "--out", str(tmp_path / "schemas")])
     file = tmp_path / "schemas" / f"{kind}.schema.json"
     assert (ended.exit_code, ended.stdout.split()) == (0, [str(file)])
-    assert json.loads(file.read_text(encoding="utf-8")) == json.loads(json.dumps(schema_of(kind)))
+    assert json.loads(file.read_text(encoding="utf-8")) == json.loads(json.dumps(json_schema_of(kind)))
     assert [file] == list(file.parent.iterdir())
 
 

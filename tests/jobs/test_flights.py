@@ -20,7 +20,7 @@ from jobs.flights import (
     weather,
     write_files,
 )
-from jobs.prepare_flights import DONE, prepare
+from jobs.prepare_flights import COMPLETE, prepare
 from jobs.prepare_flights import main as prepared
 from jobs.quickstart import main as quickstarted
 
@@ -194,5 +194,5 @@ def test_options_that_give_no_input_are_refused_and_nothing_is_written(
 def test_options_for_input_that_is_there_already_are_told_to_have_no_effect(
     batches: int | None, until: str | None, is_told: bool, tmp_path: Path
 ) -> None:
-    (tmp_path / DONE).touch()
+    (tmp_path / COMPLETE).touch()
     assert ("--batches and --until are for a new folder" in prepare(tmp_path, batches, until=until)) == is_told

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from jobs import quickstart_plan
-from jobs.config_schema import schema_of
+from jobs.config_schema import json_schema_of
 from jobs.job_plan import plan_of
 from jobs.layers import Layers
 from jobs.plan import build
@@ -366,7 +366,7 @@ def test_a_declared_step_is_the_node_that_the_dsl_makes(text: str, by_dsl: Calla
 @pytest.fixture(scope="module")
 def schema() -> Any:
     """What an editor checks a file of settings by."""
-    return jsonschema.Draft202012Validator(schema_of("job"))
+    return jsonschema.Draft202012Validator(json_schema_of("job"))
 
 
 @pytest.mark.parametrize("text", [text for text, _ in _SAME], ids=[" ".join(text.split())[:80] for text, _ in _SAME])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.plan_expressions import FUNCTIONS, ROW, SIDES, parse
+from jobs.plan_expressions import FUNCTIONS, ROW, SIDES, parse_expression
 from streams import functions as f
 from streams.expressions import Expr, evaluate, trace
 from streams.rows import Row
@@ -56,7 +56,7 @@ _SAME: list[tuple[str, Callable[[Any, Any], Any]]] = [
 
 @pytest.mark.parametrize(("text", "by_dsl"), _SAME, ids=[text for text, _ in _SAME])
 def test_a_text_is_the_expression_that_the_same_function_gives(text: str, by_dsl: Callable[..., Any]) -> None:
-    assert repr(parse(text, ROW)) == repr(trace(by_dsl, *ROW))
+    assert repr(parse_expression(text, ROW)) == repr(trace(by_dsl, *ROW))
 
 
 def test_every_function_of_expressions_can_be_written() -> None:
@@ -79,7 +79,7 @@ def test_every_function_of_expressions_can_be_written() -> None:
 
 @pytest.mark.parametrize(("said", "value"), [(3, 3), (1.5, 1.5), (True, True), (None, None)])
 def test_constants_of_yaml_mean_themselves(said: Any, value: Any) -> None:
-    assert evaluate(parse(said, ROW), {}) is value
+    assert evaluate(parse_expression(said, ROW), {}) is value
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_constants_of_yaml_mean_themselves(said: Any, value: Any) -> None:
 )
 def test_what_is_not_on_the_list_is_refused_with_what_is(text: str, told: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
-        parse(text, ROW)
+        parse_expression(text, ROW)
     assert told in str(refused.value)
 
 
@@ -167,13 +167,13 @@ def deep_calls() -> Iterator[None]:
 @pytest.mark.usefixtures("deep_calls")
 def test_what_is_nested_too_deeply_is_refused_however_deep_python_would_go() -> None:
     with pytest.raises(ConfigurationError, match="nested too deeply"):
-        parse("1" + "+1" * 1900, ROW)
+        parse_expression("1" + "+1" * 1900, ROW)
 
 
 @pytest.mark.parametrize("said", [["a"], {"a": 1}, b"x"])
 def test_what_is_no_constant_is_refused_without_being_written_out(said: Any) -> None:
     with pytest.raises(ConfigurationError, match="is no constant here"):
-        parse(said, ROW)
+        parse_expression(said, ROW)
 
 
 @pytest.mark.parametrize(
@@ -187,21 +187,21 @@ def test_what_is_no_constant_is_refused_without_being_written_out(said: Any) -> 
 )
 def test_a_field_that_the_plan_does_not_have_is_refused_with_the_nearest(text: str, told: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
-        parse(text, ROW, {"value": ("delay", "origin"), "key": ("tail",)})
+        parse_expression(text, ROW, {"value": ("delay", "origin"), "key": ("tail",)})
     assert told in str(refused.value)
 
 
 def test_fields_below_a_field_and_of_unknown_rows_are_left_to_the_run() -> None:
-    assert repr(parse("value.delay.inner + key.any", ROW, {"value": ("delay",), "key": None}))
+    assert repr(parse_expression("value.delay.inner + key.any", ROW, {"value": ("delay",), "key": None}))
 
 
 @pytest.mark.parametrize(("text", "told"), [("carrier", "value.carrier"), ("value", "value"), ("True", "True")])
 def test_where_a_field_is_asked_for_its_name_alone_is_enough(text: str, told: str) -> None:
-    assert repr(parse(text, ROW, field=True)) == told
+    assert repr(parse_expression(text, ROW, field=True)) == told
 
 
 def test_a_join_is_over_both_sides_and_the_key() -> None:
-    joined = parse("{'k': key.k, 'sum': left.a + right.a}", SIDES)
+    joined = parse_expression("{'k': key.k, 'sum': left.a + right.a}", SIDES)
     rows = {"key": Row(k="x"), "left": Row(a=1), "right": Row(a=2)}
     assert evaluate(joined, rows) == Row(k="x", sum=3)
 
@@ -209,7 +209,7 @@ def test_a_join_is_over_both_sides_and_the_key() -> None:
 @given(st.text(alphabet="valuekey.()[]{}'+-*/<>=!&|~,: 0123456789abin_otrs\n\\", max_size=60))
 def test_any_text_is_an_expression_or_refused(text: str) -> None:
     try:
-        made = parse(text, ROW)
+        made = parse_expression(text, ROW)
     except ConfigurationError:
         return
     assert isinstance(made, Expr)

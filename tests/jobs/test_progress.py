@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jobs import progress
-from jobs.progress import HEADER, Progress, batch_line, summary, tables_of
+from jobs.progress import HEADER, Progress, application_frames, batch_line, summary
 from streams.spark import BatchReport
 from versioned.identifiers import TableRef
 
@@ -55,7 +55,7 @@ def test_tables_that_no_batch_has_made_yet_are_left_out_of_the_summary(monkeypat
     monkeypatch.setattr(progress, "is_missing", lambda _, table: table == missing)
     monkeypatch.setattr(progress, "read_table", lambda _, table: table)
     app: Any = SimpleNamespace(spark=None, root="/root", tables=lambda: [made, missing])
-    assert list(tables_of(app)) == ["events"]
+    assert list(application_frames(app)) == ["events"]
 
 
 def test_a_summary_without_any_table_says_that_there_is_none_yet() -> None:

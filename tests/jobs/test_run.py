@@ -21,7 +21,7 @@ from jobs.maintenance import MaintainSettings, maintain
 from jobs.progress import Progress
 from jobs.quickstart import main as quickstarted
 from jobs.quickstart import submit_command
-from jobs.run import application, main, plan_of, source_of, told
+from jobs.run import application, main, plan_of, print_summary, source_of
 from jobs.settings import MetricsSettings, SourceSettings, load, parse
 from jobs.strict import Strict, validated
 from jobs.validate_settings import ValidateSettings
@@ -286,10 +286,10 @@ def test_a_finished_run_is_drawn_by_a_function_for_it_and_done_even_if_that_fail
     name = f"drawn_{tmp_path.name}"
     (tmp_path / f"{name}.py").write_text(draw, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("jobs.run.tables_of", lambda app: {})
+    monkeypatch.setattr("jobs.run.application_frames", lambda app: {})
     monkeypatch.setattr("jobs.run.summary", lambda *_: "summary")
     app: Any = _Finished()
-    told(app, parse(_said(plan=f"{name}:build")), tmp_path, Progress())
+    print_summary(app, parse(_said(plan=f"{name}:build")), tmp_path, Progress())
     printed = capsys.readouterr()
     assert printed.out == f"summary\n{shown}"
     assert printed.err.startswith(err.format(name=name))

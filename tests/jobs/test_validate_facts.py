@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobs.validate import facts_of
+from jobs.validate import table_facts
 from streams.spark.invariants import Facts
 from streams.spark.stored_kinds import StoredTable, TableKind
 from versioned.identifiers import TableRef
@@ -46,7 +46,7 @@ def _written(node: str, **details: Any) -> Written:
 def test_rows_are_compared_with_the_stream_time_of_the_node_that_wrote_them(
     table: str, kind: TableKind, written: Written | None, node: str | None
 ) -> None:
-    found = facts_of(_NO_SESSION, TableRef.parse(f"/data/{table}"), StoredTable(table, kind, ()), _TIMES, written)
+    found = table_facts(_NO_SESSION, TableRef.parse(f"/data/{table}"), StoredTable(table, kind, ()), _TIMES, written)
     assert found == (Facts() if node is None else _TIMES[node])
 
 
@@ -54,5 +54,5 @@ def test_windows_of_a_batch_that_is_not_in_the_ledger_are_compared_with_the_stre
     table = StoredTable("hourly", "windows", (), (), "hourly")
     told = _written("hourly", report={"hourly": {"times": {"0": 9, "1": 5}}})
     times = {"hourly": Facts({0: 7, 1: 6}, 3)}
-    facts = facts_of(_NO_SESSION, TableRef.parse("/data/hourly"), table, times, told)
+    facts = table_facts(_NO_SESSION, TableRef.parse("/data/hourly"), table, times, told)
     assert facts == Facts({0: 9, 1: 6}, 3)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from jobs import picture
+from jobs import quickstart_picture
 from jobs.progress import application_frames
 from streams.kstream import KStream
 from streams.ktable import KTable
@@ -102,4 +102,4 @@ def _delays_with_model(flights: KStream, planes: KTable) -> None:
 def draw(app: StreamingApplication, work: Path) -> Path:
     """The picture of a finished run, ``quickstart.png`` in the work folder."""
     tables = application_frames(app)
-    return picture.draw(tables["aircraft"], tables["departures"], work / "quickstart.png")
+    return quickstart_picture.draw(tables["aircraft"], tables["departures"], work / "quickstart.png")

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.picture import _busiest, _span
+from jobs.quickstart_picture import _busiest, _span
 
 
 @pytest.fixture

@@ -25,7 +25,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.maintenance import MaintainSettings, Upkeep, beside
+from jobs.maintain_settings import MaintainSettings
+from jobs.maintenance import Upkeep, beside
 from jobs.session import build_session
 from streams.expressions import trace
 from streams.nodes import ChangelogSink, Materialized, StreamSource, StreamTableJoin, TableSource, Topology

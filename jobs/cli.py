@@ -116,7 +116,8 @@ def maintain(
     config: Config, work: Work = Path(), sets: Sets = None, dry_run: DryRunFlag = False, json: AsJson = False
 ) -> None:
     """Check, purge, compact and vacuum the tables of an application; code 3 if rows break an invariant."""
-    from jobs.maintenance import MaintainSettings, Upkeep
+    from jobs.maintain_settings import MaintainSettings
+    from jobs.maintenance import Upkeep
     from jobs.maintenance import maintain as looked_after
     from jobs.named_tables import name_of, tables_of
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import TaggedUnionSchema
 
-from jobs.maintenance import MaintainSettings
+from jobs.maintain_settings import MaintainSettings
 from jobs.settings import JobSettings
 from jobs.strict import validated
 from jobs.validate_settings import ValidateSettings

@@ -17,12 +17,11 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final, cast
 
-from pydantic import Field, field_validator
 from pyspark.sql import SparkSession, is_remote
 
 from jobs.exit_codes import line_of
-from jobs.named_tables import NamedTables, check_there, missing_there, name_of, tables_of, those_there
-from jobs.strict import DurationSetting, Flag
+from jobs.maintain_settings import MaintainSettings
+from jobs.named_tables import check_there, missing_there, name_of, tables_of, those_there
 from streams.spark.window_upkeep import optimize_windows, purge_windows
 from versioned import upkeep
 from versioned.errors import NotAVersionedTableError, RetentionError
@@ -35,38 +34,6 @@ _LOG: Final = logging.getLogger(__name__)
 #: All but versioned tables are compacted from this many files on.
 _MANY_FILES: Final = 16
 _A_SECOND: Final = timedelta(seconds=1)
-_LEAST_PAUSE: Final = timedelta(milliseconds=1)
-
-
-class MaintainSettings(NamedTables):
-    """What to do with tables."""
-
-    verify: Flag = Field(default=True, description="Check the invariants of versioned tables.")
-    purge: Flag = Field(default=True, description="Delete expired versions, and windows beyond a stated retention.")
-    optimize: Flag = Field(
-        default=True,
-        description="Compact the closed history of versioned tables, and the small files of others once they are many.",
-    )
-    vacuum: Flag = Field(default=False, description="Remove files that no version within `retain` needs.")
-    retain: DurationSetting | None = Field(default=None, description="At least 7 days, which is the default.")
-    every: DurationSetting | None = Field(
-        default=None, description="Beside a stream: do it again and again, with this pause; ends with Ctrl-C."
-    )
-
-    @field_validator("retain")
-    @classmethod
-    def _is_long_enough(cls, value: timedelta | None) -> timedelta | None:
-        if value is not None and value < upkeep.LEAST_FILE_RETENTION:
-            days = upkeep.LEAST_FILE_RETENTION.days
-            raise ValueError(f"give at least {days} days: readers, replays and time travel need older files")
-        return value
-
-    @field_validator("every")
-    @classmethod
-    def _is_a_pause(cls, value: timedelta | None) -> timedelta | None:
-        if value is not None and value < _LEAST_PAUSE:
-            raise ValueError('give a pause such as "10 minutes", at least 1 millisecond')
-        return value
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from jobs import config_schema, fetch_jars
 from jobs.cli import app
 from jobs.cli_shared import progress
-from jobs.maintenance import MaintainSettings
+from jobs.maintain_settings import MaintainSettings
 from jobs.settings import load
 
 _PROJECT = Path(__file__).parents[2]

@@ -24,7 +24,8 @@ from pyspark.sql import functions as F
 from two_tables import application
 
 import jobs.maintenance
-from jobs.maintenance import MaintainSettings, Upkeep, beside, maintain
+from jobs.maintain_settings import MaintainSettings
+from jobs.maintenance import Upkeep, beside, maintain
 from jobs.strict import validated
 from streams.spark import BatchReport, interpreted
 from versioned import faults, upkeep

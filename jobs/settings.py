@@ -37,7 +37,7 @@ from streams.spark.metrics import MetricsLevel
 from streams.spark.places import Order
 from streams.spark.reader_options import DELTA, FILES, check_source
 from streams.spark.sources import check_shared_sequence
-from versioned.durations import duration_us
+from streams.spark.trigger import trigger_of
 from versioned.errors import ConfigurationError
 from versioned.identifiers import check_columns
 
@@ -229,14 +229,12 @@ class JobSettings(Strict):
     @classmethod
     def _is_trigger(cls, value: str) -> str:
         try:
-            is_one = value == "available_now" or duration_us(value) >= 1_000
+            trigger_of(value)
         except ConfigurationError:
-            is_one = False
-        if not is_one:
             raise ValueError(
                 f'"{value:.60}" is none: write "available_now" or an interval such as "10 seconds", at least 1 '
                 "millisecond"
-            )
+            ) from None
         return value
 
     @model_validator(mode="after")

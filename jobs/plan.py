@@ -23,11 +23,11 @@ from jobs.plan_groups import aggregate
 from jobs.plan_joins import join
 from jobs.plan_options import store_of, suppressed_of
 from jobs.plan_rows import condition_of, row_of
+from jobs.plan_words import refused_at
 from jobs.strict import PlacedError, at, nearest
 from streams.kstream import KStream
 from streams.ktable import GlobalKTable, KTable
 from streams.topology import StreamsBuilder, Topology
-from versioned.errors import TopologyError
 
 #: What a step gives: nothing if it is a sink.
 Handle = KStream | KTable | GlobalKTable | None
@@ -132,16 +132,12 @@ def _to_stream(_builder: StreamsBuilder, name: str, _step: said.ToStreamStep, pa
 
 def _corrections(_builder: StreamsBuilder, name: str, _step: said.CorrectionsStep, parents: list[Any]) -> Handle:
     stream = _stream(parents)
-    try:
+    why = (
+        f"{stream.node.name} is no join of a stream with a table that has correction_retention. Read such a join, or "
+        "give it one, such as correction_retention: 1 day."
+    )
+    with refused_at("from", "corrections", why):
         return stream.corrections(name=name)
-    except TopologyError as error:
-        if error.rule != "corrections":
-            raise
-        raise PlacedError(
-            "from",
-            f"{stream.node.name} is no join of a stream with a table that has correction_retention. Read such a join, "
-            "or give it one, such as correction_retention: 1 day.",
-        ) from None
 
 
 def _join(_builder: StreamsBuilder, name: str, step: said.JoinStep, parents: list[Any]) -> Handle:

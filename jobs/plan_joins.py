@@ -7,6 +7,7 @@ from typing import Any, Final
 from jobs.plan_options import join_windows_of, store_of
 from jobs.plan_rows import Constant, joined_row_of, row_of
 from jobs.plan_settings import JoinStep
+from jobs.plan_words import refused_at
 from jobs.strict import PlacedError, at, said_otherwise
 from streams.kstream import KStream
 from streams.ktable import GlobalKTable, KTable
@@ -43,13 +44,17 @@ def join(name: str, step: JoinStep, left: Any, right: Any) -> KStream | KTable:
         return _tables(name, step, left, right, joiner)
     options: dict[str, Any] = {"name": name}
     if isinstance(right, KTable):
-        _check_expires(step, right)
         options["joined"] = _joined(step)
     elif isinstance(right, GlobalKTable):
         options["key"] = row_of("key", step.key, left.node)
     elif step.within is not None:
         options["windows"] = join_windows_of(step.within)
-    joined: KStream = getattr(left, step.op)(right, joiner, **options)
+    why = (
+        f"is for tables with a history that ends, and {right.node.name} keeps no versions. Leave it out, or store the "
+        "table with kind: versioned."
+    )
+    with refused_at("on_expired", "R139", why):
+        joined: KStream = getattr(left, step.op)(right, joiner, **options)
     return joined
 
 
@@ -67,15 +72,6 @@ def _check(step: JoinStep, left: Any, right: Any) -> None:
     for needed in ("key", "within"):
         if needed in options and getattr(step, needed) is None:
             raise PlacedError(needed, f"is missing: a join of {what} needs it.")
-
-
-def _check_expires(step: JoinStep, table: KTable) -> None:
-    if step.on_expired != "null" and not table.is_versioned:
-        raise PlacedError(
-            "on_expired",
-            f"is for tables with a history that ends, and {table.node.name} keeps no versions. Leave it out, or store "
-            "the table with kind: versioned.",
-        )
 
 
 def _joined(step: JoinStep) -> Joined:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from jobs.named_function import named_function
 from jobs.option_settings import (
@@ -18,6 +18,7 @@ from jobs.option_settings import (
     Within,
 )
 from jobs.plan_settings import SuppressStep, WallClockStep, WindowClosesStep
+from jobs.plan_words import refused_at
 from jobs.strict import PlacedError, at
 from streams.options import Materialized
 from suppress.buffer_config import BufferConfig, EagerBufferConfig, StrictBufferConfig
@@ -110,14 +111,12 @@ def suppressed_of(step: SuppressStep) -> Suppressed:
     """
     buffer = buffer_of(step.buffer)
     if isinstance(step, WindowClosesStep):
-        if not isinstance(buffer, StrictBufferConfig):
-            raise PlacedError(
-                "buffer.when_full",
-                "final results never leave early. Write shut_down or spill, or leave buffer out [R51]",
+        size_of = _size_of(step.size_of)
+        why = "final results never leave early. Write shut_down or spill, or leave buffer out [R51]"
+        with refused_at("buffer.when_full", "R51", why):
+            return Suppressed.until_window_closes(
+                cast(StrictBufferConfig, buffer), size_of=size_of, close_idle=step.close_idle, retention=step.retention
             )
-        return Suppressed.until_window_closes(
-            buffer, size_of=_size_of(step.size_of), close_idle=step.close_idle, retention=step.retention
-        )
     if isinstance(step, WallClockStep):
         size_of = _size_of(step.size_of)
         return Suppressed.until_wall_clock_time_limit(step.wait, buffer, size_of=size_of, retention=step.retention)

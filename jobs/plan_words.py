@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+from jobs.strict import PlacedError
 from versioned.errors import TopologyError
 
 #: What Python writes, and settings.
@@ -36,6 +37,27 @@ def as_declared(plan: str | Mapping[str, Any]) -> Iterator[None]:
         if not added:
             raise
         raise TopologyError(error.rule, error.node, f"{error.said} {added}") from None
+
+
+@contextmanager
+def refused_at(path: str, rule: str, said: str) -> Iterator[None]:
+    """Tell of one rule of the engine that is broken with the path of the setting that breaks it.
+
+    Args:
+        path: As of :func:`jobs.strict.at`.
+        rule: The rule of the error.
+        said: What is wrong, and what to do, in the words of settings.
+
+    Raises:
+        ConfigurationError: the rule is broken.
+        TopologyError: another one is.
+    """
+    try:
+        yield
+    except TopologyError as error:
+        if error.rule != rule:
+            raise
+        raise PlacedError(path, said) from None
 
 
 def in_words_of_settings(said: str) -> str:

@@ -17,7 +17,7 @@ from versioned import spark_functions as F
 from versioned.casting import key_in_type
 from versioned.durations import in_words, instant
 from versioned.errors import ConfigurationError
-from versioned.identifiers import TableRef, is_path_in_sql, quote
+from versioned.identifiers import is_path_in_sql, quote
 from versioned.schema import columns_of
 from versioned.spec import VersionedTableSpec
 from versioned.sql_types import JSON_INSTANTS
@@ -38,16 +38,8 @@ def place_of(target: str) -> str:
 
 
 def opened(spark: SparkSession, target: str) -> VersionedTable:
-    """Open a versioned table.
-
-    Raises:
-        ConfigurationError: there is no table.
-        NotAVersionedTableError: it is another kind of table.
-    """
-    place = place_of(target)
-    if is_missing(spark, TableRef.parse(place)):
-        raise ConfigurationError(f'There is no table {target}. A path has a "/"; anything else is a catalog name.')
-    return VersionedTable.open(spark, place)
+    """Open a versioned table, as :meth:`VersionedTable.open` does, by the place that a console knows it by."""
+    return VersionedTable.open(spark, place_of(target))
 
 
 def columns_of_ddl(ddl: str) -> StructType:

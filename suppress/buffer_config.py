@@ -7,13 +7,14 @@ is full (R40). Final results accept only strict ones.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from versioned.choices import check_choice
 from versioned.errors import ConfigurationError
 from versioned.given import check_kind
 
-WhenFull = Literal["shut_down", "spill"]
+WhenStrictIsFull = Literal["shut_down", "spill"]
+_B = TypeVar("_B", bound="_Bounds")
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,14 @@ class _Bounds:
             bound = getattr(self, name)
             if bound is not None and _bound(name, bound) < 0:
                 raise ConfigurationError(f"{name} must not be negative; got {bound}. Leave it out for no bound.")
+
+    def with_max_records(self: _B, max_records: int) -> _B:
+        """The same buffer, bounded by its number of keys (R42)."""
+        return replace(self, max_records=_bound("max_records", max_records))
+
+    def with_max_bytes(self: _B, max_bytes: int) -> _B:
+        """The same buffer, bounded by bytes (R44)."""
+        return replace(self, max_bytes=_bound("max_bytes", max_bytes))
 
     def with_no_bound(self) -> StrictBufferConfig:
         """Strict, both bounds cleared (Kafka: ``withNoBound``, R46)."""
@@ -51,32 +60,16 @@ class StrictBufferConfig(_Bounds):
     Without a bound it is never full; a bound that is set later makes it shut down, as in Kafka.
     """
 
-    when_full: WhenFull = "shut_down"
+    when_full: WhenStrictIsFull = "shut_down"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("when_full", self.when_full, WhenFull)
-
-    def with_max_records(self, max_records: int) -> StrictBufferConfig:
-        """The same buffer, bounded by its number of keys (R42)."""
-        return replace(self, max_records=_bound("max_records", max_records))
-
-    def with_max_bytes(self, max_bytes: int) -> StrictBufferConfig:
-        """The same buffer, bounded by bytes (R44)."""
-        return replace(self, max_bytes=_bound("max_bytes", max_bytes))
+        check_choice("when_full", self.when_full, WhenStrictIsFull)
 
 
 @dataclass(frozen=True)
 class EagerBufferConfig(_Bounds):
     """A buffer whose size bound always holds: fewer duplicates, no promise (R40)."""
-
-    def with_max_records(self, max_records: int) -> EagerBufferConfig:
-        """The same buffer, bounded by its number of keys (R42)."""
-        return replace(self, max_records=_bound("max_records", max_records))
-
-    def with_max_bytes(self, max_bytes: int) -> EagerBufferConfig:
-        """The same buffer, bounded by bytes (R44)."""
-        return replace(self, max_bytes=_bound("max_bytes", max_bytes))
 
 
 class BufferConfig:

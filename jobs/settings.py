@@ -296,7 +296,7 @@ def load_of(kind: type[_S], path: Path, sets: Mapping[str, str] | None = None) -
     return validated(kind, read(path, of_fields(os.environ, fields), sets))
 
 
-def layers(path: Path, environment: Mapping[str, str] | None = None, sets: Mapping[str, str] | None = None) -> Layers:
+def layers(path: Path, environment: Mapping[str, str] | None, sets: Mapping[str, str] | None) -> Layers:
     """What each of them says by itself; arguments as :func:`load`.
 
     From here on, settings may name functions of modules that lie beside the file.

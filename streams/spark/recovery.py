@@ -470,7 +470,7 @@ def fence(
     target: TableRef,
     identity: Step,
     told: Mapping[str, Any],
-    planned: Sequence[tuple[str, str]] = (),
+    planned: Sequence[tuple[str, str]],
     *,
     every_step: bool = True,
 ) -> None:

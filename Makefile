@@ -46,7 +46,7 @@ quickstart: setup ## real flights and weather through a spark-submit job into ve
 ask: setup ## SQL over the quickstart's tables, statement by statement (or from a file: make ask < questions.sql)
 	@$(PY) -m jobs.ask --work $(WORK)
 
-test: setup ## the tests that a change must pass (under 30 minutes on 2 cores)
+test: setup ## the tests that a change must pass (about 20 minutes on 2 cores)
 	@mkdir -p build; $(PY) -m pytest -q -m "not slow and not spark" > build/without-spark.txt 2>&1 & others=$$!; \
 	$(PY) -m pytest -q -m "not slow and spark"; spark=$$?; \
 	wait $$others; others=$$?; cat build/without-spark.txt; exit $$((spark + others))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 _PROJECT = Path(__file__).parents[1]
 _TEXT = (_PROJECT / "README.md").read_text(encoding="utf-8")
@@ -16,10 +16,12 @@ def _blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", _TEXT, re.DOTALL)
 
 
-def test_the_python_blocks_run_one_after_the_other(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.usefixtures("spark")
+def test_the_python_blocks_run_as_they_stand_one_after_the_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names: dict[str, object] = {"spark": spark, "folder": str(tmp_path)}
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    names: dict[str, object] = {}
     for block in _blocks("python"):
         exec(block, names)  # the README's own code
     printed = capsys.readouterr().out

@@ -51,9 +51,7 @@ class _Passes(Event):
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("input")
-    write_busy(folder, range(_BATCHES))
-    return folder
+    return write_busy(tmp_path_factory.mktemp("input"), range(_BATCHES))
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from plan_tables import beside, other_table
 
 from streams.expressions import Expr
 from streams.grouped import KGroupedStream
@@ -66,17 +67,11 @@ def _any(given: object) -> Any:
 
 def _joined(**options: Any) -> KTable:
     table = _versioned()
-    return table.join(_other(table), **options)
+    return table.join(other_table(table), **options)
 
 
 def _windowed_by(late_policy: str) -> object:
     return StreamsBuilder().stream("s").group_by_key().windowed_by(_HOURS, late_policy=_any(late_policy))
-
-
-def _other(table: KTable, name: str = "other", materialized: Materialized | None = None) -> KTable:
-    builder = StreamsBuilder()
-    builder._graph = table.graph
-    return builder.table(name, materialized or _WEEK)
 
 
 def _windowed(windows: Windows = _HOURS, materialized: Materialized | None = None) -> KTable:
@@ -110,9 +105,7 @@ def test_whoever_puts_windows_into_windows_is_told_the_plain_key() -> None:
 
 
 def _grace_join(table: KTable, grace: str) -> KStream:
-    builder = StreamsBuilder()
-    builder._graph = table.graph
-    return builder.stream("s").join(table, joined=Joined.with_grace_period(grace, name="j"))
+    return beside(table).stream("s").join(table, joined=Joined.with_grace_period(grace, name="j"))
 
 
 def _joined_with(joined: Joined) -> KStream:
@@ -342,7 +335,7 @@ def test_a_join_of_mixed_sides_that_is_stored_with_versions_warns(
 ) -> None:
     table = _versioned()
     with caplog.at_level(logging.WARNING, logger="streams.plan_checks"):
-        table.join(_other(table, materialized=other), foreign_key=foreign_key, materialized=stored)
+        table.join(other_table(table, materialized=other), foreign_key=foreign_key, materialized=stored)
     assert [record.levelname for record in caplog.records] == warnings
 
 

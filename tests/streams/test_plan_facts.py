@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from plan_tables import other_table
 
 from streams.functions import python_function
 from streams.nodes import Materialized, StreamSource, TableAggregate
@@ -38,12 +39,6 @@ def _versioned() -> KTable:
     return StreamsBuilder().table("t", _WEEK)
 
 
-def _other(table: KTable, name: str = "other", materialized: Materialized | None = None) -> KTable:
-    builder = StreamsBuilder()
-    builder._graph = table.graph
-    return builder.table(name, materialized or _WEEK)
-
-
 _KEPT: list[tuple[str, Plan]] = [
     ("itself", lambda t: t),
     ("filter", lambda t: t.filter(lambda value: value.v > 1)),
@@ -59,18 +54,18 @@ _LOST: list[tuple[str, Plan]] = [
     ("aggregate", lambda t: t.group_by("v").count()),
     ("aggregate of its changes", lambda t: t.to_stream().group_by_key().count()),
     ("windows of its changes", lambda t: t.to_stream().group_by_key().windowed_by(TimeWindows.of("1 hour")).count()),
-    ("primary-key join", lambda t: t.join(_other(t))),
-    ("left join", lambda t: t.left_join(_other(t))),
-    ("outer join", lambda t: t.outer_join(_other(t))),
-    ("foreign-key join", lambda t: t.join(_other(t), foreign_key="v")),
-    ("join of mixed sides", lambda t: t.join(_other(t, materialized=_KV))),
-    ("join of mixed sides, the other way", lambda t: _other(t, materialized=_KV).join(t)),
+    ("primary-key join", lambda t: t.join(other_table(t))),
+    ("left join", lambda t: t.left_join(other_table(t))),
+    ("outer join", lambda t: t.outer_join(other_table(t))),
+    ("foreign-key join", lambda t: t.join(other_table(t), foreign_key="v")),
+    ("join of mixed sides", lambda t: t.join(other_table(t, materialized=_KV))),
+    ("join of mixed sides, the other way", lambda t: other_table(t, materialized=_KV).join(t)),
 ]
 _REGAINED: list[tuple[str, Plan]] = [
     ("to_table", lambda t: t.to_stream().to_table(_WEEK)),
     ("aggregate", lambda t: t.group_by("v").count(materialized=_WEEK)),
-    ("primary-key join", lambda t: t.join(_other(t), materialized=_WEEK)),
-    ("foreign-key join", lambda t: t.join(_other(t), foreign_key="v", materialized=_WEEK)),
+    ("primary-key join", lambda t: t.join(other_table(t), materialized=_WEEK)),
+    ("foreign-key join", lambda t: t.join(other_table(t), foreign_key="v", materialized=_WEEK)),
     ("filter of an unversioned one", lambda t: t.map_values(_same, materialized=_KV).filter(_same, materialized=_WEEK)),
     ("view of a regained one", lambda t: t.to_stream().to_table(_WEEK).filter(lambda value: value.v > 1)),
 ]

@@ -7,17 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from keyed_records import keyed_records
+from pyspark.sql import SparkSession
 
 from versioned.errors import ConfigurationError
 from versioned.table import VersionedTable
-
-
-def _records(spark: SparkSession, *rows: tuple[str, str | None, int]) -> DataFrame:
-    shaped = [(key, value, second, value is None) for key, value, second in rows]
-    frame = spark.createDataFrame(shaped, "k STRING, v STRING, s LONG, dead BOOLEAN")
-    return frame.withColumn("ts", F.timestamp_seconds("s"))
 
 
 def _asked(spark: SparkSession, query: str) -> list[Any]:
@@ -29,7 +23,7 @@ def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Vers
     """a: x@10, y@20, deleted@30; b: p@15. Registered as rates."""
     path = str(tmp_path_factory.mktemp("sql") / "my-rates")
     made = VersionedTable.create(spark, path, "k STRING, v STRING", keys="k", history_retention="1 day")
-    made.put(_records(spark, ("a", "x", 10), ("a", "y", 20), ("a", None, 30), ("b", "p", 15)), deleted="dead")
+    made.put(keyed_records(spark, ("a", "x", 10), ("a", "y", 20), ("a", None, 30), ("b", "p", 15)), deleted="dead")
     made.register_sql("rates")
     return made
 
@@ -117,7 +111,7 @@ def test_a_column_named_as_a_function_does_not_shadow_its_arguments(spark: Spark
 
 def test_in_the_catalog_the_names_outlive_the_session(spark: SparkSession) -> None:
     made = VersionedTable.create(spark, "default.kept", "k STRING, v STRING", keys="k", history_retention="1 day")
-    made.put(_records(spark, ("a", "x", 10)))
+    made.put(keyed_records(spark, ("a", "x", 10)))
     names = made.register_sql("spark_catalog.default.kept", temporary=False)
     assert names[0] == "spark_catalog.default.kept_current"
     assert made.register_sql(temporary=False) == names
@@ -137,9 +131,9 @@ def test_a_name_that_cannot_be_is_refused_with_what_to_write(table: VersionedTab
 @pytest.mark.slow
 def test_views_and_functions_can_be_made_for_a_version(spark: SparkSession, tmp_path: Path) -> None:
     made = VersionedTable.create(spark, f"{tmp_path}/then", "k STRING, v STRING", keys="k", history_retention="1 day")
-    made.put(_records(spark, ("a", "x", 10)))
+    made.put(keyed_records(spark, ("a", "x", 10)))
     monday = _asked(spark, f"DESCRIBE HISTORY delta.`{tmp_path}/then` LIMIT 1")[0][0]
-    made.put(_records(spark, ("a", "late", 5), ("a", "y", 20)))
+    made.put(keyed_records(spark, ("a", "late", 5), ("a", "y", 20)))
     assert made.register_sql("monday", version=monday)[0] == "monday_current"
     made.register_sql("today")
     both = "SELECT (SELECT max(v) FROM {0}_current), (SELECT count(*) FROM {0}_as_of(timestamp_seconds(7)))"
@@ -151,9 +145,9 @@ def test_what_was_known_is_told_in_sql_as_in_python(spark: SparkSession, tmp_pat
     made = VersionedTable.create(
         spark, f"{tmp_path}/kept", "k STRING, v STRING", keys="k", history_retention="1 day", system_history=True
     )
-    made.put(_records(spark, ("a", "x", 10), ("b", "p", 10)))
+    made.put(keyed_records(spark, ("a", "x", 10), ("b", "p", 10)))
     reported = datetime.now(timezone.utc)
-    made.put(_records(spark, ("a", "late", 5), ("a", "corrected", 10), ("b", None, 15)), deleted="dead")
+    made.put(keyed_records(spark, ("a", "late", 5), ("a", "corrected", 10), ("b", None, 15)), deleted="dead")
     assert made.register_sql("kept")[-1] == "kept_known_as_of"
     for at in (7, 12, 20):
         instant = datetime.fromtimestamp(at, timezone.utc)
@@ -166,9 +160,9 @@ def test_what_was_known_is_told_in_sql_as_in_python(spark: SparkSession, tmp_pat
 def test_what_did_we_believe_on_monday_about_last_friday(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "beliefs")
     made = VersionedTable.create(spark, path, "k STRING, v STRING", keys="k", history_retention="30 days")
-    made.put(_records(spark, ("price", "10", 0), ("price", "12", 500)))
+    made.put(keyed_records(spark, ("price", "10", 0), ("price", "12", 500)))
     monday = _asked(spark, f"DESCRIBE HISTORY delta.`{path}` LIMIT 1")[0][0]
-    made.put(_records(spark, ("price", "11", 100)))
+    made.put(keyed_records(spark, ("price", "11", 100)))
     friday = "validFrom <= timestamp_seconds(200) AND (validTo IS NULL OR timestamp_seconds(200) < validTo)"
     both = f"""
         SELECT then.v AS believed_on_monday, now.v AS known_now

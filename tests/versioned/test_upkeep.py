@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from keyed_records import keyed_records
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -36,14 +37,8 @@ def _create(spark: SparkSession, path: Path, **options: Any) -> VersionedTable:
     )
 
 
-def _records(spark: SparkSession, *rows: tuple[str, str | None, int]) -> DataFrame:
-    shaped = [(key, value, second, value is None) for key, value, second in rows]
-    frame = spark.createDataFrame(shaped, "k STRING, v STRING, s LONG, dead BOOLEAN")
-    return frame.withColumn("ts", F.timestamp_seconds("s"))
-
-
 def _put(table: VersionedTable, spark: SparkSession, *rows: tuple[str, str | None, int]) -> None:
-    table.put(_records(spark, *rows), deleted="dead", sequence="s")
+    table.put(keyed_records(spark, *rows), deleted="dead", sequence="s")
 
 
 def _seen(frame: DataFrame) -> list[tuple[Any, ...]]:
@@ -152,7 +147,7 @@ def test_an_older_partition_brings_no_promise_back_that_a_purge_has_given_up(
     table = _create(spark, tmp_path / "partitions")
     _put(table, spark, ("a", "x", 1), ("a", "y", 50), ("a", "z", 1000))
     assert table.purge()
-    of_another = _records(spark, ("b", "p", 110), ("b", "q", 115)).withColumn("partition", F.lit(1))
+    of_another = keyed_records(spark, ("b", "p", 110), ("b", "q", 115)).withColumn("partition", F.lit(1))
     table.put(of_another, partition="partition")
     table = VersionedTable.open(spark, str(table.target))
     assert (table.stream_times(), table.horizon()) == ({0: 1_000_000_000, 1: 115_000_000}, instant(900_000_000))
@@ -214,7 +209,7 @@ def test_a_purge_between_the_two_writes_of_a_batch_that_died_goes_by_the_stream_
     monkeypatch.setattr(put, "ROWS_FOR_ANY_SPLICE", 0)
     table = _create(spark, tmp_path / "t")
     _put(table, spark, ("k", "x", 110), ("k", None, 150), ("o", "y", 200))
-    batch = _records(spark, ("k", "late", 140), ("o", "z", 1000))
+    batch = keyed_records(spark, ("k", "late", 140), ("o", "z", 1000))
     shaped = batch.selectExpr("k", "s * 1000000 AS _us", "struct(v) AS _value", "0 AS _scope", "array(s) AS _place")
 
     def write() -> None:
@@ -316,7 +311,7 @@ def test_vacuum_keeps_files_as_long_as_it_is_told(
 def test_a_put_tells_its_outcomes_however_long_ago_the_one_before_it_was(
     spark: SparkSession, old: VersionedTable
 ) -> None:
-    told = old.put(_records(spark, ("k", "w", 3)), deleted="dead").outcomes
+    told = old.put(keyed_records(spark, ("k", "w", 3)), deleted="dead").outcomes
     assert [(row["k"], row["is_latest"]) for row in told.collect()] == [("k", True)]
 
 

@@ -16,8 +16,8 @@ ITEMS = ("tea", "rice", "salt", "oil")
 _START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
-def write_busy(folder: Path, numbers: range, seed: int = 5) -> None:
-    """A file per topic and batch, 20 minutes of event time apart; the history of prices is an hour."""
+def write_busy(folder: Path, numbers: range, seed: int = 5) -> Path:
+    """The folder, with a file per topic and batch, 20 minutes of event time apart; the history of prices is an hour."""
     for number in numbers:
         chance = random.Random(seed * 1_000 + number)
         rows: dict[str, list[dict[str, Any]]] = {"orders": [], "prices": []}
@@ -32,6 +32,7 @@ def write_busy(folder: Path, numbers: range, seed: int = 5) -> None:
             file = folder / topic / f"{number:05}.json"
             file.write_text("\n".join(map(json.dumps, said)) + "\n", encoding="utf-8")
             os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
+    return folder
 
 
 def _row(number: int, place: int, item: str, ago_minutes: int, **value: Any) -> dict[str, Any]:

@@ -36,9 +36,7 @@ _OLD = "item STRING, price DOUBLE, ts TIMESTAMP"
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The input of the batches."""
-    folder = tmp_path_factory.mktemp("input")
-    write_busy(folder, range(_BATCHES))
-    return folder
+    return write_busy(tmp_path_factory.mktemp("input"), range(_BATCHES))
 
 
 @pytest.fixture(scope="module")

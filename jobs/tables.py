@@ -22,7 +22,6 @@ from versioned.schema import columns_of
 from versioned.spec import VersionedTableSpec
 from versioned.sql_types import JSON_INSTANTS
 from versioned.table import VersionedTable
-from versioned.table_details import is_missing
 
 
 def place_of(target: str) -> str:

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from streams.nodes import Node, Topology
 from streams.spark import StreamingApplication
+from streams.spark.started_query import StartedQuery
 from versioned import commit as commits
 from versioned import faults, put, side_by_side
 
@@ -184,15 +185,15 @@ def without_transactions() -> Iterator[None]:
 @contextmanager
 def ledger_first() -> Iterator[None]:
     """The protocol with the commit point before the writes that it stands for (negative control only)."""
-    write, close = StreamingApplication._write, StreamingApplication._close
+    write, close = StartedQuery._write, StartedQuery._close
 
-    def close_first(app: StreamingApplication, batch: Any, *rest: Any) -> None:
-        close(app, batch, *rest)
-        write(app, batch)
+    def close_first(query: StartedQuery, batch: Any, *rest: Any) -> None:
+        close(query, batch, *rest)
+        write(query, batch)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(StreamingApplication, "_write", lambda app, batch: None)
-        patch.setattr(StreamingApplication, "_close", close_first)
+        patch.setattr(StartedQuery, "_write", lambda query, batch: None)
+        patch.setattr(StartedQuery, "_close", close_first)
         yield
 
 
@@ -200,13 +201,13 @@ def ledger_first() -> Iterator[None]:
 def upstream_first() -> Iterator[None]:
     """The protocol with stores written before what reads them (negative control only)."""
 
-    def forward(app: StreamingApplication, batch: Any) -> None:
-        for operator in app._operators.values():
+    def forward(query: StartedQuery, batch: Any) -> None:
+        for operator in query._operators.values():
             operator.write(batch)
-        rejects = app._rejects.ready(batch)
+        rejects = query._parts.rejects.ready(batch)
         if rejects is not None:
             rejects()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(StreamingApplication, "_write", forward)
+        patch.setattr(StartedQuery, "_write", forward)
         yield

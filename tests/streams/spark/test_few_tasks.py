@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from streams.spark import SparkSource, StreamingApplication, application
+from streams.spark import SparkSource, StreamingApplication, started_query
 from streams.spark.arrival import Arrived, arrived
 from streams.spark.few_tasks import in_few_tasks
 from streams.topology import StreamsBuilder
@@ -45,7 +45,7 @@ def test_an_application_reads_a_batch_of_two_pieces_in_two_tasks(
         rows_of_tasks.append(sorted(rows.rdd.glom().map(len).collect()))
         return arrived(rows)
 
-    monkeypatch.setattr(application, "arrived", counted)
+    monkeypatch.setattr(started_query, "arrived", counted)
     records = spark.range(0, 6, 1, 2).selectExpr("id AS k", "id AS n", "timestamp_seconds(id) AS ts")
     records.write.parquet(str(tmp_path / "in"))
     builder = StreamsBuilder()

@@ -41,6 +41,7 @@ from streams.plan_facts import (
     is_versioned,
     least_retention_us,
     side_without_versions,
+    table_on_both_sides,
     tells_older_results,
     windowed_ancestor,
 )
@@ -81,6 +82,7 @@ def check_node(node: Node) -> None:
     if materialized is not None and materialized.retention is not None and not isinstance(node, WindowedAggregate):
         _LOG.info("%s: retention %s is ignored; it is for window stores only [R18]", node.name, materialized.retention)
     _warn_of_mixed_sides(node)
+    _warn_of_one_table(node)
 
 
 def check_plan(nodes: Iterable[Node]) -> None:
@@ -127,6 +129,18 @@ def _warn_of_mixed_sides(node: Node) -> None:
             "%s is stored with versions, but %s has none: a version of the join holds what that table had when the "
             "record came, not what was true at its time. Store both sides with versions, or the join without [R157]",
             node.name, plain,
+        )  # fmt: skip
+
+
+def _warn_of_one_table(node: Node) -> None:
+    """A result that outlives the row that it was made of should not come as a surprise."""
+    table = table_on_both_sides(node)
+    if table is not None:
+        _LOG.warning(
+            "%s has %s on both sides, and as in Kafka Streams each change reaches both at once: an inner join never "
+            "tells a deletion, and aggregates of its results count wrong. Make what is wanted of both sides by one "
+            'map_values of the table, or store table and join with versions and history="complete" [R147]',
+            node.name, table,
         )  # fmt: skip
 
 

@@ -130,6 +130,23 @@ def window_retention_us(node: WindowedAggregate) -> int:
     return max(_DAY_US, least_retention_us(node.windows) or 0)
 
 
+def table_on_both_sides(node: Node) -> str | None:
+    """The table that a join has on both sides, itself or as filters and mappers of it, with a record for both at once.
+
+    Each side then finds the other one changed already, as in Kafka Streams: a deletion finds nothing to be joined with.
+    """
+    if not isinstance(node, TableTableJoin) or node.history == "complete":
+        return None
+    left, right = map(_viewed, node.parents)
+    return left.name if left is right else None
+
+
+def _viewed(table: Node) -> Node:
+    while isinstance(table, VIEWS):
+        table = table.parents[0]
+    return table
+
+
 def side_without_versions(node: Node) -> str | None:
     """The table without versions that a join stored with versions has beside one with them (R157)."""
     if not isinstance(node, (TableTableJoin, ForeignKeyJoin)) or not is_versioned(node):

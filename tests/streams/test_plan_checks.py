@@ -339,6 +339,30 @@ def test_a_join_of_mixed_sides_that_is_stored_with_versions_warns(
     assert [record.levelname for record in caplog.records] == warnings
 
 
+@pytest.mark.rule("R147")
+@pytest.mark.parametrize(
+    ("join", "warnings"),
+    [
+        (lambda table, other: table.join(table), 1),
+        (lambda table, other: table.join(table.filter(lambda value: value.v > 1)), 1),
+        (lambda table, other: table.map_values(lambda value: {"v": value.v}).left_join(table), 1),
+        (lambda table, other: table.join(table.filter(lambda value: value.v > 1, materialized=_KV)), 1),
+        (lambda table, other: table.join(table, history="complete", materialized=_WEEK), 0),
+        (lambda table, other: table.join(table, foreign_key="v"), 0),
+        (lambda table, other: table.join(other), 0),
+    ],
+    ids=["itself", "its filter", "its mapper", "stored", "complete", "foreign key", "another"],
+)
+def test_a_join_that_has_one_table_on_both_sides_warns(
+    join: Callable[[KTable, KTable], KTable], warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = _versioned()
+    other = other_table(table, materialized=_WEEK)
+    with caplog.at_level(logging.WARNING, logger="streams.plan_checks"):
+        join(table, other)
+    assert ["on both sides" in record.message for record in caplog.records] == [True] * warnings
+
+
 @pytest.mark.rule("R19")
 @pytest.mark.parametrize(
     ("store", "days"),

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from streams.expressions import Expr
-from streams.spark import application as running
+from streams.spark import started_query as running
 from streams.spark.arrival import Arrived, arrived
 from streams.topology import StreamsBuilder
 from versioned.session_settings import UNIONS, session_settings

@@ -10,7 +10,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from two_tables import application, commits, write_batch
 
-from streams.spark import application as running
+from streams.spark import started_query as running
 from streams.spark.arrival import Arrived, arrived
 from streams.spark.doctor import examine
 from streams.spark.rollback import rollback

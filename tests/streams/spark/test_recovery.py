@@ -22,7 +22,7 @@ from two_tables import SCHEMAS, application, commits, topology, write_batch
 from streams.expressions import trace
 from streams.nodes import ChangelogSink, StreamFilter, Topology
 from streams.spark import StreamingApplication, checkpoint
-from streams.spark import application as running
+from streams.spark import started_query as running
 from streams.spark.arrival import arrived
 from streams.spark.checkpoint import read_by_spark, read_checkpoint
 from streams.spark.doctor import examine

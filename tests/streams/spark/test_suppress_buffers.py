@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from streams.nodes import Materialized, Topology
 from streams.spark import StreamingApplication
-from streams.spark import application as running
+from streams.spark import started_query as running
 from streams.spark import suppress as suppressing
 from streams.spark.arrival import Arrived, arrived
 from streams.spark.doctor import examine

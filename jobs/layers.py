@@ -18,12 +18,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-import yaml
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from jobs.strict import nearest
-from jobs.yaml_file import NOT_WHAT_IT_SAYS, told_of_key
+from jobs.yaml_file import told_of_key, value_in
 from streams.reasons import INVALID
 from versioned.errors import ConfigurationError
 
@@ -182,7 +181,7 @@ def _check_is_there(said: Mapping[str, Any], below: Mapping[str, Any], path: Seq
     if field not in _MADE_BY or len(path) < 3 or not isinstance(here, Mapping) or not isinstance(known, Mapping):
         return
     what, makes = _MADE_BY[field]
-    name = _key(path[1], [*here, *known], is_ours=False)
+    name = _key(path[1], [*here, *known], is_small=False)
     is_made = name not in here or (isinstance(here[name], Mapping) and {*makes} & {*here[name]})
     if known and name not in known and not is_made:
         raise ConfigurationError(f'{variable}: there is no {what} "{name}"{nearest(name, list(map(str, known)))}')
@@ -196,35 +195,34 @@ def _with(
         if not isinstance(layer, Mapping):
             # The value itself is not told: it may be a secret.
             raise ConfigurationError(f"{variable}: goes below a key that holds a value, not a mapping.")
-    # No key of ours has upper case; a name of the user's may.
-    is_ours = variable.startswith(PREFIX) and not (above and above[0] in _NAMED)
+    # No key of ours has upper case. A name of the user's may, and a variable whose parts all have it does not tell.
+    is_ours = not (above and above[0] in _NAMED)
+    is_small = variable.startswith(PREFIX) and (is_ours or path[0].isupper())
     known = [*said, *below, *(INVALID if _is_below(above, _REASONS) else ())]
-    key = _key(path[0], known, is_ours)
+    key = _key(path[0], known, is_small)
     here = (*above, key)
     if len(path) > 1:
         return {**said, key: _with(said.get(key, {}), below.get(key, {}), path[1:], value, variable, here)}
-    return {**said, key: value if _options_at(here) else _value(value)}
+    return {**said, key: value if _options_at(here) else _value(value, variable)}
 
 
-def _key(part: str, known: Sequence[Any], is_ours: bool) -> str:
-    """The key that is meant: names of variables are upper case by custom, and have no dots or dashes."""
+def _key(part: str, known: Sequence[Any], is_small: bool) -> str:
+    """The key that is meant: names of variables are upper case by custom, and have no dots or dashes.
+
+    One that is not known is as it is written, or in small letters.
+    """
     if part in known:
         return part
     same = (str(key) for key in (*known, *_DOTTED) if _plain(str(key)) == _plain(part))
-    return next(same, part.lower() if is_ours or part.isupper() else part)
+    return next(same, part.lower() if is_small else part)
 
 
 def _plain(name: str) -> str:
     return name.lower().replace(".", "_").replace("-", "_")
 
 
-def _value(text: str) -> Any:
-    if not text.lstrip().startswith(("{", "[")):
-        return text
-    try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, *NOT_WHAT_IT_SAYS):
-        return text
+def _value(text: str, variable: str) -> Any:
+    return value_in(text, variable) if text.lstrip().startswith(("{", "[")) else text
 
 
 def _says(said: Any, path: Sequence[str]) -> bool:

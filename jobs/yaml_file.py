@@ -1,4 +1,4 @@
-"""Reading a settings file: YAML of a sane size, in which no key is written twice and no alias multiplies."""
+"""Reading settings as YAML: of a sane size, in which no key is written twice and no alias multiplies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_BYTES: Final = 1 << 20
 #: Values in a file, each counted as often as aliases repeat it.
 _MAX_VALUES: Final = 100_000
 #: What YAML's own constructors raise for ``!!int x``, the 99th of a month and the like.
-NOT_WHAT_IT_SAYS: Final = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
+_NOT_WHAT_IT_SAYS: Final = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
 _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _OTHER_BASE: Final = re.compile(r"[+-]?(0[0-9_]|[0-9_]+:)")
 _KINDS: Final[dict[type, str]] = {
@@ -30,6 +30,10 @@ _KINDS: Final[dict[type, str]] = {
     date: "a date",
     datetime: "an instant",
 }
+
+
+class _Refused(yaml.MarkedYAMLError):
+    """What YAML itself would take, for something that nobody means who writes settings."""
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -48,7 +52,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{path}: not readable as YAML: no UTF-8 at byte {error.start}") from None
     except RecursionError:
         raise ConfigurationError(f"{path}: not readable as YAML: nested too deeply") from None
-    except NOT_WHAT_IT_SAYS as error:
+    except _NOT_WHAT_IT_SAYS as error:
         kind = type(error).__name__
         raise ConfigurationError(
             f"{path}: not readable as YAML: a value does not fit its tag or form ({kind})"
@@ -56,6 +60,26 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(said, dict):
         raise ConfigurationError(f"{path}: settings are a mapping of keys, and this is {kind_in_words(said)}.")
     return said
+
+
+def value_in(text: str, name: str) -> Any:
+    """The value of one setting that looks like a list or a mapping; its text where that is no YAML after all.
+
+    Raises:
+        ConfigurationError: it is YAML that a file may not hold; names the setting.
+
+    >>> value_in("{size: 1 h}", "windowed_by"), value_in("[a-z", "regex")
+    ({'size': '1 h'}, '[a-z')
+    >>> value_in("{size: 1 h, size: 2 h}", "windowed_by")
+    Traceback (most recent call last):
+    versioned.errors.ConfigurationError: windowed_by: the key "size" comes twice, line 1, column 13
+    """
+    try:
+        return _read(text)
+    except _Refused as error:
+        raise ConfigurationError(f"{name}: {_told(error)}") from None
+    except (yaml.YAMLError, RecursionError, *_NOT_WHAT_IT_SAYS):
+        return text
 
 
 def kind_in_words(value: Any) -> str:
@@ -102,9 +126,7 @@ def _read(text: str) -> Any:
     try:
         node = loader.get_single_node()
         if node is not None and _values(node, {}, set()) > _MAX_VALUES:
-            raise yaml.composer.ComposerError(
-                None, None, f"aliases make more than {_MAX_VALUES} values", node.start_mark
-            )
+            raise _Refused(None, None, f"aliases make more than {_MAX_VALUES} values", node.start_mark)
         if node is None:
             return None
         # As they are written: mappings that are merged get the keys of both.
@@ -119,7 +141,7 @@ def _read(text: str) -> Any:
 def _values(node: yaml.Node, known: dict[int, int], above: set[int]) -> int:
     """How many values a node is made of once all aliases are replaced; each node is visited once."""
     if id(node) in above:
-        raise yaml.composer.ComposerError(None, None, "an alias stands within what it means", node.start_mark)
+        raise _Refused(None, None, "an alias stands within what it means", node.start_mark)
     if id(node) not in known:
         known[id(node)] = 1 + sum(_values(child, known, above | {id(node)}) for child in _children(node))
     return known[id(node)]
@@ -148,7 +170,7 @@ def _refuse_doubles(node: yaml.Node) -> None:
     for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
         name = str(key.value)
         if name in seen and key.tag != "tag:yaml.org,2002:merge":
-            raise yaml.constructor.ConstructorError(None, None, f'the key "{name}" comes twice', key.start_mark)
+            raise _Refused(None, None, f'the key "{name}" comes twice', key.start_mark)
         seen.add(name)
 
 
@@ -156,7 +178,7 @@ def _refuse_other_number(node: yaml.Node) -> None:
     """Refuse what YAML takes for a number to the base 60 or 8, which nobody means who writes a time or a code."""
     if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBERS and _OTHER_BASE.match(node.value):
         told = "a number with a colon or a 0 before it is one to the base 60 or 8; write it in quotes, or without"
-        raise yaml.constructor.ConstructorError(None, None, told, node.start_mark)
+        raise _Refused(None, None, told, node.start_mark)
 
 
 def _told(error: yaml.YAMLError) -> str:

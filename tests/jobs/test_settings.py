@@ -309,6 +309,39 @@ def test_a_step_or_source_may_be_called_options() -> None:
     assert said == {"plan": {"options": {"wait": [1]}}, "sources": {"options": {"path": "in"}}}
 
 
+@pytest.mark.parametrize(
+    "path", ["plan.T2.op", "plan.m.value.ID", "kafka.OUT.topic", "plan_settings.N", "sources.S.path"]
+)
+def test_a_dotted_path_keeps_the_case_of_the_names_in_it(path: str) -> None:
+    said: Any = Layers.of({"plan": {"m": {"value": {}}}}, {}, {path: "x"}).merged()
+    for key in path.split("."):
+        said = said[key]
+    assert said == "x"
+
+
+def test_a_name_in_capitals_of_a_variable_is_in_small_letters() -> None:
+    said = Layers.of({}, {"VERSIONED_JOB__PLAN__CALM__VALUE__ID": "value.n"}, {}).merged()
+    assert said == {"plan": {"calm": {"value": {"id": "value.n"}}}}
+
+
+@pytest.mark.parametrize("of_set", [True, False], ids=["by --set", "by a variable"])
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("{max_records: 0100}", "to the base 60 or 8"),
+        ("{max_records: 1:30}", "to the base 60 or 8"),
+        ("{size: 1 h, size: 2 h}", 'the key "size" comes twice, line 1, column 13'),
+        ("[&a [*a]]", "an alias stands within what it means"),
+    ],
+)
+def test_a_value_that_a_file_may_not_hold_is_refused_with_its_setting(value: str, told: str, of_set: bool) -> None:
+    name = "plan.limited.buffer" if of_set else "VERSIONED_JOB__PLAN__LIMITED__BUFFER"
+    with pytest.raises(ConfigurationError) as refused:
+        Layers.of(_STEPS, {} if of_set else {name: value}, {name: value} if of_set else {})
+    assert str(refused.value).startswith(f"{name}: ")
+    assert told in str(refused.value)
+
+
 @pytest.mark.parametrize("value", ["[2013-99-99]", "{a: !!int x}", "[1"])
 def test_a_value_that_is_no_yaml_after_all_stays_text(value: str) -> None:
     assert Layers.of({}, {}, {"plan.c.value": value}).merged() == {"plan": {"c": {"value": value}}}

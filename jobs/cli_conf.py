@@ -13,7 +13,7 @@ from jobs.config_schema import FOLDER, KINDS, checked, json_schema_of, kind_of, 
 from jobs.exit_codes import WRONG_SETTINGS
 from jobs.job_plan import plan_of
 from jobs.layers import Layers, of_fields
-from jobs.settings import JobSettings, layers, read
+from jobs.settings import JobSettings, read_file
 from jobs.shown import annotated, origins, shown
 from versioned.errors import ConfigurationError, TopologyError
 
@@ -70,8 +70,10 @@ def schema(
 
 def _layers(file: Path, sets: dict[str, str]) -> Layers:
     """What is said in a file of any kind; variables for a job do not make one of other settings."""
-    kind = kind_of(read(file, {}, sets))
-    return layers(file, os.environ if kind == "job" else of_fields(os.environ, KINDS[kind].model_fields), sets)
+    said = read_file(file)
+    kind = kind_of(Layers.of(said, {}, sets).merged())
+    variables = os.environ if kind == "job" else of_fields(os.environ, KINDS[kind].model_fields)
+    return Layers.of(said, variables, sets)
 
 
 def _fault(file: Path, sets: dict[str, str]) -> str | None:

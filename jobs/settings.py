@@ -283,7 +283,7 @@ def read(
     path: Path, environment: Mapping[str, str] | None = None, sets: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """What a file, the environment and ``sets`` say together, not checked yet; arguments as :func:`load`."""
-    return layers(path, environment, sets).merged()
+    return Layers.of(read_file(path), os.environ if environment is None else environment, sets).merged()
 
 
 def load_of(kind: type[_S], path: Path, sets: Mapping[str, str] | None = None) -> _S:
@@ -296,13 +296,13 @@ def load_of(kind: type[_S], path: Path, sets: Mapping[str, str] | None = None) -
     return validated(kind, read(path, of_fields(os.environ, fields), sets))
 
 
-def layers(path: Path, environment: Mapping[str, str] | None, sets: Mapping[str, str] | None) -> Layers:
-    """What each of them says by itself; arguments as :func:`load`.
+def read_file(path: Path) -> dict[str, Any]:
+    """What a file says by itself, which may be a pipe: a second time there is nothing to read.
 
     From here on, settings may name functions of modules that lie beside the file.
     """
     look_beside(path)
-    return Layers.of(read_yaml(path), os.environ if environment is None else environment, sets)
+    return read_yaml(path)
 
 
 def parse(said: dict[str, Any]) -> JobSettings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -64,6 +65,18 @@ def test_a_file_that_is_no_mapping_is_told_once_by_its_name(tmp_path: Path) -> N
     empty.touch()
     ended = _run("conf", "check", str(empty))
     assert ended.stderr.strip() == f"{empty}: settings are a mapping of keys, and this is nothing."
+
+
+@pytest.mark.parametrize(
+    "command", [["conf", "check"], ["conf", "show", "-c"], ["describe", "-c"], ["run", "--dry-run", "-c"]], ids=" ".join
+)
+def test_settings_are_read_from_a_pipe_too(command: list[str]) -> None:
+    read, write = os.pipe()
+    with open(read, "rb"), open(write, "wb") as pipe:
+        pipe.write(Path(_ALERTS).read_bytes())
+        pipe.close()
+        ended = _run(*command, f"/dev/fd/{read}")
+    assert ended.exit_code == 0, ended.stderr
 
 
 @pytest.mark.parametrize("program", [fetch_jars.main, config_schema.main], ids=lambda main: main.__module__)

@@ -38,15 +38,17 @@ from streams.nodes import (
     ToTable,
     WindowedAggregate,
     materialized_of,
+    sources_of,
 )
+from streams.plan_facts import with_ancestors
 from streams.shared_names import both_have, shared_names
 from suppress.suppressed import UntilWindowCloses
 from versioned.errors import TopologyError
 from versioned.given import near
 from versioned.identifiers import is_column, named_twice
 
-#: What keeps no records, or, as changelogs do, only adds them; views of tables may be stored.
-_PASSING: Final = (StreamFilter, StreamMapValues, SelectKey, ToStream, TableFilter, TableMapValues, ChangelogSink)
+#: What keeps no records; views of tables may be stored.
+_PASSING: Final = (StreamFilter, StreamMapValues, SelectKey, ToStream, TableFilter, TableMapValues)
 #: What a table of waiting records, or of answers, has beside the key.
 HELD: Final = ("value", "ts", "deadline")
 SUPPRESSED: Final = (*HELD, "bufferTime", "arrivedAt", "size")
@@ -186,7 +188,8 @@ def no_field(row: str, name: str, rows: _Rows) -> str:
 def check_names(node: Node) -> None:
     """Refuse fields of keys and values that no column can be called, where they become columns of a table.
 
-    In a stream that is only filtered and mapped, and in its changelog, they may have any names.
+    In a stream that is only filtered and mapped they may have any names. A changelog takes columns of a source as they
+    are called there: nothing is found by them.
 
     Raises:
         TopologyError: with the fields.
@@ -320,6 +323,11 @@ def _in_tables(node: Node) -> Iterator[tuple[str, Fields]]:
     # The columns of a source are there already: whether they do is told at its start.
     if isinstance(node, SOURCES) or (isinstance(node, _PASSING) and not stored):
         return
+    if isinstance(node, ChangelogSink):
+        read = _columns_read(node)
+        yield "key", tuple(name for name in key_fields(node) or () if name not in read)
+        yield "value", tuple(name for name in value_fields(node) or () if name not in read)
+        return
     yield "key", key_fields(node)
     if isinstance(node, JOINS):
         yield "key to look up", _looked_up(node)
@@ -328,6 +336,11 @@ def _in_tables(node: Node) -> Iterator[tuple[str, Fields]]:
         yield "value", value_fields(node)
     if isinstance(node, AGGREGATES):
         yield "result", (node.aggregation.output,)
+
+
+def _columns_read(node: Node) -> set[str]:
+    """The columns of the sources above a node, as far as the plan tells."""
+    return {name for source in sources_of(with_ancestors(node)) for name in (*source.key, *(source.value or ()))}
 
 
 def functions_of(node: Node) -> Iterator[tuple[Expr | None, _Rows]]:

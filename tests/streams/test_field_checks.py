@@ -196,11 +196,16 @@ def test_a_key_that_a_function_declares_is_known_by_its_fields() -> None:
         rekeyed.join(x.table)
 
 
-@pytest.mark.parametrize("name", ["_us", "a.b", "a`b", "1st", "größe"])
+@pytest.mark.parametrize("name", ["_us", "a.b", "a`b", "1st", "größe", "a b", ""])
 @pytest.mark.parametrize(
     ("make", "what"),
     [
         (lambda x, name: x.stream.select_key(lambda v: {name: v.city}).to_latest("o"), "key"),
+        (lambda x, name: x.stream.select_key(lambda v: {name: v.city}).to_changelog("o"), "key"),
+        (lambda x, name: x.stream.map_values(lambda v: {name: v.city}).to_changelog("o"), "value"),
+        (lambda x, name: x.unknown.map_values(lambda v: {name: v.city}).to_changelog("o"), "value"),
+        (lambda x, name: x.table.map_values(lambda v: {name: v.place}).to_changelog("o"), "value"),
+        (lambda x, name: x.stream.join(x.table, lambda left, right: {name: 1}).to_changelog("o"), "value"),
         (lambda x, name: x.stream.group_by(lambda v: {name: v.city}).count(), "key"),
         (lambda x, name: _hourly(x.stream.group_by(lambda v: {name: v.city})).count(), "key"),
         (lambda x, name: x.table.group_by(lambda v: {name: v.place}).count(), "key"),
@@ -241,7 +246,8 @@ def _stored(table: KTable, mapper: Callable[[Any], Any]) -> object:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda x: x.stream.select_key(lambda v: {"a.b": v.city}).map_values(lambda v: {"_b": v.city}).to_changelog("o"),
+        lambda x: x.stream.select_key(lambda v: {"a.b": v.city}).map_values(lambda v: {"_b": v.city}),
+        lambda x: x.builder.stream("r", key="_id", value="a.b").filter(lambda v: v["a.b"] > 1).to_changelog("o"),
         lambda x: (
             x.stream.select_key(lambda v: {"a.b": v.city}).select_key(lambda key, v: {"b": key["a.b"]}).to_table()
         ),

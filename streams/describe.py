@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from streams.expressions import Expr, operation
+from streams.graph import joined_value
 from streams.nodes import (
     Aggregation,
     ChangelogSink,
@@ -38,10 +39,11 @@ from streams.nodes import (
 )
 from streams.options import FOREVER, Joined, LatePolicy, Materialized
 from streams.plan_facts import is_versioned, side_without_versions
+from streams.time_texts import instant_text
 from suppress.buffer_config import EagerBufferConfig
 from suppress.suppressed import AnySuppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, Windows
-from versioned.durations import Resolution, in_words
+from versioned.durations import Resolution, in_words, instant
 
 
 def describe(topology: Topology) -> str:
@@ -90,8 +92,10 @@ def _lines(topology: Topology, node: Node) -> list[str]:
 def _source(kind: str) -> Callable[[Any], list[str]]:
     def phrases(node: StreamSource | TableSource | GlobalTableSource) -> list[str]:
         told = [f"{kind} of topic {node.topic}", f"key ({', '.join(node.key)})", f"time {node.timestamp}"]
+        told += [] if node.deleted is None else [f"deleted where {node.deleted}"]
         told += _reordered(node.reorder) if isinstance(node, TableSource) else []
-        return told + _stored(node)
+        # They may be many, and a box of the picture has an end.
+        return [*told, *_stored(node), *([] if node.value is None else [f"value ({', '.join(node.value)})"])]
 
     return phrases
 
@@ -102,8 +106,9 @@ def _stored(node: Node) -> list[str]:
         return ["versioned (inherited)"] if is_versioned(node) else []
     name = [f"store {materialized.name}"] if materialized.name not in (None, node.name) else []
     if not materialized.is_versioned:
+        kind = [] if isinstance(node, WindowedAggregate) else ["key-value store"]
         kept = [] if materialized.retention is None else [f"retention {span(materialized.retention)}"]
-        return [*name, *kept, *_times(materialized)]
+        return [*kind, *name, *kept, *_times(materialized)]
     history = materialized.history_retention or timedelta()
     grace = history if materialized.grace is None else materialized.grace
     mixed = side_without_versions(node)
@@ -143,7 +148,8 @@ def _join(kind: str) -> Callable[[Any], list[str]]:
             told.append(_join_windows(node.windows))
         if isinstance(node, TableTableJoin) and node.history == "complete":
             told.append("complete history")
-        return told
+        is_given = repr(node.joiner) != repr(joined_value(None, node.name, *node.parents))
+        return [*told, f"giving {node.joiner!r}"] if is_given else told
 
     return phrases
 
@@ -167,16 +173,25 @@ def _join_windows(windows: JoinWindows) -> str:
 def _aggregate(node: StreamAggregate | TableAggregate) -> list[str]:
     told = [_aggregation(node.aggregation), *_grouped(node.group_key)]
     mapped = node.group_value if isinstance(node, TableAggregate) else None
-    return told if mapped is None else [*told, f"over {mapped!r}"]
+    return [*told, *([] if mapped is None else [f"over {mapped!r}"]), *_by_functions(node.aggregation)]
 
 
 def _windowed_aggregate(node: WindowedAggregate) -> list[str]:
     told = [f"windowed {_aggregation(node.aggregation)}", windows_in_words(node.windows)]
-    return [*told, *_grouped(node.group_key), *_late(node.late_policy)]
+    return [*told, *_grouped(node.group_key), *_by_functions(node.aggregation), *_late(node.late_policy)]
 
 
 def _aggregation(aggregation: Aggregation) -> str:
-    return aggregation.kind if aggregation.value is None else f"{aggregation.kind} of {aggregation.value!r}"
+    of = "" if aggregation.value is None else f" of {aggregation.value!r}"
+    usual = "value" if aggregation.kind in ("reduce", "aggregate") else aggregation.kind
+    return f"{aggregation.kind}{of}{'' if aggregation.output == usual else f' as {aggregation.output}'}"
+
+
+def _by_functions(aggregation: Aggregation) -> list[str]:
+    """What user code computes an aggregate, and of which type it is."""
+    functions = {name: getattr(aggregation, name) for name in ("initializer", "adder", "subtractor", "merger")}
+    told = [f"{name} {getattr(by, '__name__', 'function')}" for name, by in functions.items() if by is not None]
+    return told if aggregation.schema is None else [*told, f"result {aggregation.schema}"]
 
 
 def _grouped(key: Expr | None) -> list[str]:
@@ -204,7 +219,8 @@ def windows_in_words(windows: Windows) -> str:
         return f"sessions with gap {in_words(windows.gap_us)}{grace}"
     if isinstance(windows, SlidingWindows):
         return f"sliding windows of {in_words(windows.difference_us)}{grace}"
-    return "one unlimited window"
+    start = f" from {instant_text(instant(windows.start_us))}" if windows.start_us else ""
+    return f"one unlimited window{start}"
 
 
 def _suppress(node: Suppress) -> list[str]:
@@ -234,10 +250,11 @@ def _buffer(suppressed: AnySuppressed) -> str:
     of = "" if size_of == "record" else f" of {size_of if isinstance(size_of, str) else 'a function'}"
     bounds = [] if buffer.max_records is None else [f"{buffer.max_records:,} records"]
     bounds += [] if buffer.max_bytes is None else [f"{buffer.max_bytes:,} bytes{of}"]
+    sizes = f", sizes{of}" if of and buffer.max_bytes is None else ""
     if not bounds:
-        return "unbounded buffer"
+        return f"unbounded buffer{sizes}"
     full = "emit early" if isinstance(buffer, EagerBufferConfig) else buffer.when_full.replace("_", " ")
-    return f"at most {' and '.join(bounds)}, then {full}"
+    return f"at most {' and '.join(bounds)}, then {full}{sizes}"
 
 
 def _changelog(node: ChangelogSink) -> list[str]:

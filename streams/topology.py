@@ -37,7 +37,7 @@ class StreamsBuilder:
         >>> flights = builder.stream("flights", key="origin", value=("tail",))
         >>> flights.left_join(weather, name="flights-with-weather").to_changelog("flights_weather")
         >>> print(builder.build().describe().splitlines()[0])
-        weather: table of topic weather, key (origin), time ts, versioned, history 7 days, grace 7 days
+        weather: table of topic weather, key (origin), time ts, versioned, history 7 days, grace 7 days, value (temp)
     """
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ def _topology() -> Topology:
 @pytest.mark.parametrize(
     "line",
     [
-        "weather: table of topic weather, key (origin), time ts, versioned, history 7 days, grace 2 days",
+        "weather: table of topic weather, key (origin), time ts, versioned, history 7 days, grace 2 days, value (temp)",
         "warm: filter value.temp > 20, versioned (inherited)",
         "joined: left stream-table join, grace 1 day",
         "bags-join: inner stream-stream join, 5 minutes before to 5 minutes after, grace 0",
@@ -109,8 +109,9 @@ def _with_options() -> Topology:
     "line",
     [
         "prices: table of topic prices, key (key), time ts, versioned, history 1 day, grace 1 day, "
-        "stream time per key, late ones to the rejects table",
-        "known: table of topic known, key (key), time ts, versioned, history 7 days, grace 7 days, system history",
+        "stream time per key, late ones to the rejects table, value (price)",
+        "known: table of topic known, key (key), time ts, versioned, history 7 days, grace 7 days, "
+        "system history, value (price)",
         "sums: sum of value.price, by value.price",
         "priced: left stream-table join, grace 1 hour, later ones to the rejects table, expired ones dropped, "
         "corrections for 2 hours",
@@ -178,6 +179,18 @@ def _foreign(*key: str) -> Make:
         (_limited(retention="1 min"), "of event time, at most for 1 minute by the wall clock, at most 9 bytes, then"),
         (_limited(size_of="value"), "at most 9 bytes of value, then"),
         (_limited(size_of=len), "at most 9 bytes of a function, then"),
+        (_final(size_of="value"), "unbounded buffer, sizes of value"),
+        (
+            lambda b: b.stream("s", value=("a", "b"), deleted="gone", name="x"),
+            "x: stream of topic s, key (key), time ts, deleted where gone, value (a, b)",
+        ),
+        (lambda b: _table(b).filter(lambda v: v.a > 1, materialized=Materialized(), name="x"), "1, key-value store"),
+        (lambda b: _stream(b).group_by_key().count("a", output="n", name="x"), "x: count of value.a as n"),
+        (lambda b: _stream(b).group_by_key().reduce(max, schema="a int", name="x"), "reduce, adder max, result a int"),
+        (
+            lambda b: _stream(b).join(_table(b), lambda left, right: {"c": left.a}, name="x"),
+            "x: inner stream-table join, giving {c: left.a}",
+        ),
         (_by_clock(retention="1 min"), "of wall-clock time, at most for 1 minute by the wall clock, at most 9 bytes"),
     ],
 )
@@ -201,6 +214,7 @@ def test_a_join_with_a_global_table_tells_its_key() -> None:
         (SessionWindows.of("1 min").grace("1 s"), "sessions with gap 1 minute, grace 1 second"),
         (SlidingWindows(1_001), "sliding windows of 1 millisecond 1 microsecond, grace 0"),
         (UnlimitedWindows.of(), "one unlimited window"),
+        (UnlimitedWindows(1_500_000), "one unlimited window from 1970-01-01 00:00:01.5"),
     ],
 )
 def test_windows_are_told_in_words(windows: Windows, words: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from jobs.plan_options import join_windows_of, store_of
@@ -75,14 +76,11 @@ def _check(step: JoinStep, left: Any, right: Any) -> None:
 
 
 def _joined(step: JoinStep) -> Joined:
-    with at("grace" if step.grace is not None else "op"):
-        return Joined(
-            grace=step.grace,
-            retention=step.retention,
-            on_expired=step.on_expired,
-            too_late=step.too_late,
-            correction_retention=step.correction_retention,
-        )
+    joined = Joined()
+    for option in ("grace", "retention", "on_expired", "too_late", "correction_retention"):
+        with at(option):
+            joined = replace(joined, **{option: getattr(step, option)})
+    return joined
 
 
 def _tables(name: str, step: JoinStep, left: KTable, right: KTable, joiner: Constant | None) -> KTable:

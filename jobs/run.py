@@ -46,18 +46,22 @@ def application(
     ``on_batch`` is called by the application itself, but over Spark Connect, where ``jobs.following`` does so.
     """
     sources = {topic: source_of(topic, source, work) for topic, source in settings.sources.items()}
+    with at("root"):
+        root = str(TableRef.parse(root_of(work, settings.root)))
+    with at("checkpoint"):
+        checkpoint = None if settings.checkpoint is None else str(TableRef.parse(below(work, settings.checkpoint)))
     return StreamingApplication(
         spark,
         settings.application,
         plan,
-        root_of(work, settings.root),
+        root,
         sources,
         order=settings.order,
         max_future_skew=settings.max_future_skew,
         suppressed_record_retention=settings.suppressed_record_retention,
         keys_cross_partitions=settings.keys_cross_partitions,
         metrics_level=settings.metrics.level,
-        checkpoint=None if settings.checkpoint is None else str(TableRef.parse(below(work, settings.checkpoint))),
+        checkpoint=checkpoint,
         pii_columns=settings.pii_columns,
         new_epoch=new_epoch,
         add_columns=add_columns,
@@ -116,18 +120,19 @@ def source_of(topic: str, settings: SourceSettings, work: Path) -> SparkSource:
         options["path"] = to_read(work, settings.path, settings.form)
     with at(f"sources.{topic}.transform"):
         transform = None if settings.transform is None else named_function(settings.transform)
-    return SparkSource(
-        settings.form,
-        options,
-        settings.schema_ddl,
-        transform,
-        partition_by=settings.partition_by,
-        sequence_by=settings.sequence_by,
-        contract=contract,
-        checks=checks,
-        table=settings.table,
-        max_future_skew=ahead,
-    )
+    with at(f"sources.{topic}"):
+        return SparkSource(
+            settings.form,
+            options,
+            settings.schema_ddl,
+            transform,
+            partition_by=settings.partition_by,
+            sequence_by=settings.sequence_by,
+            contract=contract,
+            checks=checks,
+            table=settings.table,
+            max_future_skew=ahead,
+        )
 
 
 def _contract(settings: ContractSettings) -> InputContract:

@@ -236,8 +236,10 @@ def nearest(word: object, allowed: list[str]) -> str:
 
 
 def _told(model: type[BaseModel], detail: Any) -> str:
-    if detail["loc"][-1:] == ("[key]",) and not isinstance(detail["input"], str):
-        above = ".".join(_located(model, detail["loc"][:-2])[0])
+    # Of a mapping's key pydantic tells the key and what is wrong with it, of a model's only the key.
+    is_key = detail["loc"][-1:] == ("[key]",)
+    if (is_key or detail["type"] == "invalid_key") and not isinstance(detail["input"], str):
+        above = ".".join(_located(model, detail["loc"][: -2 if is_key else -1])[0])
         return f"{above}: {told_of_key(detail['input'])}"
     path, holder, at = _located(model, detail["loc"])
     where = ".".join(path)

@@ -196,6 +196,9 @@ def _counts(tmp_path: Path, path: str, value: Any) -> str:
         ("plan/c/store", {"kind": "key_value", "name": "rejects"}, '"rejects" is reserved'),
         ("kafka/nosink", {"servers": "b:9092", "topic": "t"}, "no changelog sinks"),
         ("order", "sequence", "needs sequence_by"),
+        ("sources/s/sequence_by", [], "sources.s: sequence_by names no column"),
+        ("root", "x*y", "root: The path"),
+        ("checkpoint", "x*y", "checkpoint: The path"),
         (
             "plan/s",
             {

@@ -513,6 +513,19 @@ def test_a_name_that_yaml_takes_for_true_or_false_is_to_be_quoted(path: str, wor
     assert f"YAML reads {'on, yes' if word in ('on', 'yes') else 'off, no'}" in str(refused.value)
 
 
+@pytest.mark.parametrize("path", ["plan.x", "plan.x.buffer", "sources.flights", "metrics"])
+def test_an_option_that_yaml_takes_for_true_is_told_as_any_other_name(path: str) -> None:
+    said = _changed("plan", {"x": {"op": "suppress", "until": "window_closes", "buffer": {}, "from": "y"}})
+    said |= {"sources": {"flights": {"format": "rate"}}, "metrics": {}}
+    at: Any = said
+    for name in path.split("."):
+        at = at[name]
+    at[True] = "k"
+    with pytest.raises(ConfigurationError) as refused:
+        parse(said)
+    assert f"{path}: a key is text, and this one is true or false: YAML reads on, yes" in str(refused.value)
+
+
 @pytest.mark.parametrize("text", ["1: x\n", "on: x\n", "null: x\n", "2026-01-01: x\n"])
 def test_a_key_that_is_no_text_is_refused(text: str, tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"

@@ -18,6 +18,7 @@ import inspect
 import keyword
 import operator
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any, Final
@@ -106,7 +107,10 @@ def _tree(text: str) -> ast.expr:
     if len(text) > _LONGEST:
         raise ConfigurationError(f"{len(text)} characters is too long for an expression (at most {_LONGEST}).")
     try:
-        return ast.parse(text, mode="eval").body
+        with warnings.catch_warnings():
+            # Python would print them: they are about its own source text, and name no setting.
+            warnings.simplefilter("ignore")
+            return ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError) as error:
         if found := _WORD.search(text):
             raise ConfigurationError(f'"{found[0]}" is no field here. Write {found[1]}["{found[2]}"].') from None

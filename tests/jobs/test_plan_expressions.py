@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -165,6 +167,15 @@ def deep_calls() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("deep_calls")
+@pytest.mark.parametrize("text", ["1if value.a > 1 else 2", r"value.a == '\d'", "1if x"])
+def test_python_warns_of_no_text_as_if_it_were_source_text_of_its_own(text: str) -> None:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with suppress(ConfigurationError):  # Whether it is one is not asked here.
+            parse_expression(text, ROW)
+    assert warned == []
+
+
 def test_what_is_nested_too_deeply_is_refused_however_deep_python_would_go() -> None:
     with pytest.raises(ConfigurationError, match="nested too deeply"):
         parse_expression("1" + "+1" * 1900, ROW)

@@ -15,6 +15,7 @@ from jobs.quality_settings import QualitySettings
 from jobs.source_quality import checks_of
 from jobs.strict import validated
 from streams.spark.invariants import Invariant
+from versioned import spark_functions as F
 from versioned.errors import ExpectationError
 
 _SATISFY = "expect_rows_to_satisfy"
@@ -99,6 +100,14 @@ def test_rules_about_the_set_of_columns_are_asked_of_the_columns_that_the_rows_h
     assert [found.holds for found in verdicts] == [False, *(holds for _, holds in _OF_COLUMNS), False]
 
 
+def test_columns_of_the_rows_are_judged_as_they_are_whatever_rules_are_called(rows: DataFrame) -> None:
+    names = ["holds_more_than_one", "is_about_named"]
+    wide = rows.withColumns({name: F.col("amount") for name in names})
+    theirs = [{"expect_column_values_to_be_between": {"column": name, "min_value": 3}} for name in names]
+    verdicts = judge_batch("rows", wide, _rules(*_SURE, *theirs))
+    assert [(found.broken, found.error) for found in verdicts] == [(n, None) for n in (*_BROKEN.values(), 2, 2)]
+
+
 @pytest.mark.slow
 def test_the_page_has_every_rule_those_that_could_not_be_judged_too(rows: DataFrame, tmp_path: Path) -> None:
     judge = Judge()
@@ -106,7 +115,7 @@ def test_the_page_has_every_rule_those_that_could_not_be_judged_too(rows: DataFr
     judge.write_docs(tmp_path)
     (page,) = (tmp_path / "validations").rglob("*.html")
     text = page.read_text(encoding="utf-8")
-    assert "holds_more_than_one" in text
+    assert "rule more_than_one holds" in text
     assert "amout" in text
     # Of nine rules these hold: one about rows and four about columns.
     assert "55.56" in text

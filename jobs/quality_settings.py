@@ -13,12 +13,17 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
-from jobs.strict import Number, Strict, at, in_utc, validated
+from jobs.strict import Number, Strict, at, in_utc, validated, wanted_here
 from streams.spark.invariants import Invariant
-from streams.spark.row_rules import BOUNDS, SATISFY, check_row_rule
+from streams.spark.row_rules import BOUNDS, CONDITIONS, SATISFY, check_row_rule
 from streams.spark.sql_conditions import check_condition
+from versioned.errors import ConfigurationError
 
 _NAME: Final = re.compile(r"[A-Za-z]\w{0,127}", re.ASCII)
+#: What arguments are, by their names.
+_KINDS: Final[dict[str, tuple[type, str]]] = {
+    **dict.fromkeys(CONDITIONS, (str, "text")),
+}
 Expected = Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=1)]
 
 
@@ -46,11 +51,9 @@ class QualitySettings(Strict):
     @property
     def rules(self) -> tuple[Invariant, ...]:
         """The rules by name."""
-        pairs = [pair for entry in self.expectations for pair in entry.items()]
+        pairs = [(kind, _as_meant(said)) for entry in self.expectations for kind, said in entry.items()]
         return tuple(
-            Invariant(
-                str(said.get("name") or rule_name(kind, said)), str(said.get("description", "")), kind, _as_meant(said)
-            )
+            Invariant(str(said.get("name") or rule_name(kind, said)), str(said.get("description", "")), kind, said)
             for kind, said in pairs
         )
 
@@ -58,20 +61,9 @@ class QualitySettings(Strict):
     def _can_be_judged(self) -> QualitySettings:
         from jobs.expectations import check_rule
 
-        names = [rule.name for rule in self.rules]
-        doubled = sorted({name for name in names if names.count(name) > 1})
-        odd = [name for name in names if not _NAME.fullmatch(name)]
-        if odd:
-            raise ValueError(f"expectations: {odd} are no names of rules. Use letters, digits and _, at most 128.")
-        if doubled:
-            raise ValueError(f"expectations: {doubled} would name two rules. Give each a name of its own.")
+        _check_names([rule.name for rule in self.rules])
         for rule in self.rules:
-            for argument in ("condition", "row_condition"):
-                if isinstance(said := rule.arguments.get(argument), str):
-                    with at(f"expectations.{rule.name}.{argument}"):
-                        check_condition(said)
-            if rule.expectation == SATISFY and not isinstance(rule.arguments.get("condition"), str):
-                raise ValueError(f"{SATISFY}: give a condition in Spark SQL, such as: paid <= amount")
+            _check_arguments(rule)
             if self.policy == "reject":
                 check_row_rule(rule.expectation, rule.arguments)
             check_rule(rule)
@@ -83,12 +75,40 @@ class QualitySettings(Strict):
         return self
 
 
+def _check_names(names: list[str]) -> None:
+    odd = [name for name in names if not _NAME.fullmatch(name)]
+    if odd:
+        raise ConfigurationError(f"expectations: {odd} are no names of rules. Use letters, digits and _, at most 128.")
+    # Columns that conditions give are called after them.
+    small = [name.lower() for name in names]
+    doubled = sorted({name for name in names if small.count(name.lower()) > 1})
+    if doubled:
+        raise ConfigurationError(
+            f"expectations: {doubled} would name two rules. Give each a name of its own, whatever its case."
+        )
+
+
+def _check_arguments(rule: Invariant) -> None:
+    """Refuse arguments that are of another kind than whoever judges takes."""
+    if rule.expectation == SATISFY and "condition" not in rule.arguments:
+        raise ConfigurationError(f"{SATISFY}: give a condition in Spark SQL, such as: paid <= amount")
+    for name, (kind, wanted) in _KINDS.items():
+        if name not in rule.arguments:
+            continue
+        with at(f"expectations.{rule.name}.{name}"):
+            if not isinstance(rule.arguments[name], kind):
+                raise ConfigurationError(wanted_here(wanted, rule.arguments[name]))
+            if name in CONDITIONS:
+                check_condition(rule.arguments[name])
+
+
 def _as_meant(arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments, of which whoever judges makes the same.
 
-    A null in a set would keep Spark from saying that any value is not in it: such a rule found nothing, ever. Nulls of
-    rows break no such rule anyway. And an instant without an offset would be one of the machine's own time zone. A
-    bound in quotes is the number that it says: Spark would read it as the column's type, and "1.5" is no whole number.
+    One without a value is none. A null in a set would keep Spark from saying that any value is not in it: such a rule
+    found nothing, ever. Nulls of rows break no such rule anyway. And an instant without an offset would be one of the
+    machine's own time zone. A bound in quotes is the number that it says: Spark would read it as the column's type, and
+    "1.5" is no whole number.
 
     >>> from datetime import datetime
     >>> _as_meant({"value_set": ["a", None], "min_value": datetime(2026, 1, 1)})
@@ -96,7 +116,7 @@ def _as_meant(arguments: dict[str, Any]) -> dict[str, Any]:
     >>> _as_meant({"min_value": "7", "max_value": "1.5"})
     {'min_value': 7, 'max_value': 1.5}
     """
-    meant = {name: in_utc(value) for name, value in arguments.items()}
+    meant = {name: in_utc(value) for name, value in arguments.items() if value is not None}
     meant |= {name: _number(meant[name]) for name in BOUNDS if isinstance(meant.get(name), str)}
     if isinstance(meant.get("value_set"), list):
         meant["value_set"] = [in_utc(value) for value in meant["value_set"] if value is not None]

@@ -261,7 +261,16 @@ def _wanted(detail: Any) -> str:
     wanted = _WANTED.get(detail["type"])
     if wanted is None:
         return str(detail["msg"].removeprefix("Value error, "))
-    found = kind_in_words(detail["input"])
+    return wanted_here(wanted, detail["input"])
+
+
+def wanted_here(wanted: str, given: Any) -> str:
+    """What should be where something of another kind is, without its value.
+
+    >>> wanted_here("text", True)
+    'text should be here, and this is true or false; write it in quotes'
+    """
+    found = kind_in_words(given)
     quotes = "; write it in quotes" if wanted == "text" and found in _UNQUOTED else ""
     return f"{wanted} should be here, and this is {found}{quotes}"
 

@@ -43,7 +43,7 @@ LENGTHS_BETWEEN: Final = "expect_column_value_lengths_to_be_between"
 BOUNDS: Final = ("min_value", "max_value")
 BETWEEN_ARGUMENTS: Final = ("column", *BOUNDS, "strict_min", "strict_max")
 #: Arguments that are conditions in Spark SQL.
-_CONDITIONS: Final = ("condition", "row_condition")
+CONDITIONS: Final = ("condition", "row_condition")
 #: Arguments that name a column.
 _NAMING: Final = ("column", "column_A", "column_B")
 
@@ -74,8 +74,7 @@ def broken(expectation: str, arguments: Arguments, columns: StructType) -> Colum
             for a column of texts or booleans.
     """
     check_bounds(expectation, arguments, columns)
-    asked = {name: arguments[name] for name in _CONDITIONS if arguments.get(name) is not None}
-    conditions = {name: sql_condition(text, columns) for name, text in asked.items()}
+    conditions = {name: sql_condition(arguments[name], columns) for name in CONDITIONS if name in arguments}
     if expectation in TABLE_RULES:
         fields = [quote(name) for name in arguments.get("column_list", [arguments.get("column")])]
         is_there = F.lit(True) if expectation == UNIQUE else F.col(fields[0]).isNotNull()

@@ -104,6 +104,8 @@ def check_condition(text: str) -> None:
         _check_word(word, before, is_word=kind == "word")
         before = [before[1], word]
     words = list(_words(text))
+    if not words:
+        raise ConfigurationError("a condition is missing here. Write one such as: paid <= amount")
     check_times(words, INSTANTS)
     check_now(words, DAYS)
 

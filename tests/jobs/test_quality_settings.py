@@ -25,6 +25,7 @@ from streams.spark.sources import SparkSource
 from streams.spark.stored_kinds import stored_table
 from versioned.errors import ConfigurationError, DataQualityError, ExpectationError
 
+_SATISFY = "expect_rows_to_satisfy"
 _NOT_NULL = {"expect_column_values_to_not_be_null": {"column": "amount"}}
 
 
@@ -40,6 +41,8 @@ def _quality(*expectations: dict[str, Any], **said: Any) -> QualitySettings:
         ({"expectations": [_NOT_NULL], "polcy": "warn"}, 'polcy: unknown key; did you mean "policy"?'),
         ({"expectations": [_NOT_NULL], "every": -1}, "every: Input should be greater than or equal to 0"),
         ({"expectations": [_NOT_NULL, _NOT_NULL]}, "['amount_to_not_be_null'] would name two rules"),
+        ({"expectations": [{_SATISFY: {"condition": "a > 1", "name": name}} for name in ("Sure", "sure")]},
+         "['Sure', 'sure'] would name two rules"),
         ({"expectations": [{"expect_column_values_to_not_be_nul": {"column": "a"}}]},
          'did you mean "expect_column_values_to_not_be_null"?'),
         ({"expectations": [{"unexpected_rows_expectation": {"unexpected_rows_query": "SELECT 1"}}]},
@@ -50,6 +53,11 @@ def _quality(*expectations: dict[str, Any], **said: Any) -> QualitySettings:
         ({"expectations": [{"expect_rows_to_satisfy": {"condition": "a > 1", "name": "a: b"}}]},
          "['a: b'] are no names of rules"),
         ({"expectations": [{"expect_rows_to_satisfy": {"name": "x"}}]}, "give a condition in Spark SQL"),
+        ({"expectations": [{_SATISFY: {"condition": None}}]}, "give a condition in Spark SQL"),
+        ({"expectations": [{_SATISFY: {"condition": " "}}]},
+         "expectations.rows_to_satisfy.condition: a condition is missing here"),
+        ({"expectations": [{_SATISFY: {"condition": ["a > 1"]}}]},
+         "expectations.rows_to_satisfy.condition: text should be here, and this is a list"),
         ({"expectations": [_NOT_NULL], "policy": "reject", "every": 2}, "every: 2 with policy reject would take"),
         ({"expectations": [{"expect_table_row_count_to_be_between": {"min_value": 1}}], "policy": "reject"},
          "says nothing about single rows"),
@@ -59,6 +67,31 @@ def test_what_cannot_be_is_refused_with_what_to_write(said: dict[str, Any], told
     with pytest.raises(ConfigurationError) as refused:
         validated(QualitySettings, said)
     assert told in str(refused.value)
+
+
+#: What an argument may not be, and what is told of it.
+_OTHER_KINDS: list[tuple[str, dict[str, Any], str]] = [
+    ("expect_column_values_to_not_be_null", {"row_condition": True},
+     "row_condition: text should be here, and this is true or false; write it in quotes"),
+    ("expect_column_values_to_not_be_null", {"row_condition": ["a > 1"]},
+     "row_condition: text should be here, and this is a list"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["warn", "reject"])
+@pytest.mark.parametrize(("expectation", "said", "told"), _OTHER_KINDS)
+def test_an_argument_of_another_kind_is_refused_with_its_path_whatever_the_policy(
+    expectation: str, said: dict[str, Any], told: str, policy: str
+) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        _quality({expectation: {"column": "a", "name": "r", **said}}, policy=policy)
+    assert str(refused.value) == f"expectations.r.{told}"
+
+
+@pytest.mark.parametrize("name", ["row_condition", "description", "name"])
+def test_an_argument_without_a_value_is_none(name: str) -> None:
+    (rule,) = _quality({"expect_column_values_to_not_be_null": {"column": "amount", name: None}}).rules
+    assert rule == _quality(_NOT_NULL).rules[0]
 
 
 def test_a_fault_is_told_with_the_path_of_its_source() -> None:

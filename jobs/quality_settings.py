@@ -23,6 +23,7 @@ _NAME: Final = re.compile(r"[A-Za-z]\w{0,127}", re.ASCII)
 #: What arguments are, by their names.
 _KINDS: Final[dict[str, tuple[type, str]]] = {
     **dict.fromkeys(CONDITIONS, (str, "text")),
+    "meta": (dict, "a mapping"),
 }
 Expected = Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=1)]
 

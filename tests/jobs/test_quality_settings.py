@@ -75,6 +75,7 @@ _OTHER_KINDS: list[tuple[str, dict[str, Any], str]] = [
      "row_condition: text should be here, and this is true or false; write it in quotes"),
     ("expect_column_values_to_not_be_null", {"row_condition": ["a > 1"]},
      "row_condition: text should be here, and this is a list"),
+    ("expect_column_values_to_not_be_null", {"meta": "x"}, "meta: a mapping should be here, and this is text"),
 ]  # fmt: skip
 
 
@@ -88,7 +89,7 @@ def test_an_argument_of_another_kind_is_refused_with_its_path_whatever_the_polic
     assert str(refused.value) == f"expectations.r.{told}"
 
 
-@pytest.mark.parametrize("name", ["row_condition", "description", "name"])
+@pytest.mark.parametrize("name", ["row_condition", "description", "name", "meta"])
 def test_an_argument_without_a_value_is_none(name: str) -> None:
     (rule,) = _quality({"expect_column_values_to_not_be_null": {"column": "amount", name: None}}).rules
     assert rule == _quality(_NOT_NULL).rules[0]

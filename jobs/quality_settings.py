@@ -13,9 +13,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
-from jobs.strict import Number, Strict, at, in_utc, validated, wanted_here
+from jobs.strict import Number, Strict, at, in_utc, to_flag, validated, wanted_here
 from streams.spark.invariants import Invariant
-from streams.spark.row_rules import BOUNDS, CONDITIONS, SATISFY, check_row_rule
+from streams.spark.row_rules import BOUNDS, CONDITIONS, FLAGS, SATISFY, check_row_rule
 from streams.spark.sql_conditions import check_condition
 from versioned.errors import ConfigurationError
 
@@ -23,6 +23,7 @@ _NAME: Final = re.compile(r"[A-Za-z]\w{0,127}", re.ASCII)
 #: What arguments are, by their names.
 _KINDS: Final[dict[str, tuple[type, str]]] = {
     **dict.fromkeys(CONDITIONS, (str, "text")),
+    **dict.fromkeys(FLAGS, (bool, "true or false")),
     "meta": (dict, "a mapping"),
 }
 Expected = Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=1)]
@@ -109,16 +110,17 @@ def _as_meant(arguments: dict[str, Any]) -> dict[str, Any]:
     One without a value is none. A null in a set would keep Spark from saying that any value is not in it: such a rule
     found nothing, ever. Nulls of rows break no such rule anyway. And an instant without an offset would be one of the
     machine's own time zone. A bound in quotes is the number that it says: Spark would read it as the column's type, and
-    "1.5" is no whole number.
+    "1.5" is no whole number. Nor is "false" in quotes true, as Python would have it.
 
     >>> from datetime import datetime
     >>> _as_meant({"value_set": ["a", None], "min_value": datetime(2026, 1, 1)})
     {'value_set': ['a'], 'min_value': datetime.datetime(2026, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)}
-    >>> _as_meant({"min_value": "7", "max_value": "1.5"})
-    {'min_value': 7, 'max_value': 1.5}
+    >>> _as_meant({"min_value": "7", "max_value": "1.5", "strict_max": "false"})
+    {'min_value': 7, 'max_value': 1.5, 'strict_max': False}
     """
     meant = {name: in_utc(value) for name, value in arguments.items() if value is not None}
     meant |= {name: _number(meant[name]) for name in BOUNDS if isinstance(meant.get(name), str)}
+    meant |= {name: to_flag(meant[name]) for name in FLAGS if name in meant}
     if isinstance(meant.get("value_set"), list):
         meant["value_set"] = [in_utc(value) for value in meant["value_set"] if value is not None]
     return meant

@@ -141,7 +141,12 @@ def in_utc(value: Any) -> Any:
     return as_instant(value) if isinstance(value, datetime) else value
 
 
-def _to_flag(value: Any) -> Any:
+def to_flag(value: Any) -> Any:
+    """A text that says true or false as that; anything else as it is: a variable and --set give text.
+
+    >>> to_flag("False"), to_flag("no")
+    (False, 'no')
+    """
     return {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, str) else value
 
 
@@ -165,7 +170,7 @@ Number = Annotated[int, BeforeValidator(_to_number)]
 Bytes = Annotated[int, BeforeValidator(_to_bytes), WithJsonSchema(_BYTES_SCHEMA)]
 #: An instant in ISO form; without a zone it is UTC.
 Instant = Annotated[datetime, BeforeValidator(_to_instant)]
-Flag = Annotated[bool, BeforeValidator(_to_flag)]
+Flag = Annotated[bool, BeforeValidator(to_flag)]
 
 
 def validated(model: type[_M], said: Any) -> _M:

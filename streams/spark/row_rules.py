@@ -41,7 +41,10 @@ EQUAL: Final = "expect_column_pair_values_to_be_equal"
 BETWEEN: Final = "expect_column_values_to_be_between"
 LENGTHS_BETWEEN: Final = "expect_column_value_lengths_to_be_between"
 BOUNDS: Final = ("min_value", "max_value")
-BETWEEN_ARGUMENTS: Final = ("column", *BOUNDS, "strict_min", "strict_max")
+_STRICT: Final = ("strict_min", "strict_max")
+BETWEEN_ARGUMENTS: Final = ("column", *BOUNDS, *_STRICT)
+#: Arguments that are true or false.
+FLAGS: Final = (*_STRICT, "or_equal")
 #: Arguments that are conditions in Spark SQL.
 CONDITIONS: Final = ("condition", "row_condition")
 #: Arguments that name a column.

@@ -75,6 +75,10 @@ _OTHER_KINDS: list[tuple[str, dict[str, Any], str]] = [
      "row_condition: text should be here, and this is true or false; write it in quotes"),
     ("expect_column_values_to_not_be_null", {"row_condition": ["a > 1"]},
      "row_condition: text should be here, and this is a list"),
+    ("expect_column_values_to_be_between", {"min_value": 1, "strict_min": "no"},
+     "strict_min: true or false should be here, and this is text"),
+    ("expect_column_values_to_be_between", {"max_value": 1, "strict_max": 1},
+     "strict_max: true or false should be here, and this is a number"),
     ("expect_column_values_to_not_be_null", {"meta": "x"}, "meta: a mapping should be here, and this is text"),
 ]  # fmt: skip
 
@@ -93,6 +97,20 @@ def test_an_argument_of_another_kind_is_refused_with_its_path_whatever_the_polic
 def test_an_argument_without_a_value_is_none(name: str) -> None:
     (rule,) = _quality({"expect_column_values_to_not_be_null": {"column": "amount", name: None}}).rules
     assert rule == _quality(_NOT_NULL).rules[0]
+
+
+@pytest.mark.parametrize(
+    ("expectation", "said", "name"),
+    [
+        ("expect_column_values_to_be_between", {"column": "a", "min_value": 1}, "strict_min"),
+        ("expect_column_values_to_be_between", {"column": "a", "min_value": 1}, "strict_max"),
+        ("expect_column_pair_values_a_to_be_greater_than_b", {"column_A": "a", "column_B": "b"}, "or_equal"),
+    ],
+)
+def test_a_flag_in_quotes_is_what_it_says(expectation: str, said: dict[str, Any], name: str) -> None:
+    for text, meant in (("false", False), ("True", True)):
+        (rule,) = _quality({expectation: {**said, name: text}}, policy="reject").rules
+        assert rule.arguments[name] is meant
 
 
 def test_a_fault_is_told_with_the_path_of_its_source() -> None:

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from jobs.strict import Number, Strict, at, in_utc, to_flag, validated, wanted_here
 from streams.spark.invariants import Invariant
-from streams.spark.row_rules import BOUNDS, CONDITIONS, FLAGS, SATISFY, check_row_rule
+from streams.spark.row_rules import BOUNDS, CONDITIONS, FLAGS, MATCH, NOT_MATCH, SATISFY, check_row_rule
 from streams.spark.sql_conditions import check_condition
 from versioned.errors import ConfigurationError
 
@@ -24,7 +24,13 @@ _NAME: Final = re.compile(r"[A-Za-z]\w{0,127}", re.ASCII)
 _KINDS: Final[dict[str, tuple[type, str]]] = {
     **dict.fromkeys(CONDITIONS, (str, "text")),
     **dict.fromkeys(FLAGS, (bool, "true or false")),
+    "regex": (str, "text"),
     "meta": (dict, "a mapping"),
+}
+#: Arguments without which a rule says nothing, and what they are.
+_NEEDED: Final = {
+    SATISFY: ("condition", "a condition in Spark SQL, such as: paid <= amount"),
+    **dict.fromkeys((MATCH, NOT_MATCH), ("regex", 'a regex, such as: "^[a-z]+$"')),
 }
 Expected = Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=1)]
 
@@ -92,8 +98,9 @@ def _check_names(names: list[str]) -> None:
 
 def _check_arguments(rule: Invariant) -> None:
     """Refuse arguments that are of another kind than whoever judges takes."""
-    if rule.expectation == SATISFY and "condition" not in rule.arguments:
-        raise ConfigurationError(f"{SATISFY}: give a condition in Spark SQL, such as: paid <= amount")
+    needed, words = _NEEDED.get(rule.expectation, (None, ""))
+    if needed is not None and needed not in rule.arguments:
+        raise ConfigurationError(f"{rule.expectation}: give {words}")
     for name, (kind, wanted) in _KINDS.items():
         if name not in rule.arguments:
             continue

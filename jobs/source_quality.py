@@ -25,8 +25,10 @@ def checks_of(quality: QualitySettings | None) -> SourceChecks | None:
     if quality is None:
         return None
     if quality.policy == "reject":
-        named = (name for rule in quality.rules for name in columns_of(rule.expectation, rule.arguments))
-        return SourceChecks(reason=rejecting(quality.rules), columns=tuple(dict.fromkeys(named)))
+        rules = quality.rules
+        named = (name for rule in rules for name in columns_of(rule.expectation, rule.arguments))
+        patterns = {rule.name: rule.arguments["regex"] for rule in rules if "regex" in rule.arguments}
+        return SourceChecks(reason=rejecting(rules), columns=tuple(dict.fromkeys(named)), patterns=patterns)
     return SourceChecks(look=_Look(quality), every=quality.every) if quality.every else None
 
 

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame
+from pyspark.errors import AnalysisException, SparkRuntimeException
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from versioned import spark_functions as F
 from versioned.errors import ConfigurationError, first_line
@@ -31,12 +31,14 @@ class SourceChecks:
             raises ends the query with nothing of the batch written.
         every: Batches whose id is a multiple of it are looked at.
         columns: The columns without which ``reason`` cannot tell.
+        patterns: The regular expressions by which ``reason`` tells, by the names of their rules.
     """
 
     reason: Callable[[DataFrame], Column] | None = None
     look: Callable[[str, DataFrame, int], None] | None = None
     every: int = 1
     columns: tuple[str, ...] = ()
+    patterns: Mapping[str, str] = field(default_factory=dict)
 
     def is_due(self, batch_id: int) -> bool:
         """Whether this batch is looked at.
@@ -64,17 +66,28 @@ def check_reasons(united: DataFrame, sources: Mapping[str, SparkSource]) -> None
     Raises:
         ConfigurationError: with the topic, and what Spark says of a rule.
     """
-    judging = {topic: source for topic, source in sources.items() if source.checks and source.checks.reason}
-    for topic, source in judging.items():
+    judging = {topic: source.checks for topic, source in sources.items() if source.checks and source.checks.reason}
+    for topic, checks in judging.items():
+        for rule, pattern in checks.patterns.items():
+            _check_pattern(united.sparkSession, f'Topic "{topic}": rule "{rule}"', pattern)
         rows = united.select(f"{quote(topic)}.*")
         try:
             # Spark Connect looks names up when it is asked for columns.
-            rows.select(rejection(rows, source.checks)).schema  # noqa: B018
+            rows.select(rejection(rows, checks)).schema  # noqa: B018
         except AnalysisException as error:
             raise ConfigurationError(
                 f'Topic "{topic}": its rules of quality cannot be judged: {first_line(error)}. Correct the rule, or '
                 "the columns of the source."
             ) from None
+
+
+def _check_pattern(session: SparkSession, where: str, pattern: str) -> None:
+    # Spark reads a pattern as late as with a value; of a constant it is the planner that does.
+    of_nothing = F.regexp_extract(F.lit(""), pattern, 0)
+    try:
+        session.sql("SELECT 1").select(of_nothing).collect()
+    except SparkRuntimeException:
+        raise ConfigurationError(f'{where}: "{pattern}" is no regular expression of Java. Correct it.') from None
 
 
 def look_at(

@@ -58,6 +58,7 @@ def _quality(*expectations: dict[str, Any], **said: Any) -> QualitySettings:
          "expectations.rows_to_satisfy.condition: a condition is missing here"),
         ({"expectations": [{_SATISFY: {"condition": ["a > 1"]}}]},
          "expectations.rows_to_satisfy.condition: text should be here, and this is a list"),
+        ({"expectations": [{"expect_column_values_to_match_regex": {"column": "a"}}]}, "give a regex, such as"),
         ({"expectations": [_NOT_NULL], "policy": "reject", "every": 2}, "every: 2 with policy reject would take"),
         ({"expectations": [{"expect_table_row_count_to_be_between": {"min_value": 1}}], "policy": "reject"},
          "says nothing about single rows"),
@@ -79,6 +80,8 @@ _OTHER_KINDS: list[tuple[str, dict[str, Any], str]] = [
      "strict_min: true or false should be here, and this is text"),
     ("expect_column_values_to_be_between", {"max_value": 1, "strict_max": 1},
      "strict_max: true or false should be here, and this is a number"),
+    ("expect_column_values_to_match_regex", {"regex": 5},
+     "regex: text should be here, and this is a number; write it in quotes"),
     ("expect_column_values_to_not_be_null", {"meta": "x"}, "meta: a mapping should be here, and this is text"),
 ]  # fmt: skip
 

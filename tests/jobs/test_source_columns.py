@@ -233,15 +233,28 @@ def _start(spark: SparkSession, said: dict[str, Any], work: Path) -> None:
     check_reasons(united, sources)
 
 
-@pytest.mark.parametrize("condition", ["w > 1", "v.w > 1", "v + id > ts"])
-def test_a_condition_that_the_columns_cannot_answer_is_refused_at_the_start(
-    spark: SparkSession, tmp_path: Path, condition: str
+_UNANSWERED = 'Topic "orders": its rules of quality cannot be judged'
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ({"expect_rows_to_satisfy": {"condition": "w > 1"}}, _UNANSWERED),
+        ({"expect_rows_to_satisfy": {"condition": "v.w > 1"}}, _UNANSWERED),
+        ({"expect_rows_to_satisfy": {"condition": "v + id > ts"}}, _UNANSWERED),
+        (
+            {"expect_column_values_to_match_regex": {"column": "id", "regex": "^([A-Z]", "name": "sound"}},
+            'Topic "orders": rule "sound": "^([A-Z]" is no regular expression of Java',
+        ),
+    ],
+)
+def test_a_rule_that_cannot_be_answered_is_refused_at_the_start(
+    spark: SparkSession, tmp_path: Path, rule: dict[str, Any], told: str
 ) -> None:
     (tmp_path / "in").mkdir()
-    rule = {"expect_rows_to_satisfy": {"condition": condition, "name": "sound"}}
     settings = parse(_judged(rule))
     app = application(spark, settings, plan_of(settings), tmp_path)
-    with pytest.raises(ConfigurationError, match="rules of quality cannot be judged"):
+    with pytest.raises(ConfigurationError, match=f"^{re.escape(told)}"):
         app.run()
 
 

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from html import escape
 from numbers import Number
 from pathlib import Path
@@ -33,11 +33,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import BooleanType, DataType, NullType
 
 from jobs.exit_codes import EXPECTED
-from jobs.strict import in_utc
 from jobs.unquoted import unlogged, unquoted, unquoted_text
 from streams.spark.invariants import Invariant
 from streams.spark.row_rules import BETWEEN, BETWEEN_ARGUMENTS, BOUNDS, IN_SET, SATISFY, broken
 from streams.spark.sql_conditions import sql_condition
+from streams.time_texts import as_instant
 from versioned import spark_functions as F
 from versioned.errors import ConfigurationError, first_line
 from versioned.given import near
@@ -374,9 +374,12 @@ def _expectation(rule: Invariant, number: str) -> Any:
         made = getattr(gxe, there[kind])(**{"description": rule.said or None, **arguments, "meta": meta})
     except ValueError as error:
         raise ConfigurationError(f"{kind}: {_flat(error)}") from None
-    for bound in set(BOUNDS) & set(arguments):
-        # A text that it took for an instant would be one of the machine's time zone.
-        setattr(made, bound, in_utc(getattr(made, bound)))
+    bounds = {name: getattr(made, name) for name in BOUNDS if name in arguments}
+    if any(isinstance(bound, datetime) for bound in bounds.values()):
+        # A text that it took for an instant would be one of the machine's time zone; and it compares the bounds with
+        # each other, which Python refuses of an instant and a day.
+        for name, bound in bounds.items():
+            setattr(made, name, as_instant(bound) if isinstance(bound, date) else bound)
     return made
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from contextlib import nullcontext
+from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from jobs import expectations
 from jobs.expectations import Judge, Verdict, judge_batch
 from jobs.quality_settings import QualitySettings
 from jobs.source_quality import checks_of
@@ -63,6 +65,15 @@ def _rules(*expectations: dict[str, Any]) -> tuple[Invariant, ...]:
 
 def _judged(how: str, rows: DataFrame, rules: tuple[Invariant, ...]) -> list[Verdict]:
     return judge_batch("rows", rows, rules) if how == "batch" else Judge().judge("rows", rows, rules)
+
+
+@pytest.mark.parametrize("low", [date(2026, 1, 15), "2026-01-15"])
+@pytest.mark.parametrize("high", [datetime(2026, 3, 1, 10), "2026-03-01T10:00:00"])
+def test_a_day_beside_an_instant_as_bounds_is_its_midnight(low: date | str, high: datetime | str) -> None:
+    (rule,) = _rules({"expect_column_values_to_be_between": {"column": "at", "min_value": low, "max_value": high}})
+    (asked,) = expectations._expectations({0: rule})
+    wanted = (datetime(2026, 1, 15, tzinfo=timezone.utc), datetime(2026, 3, 1, 10, tzinfo=timezone.utc))
+    assert (asked.min_value, asked.max_value) == wanted
 
 
 @pytest.mark.parametrize("how", ["batch", "table"])

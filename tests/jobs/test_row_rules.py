@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 import pytest
@@ -96,9 +96,10 @@ def far_from_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     [
         ("expect_column_values_to_be_between", {"min_value": datetime(2026, 1, 1, 12)}),
         ("expect_column_values_to_be_between", {"min_value": "2026-01-01T12:00:00"}),
+        ("expect_column_values_to_be_between", {"min_value": datetime(2026, 1, 1, 12), "max_value": date(2026, 1, 2)}),
         ("expect_column_values_to_be_in_set", {"value_set": [datetime(2026, 1, 1, 12), datetime(2026, 1, 1, 18)]}),
     ],
-    ids=["bound", "text", "set"],
+    ids=["bound", "text", "day beside it", "set"],
 )
 def test_an_instant_without_an_offset_is_one_of_utc(
     spark: SparkSession, expectation: str, said: dict[str, Any]

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, model_validator
 
 from jobs.strict import Number, Strict, at, in_utc, to_flag, validated, wanted_here
+from jobs.yaml_file import kind_in_words, told_of_flag
 from streams.spark.invariants import Invariant
 from streams.spark.row_rules import BOUNDS, CONDITIONS, FLAGS, MATCH, NOT_MATCH, SATISFY, check_row_rule
 from streams.spark.sql_conditions import check_condition
@@ -25,6 +26,7 @@ _KINDS: Final[dict[str, tuple[type, str]]] = {
     **dict.fromkeys(CONDITIONS, (str, "text")),
     **dict.fromkeys(FLAGS, (bool, "true or false")),
     "regex": (str, "text"),
+    "value_set": (list, "a list"),
     "meta": (dict, "a mapping"),
 }
 #: Arguments without which a rule says nothing, and what they are.
@@ -109,6 +111,18 @@ def _check_arguments(rule: Invariant) -> None:
                 raise ConfigurationError(wanted_here(wanted, rule.arguments[name]))
             if name in CONDITIONS:
                 check_condition(rule.arguments[name])
+            if name == "value_set":
+                _check_set(rule.arguments[name])
+
+
+def _check_set(values: list[Any]) -> None:
+    """Refuse a set of which Spark makes no values, or others than were meant."""
+    many = next((value for value in values if isinstance(value, (list, dict, set, tuple))), None)
+    if many is not None:
+        raise ConfigurationError(f"its values are texts, numbers and the like, and one is {kind_in_words(many)}.")
+    flag = next((value for value in values if isinstance(value, bool)), None)
+    if flag is not None and not all(isinstance(value, bool) for value in values):
+        raise ConfigurationError(f"true or false stands beside other values: {told_of_flag(flag)}")
 
 
 def _as_meant(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from streams.spark.input_checks import check_input, lacking, shape_read
 from streams.spark.intake import IntakeRule
 from streams.spark.kafka_source import columns_decoded
 from streams.spark.reader_options import FILES, columns_read
-from streams.spark.row_rules import check_bounds
+from streams.spark.row_rules import check_values
 from streams.struct_checks import Shape, check_known
 from versioned.ddl_columns import columns_if_known
 from versioned.errors import ConfigurationError, SchemaError
@@ -86,7 +86,7 @@ def _values(node: SourceNode, settings: JobSettings, work: Path) -> dict[str, Sh
     check_input(columns, rule)
     if said.quality is not None and said.quality.policy == "reject":
         for each in said.quality.rules:
-            check_bounds(each.expectation, each.arguments, columns)
+            check_values(each.expectation, each.arguments, columns)
     # All columns are values, those of folders too.
     is_open = node.value is None and folders != set()
     return {} if is_open else {node.name: shape_read(columns, rule)}

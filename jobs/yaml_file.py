@@ -100,10 +100,19 @@ def told_of_key(key: object) -> str:
     'a key is text, and this one is a number. Write it in quotes, if it is meant so.'
     """
     told = f"a key is text, and this one is {kind_in_words(key)}"
-    if not isinstance(key, bool):
-        return f"{told}. Write it in quotes, if it is meant so."
-    words = ("on", "yes", "true") if key else ("off", "no", "false")
-    return f'{told}: YAML reads {", ".join(words)} as that. Write it in quotes, such as "{words[0]}".'
+    if isinstance(key, bool):
+        return f"{told}: {told_of_flag(key)}"
+    return f"{told}. Write it in quotes, if it is meant so."
+
+
+def told_of_flag(flag: bool) -> str:
+    """What to do about true or false where a text may be meant.
+
+    >>> told_of_flag(False)
+    'YAML reads off, no, false as that. Write it in quotes, such as "off".'
+    """
+    words = ("on", "yes", "true") if flag else ("off", "no", "false")
+    return f'YAML reads {", ".join(words)} as that. Write it in quotes, such as "{words[0]}".'
 
 
 def _bytes(path: Path) -> bytes:

@@ -7,14 +7,25 @@ breaks nothing but ``not_be_null`` and the equality of a pair, and rows outside 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Final
 
 from pyspark.sql import Column, Window
-from pyspark.sql.types import BooleanType, StringType, StructType
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DateType,
+    IntegralType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
+from streams.casts import to_bigint, to_boolean, to_date, to_double, to_instant
 from streams.spark.sql_conditions import sql_condition
 from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
@@ -74,9 +85,9 @@ def broken(expectation: str, arguments: Arguments, columns: StructType) -> Colum
 
     Raises:
         ConfigurationError: it is no expectation about rows, has an argument that means nothing row by row, or bounds
-            for a column of texts or booleans.
+            or a set that do not go with the type of its column.
     """
-    check_bounds(expectation, arguments, columns)
+    check_values(expectation, arguments, columns)
     conditions = {name: sql_condition(arguments[name], columns) for name in CONDITIONS if name in arguments}
     if expectation in TABLE_RULES:
         fields = [quote(name) for name in arguments.get("column_list", [arguments.get("column")])]
@@ -107,21 +118,49 @@ def columns_of(expectation: str, arguments: Arguments) -> tuple[str, ...]:
     return tuple(arguments[name] for name in ROW_RULES[expectation].arguments if name in _NAMING and name in arguments)
 
 
-def check_bounds(expectation: str, arguments: Arguments, columns: StructType) -> None:
-    """Refuse bounds of what Great Expectations has none for: a text that is no number would end the batch.
+def check_values(expectation: str, arguments: Arguments, columns: StructType) -> None:
+    """Refuse bounds and sets that do not go with the type of their column: values would end the batch.
 
     Raises:
         ConfigurationError: with how such a rule is said.
     """
-    if expectation != BETWEEN:
-        return
-    name = arguments["column"]
+    name = str(arguments.get("column"))
     kind = next((field.dataType for field in columns if field.name.lower() == name.lower()), None)
+    if expectation == BETWEEN:
+        _check_bounds(name, kind)
+    elif expectation in (IN_SET, NOT_IN_SET):
+        _check_set(expectation, name, kind, arguments["value_set"])
+
+
+def _check_bounds(name: str, kind: DataType | None) -> None:
     if isinstance(kind, (StringType, BooleanType)):
         raise ConfigurationError(
             f'{BETWEEN}: column "{name}" is {kind.simpleString()}, and bounds are for numbers and times. Say it with '
             f"{SATISFY}, in Spark SQL: try_cast({name} AS BIGINT) >= 10, or {name} >= 'a' for texts."
         )
+
+
+def _check_set(expectation: str, name: str, kind: DataType | None, values: Sequence[Any]) -> None:
+    plain, cast = next(((plain, cast) for kinds, plain, cast in _ALIKE if isinstance(kind, kinds)), ((), None))
+    if kind is None or cast is None:
+        return
+    odd = [said for said in values if type(said) not in plain and not (type(said) is str and cast(said) is not None)]
+    if odd:
+        what = "texts, which stand in quotes" if isinstance(kind, StringType) else "values of that type"
+        raise ConfigurationError(
+            f'{expectation}: column "{name}" is {kind.simpleString()}, and its value_set has {odd}. Give {what}.'
+        )
+
+
+#: By the type of a column: what its values may be compared with, and the cast that Spark makes of a text beside them.
+_ALIKE: Final[Sequence[tuple[tuple[type[DataType], ...], tuple[type, ...], Callable[[str], Any]]]] = (
+    ((StringType,), (str,), str),
+    ((BooleanType,), (bool,), to_boolean),
+    ((IntegralType,), (int, float), to_bigint),
+    ((NumericType,), (int, float), to_double),
+    ((DateType,), (date, datetime), to_date),
+    ((TimestampType, TimestampNTZType), (date, datetime), to_instant),
+)
 
 
 def _rule(expectation: str, arguments: Arguments) -> RowRule:

@@ -82,6 +82,13 @@ _OTHER_KINDS: list[tuple[str, dict[str, Any], str]] = [
      "strict_max: true or false should be here, and this is a number"),
     ("expect_column_values_to_match_regex", {"regex": 5},
      "regex: text should be here, and this is a number; write it in quotes"),
+    ("expect_column_values_to_be_in_set", {"value_set": {"a": 1}},
+     "value_set: a list should be here, and this is a mapping"),
+    ("expect_column_values_to_be_in_set", {"value_set": ["a", ["b"]]},
+     "value_set: its values are texts, numbers and the like, and one is a list."),
+    ("expect_column_values_to_not_be_in_set", {"value_set": [False, "SE", "DK"]},
+     "value_set: true or false stands beside other values: YAML reads off, no, false as that. Write it in quotes, such "
+     'as "off".'),
     ("expect_column_values_to_not_be_null", {"meta": "x"}, "meta: a mapping should be here, and this is text"),
 ]  # fmt: skip
 

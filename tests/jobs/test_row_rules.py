@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import date, datetime
 from typing import Any
 
@@ -16,7 +18,17 @@ from jobs.quality_settings import QualitySettings
 from jobs.strict import validated
 from streams.spark.guards import counts
 from streams.spark.invariants import Invariant
-from streams.spark.row_rules import ROW_RULES, SATISFY, TABLE_RULES, UNIQUE, UNIQUE_COLUMN, broken, check_row_rule
+from streams.spark.row_rules import (
+    ROW_RULES,
+    SATISFY,
+    TABLE_RULES,
+    UNIQUE,
+    UNIQUE_COLUMN,
+    broken,
+    check_row_rule,
+    check_values,
+)
+from versioned.ddl_columns import columns_if_known
 from versioned.errors import ConfigurationError
 
 _ROWS = [(1, 1, "aa"), (2, 1, "ab"), (2, 3, "b"), (None, 3, None), (4, None, "aa"), (None, None, "äb"), (5, 5, "")]
@@ -122,6 +134,32 @@ def test_a_column_of_texts_or_booleans_has_no_bounds(kind: str, bound: Any) -> N
     arguments = {"column": "S", "min_value": bound}
     with pytest.raises(ConfigurationError, match=f'column "S" is {kind}, and bounds are for numbers and times'):
         broken("expect_column_values_to_be_between", arguments, StructType().add("s", kind))
+
+
+_DAY, _AT = date(2026, 1, 1), datetime(2026, 1, 1, 12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "alike", "odd"),
+    [
+        ("string", ["a", "1"], [1, True, _DAY]),
+        ("boolean", [True, "no"], ["a", 1]),
+        ("int", [1, 1.5, "7"], ["a", "1.5", True, _DAY]),
+        ("double", [1, "1.5"], ["a", False]),
+        ("decimal(9,2)", [1.5, "1.5"], ["a", _AT]),
+        ("date", [_DAY, _AT, "2026-01-01"], ["today", 1]),
+        ("timestamp", [_DAY, _AT, "2026-01-01 12:00"], ["9:30", 1, True]),
+        ("binary", ["a", 1], []),
+    ],
+)
+def test_values_of_a_set_go_with_the_type_of_their_column(kind: str, alike: list[Any], odd: list[Any]) -> None:
+    columns = columns_if_known(f"s {kind}")
+    assert columns is not None
+    said = {"column": "S", "value_set": [*alike, *odd]}
+    told = re.escape(f'column "S" is {kind}, and its value_set has {odd}. Give ')
+    for expectation in ("expect_column_values_to_be_in_set", "expect_column_values_to_not_be_in_set"):
+        with pytest.raises(ConfigurationError, match=told) if odd else nullcontext():
+            check_values(expectation, said, columns)
 
 
 def test_every_rule_of_rows_is_among_the_cases() -> None:

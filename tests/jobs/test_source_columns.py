@@ -94,6 +94,10 @@ _WRONG: dict[str, tuple[dict[str, Any], str]] = {
         _judged({"expect_column_values_to_be_between": {"column": "ID", "min_value": 1}}),
         'expect_column_values_to_be_between: column "ID" is string, and bounds are for numbers and times.',
     ),
+    "a set of numbers for a text": (
+        _judged({"expect_column_values_to_be_in_set": {"column": "ID", "value_set": [1, 2]}}),
+        'expect_column_values_to_be_in_set: column "ID" is string, and its value_set has [1, 2]. Give',
+    ),
     "a column that is not declared": (
         _said(contract={"types": "id STRING, ts TIMESTAMP", "extra_columns": "fail"}),
         "Topic \"orders\" has the columns ['v']",

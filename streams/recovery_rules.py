@@ -22,6 +22,8 @@ from versioned.errors import (
 from versioned.replay import GIVE_UP, way_back
 
 _OTHER_ROOT: Final = "give the application the name that it had there, or another root"
+#: Table property by which users say of a copy, in which no commit tells it, that this library made its rows.
+COPIED: Final = "versioned.copied"
 _RESET: Final = f"or {GIVE_UP}; or start over with a new root and a new checkpoint"
 
 #: Epoch and batch id.
@@ -73,7 +75,8 @@ class TableFacts:
 
     ``writer`` is the node whose rows it has, ``node`` that of the plan that keeps its rows there; None = not known.
     ``left`` is the batch that wrote it last, if a former epoch left it there: it is not in the ledger, and the table
-    was not there when the epoch began.
+    was not there when the epoch began. ``strange`` is whether it has rows, and nothing says that they are this
+    library's.
     """
 
     name: str
@@ -88,6 +91,7 @@ class TableFacts:
     writer: str | None = None
     node: str | None = None
     left: BatchOf | None = None
+    strange: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,7 @@ _ERRORS: Final[dict[str, type[VersionedError]]] = {
     "other-driver": FencedError,
     "table-forgets": ConfigurationError,
     "table-of-node": ConfigurationError,
+    "table-by-hand": ConfigurationError,
     "input-gone": ReplayMismatchError,
 }
 #: So many files are named.
@@ -122,7 +127,7 @@ _FEW: Final = 3
 
 #: What a new epoch does not mend: it would be begun over it, and every table shut to those who could go on.
 _NO_EPOCH_MENDS: Final = frozenset(
-    {"table-of-other", "table-of-node", "table-forgets", "empty-commit", "unfinished-takeover"}
+    {"table-of-other", "table-of-node", "table-by-hand", "table-forgets", "empty-commit", "unfinished-takeover"}
 )
 
 
@@ -282,7 +287,11 @@ def ledger_lost(application: str, *, is_wrong: bool = True) -> Finding:
 
 
 def _of_writer(table: TableFacts) -> Iterator[Finding]:
-    """Rows of a batch that never ended; or of a node of another name, without whose stream time it would go on."""
+    """Rows of somebody else; or of a batch that never ended; or of a node of another name, without whose stream time it
+    would go on."""
+    # What the ledger knows is ours, as a clone is beside a clone of the ledger.
+    if table.strange and table.recorded is None:
+        yield _by_hand(table.name)
     if table.left is not None:
         yield of_older_driver(table.name, table.left)
     if None in (table.writer, table.node) or table.writer == table.node:
@@ -294,6 +303,15 @@ def _of_writer(table: TableFacts) -> Iterator[Finding]:
     remedy = f'call the node "{table.writer}" again, with a store called "{table.name}" (a join: with its Joined)'
     other = "give its store, or Joined, another name, under which it begins empty"
     yield Finding("table-of-node", table.name, said, f"{remedy}, or {other}")
+
+
+def _by_hand(name: str) -> Finding:
+    said = f"The table {name} has rows, and neither a commit nor a property of it says that this library wrote them."
+    remedy = (
+        "give the step (its store, where that is named) another name, or the application another root. Only if it is a "
+        f"copy of a table of this application, say so: ALTER TABLE ... SET TBLPROPERTIES ('{COPIED}' = 'true')"
+    )
+    return Finding("table-by-hand", name, said, remedy)
 
 
 def of_older_driver(name: str, batch: BatchOf) -> Finding:

@@ -11,7 +11,16 @@ from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.log_files import versions_there
 from versioned.table_details import detail_of
-from versioned.table_log import back_in_time, every_commit, own_details, recent, remember, restored_version, takes_back
+from versioned.table_log import (
+    back_in_time,
+    every_commit,
+    is_foreign,
+    own_details,
+    recent,
+    remember,
+    restored_version,
+    takes_back,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -46,7 +55,8 @@ class TableState:
 
     ``written`` is the newest write of a batch; ``restored`` whether a RESTORE, or another table in this one's place,
     took it back, and no other one brought it forward again; ``blank`` whether the newest commit says nothing at all,
-    not even what it did: its file is empty; ``features`` what a reader or writer must know of Delta.
+    not even what it did: its file is empty; ``features`` what a reader or writer must know of Delta; ``location``
+    where it lies, as Spark tells it; ``by_others`` whether its commits tell that all of them are somebody else's.
     """
 
     exists: bool = True
@@ -57,6 +67,19 @@ class TableState:
     properties: Mapping[str, str] = field(default_factory=dict)
     size_bytes: int = 0
     features: frozenset[str] = frozenset()
+    location: str = ""
+    by_others: bool = False
+
+    @property
+    def is_strange(self) -> bool:
+        """Whether it has rows, and neither a commit nor a property says that this library made it.
+
+        >>> found = TableState(size_bytes=7, by_others=True)
+        >>> found.is_strange, replace(found, properties={"versioned.sink": "latest"}).is_strange
+        (True, False)
+        """
+        says_so = any(name.startswith("versioned.") for name in self.properties)
+        return self.by_others and self.size_bytes > 0 and not says_so
 
 
 def look(session: SparkSession, target: TableRef, application: str | None = None) -> TableState:
@@ -71,19 +94,20 @@ def look(session: SparkSession, target: TableRef, application: str | None = None
     if not told.exists:
         return told
     found = newest(session, target, application)
-    return replace(found, properties=told.properties, size_bytes=told.size_bytes, features=told.features)
+    size, location = told.size_bytes, told.location
+    return replace(found, properties=told.properties, size_bytes=size, features=told.features, location=location)
 
 
 def of_detail(detail: Row | None) -> TableState:
     """What DESCRIBE DETAIL tells of a table, without its commits."""
     if detail is None:
         return TableState(exists=False)
-    features = frozenset(detail["tableFeatures"] or ())
-    return TableState(properties=detail["properties"], size_bytes=detail["sizeInBytes"] or 0, features=features)
+    features, size, location = frozenset(detail["tableFeatures"] or ()), detail["sizeInBytes"] or 0, detail["location"]
+    return TableState(properties=detail["properties"], size_bytes=size, features=features, location=location or "")
 
 
 def newest(session: SparkSession, target: TableRef, application: str | None = None) -> TableState:
-    """As :func:`look`, for a table that is there, without its properties, size and features."""
+    """As :func:`look`, for a table that is there, without its properties, size, features and location."""
     for rows in chain(_lately(session, target), back_in_time(session, target, _LIMITS)):
         state = state_of(rows, application)
         if state.written is not None:
@@ -123,7 +147,8 @@ def state_of(
     """
     version, blank = -1, False
     standing: int | None = None  # The version whose rows the table has, if a RESTORE says so.
-    for row in commits:
+    rows = list(commits)
+    for row in rows:
         number = int(row["version"])
         if version < 0:
             version, blank = number, row["operation"] is None
@@ -134,7 +159,17 @@ def state_of(
         written = written_by(row)
         if written is not None and application in (None, written.application):
             return TableState(True, version, written, standing is not None and standing < number, blank)
-    return TableState(True, version, None, standing is not None, blank)
+    return TableState(True, version, None, standing is not None, blank, by_others=_are_of_others(rows))
+
+
+def _are_of_others(commits: Sequence[Row | Mapping[str, Any]]) -> bool:
+    """Whether commits tell that a table is not this library's, which those that are left of its log may not do.
+
+    Delta cleans the log of a table of ours that lies still while others tend it; none of them writes rows into it.
+    """
+    if any(own_details(row) is not None for row in commits):
+        return False
+    return any(int(row["version"]) == 0 or is_foreign(row) for row in commits)
 
 
 def owner_of(session: SparkSession, target: TableRef, commits: Sequence[Row | Mapping[str, Any]] = ()) -> str | None:

@@ -33,6 +33,7 @@ from streams.spark.lost_ledger import told_by_tables
 from streams.spark.lost_scopes import refuse_lost_scopes
 from streams.spark.metrics import MetricsLevel
 from streams.spark.orphans import holding_tables, refuse_orphans, refuse_returned
+from streams.spark.own_sources import check_own_sources, refuse_own_sources
 from streams.spark.personal import check_personal
 from streams.spark.pictures import buffer_of, grace_of, lateness_of
 from streams.spark.places import Order
@@ -98,7 +99,8 @@ class StreamingApplication:
 
     Raises:
         ConfigurationError: a topic without source, a source without topic, offsets of Kafka as one sequence of several
-            sources, a table name that is reserved or repeated, or ``kafka`` names no changelog sink.
+            sources, a table name that is reserved or repeated, a source that is one of the application's own tables, or
+            ``kafka`` names no changelog sink.
         TopologyError: the Spark engine does not run one of the nodes yet.
     """
 
@@ -142,6 +144,7 @@ class StreamingApplication:
         check_topics({node.topic for node in sources_of(topology)}, self._setup.sources)
         check_shared_sequence(order, {topic: said.goes_by_offset for topic, said in sources.items()})
         check_table_names(table.short_name for table in self._parts.owned)
+        check_own_sources(self._setup.sources, (self._setup.ledger, *self._parts.tables))
 
     @property
     def name(self) -> str:
@@ -305,7 +308,9 @@ class StreamingApplication:
         return topics_in_order(self.name, found.topics or found.state.topics, self._setup.sources)
 
     def _refuse_waiting(self, state: LedgerState, found: RecoverySurvey) -> None:
-        """Refuse a plan in which rows wait for what it has no more, or that counts on what no table promises."""
+        """Refuse a plan in which rows wait for what it has no more, or that counts on what no table promises; and a
+        source that is a table of the application."""
+        refuse_own_sources(self._spark, self._setup.sources, found.locations)
         refuse_promises(self.root, self._parts.operators, found.tables)
         refuse_orphans(self._spark, self.root, state, self._parts.operators, found)
         whole = {n.name for n in sources_of(self.topology) if self._setup.sources[n.topic].scope_column is None}

@@ -69,6 +69,8 @@ class RecoverySurvey:
     newest_of_ledger: Written | None = None
     #: Of tables that were not there when the epoch began: the batch of a former epoch, not in the ledger, in them.
     left: Mapping[TableRef, BatchOf] = field(default_factory=dict)
+    #: Where each table that is there lies, the ledger too, as Spark tells it.
+    locations: Mapping[TableRef, str] = field(default_factory=dict)
 
     def findings(self) -> list[Finding]:
         """Everything that does not fit together; a takeover that died explains all else that is found then.
@@ -240,7 +242,8 @@ def survey(
     read = replace(read, lost=lost_input(read))
     seen = {target: found[target] for target in tables}
     left = _left_by_former(ledger, state, seen)
-    return RecoverySurvey(facts, read, seen, topics, state, nodes, steps, own.written, left)
+    locations = {target: table.location for target, table in found.items() if table.exists}
+    return RecoverySurvey(facts, read, seen, topics, state, nodes, steps, own.written, left, locations)
 
 
 def _left_by_former(ledger: Ledger, state: LedgerState, seen: Mapping[TableRef, TableState]) -> dict[TableRef, BatchOf]:
@@ -544,4 +547,5 @@ def _facts(
         None if writer is None else writer[0],
         node,
         left,
+        state.is_strange,
     )

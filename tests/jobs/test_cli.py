@@ -199,6 +199,7 @@ def _counts(tmp_path: Path, path: str, value: Any) -> str:
         ("sources/s/sequence_by", [], "sources.s: sequence_by names no column"),
         ("root", "x*y", "root: The path"),
         ("checkpoint", "x*y", "checkpoint: The path"),
+        ("sources/s", {"format": "delta", "path": "r/s"}, "of the application itself"),
         (
             "plan/s",
             {

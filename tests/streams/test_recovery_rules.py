@@ -32,6 +32,7 @@ _NEW = LedgerFacts("app")
         pytest.param(_LEDGER, _DONE, [TableFacts("t", exists=False)], id="a table not needed yet"),
         pytest.param(_LEDGER, _DONE, [replace(_TABLE, node="n", writer="n")], id="a table of a node of the plan"),
         pytest.param(_LEDGER, _DONE, [replace(_TABLE, node="n")], id="a table that was made by hand, or never written"),
+        pytest.param(_LEDGER, _DONE, [replace(_TABLE, batch=None, owner=None, strange=True)], id="a clone of all"),
         pytest.param(_NEW, CheckpointFacts("/c"), [], id="never started"),
         pytest.param(_NEW, CheckpointFacts("/c", "q", 0, -1), [], id="died in the first batch"),
         pytest.param(replace(_NEW, checkpoint="q"), CheckpointFacts("/c", "q", 3, 3), [], id="only ticks so far"),
@@ -91,6 +92,8 @@ _WRONG = [
     ("table-of-other", _LEDGER, _DONE, [replace(_TABLE, owner="other", batch=(1, 9))]),
     ("table-of-other", replace(_NEW, others=("other",)), CheckpointFacts("/c"), []),
     ("table-of-node", _LEDGER, _DONE, [replace(_TABLE, writer="first", node="second")]),
+    ("table-by-hand", _NEW, CheckpointFacts("/c"), [TableFacts("t", version=1, strange=True)]),
+    ("table-by-hand", _LEDGER, _DONE, [_TABLE, TableFacts("added", version=1, node="n", strange=True)]),
     ("table-forgets", _LEDGER, _DONE, [replace(_TABLE, forgets=True)]),
     ("table-forgets", replace(_LEDGER, forgets=True), _DONE, [_TABLE]),
     (
@@ -135,12 +138,17 @@ def test_a_table_of_an_undone_batch_is_to_be_deleted_only_if_the_ledger_has_no_b
 
 
 def test_every_rule_has_a_case() -> None:
-    assert len({rule for rule, *_ in _WRONG}) == 16
+    assert len({rule for rule, *_ in _WRONG}) == 17
 
 
 @pytest.mark.parametrize(
     ("rule", "kind"),
-    [("newer-epoch", FencedError), ("table-forgets", ConfigurationError), ("table-gone", CheckpointMismatchError)],
+    [
+        ("newer-epoch", FencedError),
+        ("table-forgets", ConfigurationError),
+        ("table-by-hand", ConfigurationError),
+        ("table-gone", CheckpointMismatchError),
+    ],
 )
 def test_a_finding_refuses_with_the_error_of_its_kind(rule: str, kind: type[Exception]) -> None:
     case = next(case for case in _WRONG if case[0] == rule)

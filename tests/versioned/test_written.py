@@ -75,6 +75,26 @@ def test_a_restore_counts_if_it_takes_the_newest_batch_back(newest_first: list[d
     assert state_of(newest_first).restored is restored
 
 
+_MADE = {"version": 0, "operation": "CREATE TABLE", "userMetadata": None}
+_FOREIGN = {"version": 8, "operation": "MERGE", "userMetadata": "a load"}
+
+
+@pytest.mark.parametrize(
+    ("newest_first", "by_others"),
+    [
+        pytest.param([{**_FOREIGN, "version": 1}, _MADE], True, id="written by hand"),
+        pytest.param([{**_MADE, "operation": "CREATE TABLE AS SELECT"}], True, id="made of a query"),
+        pytest.param([{**_MADE, "operation": "CLONE"}], True, id="a clone, of whose table no commit tells"),
+        pytest.param([_FOREIGN, {**_FOREIGN, "version": 7}], True, id="written by hand, its log cleaned"),
+        pytest.param([_commit(8, "OPTIMIZE"), _commit(7, "VACUUM END")], False, id="tended, its log cleaned"),
+        pytest.param([_FOREIGN, _commit(7)], False, id="put to by hand, then changed by others"),
+        pytest.param([{**_FOREIGN, "version": 2}, _commit(1, txn="app/n/main"), _MADE], False, id="of a batch"),
+    ],
+)
+def test_a_table_is_of_others_only_if_its_commits_tell_it(newest_first: list[dict[str, Any]], by_others: bool) -> None:
+    assert state_of(newest_first).by_others is by_others
+
+
 def test_a_version_is_the_newest_until_another_is_committed_or_the_table_is_gone(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 from unittest.mock import Mock
 
@@ -14,7 +15,7 @@ from streams.spark import doctor, operator, recovery
 from streams.spark.ledger import LedgerState
 from streams.spark.operator import REPORT, Batch
 from streams.spark.recovery import RecoverySurvey
-from versioned.errors import CheckpointMismatchError
+from versioned.errors import CheckpointMismatchError, ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.written import TableState, Written
 
@@ -59,6 +60,24 @@ def test_what_a_former_epoch_wrote_to_a_table_that_this_one_does_not_know_is_fou
     ledger = Mock(application="shop", row_ids=lambda: [(1, 3), (2, -1)])
     found = recovery._left_by_former(ledger, LedgerState(2, -1, tables=recorded), {_SINK: state})
     assert found == ({} if left is None else {_SINK: left})
+
+
+@pytest.mark.parametrize(
+    ("state", "strange"),
+    [
+        pytest.param({}, True, id="with rows"),
+        pytest.param({"size_bytes": 0}, False, id="without any"),
+        pytest.param({"by_others": False}, False, id="with a commit of ours, or a log that was cleaned"),
+        pytest.param({"properties": {"versioned.sink": "latest"}}, False, id="that says what it is"),
+        pytest.param({"properties": {"versioned.copied": "true"}}, False, id="that is said to be a copy"),
+        pytest.param({"properties": {"delta.appendOnly": "true"}}, True, id="with a property of others"),
+    ],
+)
+def test_neither_a_start_nor_a_new_epoch_takes_a_table_of_nobody(state: Mapping[str, Any], strange: bool) -> None:
+    found = _survey((1, -1), {_STORE: TableState(**{"size_bytes": 7, "by_others": True, **state})})
+    assert [each.rule for each in found.findings()] == (["table-by-hand"] if strange else [])
+    with pytest.raises(ConfigurationError, match=r"prices has rows.*another root") if strange else nullcontext():
+        recovery.refuse_epoch(found)
 
 
 def test_a_table_that_a_driver_shut_out_has_made_since_the_start_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from versioned.errors import (
 from versioned.replay import GIVE_UP, way_back
 
 _OTHER_ROOT: Final = "give the application the name that it had there, or another root"
+_LEDGER_BACK: Final = "put its ledger back, and give the other application a root of its own"
 #: Table property by which users say of a copy, in which no commit tells it, that this library made its rows.
 COPIED: Final = "versioned.copied"
 _RESET: Final = f"or {GIVE_UP}; or start over with a new root and a new checkpoint"
@@ -36,7 +37,7 @@ class LedgerFacts:
 
     ``newest_commit`` is the newest batch that its history tells of, which may be more than its rows do; ``forgets`` is
     whether Delta forgets which batches it has. ``others`` are other applications that were started in its root, before
-    this one ever was.
+    this one ever was; without a ledger those whose tables lie there.
     """
 
     application: str
@@ -147,7 +148,8 @@ def findings(ledger: LedgerFacts, checkpoint: CheckpointFacts, tables: Iterable[
     ['checkpoint-lost']
     """
     known = list(tables)
-    found = [*_of_ledger(ledger), *(each for table in known for each in of_table(ledger, table))]
+    has_run = any(_is_ours(ledger, table) for table in known)
+    found = [*_of_ledger(ledger, has_run), *(each for table in known for each in of_table(ledger, table))]
     own = [ledger.batch, *(t.batch for t in known if t.batch and _is_ours(ledger, t))]
     newest = max(own)
     of_epoch = [batch for epoch, batch in own if epoch == ledger.epoch]
@@ -218,7 +220,7 @@ def _of_input(ledger: LedgerFacts, checkpoint: CheckpointFacts) -> Iterator[Find
         yield Finding("input-gone", checkpoint.place, said, f"put them back; or, to go on without them, {without}")
 
 
-def _of_ledger(ledger: LedgerFacts) -> Iterator[Finding]:
+def _of_ledger(ledger: LedgerFacts, has_run: bool) -> Iterator[Finding]:
     name, (epoch, batch) = ledger.application, ledger.batch
     if ledger.blank:
         yield _blank("ledger")
@@ -227,7 +229,9 @@ def _of_ledger(ledger: LedgerFacts) -> Iterator[Finding]:
     if ledger.others:
         theirs = " and ".join(f'"{other}"' for other in ledger.others)
         said = f'The root is that of the application {theirs}, and has room for one only; "{name}" never ran there.'
-        yield Finding("table-of-other", "ledger", said, _OTHER_ROOT)
+        if has_run:
+            said = f'The ledger is that of the application {theirs}, though "{name}" ran there: its own is gone.'
+        yield Finding("table-of-other", "ledger", said, _LEDGER_BACK if has_run else _OTHER_ROOT)
     if ledger.newest_commit is not None and ledger.newest_commit > ledger.batch:
         theirs = f"batch {ledger.newest_commit[1]} of epoch {ledger.newest_commit[0]}"
         said = (

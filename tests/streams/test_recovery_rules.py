@@ -130,6 +130,22 @@ def test_a_ledger_that_is_behind_is_to_be_put_back_to_the_newest_batch_of_its_ta
     assert "the version that has batch 8" in found.remedy
 
 
+@pytest.mark.parametrize(
+    ("tables", "said", "remedy"),
+    [
+        ([], '"app" never ran there', "another root"),
+        ([replace(_TABLE, batch=(1, -1), recorded=None)], '"app" ran there: its own is gone', "put its ledger back"),
+    ],
+)
+def test_of_a_root_with_the_ledger_of_another_application_it_is_told_who_ran_there(
+    tables: list[TableFacts], said: str, remedy: str
+) -> None:
+    found = findings(replace(_NEW, others=("other",)), CheckpointFacts("/c"), tables)
+    (told,) = [each for each in found if each.rule == "table-of-other"]
+    assert said in told.found
+    assert remedy in told.remedy
+
+
 def test_a_table_of_an_undone_batch_is_to_be_deleted_only_if_the_ledger_has_no_batch_that_wrote_it() -> None:
     (found,) = findings(*next(case[1:] for case in _WRONG if case[0] == "table-of-older-driver"))
     assert re.search(

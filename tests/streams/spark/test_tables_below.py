@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from streams.spark import tables_below
-from streams.spark.tables_below import left_behind
+from streams.spark.tables_below import left_behind, owners_below
 from versioned.identifiers import TableRef
 
 #: What the newest commit of each table says of itself.
@@ -45,6 +45,7 @@ def test_below_a_folder_those_that_no_one_else_is_known_to_own_are_told(spark: S
     (tmp_path / "broken" / "_delta_log" / f"{0:020}.json").write_text("{", encoding="utf-8")
     (tmp_path / "_checkpoint" / "offsets").mkdir(parents=True)
     assert left_behind(spark, root, "shop", [root.child("Known")]) == ("broken", "ours", "upkeep")
+    assert owners_below(spark, root, [root.child("Known"), root.child("ours")]) == ("other",)
 
 
 @pytest.mark.slow
@@ -69,3 +70,4 @@ def test_where_nothing_can_be_listed_everything_else_is_told_and_why(
     assert caplog.messages == [
         "The tables below s3a://bucket/tables cannot be listed, so look for others there yourself: Access denied"
     ]
+    assert owners_below(Mock(), TableRef.parse("s3a://bucket/tables"), []) == ()

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from versioned import faults
-from versioned.commit import Append, commit
-from versioned.errors import ConfigurationError, first_line
+from versioned.commit import Append, commit, is_conflict
+from versioned.errors import CommitError, ConfigurationError, first_line
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
 from versioned.schema import check_keys
@@ -30,6 +30,10 @@ _OCCUPIED: Final = (
     "ProtocolChangedException",
     "MetadataChangedException",
 )
+#: Another maker's table is where the first commit of a log was to go.
+_OTHER_COLUMNS: Final = "DELTA_METADATA_MISMATCH"
+#: Of each maker that comes upon a log without a commit there may be one in it.
+_MOST_MAKERS: Final = 10
 _OTHER_TYPES: Final = (
     "Use types that Delta keeps, such as STRING without a collation, or BIGINT microseconds for an interval."
 )
@@ -46,6 +50,10 @@ _NOT_KEPT: Final = {
 }
 
 
+class _BegunError(Exception):
+    """Another maker has given the log its first commit."""
+
+
 def check_new(session: SparkSession, target: TableRef, columns: StructType, spec: VersionedTableSpec) -> None:
     """Refuse what cannot be made as a versioned table.
 
@@ -58,7 +66,7 @@ def check_new(session: SparkSession, target: TableRef, columns: StructType, spec
 
 
 def is_unmade(session: SparkSession, target: TableRef) -> bool:
-    """Whether there is no table yet, or only the first commit that :func:`make_table` gives a log without one."""
+    """Whether there is no table yet, or only the first commits that :func:`make_table` gives a log without one."""
     if target.path is None:
         return is_missing(session, target)
     detail = detail_of(session, target)
@@ -66,9 +74,10 @@ def is_unmade(session: SparkSession, target: TableRef) -> bool:
 
 
 def _is_begun(session: SparkSession, target: TableRef) -> bool:
-    commits = history(session, target, 2)
-    is_own = len(commits) == 1 and commits[0]["operation"] == "WRITE" and own_details(commits[0]) is not None
-    return is_own and read_table(session, target).dtypes == session.range(0).dtypes
+    if read_table(session, target).dtypes != session.range(0).dtypes:
+        return False
+    commits = history(session, target, _MOST_MAKERS)
+    return all(row["operation"] == "WRITE" and own_details(row) is not None for row in commits)
 
 
 def make_table(session: SparkSession, target: TableRef, create: str, *, or_take: bool = False) -> None:
@@ -77,7 +86,8 @@ def make_table(session: SparkSession, target: TableRef, create: str, *, or_take:
     Tests may make it fail before and after, at the points ``before:<table>`` and ``after:<table>``.
 
     A kill can leave a log without a commit. Delta makes no table over one, but appends to it; so the log gets a first
-    commit, and the table takes its place. A kill between the two leaves a table without rows, which is none yet.
+    commit, and the table takes its place. A kill between the two leaves a table without rows, which is none yet. Of
+    several makers that come upon such a log one makes the table.
 
     Args:
         session: The session.
@@ -100,25 +110,63 @@ def make_table(session: SparkSession, target: TableRef, create: str, *, or_take:
             raise refused from error
         if not any(name in f"{type(error).__name__} {error}" for name in _OCCUPIED):
             raise
-        if not is_unmade(session, target):
+        if not _has_taken_place(session, target, create, error):
             if or_take:
                 return
             raise ConfigurationError(
                 f"{target} was made by somebody else meanwhile. Open it, or choose another name."
             ) from error
-        if is_missing(session, target):
-            if target.path is None:
-                raise
-            if not _is_cut_off(session, target.path):
-                raise ConfigurationError(
-                    f"{target} exists already, and holds files that are no Delta table. Choose another path, or move "
-                    "them away."
-                ) from error
-            commit(target, lambda: Append(session.range(0)))
-        replace_table(session, create)
     else:
         remember(target, 0)
     faults.point(f"after:{target.short_name}")
+
+
+def _has_taken_place(session: SparkSession, target: TableRef, create: str, error: Exception) -> bool:
+    """Whether the table could be made where a kill had cut off the making of it; else somebody else has made it.
+
+    Raises:
+        ConfigurationError: other files are at its path.
+    """
+    if not is_unmade(session, target):
+        return False
+    if is_missing(session, target):
+        if target.path is None:
+            raise error
+        if not _is_cut_off(session, target.path):
+            raise ConfigurationError(
+                f"{target} exists already, and holds files that are no Delta table. Choose another path, or move "
+                "them away."
+            ) from error
+        _begin(session, target)
+        # Right before it is replaced: another maker's table may have rows by now. Delta itself tells of what comes
+        # while it is replaced.
+        if not is_unmade(session, target):
+            return False
+    try:
+        replace_table(session, create)
+    except Exception as other:  # the class differs between classic and Connect sessions
+        if not is_conflict(other) or is_unmade(session, target):
+            raise
+        return False
+    return True
+
+
+def _begin(session: SparkSession, target: TableRef) -> None:
+    """Give a log its first commit, unless another maker does."""
+
+    def first() -> Append:
+        # Where a session lets columns be added, the table of the other maker would get one.
+        if not is_missing(session, target):
+            raise _BegunError
+        return Append(session.range(0))
+
+    try:
+        commit(target, first)
+    except _BegunError:
+        return
+    except Exception as error:  # the class differs between classic and Connect sessions
+        if not (isinstance(error, CommitError) or _OTHER_COLUMNS in f"{type(error).__name__} {error}"):
+            raise
 
 
 def not_kept(target: TableRef, error: Exception) -> ConfigurationError | None:

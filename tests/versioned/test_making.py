@@ -111,6 +111,32 @@ def test_a_kill_between_the_first_commit_of_a_log_and_its_table_leaves_both_to_t
     assert _is_guarded(spark, target)
 
 
+@pytest.mark.parametrize("at", [("before:people", 2), ("after:people", 1)])
+def test_what_was_put_into_a_table_that_another_maker_made_over_the_same_cut_off_log_stays(
+    spark: SparkSession, tmp_path: Path, at: tuple[str, int]
+) -> None:
+    target = TableRef.parse(str(tmp_path / "people"))
+    (tmp_path / "people" / "_delta_log").mkdir(parents=True)
+    makers, reached = ["this one", "the other"], list[str]()
+
+    def make(or_take: bool = False) -> None:
+        make_table(spark, target, create_plain(target, StructType().add("n", LongType())), or_take=or_take)
+
+    def outrun(point: str) -> None:
+        reached.append(point)
+        # Around the log's first commit, whose points are named as those of the table.
+        if (point, reached.count(point)) == at and len(makers) > 1:
+            makers.pop()
+            make()
+            spark.range(3).toDF("n").write.format("delta").mode("append").save(str(target))
+
+    with faults.armed(outrun), pytest.raises(ConfigurationError, match="made by somebody else meanwhile"):
+        make()
+    make(or_take=True)
+    assert makers == ["this one"]
+    assert read_table(spark, target).count() == 3
+
+
 def test_a_table_without_rows_that_others_made_is_never_made_again(spark: SparkSession, tmp_path: Path) -> None:
     target, _ = _targets(tmp_path)
     spark.range(0).write.format("delta").save(str(target))

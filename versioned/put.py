@@ -9,8 +9,7 @@ deletion vectors replaces the rows of its own keys only (``versioned.touched``),
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final
@@ -21,14 +20,14 @@ from versioned import put_frames, touched
 from versioned import spark_functions as F
 from versioned.commit import Append, Merge, ReplaceWhere, Step, commit, same_keys
 from versioned.durations import LONGEST_US, instant_literal
-from versioned.errors import OvertakenError, VersionedError
 from versioned.identifiers import TableRef, quote
 from versioned.once import Once
+from versioned.overtaken import JudgedBy, never_overtaken
 from versioned.reading import read_table
-from versioned.schema import INTERVAL, check_schema
+from versioned.schema import check_schema
 from versioned.session_settings import with_sound_reads
 from versioned.spec import CURRENT, DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
-from versioned.stream_times import newest_times, said_times
+from versioned.stream_times import judged_version, newest_times, said_times
 from versioned.table_log import Landed, newest_commits
 from versioned.written import newest
 
@@ -70,6 +69,9 @@ class _Survey:
     oldest_out_of_order_us: int | None
     oldest_spliced_us: int | None
     stream_times: dict[int, int]
+    #: By scope, of the records accepted; and of those among them that do not belong into closed history.
+    oldest_us: dict[int, int]
+    oldest_ahead_us: dict[int, int]
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,7 @@ class PutBatch:
 
     def _look(self) -> _Survey:
         late = ~F.col("_refused") & ~F.col("_is_latest")
-        spliced = ~F.col("_refused") & (F.col("_us") < F.col("_stored_us"))
+        spliced = ~F.col("_refused") & F.coalesce(F.col("_us") < F.col("_stored_us"), F.lit(False))
         judged = self._judged_by_itself() if self._is_ahead else self.judged
         rows = (
             judged.groupBy("_scope")
@@ -191,10 +193,12 @@ class PutBatch:
                 F.min(F.when(late, F.col("_us"))).alias("oldest_out_of_order"),
                 F.min(F.when(spliced, F.col("_us"))).alias("oldest_spliced"),
                 F.max(F.when(~F.col("_refused"), F.col("_us"))).alias("newest"),
+                F.min(F.when(~F.col("_refused"), F.col("_us"))).alias("oldest"),
+                F.min(F.when(~F.col("_refused") & ~spliced, F.col("_us"))).alias("oldest_ahead"),
             )
             .collect()
         )
-        moved = {row["_scope"]: row["newest"] for row in rows if row["newest"] is not None}
+        moved = _by_scope(rows, "newest")
         for splice in self._landed:
             moved = newest_times(moved, splice.stream_times)
         return _Survey(
@@ -202,6 +206,8 @@ class PutBatch:
             _oldest(rows, "oldest_out_of_order"),
             _oldest(rows, "oldest_spliced"),
             self._times_after(moved),
+            _by_scope(rows, "oldest"),
+            _by_scope(rows, "oldest_ahead"),
         )
 
     @property
@@ -225,6 +231,12 @@ class PutBatch:
     def oldest_spliced_us(self) -> int | None:
         """The oldest record that belongs into closed history."""
         return None if self._is_ahead else self.survey.oldest_spliced_us
+
+    def _oldest_us(self, *, splice_landed: bool = False) -> dict[int, int]:
+        """The oldest record accepted, by scope; where the splice is in the table, of the others."""
+        if self._is_ahead:
+            return {scope: oldest for scope, (oldest, _) in self._bounds.items()}
+        return self.survey.oldest_ahead_us if splice_landed else self.survey.oldest_us
 
     def outcomes(self) -> DataFrame:
         """judged + ``_put_result``, with ``_old`` filled for out-of-order records as well.
@@ -259,7 +271,7 @@ class PutBatch:
             in_one_task: As of :func:`~versioned.commit.commit`.
 
         Raises:
-            OvertakenError: somebody else has put newer versions since the batch was judged.
+            OvertakenError: somebody else has put newer versions since the batch was judged, or moved stream time on.
         """
         write = partial(commit, in_one_task=in_one_task)
         said = {**said_times(self.stream_times), **(details or {})}
@@ -271,11 +283,16 @@ class PutBatch:
         # Measured against a table that has the batch already, its records are older than what they became.
         is_done = is_replay and self._has_landed(step("main"))
         main, splice, about = self._chosen()
-        with _never_overtaken(self._target):
+        version = judged_version(said) if by_hand else None
+        judged_by = JudgedBy(self._session, self._target, self._spec, self._observed, version)
+        with never_overtaken(self._target):
             if splice is not None and not is_done:
                 # A purge that comes in between must not go by the stream time of a batch that is not in the table yet.
                 before = {**said, **said_times(self._observed)}
-                self.version_before = write(self._target, splice, step("splice"), before).version - 1
+                splice = judged_by.unless_moved(self._oldest_us(), splice)
+                spliced = write(self._target, splice, step("splice"), before).version
+                self.version_before, judged_by = spliced - 1, judged_by.after(spliced)
+            main = judged_by.unless_moved(self._oldest_us(splice_landed=splice is not None), main)
             landed = write(self._target, main, step("main"), {**said, **about})
         if by_hand and known is not None:
             # Puts that come in between each other are known in the order in which they landed, whoever says so first.
@@ -467,27 +484,6 @@ class PutBatch:
         )
 
 
-@contextmanager
-def _never_overtaken(target: TableRef) -> Iterator[None]:
-    """Tell that rows are refused because others came in between.
-
-    What is stored is read anew by each try of a write, but what became of the records was worked out before. A version
-    that came meanwhile and begins after a record that was the latest would end where that one begins: the table's
-    constraint refuses that, as it does a late record whose key's current row was purged meanwhile, which ends as it
-    begins. Nothing else that comes meanwhile matters.
-    """
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, VersionedError) or INTERVAL not in str(error):
-            raise
-        raise OvertakenError(
-            f"Somebody else wrote newer versions to {target}, or purged it, while this batch was under way. Its "
-            "current rows are as they were; put the batch again. One application, or one job at a time, should write "
-            "to a table."
-        ) from error
-
-
 def versions_table(session: Any, target: TableRef, spec: VersionedTableSpec, version: int | None = None) -> DataFrame:
     """As :func:`read_table`, of a table with the columns of its spec: others would be lost where rows are written anew.
 
@@ -520,6 +516,10 @@ def _counts(rows: list[Row], landed: int) -> PutCounts:
         sum(row[name] for row in rows) for name in ("accepted", "refused", "out_of_order", "spliced")
     )
     return PutCounts(accepted + landed, refused, late + landed, spliced + landed)
+
+
+def _by_scope(rows: list[Row], name: str) -> dict[int, int]:
+    return {row["_scope"]: row[name] for row in rows if row[name] is not None}
 
 
 def _oldest(rows: list[Row], name: str) -> int | None:

@@ -154,6 +154,16 @@ def as_of(commits: Commits) -> AsOf:
     return {_AS_OF: commits[0]["version"]} if commits else {}
 
 
+def judged_version(details: Mapping[str, Any]) -> int | None:
+    """The version that :func:`as_of` tells among what a commit is to say.
+
+    >>> judged_version({"owner": None, "streamTimesAsOf": 7}), judged_version({})
+    (7, None)
+    """
+    version: int | None = details.get(_AS_OF)
+    return version
+
+
 def newest_times(before: Mapping[int, int], moved: Mapping[int, int]) -> Times:
     """Stream time per scope after records whose newest instants are ``moved``.
 

@@ -102,6 +102,40 @@ def test_a_put_that_is_overtaken_too_often_says_so_and_changes_nothing(
     assert _starts(table) == [10, 30, 110]
 
 
+def test_a_put_that_another_makes_too_late_takes_no_value_of_the_others_instant(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = VersionedTable.create(spark, f"{tmp_path}/t", "k STRING, v INT", keys="k", history_retention="5 seconds")
+    table.put(_at(spark, 0).withColumn("v", F.lit(0)))
+    of_another_key = _at(spark, 1_000).withColumn("k", F.lit("b"))
+    other = _at(spark, 20).unionByName(of_another_key).withColumn("v", F.lit(1))
+    with faults.armed(_overtaking(table, other)):
+        said = table.put(_at(spark, 20).withColumn("v", F.lit(2)))
+    assert (said.counts.accepted, said.counts.refused) == (0, 1)
+    assert sorted(row["v"] for row in table.rows().collect()) == [0, 1, 1]
+
+
+@pytest.mark.slow
+def test_a_put_that_comes_behind_the_purge_of_a_later_deletion_brings_nothing_back(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = VersionedTable.create(spark, f"{tmp_path}/t", "k STRING", keys="k", history_retention="5 seconds")
+    table.put(_at(spark, 0).withColumn("k", F.lit("b")))
+    waiting = [VersionedTable.open(spark, str(table.target))]
+
+    def purge(point: str) -> None:
+        if point.startswith("before:") and waiting:
+            other = waiting.pop()
+            other.put(_at(spark, 10, 12).withColumn("dead", F.unix_seconds("ts") == 12), deleted="dead")
+            other.put(_at(spark, 1_000).withColumn("k", F.lit("b")))
+            assert other.purge()
+
+    with faults.armed(purge):
+        said = table.put(_at(spark, 9))
+    assert (said.counts.accepted, said.counts.refused) == (0, 1)
+    assert [row["k"] for row in table.rows().collect()] == ["b"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["whole", "named", "spliced", "merged"])
 def test_a_late_put_whose_keys_deletion_is_purged_meanwhile_leaves_no_closed_version_alone(

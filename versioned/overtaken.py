@@ -1,0 +1,119 @@
+"""Whether others came before a put by hand so that it must be judged anew.
+
+What is stored is read anew by each try of a write, but what became of the records was worked out before: by the table
+as it was, and by its stream times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from versioned.durations import LONGEST_US
+from versioned.errors import OvertakenError, VersionedError
+from versioned.identifiers import TableRef
+from versioned.schema import INTERVAL
+from versioned.spec import VersionedTableSpec
+from versioned.stream_times import commits_that_tell, stream_times_of
+from versioned.written import are_newest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+_BY_OTHERS: Final = (
+    "Somebody else wrote newer versions to {}, or purged it, while this batch was under way. Its "
+    "current rows are as they were; put the batch again. One application, or one job at a time, should write "
+    "to a table."
+)
+
+
+@contextmanager
+def never_overtaken(target: TableRef) -> Iterator[None]:
+    """Tell that rows are refused because others came in between.
+
+    A version that came meanwhile and begins after a record that was the latest would end where that one begins: the
+    table's constraint refuses that, as it does a late record whose key's current row was purged meanwhile, which ends
+    as it begins. Else only stream times matter that moved meanwhile (:class:`JudgedBy`).
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, VersionedError) or INTERVAL not in str(error):
+            raise
+        raise OvertakenError(_BY_OTHERS.format(target)) from error
+
+
+@dataclass(frozen=True)
+class JudgedBy:
+    """The stream times by which the records of a put by hand were judged.
+
+    Records that others made too late meanwhile may be behind what these put, at the same instant, or behind what was
+    purged since: whether the put came before or after them, it would not be what is stored.
+
+    Args:
+        session: The session.
+        target: The table.
+        spec: Its contract.
+        times: Its stream times, microseconds.
+        version: Which version of the table told them; None = nobody looks again, as in the batch of a stream.
+    """
+
+    session: SparkSession
+    target: TableRef
+    spec: VersionedTableSpec
+    times: Mapping[int, int]
+    version: int | None
+
+    def after(self, landed: int) -> JudgedBy:
+        """The same once the batch itself has written a version, which moves no stream time."""
+        return replace(self, version=landed) if self.version == landed - 1 else self
+
+    def unless_moved(self, oldest: Mapping[int, int], build: Callable[[], T]) -> Callable[[], T]:
+        """What makes a write, which first looks whether these are still the table's stream times.
+
+        It looks for two files of the log, without a job, and only where others have written reads on. What lands
+        between that look and the begin of Delta's own transaction, which takes some milliseconds, is not seen.
+
+        Args:
+            oldest: The oldest instant, by scope, of the records accepted that are to be written.
+            build: Makes the write.
+
+        Raises:
+            OvertakenError: (the callable) one of the records would be refused by now; or a RESTORE took stream time
+                back.
+        """
+
+        def built() -> T:
+            if self._have_moved(oldest):
+                raise OvertakenError(_BY_OTHERS.format(self.target))
+            return build()
+
+        return built
+
+    def _have_moved(self, oldest: Mapping[int, int]) -> bool:
+        version, grace_us = self.version, self.spec.grace_us
+        # By key the rows tell stream time, and their constraint that it moved.
+        if version is None or self.spec.time_scope == "key" or grace_us >= LONGEST_US:
+            return False
+        if are_newest(self.session, {self.target: version}):
+            return False
+        commits = commits_that_tell(self.session, self.target)
+        if commits and commits[0]["version"] == version:
+            return False  # Of a table of a catalog only its history tells.
+        now = stream_times_of(self.session, self.target, self.spec, commits)
+        return is_overtaken(self.times, now, oldest, grace_us)
+
+
+def is_overtaken(before: Mapping[int, int], now: Mapping[int, int], oldest: Mapping[int, int], grace_us: int) -> bool:
+    """Whether records that were accepted by some stream times are to be judged anew by others.
+
+    >>> is_overtaken({0: 50}, {0: 90}, {0: 80}, grace_us=10), is_overtaken({0: 50}, {0: 91}, {0: 80}, grace_us=10)
+    (False, True)
+    >>> is_overtaken({0: 50}, {0: 40}, {0: 80}, grace_us=10)
+    True
+    """
+    is_back = any(us > now.get(scope, us - 1) for scope, us in before.items())
+    return is_back or any(us < now.get(scope, us) - grace_us for scope, us in oldest.items())

@@ -29,6 +29,10 @@ _LOOKED_AT: Final = 1_000
 _FEW: Final = 20
 #: What each commit of this library tells.
 _BY_US: Final = '"versioned"'
+#: What the names of all properties begin with by which a table of this library says what it is.
+_OURS: Final = "versioned."
+#: Makes a table of another one's files and properties, with none of its commits.
+_CLONE: Final = "CLONE"
 #: Whatever else there is, where the tables cannot be listed.
 ANY: Final = "*"
 
@@ -45,8 +49,9 @@ def names_below(spark: SparkSession, root: TableRef) -> list[str]:
 def left_behind(spark: SparkSession, root: TableRef, application: str, known: Iterable[TableRef]) -> tuple[str, ...]:
     """The tables below a root that an application may have written, but for some that are known.
 
-    So are those of which no batch tells whose they are, if this library has written them: upkeep may be all that is
-    left of their log. Tables of other applications are not, nor are those of nobody.
+    So are those of which no batch tells whose they are, if this library has written or made them, or they are a CLONE:
+    upkeep may be all that is left of their log, and a CLONE has none of its original's. Tables of other applications
+    are not, nor are those of nobody.
 
     Args:
         spark: The session.
@@ -130,9 +135,13 @@ def _may_be_of(spark: SparkSession, target: TableRef, application: str) -> bool:
         detail = detail_of(spark, target)
         if detail is None or detail["format"] != "delta":
             return False
-        own = history(spark, target, _LOOKED_AT, F.col("userMetadata").contains(_BY_US))
+        is_telling = F.col("userMetadata").contains(_BY_US) | (F.col("operation") == _CLONE)
+        told = history(spark, target, _LOOKED_AT, is_telling)
     except Exception as error:  # of whatever kind: what cannot be looked at is not known to be somebody else's
         _LOG.warning("Whose table %s is cannot be told: %s", target, first_line(error))
         return True
-    owner = told_owner(own)
-    return owner == (application,) or (owner in (None, (None,)) and any(own_details(row) is not None for row in own))
+    owner = told_owner(told)
+    if owner not in (None, (None,)):
+        return owner == (application,)
+    is_ours = any(name.startswith(_OURS) for name in detail["properties"])
+    return is_ours or any(row["operation"] == _CLONE or own_details(row) is not None for row in told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 from pyspark.sql import SparkSession
@@ -44,8 +44,36 @@ def test_below_a_folder_those_that_no_one_else_is_known_to_own_are_told(spark: S
     (tmp_path / "broken" / "_delta_log").mkdir(parents=True)
     (tmp_path / "broken" / "_delta_log" / f"{0:020}.json").write_text("{", encoding="utf-8")
     (tmp_path / "_checkpoint" / "offsets").mkdir(parents=True)
-    assert left_behind(spark, root, "shop", [root.child("Known")]) == ("broken", "ours", "upkeep")
+    spark.sql(f"CREATE TABLE {root.child('clone').sql} SHALLOW CLONE {root.child('ours').sql}")
+    assert left_behind(spark, root, "shop", [root.child("Known")]) == ("broken", "clone", "ours", "upkeep")
     assert owners_below(spark, root, [root.child("Known"), root.child("ours")]) == ("other",)
+
+
+@pytest.mark.parametrize(
+    ("properties", "commit", "named"),
+    [
+        pytest.param({}, {"operation": "CLONE"}, True, id="a clone"),
+        pytest.param({"versioned.spec": "{}"}, None, True, id="what is left says what it is"),
+        pytest.param({"delta.appendOnly": "true"}, None, False, id="nobody's"),
+        pytest.param({"versioned.spec": "{}"}, {"operation": "WRITE", "app": "other"}, False, id="another one's"),
+        pytest.param({}, {"operation": "WRITE", "app": "shop"}, True, id="its own"),
+    ],
+)
+def test_a_table_of_which_no_commit_tells_whose_it_is_is_told_if_it_may_be_a_copy(
+    monkeypatch: pytest.MonkeyPatch, properties: dict[str, str], commit: dict[str, str] | None, named: bool
+) -> None:
+    rows = []
+    if commit is not None:
+        said = (
+            {"versioned": {"txn": f"{commit.get('app')}/t/main", "epoch": 1, "batch": 0}} if "app" in commit else None
+        )
+        rows = [{"version": 3, "operationParameters": {}, "userMetadata": said and json.dumps(said), **commit}]
+    monkeypatch.setattr(tables_below, "names_below", lambda *_: ["copy"])
+    monkeypatch.setattr(tables_below, "detail_of", lambda *_: {"format": "delta", "properties": properties})
+    monkeypatch.setattr(tables_below, "history", lambda *_: rows)
+    monkeypatch.setattr(tables_below, "F", MagicMock())
+    told = left_behind(Mock(), TableRef.parse("/data/tables"), "shop", [])
+    assert told == (("copy",) if named else ())
 
 
 @pytest.mark.slow

@@ -31,6 +31,8 @@ from versioned.spec import PRESENT
 KEY, VALUE, OLD, LATEST = "_key", "_value", "_old", "_is_latest"
 #: The key that a record had before it was grouped: it is put aside under that, by which it is found again.
 WAS_KEY = "_was_key"
+#: The instant that a record had before it was floored to a store's resolution: it is put aside under that.
+WAS_US = "_was_us"
 US, SCOPE, PLACE, REASON = "_us", "_scope", "_place", "_reason"
 #: What a look-up adds to a record: the value found, and its ts.
 FOUND, FOUND_US = "_found", "_found_us"

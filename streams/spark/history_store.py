@@ -23,6 +23,7 @@ from streams.spark.flow import (
     SCOPE,
     US,
     VALUE,
+    WAS_US,
     Bounds,
     Flow,
     NodeReport,
@@ -43,6 +44,7 @@ from streams.spark.repeated_tombstones import without_repeated_tombstones
 from streams.spark.stored_shape import GETS_COLUMNS, check_types, without_versions
 from versioned import put_frames
 from versioned import spark_functions as F
+from versioned.durations import Resolution
 from versioned.errors import ConfigurationError, NotAVersionedTableError
 from versioned.identifiers import TableRef, quote
 from versioned.once import Once
@@ -80,6 +82,8 @@ class HistoryStore(LookupTable):
         self._puts: PutBatch | None = None
         self._outcomes: Once[DataFrame] | None = None
         self._batch: Batch | None = None
+        #: The batch's records as they came.
+        self._arrived: Flow | None = None
         self._is_empty = True
 
     def target(self, root: TableRef) -> TableRef:
@@ -134,7 +138,7 @@ class HistoryStore(LookupTable):
             The table's own changes: what each accepted put replaced, and whether it is now the latest.
         """
         self._is_empty = flow.is_empty
-        flow = self.scoped(flow)
+        self._arrived = flow = self.scoped(flow)
         table = self._opened(batch, flow.frame)
         spec = table.spec
         target, times = self.target(batch.root), batch.times_of(self._node)
@@ -235,8 +239,7 @@ class HistoryStore(LookupTable):
             return NodeReport(stream_times=self.puts.observed)
         counts = self.puts.counts
         if self._materialized.late_policy == "side_table" and counts.refused:
-            late = self.puts.judged.where(F.col("_refused"))
-            batch.reject(self._node, struct_keys(late, self.spec.keys), F.lit(LATE))
+            batch.reject(self._node, struct_keys(self._late(), self.spec.keys), F.lit(LATE))
         told = {"input": counts.accepted + counts.refused, "accepted": counts.accepted, "late": counts.refused}
         told |= {"out_of_order": counts.out_of_order, "spliced": counts.spliced}
         return NodeReport(told, self.puts.stream_times)
@@ -267,6 +270,16 @@ class HistoryStore(LookupTable):
         """What became of each accepted put."""
         assert self._outcomes is not None
         return self._outcomes()
+
+    def _late(self) -> DataFrame:
+        """The refused records, with the instants that they had before these were floored to the table's resolution."""
+        assert self._arrived is not None
+        late, place = self.puts.judged.where(F.col("_refused")), (*self.spec.keys, SCOPE, PLACE)
+        if self.spec.time_resolution is Resolution.MICROSECOND:
+            return late
+        arrived = flat_keys(self._arrived.frame).select(*map(F.col, place), F.col(US).alias(WAS_US))
+        # The same row may come twice.
+        return late.join(arrived.distinct(), [*place])
 
     def _current(self) -> DataFrame:
         return struct_keys(self.puts.current(), self.spec.keys).select(KEY, VALUE, US)

@@ -34,6 +34,7 @@ from streams.spark.flow import (
     US,
     VALUE,
     WAS_KEY,
+    WAS_US,
     Flow,
     NodeReport,
     has_null_key,
@@ -63,6 +64,8 @@ from versioned.table_details import properties_of
 START_US, END_US = "_start_us", "_end_us"
 #: The stream time at which a window is final.
 CLOSE_US: Final = "_close_us"
+#: What a record had before windows took it, for the rejects.
+_WAS: Final = (WAS_KEY, WAS_US)
 
 
 #: Of a batch and the names of the key's fields: ``_key _start_us _end_us``, or None if there are none.
@@ -114,7 +117,7 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         self._batch = batch
         self._survey = Once(self._nothing_came if flow.is_empty else self._look)
         keyed = self._keyed(flow.frame)
-        valid = keyed.where(~has_null_key(keyed) & (F.col(US) <= self._last_us)).drop(WAS_KEY)
+        valid = keyed.where(~has_null_key(keyed) & (F.col(US) <= self._last_us)).drop(*_WAS)
         if not flow.is_empty:
             reason = self._refusal(keyed)
             batch.reject(self.node.name, keyed.where(reason.isNotNull()), reason)
@@ -212,11 +215,10 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         """The records that no window took."""
 
     def _as_they_came(self, records: DataFrame) -> DataFrame:
-        """Some of the batch's records with the keys that they had before they were grouped."""
+        """Some of the batch's records with the keys and instants that they had before they were grouped and floored."""
         assert self._arrived is not None
-        if WAS_KEY not in self._arrived.columns:
-            return records
-        return records.join(self._arrived.select(SCOPE, PLACE, WAS_KEY), [SCOPE, PLACE])
+        was = [name for name in _WAS if name in self._arrived.columns]
+        return records.join(self._arrived.select(SCOPE, PLACE, *was), [SCOPE, PLACE]) if was else records
 
     def records(self) -> DataFrame:
         """The batch's valid records."""
@@ -282,7 +284,9 @@ class WindowStoreOperator(Operator[WindowedAggregate]):
         if self.node.group_key is not None:
             frame = self.rescoped(under_group(frame, self.node.group_key))
         frame = in_one_scope(frame) if self._one_scope else frame
-        was = [WAS_KEY] if WAS_KEY in frame.columns else []
+        was = [F.col(WAS_KEY)] if WAS_KEY in frame.columns else []
+        if self.unit_us > 1:
+            was.append(F.col(US).alias(WAS_US))
         return frame.select(KEY, VALUE, floored(F.col(US), self.unit_us).alias(US), SCOPE, PLACE, *was)
 
     def _refusal(self, keyed: DataFrame) -> Column:

@@ -30,7 +30,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 class Input:
     """One record. Key and value are of the fields ``k`` and ``v``; a value of None is a tombstone.
 
-    Its sequence on Spark is its number among the records, unless one is told.
+    Its sequence on Spark is its number among the records, unless one is told; ``us`` is how far behind ``ms`` it is.
     """
 
     topic: str
@@ -39,6 +39,12 @@ class Input:
     ms: int
     partition: int = 0
     sequence: int | None = None
+    us: int = 0
+
+    @property
+    def ts_us(self) -> int:
+        """Its instant."""
+        return self.ms * 1000 + self.us
 
 
 def on_driver(topology: Topology, records: Sequence[Input]) -> dict[str, Told]:
@@ -46,7 +52,7 @@ def on_driver(topology: Topology, records: Sequence[Input]) -> dict[str, Told]:
     driver = TopologyTestDriver(topology)
     for number, record in enumerate(records):
         value = None if record.v is None else {"v": record.v}
-        driver.pipe_input(record.topic, record.k, value, record.ms * 1000, partition=record.partition, offset=number)
+        driver.pipe_input(record.topic, record.k, value, record.ts_us, partition=record.partition, offset=number)
     return {
         sink: [(_parts(r.key), _parts(r.value), r.ts_us) for r in driver.read_output(sink)] for sink in sinks(topology)
     }
@@ -153,12 +159,12 @@ def write_records(
     """Records as files, numbered from ``first``."""
     for topic in _topics(topology):
         rows = [
-            (r.k, r.v, r.ms, number if r.sequence is None else r.sequence, r.partition, r.v is None)
+            (r.k, r.v, r.ts_us, number if r.sequence is None else r.sequence, r.partition, r.v is None)
             for number, r in enumerate(records, first)
             if r.topic == topic
         ]
         frame = spark.createDataFrame(rows, _SCHEMA.format(value_type).replace("ts TIMESTAMP", "ts LONG"))
-        timed = frame.selectExpr("k", "v", "timestamp_millis(ts) AS ts", "seq", "part", "dead")
+        timed = frame.selectExpr("k", "v", "timestamp_micros(ts) AS ts", "seq", "part", "dead")
         timed.coalesce(1).write.mode("append").parquet(str(folder / topic))
 
 

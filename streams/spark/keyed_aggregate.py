@@ -59,16 +59,18 @@ from versioned import spark_functions as F
 from versioned.identifiers import TableRef
 
 _PLUS, _MINUS = "_plus", "_minus"
-#: As many digits as Spark's minus keeps.
+#: As many digits as Spark's minus keeps, and those of two numbers all of whose digits their sum has.
 _NEGATED_DIGITS: Final = 34
+_ADDED_DIGITS: Final = 37
 _IS_NEW: Final = "_new"
-#: Whether an event gives a group its first aggregate if it has none; whether there is a result at the event; whether
-#: that stands below a tombstone, and is of the event alone.
-_BEGINS, _HAS, _ALONE = "_begins", "_has", "_alone"
+#: Whether an event gives a group its first aggregate if it has none; whether there is a result at the event.
+_BEGINS, _HAS = "_begins", "_has"
 #: 0 = what is taken away at an event, 1 = what is added then, and what its result is told by.
 _STEP: Final = "_step"
 #: What an event contributes to a group that has no aggregate yet.
 _FIRST: Final = {NUMBER: "_first_number", SUM: "_first_sum"}
+#: What a group has of all events that are not put aside.
+_KEPT: Final = {NUMBER: "_kept_number", SUM: "_kept_sum"}
 
 
 class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
@@ -216,20 +218,41 @@ class KeyedAggregateOperator(StoringOperator[StreamAggregate | TableAggregate]):
         if self._unit_us is None:
             # Nothing is refused: no sum waits for its result's time.
             if self._of_table:
-                both = _with_begun(both, by_group, F.coalesce(_BEGINS, F.lit(True)))
+                both = _with_begun(both, by_group, F.coalesce(_BEGINS, F.lit(True)), F.lit(True))
             else:
                 both = both.withColumns({US: F.max(US).over(until_now), _HAS: F.lit(True)})
             running = {n: m(n).over(until_now) for n, m in merges.items()}
             told = both.withColumns({**running, ASIDE: F.lit(False)})
         else:
             both = _with_taken(both, by_group, self._unit_us)
-            told = both.withColumns({n: m(F.when(~F.col(ASIDE), F.col(n))).over(until_now) for n, m in merges.items()})
-            told = told.withColumns({n: F.when(F.col(_ALONE), F.col(_FIRST[n])).otherwise(F.col(n)) for n in merges})
+            kept = {_KEPT[n]: m(F.when(~F.col(ASIDE), F.col(n))).over(until_now) for n, m in merges.items()}
+            told = self._with_aside(both.withColumns(kept), by_group, list(merges))
         result = F.struct(self._result().cast(kind[0].dataType).alias(self.node.aggregation.output))
         told = told.withColumn(VALUE, F.when(F.col(_HAS), result))
         told = told.where(F.coalesce(_STEP, F.lit(1)) == 1).withColumn(OLD, F.lag(VALUE).over(by_group))
         told = told.where(F.col(_IS_NEW)).withColumn(LATEST, F.lit(True))
         return told.select(*map(F.col, CHANGE), *_kept_beside(self.node), ASIDE)
+
+    def _with_aside(self, kept: DataFrame, by_group: WindowSpec, names: list[str]) -> DataFrame:
+        """Running parts: at an event that is put aside, of all that are not and of itself.
+
+        That is the result which the store refuses, or has below its latest; later ones have nothing of it.
+        """
+        chosen = {"min": F.least, "max": F.greatest}.get(self.node.aggregation.kind)
+        running: dict[str, Column] = {}
+        for name in names:
+            so_far, own = F.col(_KEPT[name]), F.col(name)
+            if chosen is not None and name == SUM:
+                with_own = chosen(so_far, own)
+            else:
+                kind = kept.schema[_KEPT[name]].dataType
+                nothing = F.lit(0).cast(kind)
+                # What the event takes away is in the row before.
+                loss = F.when(F.lag(_STEP).over(by_group) == 0, F.lag(name).over(by_group))
+                without = _added(F.coalesce(so_far, nothing), F.coalesce(loss, nothing), kind)
+                with_own = _added(without, own, kind)
+            running[name] = F.when(F.col(ASIDE), with_own).otherwise(so_far)
+        return kept.withColumns(running)
 
     def _in_steps(self, events: DataFrame) -> DataFrame:
         """The events with ``_step``; of sums of tables those that take a value away are two rows."""
@@ -308,27 +331,32 @@ def _with_taken(both: DataFrame, by_group: WindowSpec, unit_us: int) -> DataFram
     store takes a result that is no older than the newest of those; an older one stands alone below it.
 
     Returns:
-        both + the ts of the result, ``_is_aside``, ``_has``, ``_alone``; events before their group has an aggregate
-        with what they contribute to a first one.
+        both + the ts of the result, ``_is_aside``, ``_has``; events before their group has an aggregate with what they
+        contribute to a first one.
     """
     begins, is_taken = F.coalesce(_BEGINS, F.lit(True)), F.coalesce(F.col(US) >= F.col(HORIZON_US), F.lit(True))
     starts = begins & is_taken
-    # By the event's own time, over which the result's is put below.
-    both = both.withColumn(_ALONE, starts)
     if LAST_US in both.columns:
         at = F.col(US) - F.pmod(F.col(US), F.lit(unit_us))
         ended = F.max(F.when(is_taken & ~begins, at)).over(by_group.rowsBetween(Window.unboundedPreceding, -1))
         starts = starts & F.coalesce(at >= F.greatest(ended, F.col(LAST_US)), F.lit(True))
-    both = _with_begun(both, by_group, starts)
-    both = both.withColumn(_ALONE, F.col(_ALONE) & ~F.col(_HAS))
+    # Of an event before the horizon a result may be taken all the same, by the time of the group's last one.
+    both = _with_begun(both, by_group, starts, is_taken)
+    is_alone = begins & ~F.col(_HAS)
     is_refused = F.coalesce(F.col(US) < F.col(HORIZON_US), F.lit(False))
-    return both.withColumns({ASIDE: is_refused | F.col(_ALONE), _HAS: F.col(_HAS) | F.col(_ALONE)})
+    return both.withColumns({ASIDE: is_refused | is_alone, _HAS: F.col(_HAS) | is_alone})
 
 
-def _with_begun(both: DataFrame, by_group: WindowSpec, begins: Column) -> DataFrame:
+def _with_begun(both: DataFrame, by_group: WindowSpec, begins: Column, is_taken: Column) -> DataFrame:
     """Stored groups and events; a group has an aggregate from the first event on that ``begins`` one.
 
     What is taken from it before that is nothing, as in Kafka Streams: of rows that were there before the aggregate was.
+
+    Args:
+        both: The rows.
+        by_group: Those of each group in their order.
+        begins: Whether an event may begin an aggregate.
+        is_taken: Whether the group's results from the event on are no older than it.
 
     Returns:
         both + ``_has`` and the ts of the result; events before their group has an aggregate with what they contribute
@@ -338,10 +366,18 @@ def _with_begun(both: DataFrame, by_group: WindowSpec, begins: Column) -> DataFr
     both = both.withColumn(_HAS, begins)
     both = both.withColumn(_HAS, F.max(_HAS).over(until_now))
     had = F.coalesce(F.lag(_HAS).over(by_group), F.lit(False)) | F.col(_IS_NEW).isNull()
-    newest = F.max(F.when(F.col(_HAS), F.col(US))).over(until_now)
-    both = both.withColumns({"_had": had, US: F.coalesce(newest, US)})
+    newest = F.max(F.when(F.col(_HAS) & is_taken, F.col(US))).over(until_now)
+    both = both.withColumns({"_had": had, US: F.greatest(newest, US)})
     named = {name: first for name, first in _FIRST.items() if name in both.columns}
     return both.withColumns({n: F.when(F.col("_had"), F.col(n)).otherwise(F.col(first)) for n, first in named.items()})
+
+
+def _added(one: Column, other: Column, kind: DataType) -> Column:
+    """The sum of two numbers with all its digits, one of which Spark's own lacks of long decimals; null: too large."""
+    if isinstance(kind, DecimalType):
+        part = DecimalType(min(kind.precision, max(_ADDED_DIGITS, kind.scale)), kind.scale)
+        one, other = one.try_cast(part), other.try_cast(part)
+    return F.try_add(one, other).try_cast(kind)
 
 
 def _negative(value: Column, kind: DataType) -> Column:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from itertools import product
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from both_engines import Input, Told, on_driver, on_spark, sink_rows
@@ -14,6 +18,8 @@ from streams.expressions import Expr
 from streams.functions import length, substring
 from streams.nodes import Materialized, Topology
 from streams.rows import Row
+from streams.spark import StreamingApplication
+from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
 
 _SOURCE: Final = {"key": "k", "value": "v", "deleted": "dead"}
@@ -137,3 +143,67 @@ def test_with_a_stream_time_per_key_a_refused_result_leaves_an_ended_aggregate_a
     assert told == on_driver(topology, _ENDED)
     # "a3" is put below what ended the group, from which the group begins anew: its store tells no result as the latest.
     assert [value for key, value, _ in told["ended_out"] if key == ("a",)][-2:] == [("a3",), ("a4",)]
+
+
+def _numbers() -> Topology:
+    builder = StreamsBuilder()
+    table = builder.table("a", Materialized.key_value("a-store"), name="a_table", **_SOURCE)
+    grouped = {
+        "stream": builder.stream("a", name="a_stream", **_SOURCE).group_by_key(),
+        "table": table.group_by(lambda key, value: substring(key.k, 1, 1)),
+    }
+    for of, kind in [*product(grouped, ("count", "sum", "avg")), ("stream", "max")]:
+        store = Materialized.versioned("20 milliseconds", name=f"{of}-{kind}", late_policy="side_table")
+        what = () if kind == "count" else (lambda value: value.v,)
+        getattr(grouped[of], kind)(*what, materialized=store, name=f"{of}_{kind}").to_changelog(f"{of}_{kind}_out")
+    return builder.build()
+
+
+#: By keys all of the first partition that is older than 900 is refused, and nothing of the second one: the result at 70
+#: has nothing of the one at 400, not its time either. The table's groups are of one partition.
+_REFUSED: Final = (
+    Input("a", "x1", Decimal("1.1"), 50, 1),
+    Input("a", "x2", Decimal("10.000000000000000001"), 60, 1),
+    Input("a", "z1", Decimal("5"), 900),
+    Input("a", "x1", Decimal("100.2"), 400),
+    Input("a", "x1", Decimal("1000.4"), 70, 1),
+    Input("a", "x2", Decimal("10000.000000000000000008"), 300),
+    Input("a", "y1", Decimal("7"), 500),
+    Input("a", "y1", Decimal("8"), 905),
+    Input("a", "x2", None, 310),
+    Input("a", "x3", Decimal("3"), 100, 1),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.rule("R174")
+@pytest.mark.parametrize("ends", [[10], [2, 6, 10]])
+def test_a_refused_result_is_put_aside_with_the_event_that_it_is_of_and_that_alone(
+    spark: SparkSession, tmp_path: Path, ends: list[int]
+) -> None:
+    app = on_spark(spark, tmp_path, _numbers(), _REFUSED, ends, "DECIMAL(38, 18)")
+    assert _rejects(spark, app) == _rejects_on_driver(_numbers(), _REFUSED)
+    assert sink_rows(spark, app, _numbers()) == on_driver(_numbers(), _REFUSED)
+
+
+def _rejects(spark: SparkSession, app: StreamingApplication) -> dict[str, list[Any]]:
+    rows = spark.read.format("delta").load(str(app.table("rejects"))).selectExpr("*", "unix_micros(ts) AS us")
+    told = [(row["node"], row["us"], json.loads(row["record"], parse_float=Decimal)) for row in rows.collect()]
+    return _by_node((node, us, *record["key"].values(), record.get("value", {})) for node, us, record in told)
+
+
+def _rejects_on_driver(topology: Topology, records: Sequence[Input]) -> dict[str, list[Any]]:
+    driver = TopologyTestDriver(topology)
+    for each in records:
+        value = None if each.v is None else {"v": each.v}
+        driver.pipe_input(each.topic, each.k, value, each.ts_us, partition=each.partition)
+    return _by_node((each.node, each.ts_us, *each.key.values(), each.value or {}) for each in driver.rejects)
+
+
+def _by_node(rejects: Iterable[tuple[Any, ...]]) -> dict[str, list[Any]]:
+    """Of each node its rejects in an order of their own, with means as numbers of the same kind."""
+    told: dict[str, list[Any]] = {}
+    for node, *parts, value in rejects:
+        numbers = {name: Decimal(repr(n)) if isinstance(n, float) else n for name, n in value.items()}
+        told.setdefault(node, []).append((*parts, numbers))
+    return {node: sorted(rows, key=repr) for node, rows in sorted(told.items())}

@@ -57,7 +57,7 @@ def rejection(raw: DataFrame, checks: SourceChecks | None) -> Column:
 
 
 def check_reasons(united: DataFrame, sources: Mapping[str, SparkSource]) -> None:
-    """Refuse rules that the columns of their source can never answer. No job runs.
+    """Refuse rules that the columns of their source can never answer. No job runs but one of a constant per pattern.
 
     Args:
         united: The columns of the sources, a struct column per topic.

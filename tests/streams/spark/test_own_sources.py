@@ -146,7 +146,9 @@ def test_a_source_that_is_an_own_table_under_another_name_is_refused_at_the_star
 ) -> None:
     spark.sql("CREATE DATABASE IF NOT EXISTS owned")
     try:
-        prices = VersionedTable.create(spark, "owned.prices", "item STRING, price DOUBLE", "item", "1 day")
+        prices = VersionedTable.create(
+            spark, "owned.prices", "item STRING, price DOUBLE", keys="item", history_retention="1 day"
+        )
         place = spark.sql("DESCRIBE DETAIL owned.prices").collect()[0]["location"]
         for root, source in (
             ("owned", SparkSource("delta", {"path": place})),

@@ -37,7 +37,7 @@ class LedgerFacts:
 
     ``newest_commit`` is the newest batch that its history tells of, which may be more than its rows do; ``forgets`` is
     whether Delta forgets which batches it has. ``others`` are other applications that were started in its root, before
-    this one ever was; without a ledger those whose tables lie there.
+    this one ever was.
     """
 
     application: str

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final
@@ -34,7 +33,7 @@ from streams.spark.lost_ledger import told_by_tables
 from streams.spark.lost_scopes import refuse_lost_scopes
 from streams.spark.metrics import MetricsLevel
 from streams.spark.orphans import holding_tables, refuse_orphans, refuse_returned
-from streams.spark.own_sources import check_own_sources, places_of, refuse_own_sources
+from streams.spark.own_sources import check_own_sources, refuse_own_sources
 from streams.spark.personal import check_personal
 from streams.spark.pictures import buffer_of, grace_of, lateness_of
 from streams.spark.places import Order
@@ -53,7 +52,6 @@ from streams.spark.started_query import Assembly, Setup, StartedQuery
 from streams.spark.store import refuse_promises
 from streams.spark.suppress import SuppressOperator
 from streams.spark.table_names import check_table_names
-from streams.spark.tables_below import owners_below
 from streams.spark.told_batches import told_after
 from streams.spark.trigger import trigger_of
 from versioned import spark_functions as F
@@ -293,12 +291,7 @@ class StreamingApplication:
         rejects, operators = self._parts.rejects, self._parts.operators
         steps = [rejects.step, *(step for each in operators.values() for step in each.steps(self.root))]
         writers, checkpoint = writers_of(operators, self.root), self._setup.checkpoint
-        found = survey(self._spark, self._ledger, state, self._parts.tables, checkpoint, writers, steps)
-        if self._setup.ledger in found.locations or found.has_lost_ledger:
-            return found
-        # Whose root it is only the tables can tell then.
-        others = owners_below(self._spark, self.root, (*self._parts.tables, *places_of(self._setup.sources)))
-        return replace(found, ledger=replace(found.ledger, others=tuple(n for n in others if n != self.name)))
+        return survey(self._spark, self._ledger, state, self._parts.tables, checkpoint, writers, steps)
 
     def refuse_changes(self, found: RecoverySurvey) -> tuple[str, ...]:
         """Refuse a plan that left out what rows wait for or topics that were read, or takes in what it was without.

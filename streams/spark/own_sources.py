@@ -67,16 +67,6 @@ def refuse_own_sources(
             raise _refused(topic, read, target)
 
 
-def places_of(sources: Mapping[str, SparkSource]) -> list[TableRef]:
-    """The tables and folders that sources read, as a listing tells them.
-
-    >>> [str(place) for place in places_of({"a": SparkSource("delta", {"path": "/in/a/"}), "b": SparkSource("rate")})]
-    ['/in/a']
-    """
-    read = filter(None, map(_read, sources.values()))
-    return [target if target.path is None else TableRef(path=_normal(target.path)) for target in read]
-
-
 def _read(source: SparkSource) -> TableRef | None:
     """The table or folder that a source reads; None if it is neither, as a topic of Kafka."""
     if source.table is not None:

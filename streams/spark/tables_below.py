@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import partial
 from typing import Final
 from urllib.parse import unquote
 
@@ -15,7 +14,6 @@ from pyspark.sql import SparkSession
 from versioned import spark_functions as F
 from versioned.errors import first_line
 from versioned.identifiers import TableRef
-from versioned.side_by_side import side_by_side
 from versioned.table_details import detail_of
 from versioned.table_log import history, own_details
 from versioned.written import told_owner
@@ -25,8 +23,6 @@ _LOG: Final = logging.getLogger(__name__)
 _OF_EACH_LOG: Final = "{00000000000000000000.json,*.checkpoint*}"
 #: So many commits tell whose a table is.
 _LOOKED_AT: Final = 1_000
-#: And so many where the root's first application is to be told: beside a schema's other tables that must not take long.
-_FEW: Final = 20
 #: What each commit of this library tells.
 _BY_US: Final = '"versioned"'
 #: What the names of all properties begin with by which a table of this library says what it is.
@@ -62,45 +58,16 @@ def left_behind(spark: SparkSession, root: TableRef, application: str, known: It
     Returns:
         Their names, in order; :data:`ANY` alone if they cannot be listed, which is logged.
     """
-    others = _others_below(spark, root, known)
-    if others is None:  # An erasure must not wait for rights to list a bucket.
-        return (ANY,)
-    return tuple(name for name, target in others.items() if _may_be_of(spark, target, application))
-
-
-def owners_below(spark: SparkSession, root: TableRef, known: Iterable[TableRef]) -> tuple[str, ...]:
-    """The applications whose batches are the newest writes to tables below a root, but for some that are known.
-
-    Args:
-        spark: The session.
-        root: Where the tables lie.
-        known: The tables that are left out.
-
-    Returns:
-        Their names, in order; as far as a few commits of each table tell, and none if they cannot be listed.
-    """
-    others = _others_below(spark, root, known) or {}
-    found = set[str]()
-
-    def look(target: TableRef) -> None:
-        with suppress(Exception):  # of whatever kind: what cannot be looked at is not known to be somebody's
-            owner = told_owner(history(spark, target, _FEW))
-            found.update(name for name in owner or () if name is not None)
-
-    side_by_side([partial(look, target) for target in others.values()], spark)
-    return tuple(sorted(found))
-
-
-def _others_below(spark: SparkSession, root: TableRef, known: Iterable[TableRef]) -> dict[str, TableRef] | None:
-    """The tables below a root but for some, by name; None if they cannot be listed, which is logged."""
     left_out = {_as_listed(target) for target in known}
     try:
-        there = {name: root.child(name) for name in names_below(spark, root)}
-    except Exception as error:  # of whatever kind
+        names = names_below(spark, root)
+    except Exception as error:  # of whatever kind: an erasure must not wait for rights to list a bucket
         told = "The tables below %s cannot be listed, so look for others there yourself: %s"
         _LOG.warning(told, root, first_line(error))
-        return None
-    return {name: target for name, target in there.items() if _as_listed(target) not in left_out}
+        return (ANY,)
+    there = {name: root.child(name) for name in names}
+    others = {name: target for name, target in there.items() if _as_listed(target) not in left_out}
+    return tuple(name for name, target in others.items() if _may_be_of(spark, target, application))
 
 
 def _of_folder(spark: SparkSession, root: str) -> list[str]:

@@ -1,9 +1,8 @@
-"""Tables that are not an application's to write: its sources, what was made by hand, and another application's."""
+"""Tables that are not an application's to write: its sources, and what was made by hand."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -12,16 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from streams import Materialized, StreamsBuilder
-from streams.recovery_rules import CheckpointFacts, LedgerFacts
-from streams.spark import SparkSource, StreamingApplication, application, own_sources
+from streams.spark import SparkSource, StreamingApplication, own_sources
 from streams.spark.doctor import examine
-from streams.spark.ledger import Ledger, LedgerState
 from streams.spark.own_sources import check_own_sources, refuse_own_sources
-from streams.spark.recovery import RecoverySurvey
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.table import VersionedTable
-from versioned.written import TableState, Written
 
 
 def _application(spark: SparkSession, root: str, source: SparkSource, **options: Any) -> StreamingApplication:
@@ -108,37 +103,6 @@ def test_only_of_a_source_of_which_paths_and_names_do_not_tell_it_the_place_is_l
 def test_a_source_whose_place_cannot_be_told_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_sources, "detail_of", Mock(side_effect=RuntimeError("a view")))
     refuse_own_sources(Mock(), {"prices": SparkSource(table="shop.view")}, {TableRef.parse("/t/prices"): "file:/t"})
-
-
-_PRICES = TableRef.parse("/data/out/prices")
-
-
-@pytest.mark.parametrize(
-    ("locations", "tables", "others"),
-    [
-        pytest.param({}, {}, ("bar",), id="no ledger"),
-        pytest.param({TableRef.parse("/data/out/ledger"): "/data/out/ledger"}, {}, (), id="a ledger, which tells it"),
-        pytest.param(
-            {}, {_PRICES: TableState(written=Written(1, 3, "shop"))}, (), id="a ledger that is gone, of its own tables"
-        ),
-    ],
-)
-def test_where_no_ledger_tells_whose_a_root_is_the_tables_in_it_do(
-    locations: Mapping[TableRef, str],
-    tables: Mapping[TableRef, TableState],
-    others: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    facts = RecoverySurvey(LedgerFacts("shop"), CheckpointFacts("/data/checkpoint"), tables, locations=locations)
-    monkeypatch.setattr(application, "survey", lambda *_: facts)
-    looked = Mock(return_value=("bar", "shop"))
-    monkeypatch.setattr(application, "owners_below", looked)
-    shop = _application(Mock(), "/data/out", SparkSource("delta", {"path": "/data/out/copy/"}))
-    monkeypatch.setattr(Ledger, "last_if_any", lambda _: LedgerState())
-    found = shop.survey()
-    assert found.ledger.others == others
-    assert [each.rule for each in found.findings() if each.rule == "table-of-other"] == ["table-of-other"] * len(others)
-    assert all(TableRef.parse("/data/out/copy") in call.args[2] for call in looked.call_args_list)
 
 
 def test_a_source_that_is_an_own_table_under_another_name_is_refused_at_the_start(

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from streams.spark import tables_below
-from streams.spark.tables_below import left_behind, owners_below
+from streams.spark.tables_below import left_behind
 from versioned.identifiers import TableRef
 
 #: What the newest commit of each table says of itself.
@@ -46,7 +46,6 @@ def test_below_a_folder_those_that_no_one_else_is_known_to_own_are_told(spark: S
     (tmp_path / "_checkpoint" / "offsets").mkdir(parents=True)
     spark.sql(f"CREATE TABLE {root.child('clone').sql} SHALLOW CLONE {root.child('ours').sql}")
     assert left_behind(spark, root, "shop", [root.child("Known")]) == ("broken", "clone", "ours", "upkeep")
-    assert owners_below(spark, root, [root.child("Known"), root.child("ours")]) == ("other",)
 
 
 @pytest.mark.parametrize(
@@ -98,4 +97,3 @@ def test_where_nothing_can_be_listed_everything_else_is_told_and_why(
     assert caplog.messages == [
         "The tables below s3a://bucket/tables cannot be listed, so look for others there yourself: Access denied"
     ]
-    assert owners_below(Mock(), TableRef.parse("s3a://bucket/tables"), []) == ()

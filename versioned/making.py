@@ -74,10 +74,9 @@ def is_unmade(session: SparkSession, target: TableRef) -> bool:
 
 
 def _is_begun(session: SparkSession, target: TableRef) -> bool:
-    if read_table(session, target).dtypes != session.range(0).dtypes:
-        return False
     commits = history(session, target, _MOST_MAKERS)
-    return all(row["operation"] == "WRITE" and own_details(row) is not None for row in commits)
+    are_own = all(row["operation"] == "WRITE" and own_details(row) is not None for row in commits)
+    return are_own and read_table(session, target).dtypes == session.range(0).dtypes
 
 
 def make_table(session: SparkSession, target: TableRef, create: str, *, or_take: bool = False) -> None:

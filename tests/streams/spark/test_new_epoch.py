@@ -50,10 +50,11 @@ def test_an_epoch_that_died_at_its_first_row_goes_on_behind_all_that_had_ended_b
     with faults.armed(act), pytest.raises(Crash):
         application(spark, own, out, new_epoch=True)._agreed_state()
     for new_epoch, epoch in ((False, 2), (True, 3)):
-        begun = application(spark, own, out, new_epoch=new_epoch)._agreed_state()
+        begun = application(spark, own, out, new_epoch=new_epoch)._agreed_state().state
         assert (begun.epoch, begun.batch_id) == (epoch, -1)
-        assert older._state is not None
-        assert (begun.stream_times, begun.maxima) == (older._state.stream_times, older._state.maxima)
+        assert older._started is not None
+        ended = older._started._state
+        assert (begun.stream_times, begun.maxima) == (ended.stream_times, ended.maxima)
 
 
 def _alerting() -> Topology:

@@ -265,11 +265,11 @@ def test_a_new_epoch_without_a_ledger_goes_on_with_the_times_that_the_tables_tel
 ) -> None:
     if fenced:
         application(spark, source, copied, new_epoch=True)._agreed_state()
-    before = application(spark, source, copied)._agreed_state()
+    before = application(spark, source, copied)._agreed_state().state
     shutil.rmtree(copied / "ledger")
     heir = application(spark, source, copied, new_epoch=True)
     heir._ledger.create()
-    begun = heir._agreed_state()
+    begun = heir._agreed_state().state
     assert begun.stream_times["prices"]
     # What is known of sequences is in the ledger only.
     times = {name: times for name, times in before.stream_times.items() if "/" not in name}
@@ -283,7 +283,7 @@ def test_a_new_epoch_over_an_unfinished_first_batch_applies_it_as_if_it_had_neve
 ) -> None:
     with faults.armed(crash_at("after:prices/main")), pytest.raises(StreamingQueryException):
         application(spark, source, tmp_path).run()
-    assert application(spark, source, tmp_path, new_epoch=True)._agreed_state().stream_times == {}
+    assert application(spark, source, tmp_path, new_epoch=True)._agreed_state().state.stream_times == {}
 
 
 def _renamed(spark: SparkSession, source: Path, out: Path) -> StreamingApplication:

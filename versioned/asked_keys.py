@@ -26,11 +26,12 @@ from pyspark.sql.types import (
 from versioned import spark_functions as F
 from versioned.casting import harm_of
 from versioned.errors import SchemaError
-from versioned.frame_checks import check_once
+from versioned.frame_checks import check_once, refuse_lacking
 from versioned.identifiers import quote
 from versioned.spec import VersionedTableSpec
 from versioned.sql_types import nullable
 
+_WHAT: Final = "looked-up rows"
 #: Among the types of one group a value is the same one or there is none. Times without a zone are in the session's.
 _GROUPS: Final[tuple[tuple[type[DataType], ...], ...]] = (
     (StringType,),
@@ -60,8 +61,8 @@ def asked_keys(asked: DataFrame, rows: DataFrame, spec: VersionedTableSpec, alia
     Raises:
         SchemaError: a key column is missing, twice, or of a type that cannot be compared exactly with the table's.
     """
-    check_there(asked, spec.keys)
-    check_once(asked, spec.keys, "looked-up rows")
+    check_asked(asked, spec.keys)
+    check_once(asked, spec.keys, _WHAT)
     given = {field.name.lower(): field for field in asked.schema.fields}
     kinds = rows.schema
     keys = {}
@@ -82,7 +83,7 @@ def asked_keys(asked: DataFrame, rows: DataFrame, spec: VersionedTableSpec, alia
     return keys
 
 
-def check_there(asked: DataFrame, keys: Iterable[str], *others: str) -> None:
+def check_asked(asked: DataFrame, keys: Iterable[str], *others: str) -> None:
     """Refuse a frame that lacks a key column, which it may have in whatever case, or another column.
 
     Raises:
@@ -91,8 +92,7 @@ def check_there(asked: DataFrame, keys: Iterable[str], *others: str) -> None:
     there = {name.lower() for name in asked.columns}
     missing = [name for name in keys if name.lower() not in there]
     missing += [name for name in others if name not in asked.columns]
-    if missing:
-        raise SchemaError(f"The looked-up rows lack {missing}; they have {asked.columns}. Rename or add the columns.")
+    refuse_lacking(asked, missing, _WHAT)
 
 
 def _is_exact(own: DataType, kind: DataType) -> bool:

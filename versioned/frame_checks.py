@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BooleanType, NumericType, TimestampType, VariantType
@@ -41,6 +41,16 @@ def check_column_names(**named: object) -> None:
     for option, given in named.items():
         if given is not None:
             check_kind(option, given, str, "the name of a column")
+
+
+def refuse_lacking(frame: DataFrame, missing: Collection[str], what: str) -> None:
+    """Refuse rows that lack columns, if they do; ``what`` they are in words.
+
+    Raises:
+        SchemaError: telling which, and what there is.
+    """
+    if missing:
+        raise SchemaError(f"The {what} lack {missing}; they have {frame.columns}. Rename or add the columns.")
 
 
 def check_once(frame: DataFrame, wanted: Iterable[str], what: str) -> None:

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StringType
 
 from versioned import spark_functions as F
-from versioned.asked_keys import asked_keys, check_there
+from versioned.asked_keys import asked_keys, check_asked
 from versioned.choices import check_choice
 from versioned.durations import instant_us
 from versioned.errors import SchemaError
@@ -264,7 +264,7 @@ def _check_asked(asked: DataFrame, spec: VersionedTableSpec, at: str) -> None:
         # The horizon would be that of the moment at which the query was made, for as long as it runs.
         raise SchemaError("The looked-up rows are a stream. Look up each of its batches, in writeStream.foreachBatch.")
     check_column_names(at=at)
-    check_there(asked, spec.keys, at)
+    check_asked(asked, spec.keys, at)
     given = {name.lower() for name in (*_told(spec), _reason_of(spec), HORIZON, _DEAD, _LATEST_FROM, _WHY)}
     own = set(named_twice(asked.columns))
     twice = [name for name in asked.columns if name.lower() in given or name in own]

@@ -11,7 +11,7 @@ from pyspark.sql.types import BooleanType, DataType, IntegralType, NullType
 from versioned import spark_functions as F
 from versioned.casting import harm_of, has_cast, in_range
 from versioned.errors import SchemaError
-from versioned.frame_checks import check_column_names, check_frame, check_instants, check_once
+from versioned.frame_checks import check_column_names, check_frame, check_instants, check_once, refuse_lacking
 from versioned.identifiers import quote
 from versioned.spec import VersionedTableSpec
 from versioned.sql_types import has_order
@@ -29,9 +29,7 @@ def check_there(records: DataFrame, wanted: Iterable[str]) -> None:
     if records.isStreaming:
         raise SchemaError("The records are a stream. Put each of its batches, in writeStream.foreachBatch.")
     names = list(wanted)
-    missing = [name for name in names if name not in records.columns]
-    if missing:
-        raise SchemaError(f"The records lack {missing}; they have {records.columns}. Rename or add the columns.")
+    refuse_lacking(records, [name for name in names if name not in records.columns], "records")
     check_once(records, names, "records")
 
 

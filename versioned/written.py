@@ -78,8 +78,16 @@ class TableState:
         >>> found.is_strange, replace(found, properties={"versioned.sink": "latest"}).is_strange
         (True, False)
         """
-        says_so = any(name.startswith("versioned.") for name in self.properties)
-        return self.by_others and self.size_bytes > 0 and not says_so
+        return self.by_others and self.size_bytes > 0 and not says_what_it_is(self.properties)
+
+
+def says_what_it_is(properties: Iterable[str]) -> bool:
+    """Whether a property tells what a table is to this library, by their names.
+
+    >>> says_what_it_is(["delta.appendOnly", "versioned.sink"]), says_what_it_is(["delta.appendOnly"])
+    (True, False)
+    """
+    return any(name.startswith("versioned.") for name in properties)
 
 
 def look(session: SparkSession, target: TableRef, application: str | None = None) -> TableState:

@@ -16,7 +16,7 @@ from versioned.errors import first_line
 from versioned.identifiers import TableRef
 from versioned.table_details import detail_of
 from versioned.table_log import history, own_details
-from versioned.written import told_owner
+from versioned.written import says_what_it_is, told_owner
 
 _LOG: Final = logging.getLogger(__name__)
 #: Of each table's log one of these is there: its first commit, or the checkpoint before which Delta removes commits.
@@ -25,8 +25,6 @@ _OF_EACH_LOG: Final = "{00000000000000000000.json,*.checkpoint*}"
 _LOOKED_AT: Final = 1_000
 #: What each commit of this library tells.
 _BY_US: Final = '"versioned"'
-#: What the names of all properties begin with by which a table of this library says what it is.
-_OURS: Final = "versioned."
 #: Makes a table of another one's files and properties, with none of its commits.
 _CLONE: Final = "CLONE"
 #: Whatever else there is, where the tables cannot be listed.
@@ -110,5 +108,5 @@ def _may_be_of(spark: SparkSession, target: TableRef, application: str) -> bool:
     owner = told_owner(told)
     if owner not in (None, (None,)):
         return owner == (application,)
-    is_ours = any(name.startswith(_OURS) for name in detail["properties"])
-    return is_ours or any(row["operation"] == _CLONE or own_details(row) is not None for row in told)
+    tells = any(row["operation"] == _CLONE or own_details(row) is not None for row in told)
+    return tells or says_what_it_is(detail["properties"])

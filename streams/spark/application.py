@@ -302,14 +302,13 @@ class StreamingApplication:
         Raises:
             ConfigurationError, CheckpointMismatchError: it does; says what to do.
         """
-        self._refuse_waiting(found.state, found)
+        self._refuse_unfit(found.state, found)
         refuse_returned(self._spark, self.root, found, self.topology, self._parts.operators)
         # What the last start kept comes first: it may have died before its first ledger row.
         return topics_in_order(self.name, found.topics or found.state.topics, self._setup.sources)
 
-    def _refuse_waiting(self, state: LedgerState, found: RecoverySurvey) -> None:
-        """Refuse a plan in which rows wait for what it has no more, or that counts on what no table promises; and a
-        source that is a table of the application."""
+    def _refuse_unfit(self, state: LedgerState, found: RecoverySurvey) -> None:
+        """Refuse a plan that reads its own tables, counts on what none promises, or lacks what rows wait for."""
         refuse_own_sources(self._spark, self._setup.sources, found.locations)
         refuse_promises(self.root, self._parts.operators, found.tables)
         refuse_orphans(self._spark, self.root, state, self._parts.operators, found)
@@ -333,7 +332,7 @@ class StreamingApplication:
             holding = holding_tables(self._parts.operators)
             told = told_by_tables(before, holding) if before.has_lost_ledger else before.state
             # What the start would refuse is found before anybody is shut out.
-            self._refuse_waiting(told, before)
+            self._refuse_unfit(told, before)
             self._united(sorted(self._setup.sources))
             self._ledger.create()
             state = begin_epoch(self._spark, self._ledger, told, before, self._setup.checkpoint, self.survey)

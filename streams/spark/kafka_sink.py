@@ -124,12 +124,7 @@ class KafkaSink:
         elif told:
             # A stream has no column that says so: its null value is a row of nulls.
             value = F.when(reduce(Column.__or__, told), value)
-        ids = {
-            SINK: F.lit(sink),
-            BATCH: F.col("_batch_id"),
-            NTH: F.row_number().over(ordered),
-            TS: F.unix_micros("ts"),
-        }
+        ids = {SINK: F.lit(sink), BATCH: F.col("_batch_id"), NTH: F.row_number().over(ordered), TS: F.unix_micros("ts")}
         headers = F.array(*(_header(name, told) for name, told in ids.items()))
         return rows.select(self._key(of_key, keys).alias("key"), value.alias("value"), headers.alias("headers"))
 

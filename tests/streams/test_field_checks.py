@@ -12,13 +12,12 @@ from streams import field_checks
 from streams.field_checks import check_apart, check_read
 from streams.functions import coalesce, merge, python_function, when
 from streams.spark import stored_kinds
-from streams.spark.key_types import check_matched
 from streams.testing import TopologyTestDriver
 from streams.topology import Joined, KStream, KTable, Materialized, StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import JoinWindows, TimeWindows
-from versioned.errors import RecordError, SchemaError, TopologyError
+from versioned.errors import RecordError, TopologyError
 
 
 class _Sources:
@@ -471,12 +470,6 @@ def test_a_key_that_only_a_record_tells_is_refused_with_the_join_and_both_keys(k
     driver = TopologyTestDriver(builder.build())
     with pytest.raises(RecordError, match=told):
         driver.pipe_input("s", "a", "b", 0)
-
-
-@pytest.mark.parametrize(("names", "others"), [(["a"], ["x", "y"]), (["a", "b"], ["b", "a"])])
-def test_spark_refuses_keys_that_only_the_frames_tell(names: list[str], others: list[str]) -> None:
-    with pytest.raises(SchemaError, match=r"The key .* is looked up in"):
-        check_matched(names, others)
 
 
 def test_windows_of_final_results_have_the_fields_of_their_aggregate() -> None:

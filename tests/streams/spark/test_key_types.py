@@ -9,7 +9,7 @@ from both_engines import Input, on_spark, sink_rows
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructType
 
-from streams.spark.key_types import check_outer_keys, key_as
+from streams.spark.key_types import check_matched, check_outer_keys, key_as
 from streams.topology import StreamsBuilder
 from versioned import spark_functions as F
 from versioned.errors import SchemaError
@@ -75,3 +75,9 @@ def test_a_foreign_key_of_another_type_points_to_one_row(spark: SparkSession, tm
     ]
     app = on_spark(spark, tmp_path, builder.build(), records, ends, "BIGINT")
     assert sink_rows(spark, app, builder.build())["out"] == [(("a",), (20,), 3000), (("a",), (40,), 5000)]
+
+
+@pytest.mark.parametrize(("names", "others"), [(["a"], ["x", "y"]), (["a", "b"], ["b", "a"])])
+def test_spark_refuses_keys_that_only_the_frames_tell(names: list[str], others: list[str]) -> None:
+    with pytest.raises(SchemaError, match=r"The key .* is looked up in"):
+        check_matched(names, others)

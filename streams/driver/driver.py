@@ -140,9 +140,9 @@ class TopologyTestDriver:
         if passed_us < 0:
             raise ConfigurationError(f"advance_wall_clock takes time that passes; got {told(duration)}.")
         self._context.now_us += passed_us
-        for node in self._topology:
-            for change in self._context.processor(node.name).tick(self._context.now_us):
-                self._forward(node, change)
+        for processor in self._in_order_of_ticks():
+            for change in processor.tick(self._context.now_us):
+                self._forward(processor.node, change)
 
     def drain(self, suppress: str) -> None:
         """Send everything that a suppression holds downstream, of each partition oldest first (R59).
@@ -267,6 +267,17 @@ class TopologyTestDriver:
 
     def _gathers(self, node: Node, keys_cross_partitions: bool) -> bool:
         return gathers(node, self._in_one_scope) or (keys_cross_partitions and changes_key(node))
+
+    def _in_order_of_ticks(self) -> Iterator[Processor]:
+        """The operators in the order in which the wall clock reaches them.
+
+        Those that may close windows go first, the last of the plan before the others: what another suppression lets
+        out at the same moment comes into no window that is due by then (R117).
+        """
+        processors = [self._context.processor(node.name) for node in self._topology]
+        closing = [found for found in processors if isinstance(found, SuppressProcessor) and found.rule.final]
+        yield from reversed(closing)
+        yield from (processor for processor in processors if processor not in closing)
 
     def _forward(self, node: Node, change: Change) -> None:
         # Depth first, children in plan order, as Kafka forwards.

@@ -308,6 +308,23 @@ def test_what_a_tick_lets_go_comes_to_the_next_suppression_before_that_one_ticks
     assert shown(running.read_output("out")) == [("k", "v2", 2)]
 
 
+@pytest.mark.rule("R117")
+def test_what_a_tick_lets_go_comes_too_late_for_a_window_that_is_due_at_that_tick() -> None:
+    builder = StreamsBuilder()
+    limit = Suppressed.until_wall_clock_time_limit("3 seconds", BufferConfig.unbounded())
+    calm = builder.table("in", Materialized(name="in")).suppress(limit, name="calm")
+    counts = calm.to_stream().group_by_key().windowed_by(TimeWindows.of("1 hour")).count(name="counts")
+    final = Suppressed.until_window_closes(BufferConfig.unbounded(), retention="3 seconds")
+    counts.suppress(final, name="final").to_changelog("out")
+    running = TopologyTestDriver(builder.build())
+    for _ in range(3):
+        running.pipe_input("in", "k", "v", 1)
+        running.advance_wall_clock("3 seconds")
+    assert [record.value for record in running.read_output("out")] == [Row(count=1, closed_by="wall_clock")]
+    # The second came as the window was due, the third behind that.
+    assert running.counters("counts")["late"] == 2
+
+
 @pytest.mark.rule("R110", "R118", "R123")
 def test_a_sensor_that_is_silent_for_a_day_emits_nothing_without_a_wall_clock_limit() -> None:
     running = limited(Suppressed.until_time_limit("1 hour", BufferConfig.unbounded()))

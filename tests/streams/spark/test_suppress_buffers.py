@@ -76,6 +76,8 @@ _STEPS: tuple[_Step, ...] = (
     # Late-comers of windows that stream time has closed.
     (4_100, (Input("events", "a", "x", 130_000), Input("events", "c", "x", 130_000))),
 )
+#: When records come by the wall clock, and their own time, in milliseconds: what is held leaves as a window is due.
+_DUE_TOGETHER = ((0, 1), (3_000, 2), (6_000, 3), (9_000, 90_000), (12_000, 90_001), (15_000, 90_002), (18_000, 200_000))
 _REFUSALS = ("late", "expired", "dropped")
 _START_US = 1_700_000_000_000_000
 #: Of the application; a suppression may have its own.
@@ -137,7 +139,7 @@ def clocked(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factor
     _run_steps(spark, app, folder, _STEPS[-1:], sum(len(records) for _, records in _STEPS[:-1]))
     ledger = _ledger(spark, app)
     told, after = _timed_rows(spark, app, ledger), _stored_windows(spark, app, request.param)
-    return _Clocked(request.param, *_driven(topology), told, before, after, ledger)
+    return _Clocked(request.param, *_driven(topology, _STEPS), told, before, after, ledger)
 
 
 def _run_steps(
@@ -161,12 +163,12 @@ def _ledger(spark: SparkSession, app: StreamingApplication) -> list[Row]:
     return spark.read.format("delta").load(str(app.table("ledger"))).orderBy("batch_id").collect()
 
 
-def _driven(topology: Topology) -> tuple[TopologyTestDriver, dict[str, _Timed]]:
-    """The test driver after the same steps, and what its sinks got."""
+def _driven(topology: Topology, steps: Sequence[_Step]) -> tuple[TopologyTestDriver, dict[str, _Timed]]:
+    """The test driver after these steps, and what its sinks got."""
     now_ms = 0
     driver = TopologyTestDriver(topology, start=_START_US, suppressed_record_retention=_RETENTION)
     told: dict[str, _Timed] = {sink: [] for sink in sinks(topology)}
-    for ms, records in _STEPS:
+    for ms, records in steps:
         driver.advance_wall_clock(timedelta(milliseconds=ms - now_ms))
         now_ms = ms
         for record in records:
@@ -274,6 +276,34 @@ def test_a_suppression_by_stream_time_alone_tells_each_window_once_where_another
     others = [(ms, key, value[:1], us) for ms, key, value, us in clocked.told["slow_out"]]
     assert clocked.told["plain_out"] == others
     assert len({key for _, key, *_ in others}) == len(others) > 1
+
+
+@pytest.mark.slow
+@pytest.mark.rule("R117")
+def test_what_a_suppression_lets_out_as_a_window_behind_it_is_due_comes_too_late_in_both_engines(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    builder = StreamsBuilder()
+    limit = Suppressed.until_wall_clock_time_limit("3 seconds", _UNBOUNDED)
+    calm = builder.table("in", Materialized.key_value("latest"), name="table", **_SOURCE).suppress(limit, name="calm")
+    for name in ("tumbling", "session"):
+        final = Suppressed.until_window_closes(_UNBOUNDED, retention="3 seconds")
+        counts = calm.to_stream().group_by_key().windowed_by(_WINDOWS[name]).count(name=name)
+        ended = counts.suppress(final, name=f"{name}_final").to_stream()
+        # Final results that go into windows of their own, which are due at the same moments.
+        plain = ended.group_by(lambda key, value: {"k": key.k})
+        again = plain.windowed_by(TimeWindows.of("1 hour")).count(name=f"{name}_again")
+        again.suppress(final, name=f"{name}_last").to_changelog(f"{name}_out")
+    steps = [(ms, (Input("in", "a", "x", at), Input("in", "b", "x", at))) for ms, at in _DUE_TOGETHER]
+    app = application(spark, tmp_path, builder.build())
+    _run_steps(spark, app, tmp_path, steps)
+    driver, wanted = _driven(app.topology, steps)
+    ledger = _ledger(spark, app)
+    assert _timed_rows(spark, app, ledger) == wanted
+    assert all(wanted.values())
+    for name in ("tumbling", "session", "tumbling_again", "session_again"):
+        counts_of = {what: sum(row["counts"].get(f"{name}.{what}", 0) for row in ledger) for what in _REFUSALS}
+        assert counts_of == {what: driver.counters(name)[what] for what in _REFUSALS}
 
 
 @pytest.mark.slow

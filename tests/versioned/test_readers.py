@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import polars as pl
 import pytest
 from deltalake import DeltaTable, QueryBuilder
@@ -63,6 +64,22 @@ def test_polars_answers_as_the_library_does(table: VersionedTable, expected: dic
         began = pl.col("validFrom") <= _at(second)
         lasts = pl.col("validTo").is_null() | (pl.col("validTo") > _at(second))
         assert sorted(versions.filter(began & lasts).select("k", "v").collect().rows()) == expected[str(second)]
+
+
+def test_duckdb_joins_as_of_as_the_library_does(table: VersionedTable, expected: dict[str, list[Any]]) -> None:
+    duck = duckdb.connect()
+    duck.register("rates", DeltaTable(str(table.target)).to_pyarrow_dataset())
+    current = duck.sql("SELECT k, v FROM rates WHERE _current AND NOT deleted ORDER BY k")
+    assert current.fetchall() == expected["current"]
+    seconds = ", ".join(f"({second})" for second in _INSTANTS)
+    found = duck.sql(
+        f"""
+        WITH asked AS (SELECT DISTINCT k, s, to_timestamp(s) AS moment FROM rates, (VALUES {seconds}) AS seconds(s))
+        SELECT s, asked.k, v FROM asked ASOF JOIN rates ON asked.k = rates.k AND moment >= validFrom
+        WHERE NOT deleted ORDER BY ALL
+        """
+    ).fetchall()
+    assert found == [(second, *row) for second in _INSTANTS for row in expected[str(second)]]
 
 
 def test_both_read_the_table_as_it_was_before_the_late_change(spark: SparkSession, table: VersionedTable) -> None:

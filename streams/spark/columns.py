@@ -25,6 +25,8 @@ from versioned.session_settings import session_settings
 from versioned.sql_types import has_order
 
 _ANSI: Final = "spark.sql.ansi.enabled"
+#: A date is its midnight in UTC beside an instant, and a text without an offset an instant in UTC.
+_UTC: Final = {"spark.sql.session.timeZone": "UTC"}
 
 
 def in_ansi_mode(session: SparkSession) -> None:
@@ -36,12 +38,21 @@ def in_ansi_mode(session: SparkSession) -> None:
     session.conf.set(_ANSI, "true")
 
 
-def as_in_batches(session: SparkSession) -> AbstractContextManager[None]:
-    """As :func:`in_ansi_mode` for expressions that are put together within, which is when Spark decides what they mean.
+def in_utc(session: SparkSession) -> AbstractContextManager[None]:
+    """Let expressions that are put together within have UTC for their time zone, whatever the user's session has.
 
-    Over Spark Connect that is when they run: there the session's own mode holds.
+    Only for as long: what reads the sources of the next batch takes texts for instants of the user's zone.
     """
-    return session_settings(session, {_ANSI: "true"})
+    return session_settings(session, _UTC)
+
+
+def as_in_batches(session: SparkSession) -> AbstractContextManager[None]:
+    """As :func:`in_ansi_mode` and :func:`in_utc` for expressions that are put together within.
+
+    That is when Spark decides what they mean. Over Spark Connect it is when they run: there the
+    session's own mode and zone hold.
+    """
+    return session_settings(session, {_ANSI: "true", **_UTC})
 
 
 def to_column(

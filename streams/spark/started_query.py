@@ -21,7 +21,7 @@ from streams.spark.applying import EmptyFlows, apply_all
 from streams.spark.arrival import Arrived, arrived
 from streams.spark.batch_report import BatchReport, batch_report
 from streams.spark.checkpoint import read_checkpoint
-from streams.spark.columns import in_ansi_mode
+from streams.spark.columns import in_ansi_mode, in_utc
 from streams.spark.contract import action_at
 from streams.spark.counting import Counting
 from streams.spark.engine import Operators, tally
@@ -166,16 +166,23 @@ class StartedQuery:
         with_sound_reads(frame.sparkSession)
         input_rows = in_few_tasks(frame, more=1).persist()
         try:
+            # It reads the sources, and keeps what it read; what follows is in UTC.
             came = arrived(input_rows)
-            batch = self._batch(frame.sparkSession, batch_id, came)
-            if not batch.details[FINGERPRINTS] and not batch.is_due:
-                self._keep_checkpoint()
-                return 0
-            counted = {topic: said.count for topic, said in came.items() if topic in self._sources}
-            self._process(batch, input_rows, counted, started)
-            return sum(counted.values())
+            with in_utc(frame.sparkSession):
+                return self._run(frame.sparkSession, batch_id, input_rows, came, started)
         finally:
             input_rows.unpersist()
+
+    def _run(
+        self, session: SparkSession, batch_id: int, rows: DataFrame, came: Mapping[str, Arrived], started: float
+    ) -> int:
+        batch = self._batch(session, batch_id, came)
+        if not batch.details[FINGERPRINTS] and not batch.is_due:
+            self._keep_checkpoint()
+            return 0
+        counted = {topic: said.count for topic, said in came.items() if topic in self._sources}
+        self._process(batch, rows, counted, started)
+        return sum(counted.values())
 
     def _query_id(self) -> str:
         """Who counts the batches: Spark writes its id into the checkpoint before the first of them."""

@@ -210,6 +210,9 @@ class PlacedError(ConfigurationError):
         self.path = path
         self.said = said
 
+    def __reduce__(self) -> tuple[type[PlacedError], tuple[str, str]]:
+        return type(self), (self.path, self.said)  # As TopologyError.
+
 
 @contextmanager
 def at(path: str) -> Iterator[None]:

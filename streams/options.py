@@ -20,7 +20,7 @@ from versioned.durations import (
     in_words,
 )
 from versioned.errors import ConfigurationError
-from versioned.given import check_kind, check_name
+from versioned.given import check_flag, check_kind, check_name
 from versioned.spec import TimeScope
 
 LatePolicy = Literal["drop", "side_table"]
@@ -87,6 +87,8 @@ class Materialized:
         check_choice("time_scope", self.time_scope, TimeScope)
         check_resolution(self.time_resolution)
         check_choice("late_policy", self.late_policy, LatePolicy)
+        check_flag("fixed_retention", self.fixed_retention)
+        check_flag("system_history", self.system_history)
         if self.segment_interval is not None and self.segment_interval < _LEAST_SEGMENT:
             raise ConfigurationError(
                 f"segment_interval must be at least 1 millisecond; got {in_words(self.segment_interval)}."

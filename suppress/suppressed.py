@@ -10,7 +10,7 @@ from suppress.sizes import SizeOf, sizer
 from versioned.choices import check_choice
 from versioned.durations import Duration, check_not_negative, duration_us, in_words
 from versioned.errors import ConfigurationError, TopologyError
-from versioned.given import check_kind, check_name
+from versioned.given import check_flag, check_kind, check_name
 
 Timer = Literal["first", "record", "last"]
 Clock = Literal["record", "window_start"]
@@ -116,6 +116,7 @@ class UntilWindowCloses(Suppressed):
     def __post_init__(self) -> None:
         _check_buffer(self.buffer)
         check_name("with_name", self.name)
+        check_flag("close_idle", self.close_idle)
         check_not_negative("retention", self.retention_us)
         sizer(self.size_of)
 

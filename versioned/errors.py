@@ -37,6 +37,10 @@ class TopologyError(VersionedError, ValueError):
         self.node = node
         self.said = message
 
+    def __reduce__(self) -> tuple[type[TopologyError], tuple[str, str, str]]:
+        # Else a process of a pool, which pickles what it raises, would wait for ever for one that cannot be made again.
+        return type(self), (self.rule, self.node, self.said)
+
 
 class SchemaError(VersionedError):
     """A table or an input does not have the columns or types that its contract promises."""

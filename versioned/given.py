@@ -48,6 +48,19 @@ def check_kind(option: str, given: object, kinds: type | tuple[type, ...], wante
         raise ConfigurationError(f"{option} takes {wanted}; got {told(given)}.")
 
 
+def check_flag(option: str, given: object) -> None:
+    """Refuse what is neither true nor false: the text "false", as a widget or a variable gives it, would be true.
+
+    Raises:
+        ConfigurationError: it is neither.
+
+    >>> check_flag("new_epoch", "false")
+    Traceback (most recent call last):
+    versioned.errors.ConfigurationError: new_epoch takes True or False; got "false".
+    """
+    check_kind(option, given, bool, "True or False")
+
+
 def texts_of(option: str, given: object, wanted: str) -> tuple[str, ...]:
     """Texts that may be given as one; a text is one, not its letters.
 

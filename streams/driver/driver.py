@@ -21,7 +21,7 @@ from streams.stream_time_scopes import asks_across, gathers, nodes_in_one_scope
 from streams.user_functions import calls_user, giving_declared, told_with
 from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, Duration, duration_us, optional_span_us
 from versioned.errors import ConfigurationError, RecordError, VersionedError
-from versioned.given import check_kind, given_instant_us, no_such, told
+from versioned.given import check_flag, check_kind, given_instant_us, no_such, told
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,7 @@ class TopologyTestDriver:
         check_kind(
             "TopologyTestDriver", topology, Topology, "the plan that StreamsBuilder.build() gives; call .build()"
         )
+        check_flag("keys_cross_partitions", keys_cross_partitions)
         topology = giving_declared(topology)
         retention_us = optional_span_us("suppressed_record_retention", suppressed_record_retention)
         now_us = given_instant_us("start", start)

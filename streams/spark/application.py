@@ -43,6 +43,7 @@ from streams.spark.recovery import (
     checkpoint_of,
     refuse_epoch,
     refuse_running,
+    settled,
     shut_out_older,
     survey,
 )
@@ -59,6 +60,7 @@ from versioned.choices import check_choice
 from versioned.drawing import Picture
 from versioned.durations import Duration, optional_span_us, span_us
 from versioned.errors import ConfigurationError
+from versioned.given import check_flag, check_kind
 from versioned.identifiers import TableRef
 from versioned.statistics import hidden_names, hide
 
@@ -125,6 +127,11 @@ class StreamingApplication:
         kafka: Mapping[str, KafkaSink] | None = None,
         on_batch: Callable[[BatchReport], None] | None = None,
     ) -> None:
+        check_kind("topology", topology, Topology, "the plan that StreamsBuilder.build() gives; call .build()")
+        check_kind("name", name, str, "a text")
+        flags = {"keys_cross_partitions": keys_cross_partitions, "new_epoch": new_epoch, "add_columns": add_columns}
+        for option, given in flags.items():
+            check_flag(option, given)
         self._spark = spark
         place = TableRef.parse(root)
         retention_us = optional_span_us("suppressed_record_retention", suppressed_record_retention)
@@ -330,18 +337,20 @@ class StreamingApplication:
             before = self.survey()
             refuse_epoch(before)
             holding = holding_tables(self._parts.operators)
-            told = told_by_tables(before, holding) if before.has_lost_ledger else before.state
+            former = told_by_tables(before, holding) if before.has_lost_ledger else before.state
             # What the start would refuse is found before anybody is shut out.
-            self._refuse_unfit(told, before)
+            self._refuse_unfit(former, before)
             self._united(sorted(self._setup.sources))
             self._ledger.create()
-            state = begin_epoch(self._spark, self._ledger, told, before, self._setup.checkpoint, self.survey)
+            state = begin_epoch(self._spark, self._ledger, former, before, self._setup.checkpoint, self.survey)
             self._ledger.keep_topics(tuple(sorted(self._setup.sources)), before.topics)
             self._new_epoch = False
+            found = self._survey(state)
+            told = found.findings()
         else:
-            state = self._ledger.last_if_any()
-        found = self._survey(state)
-        for wrong in found.findings():
+            found, told = settled(self.survey, self._ledger.newest_row)
+            state = found.state
+        for wrong in told:
             raise wrong.error()
         if state.epoch > 1 and state.batch_id < 0:
             shut_out_older(self._spark, state, found)

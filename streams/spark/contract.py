@@ -13,7 +13,7 @@ from streams.options import Action, Extra, TsUnit
 from streams.reasons import INVALID
 from versioned.choices import check_choice
 from versioned.errors import ConfigurationError
-from versioned.given import check_kind, near
+from versioned.given import check_flag, check_kind, near
 from versioned.schema import columns_of
 
 #: As Kafka's default for the size of a message.
@@ -67,6 +67,8 @@ class InputContract:
                 )
             check_choice(f"on_invalid.{reason}", action, Action)
         check_choice("extra_columns", self.extra_columns, Extra)
+        check_flag("unique", self.unique)
+        check_flag("allow_float_keys", self.allow_float_keys)
         if self.ts_unit is not None:
             check_choice("ts_unit", self.ts_unit, TsUnit)
         if self.max_bytes is None:

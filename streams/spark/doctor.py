@@ -7,23 +7,21 @@ also while another driver runs the application. What a start refuses of the plan
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any, Final
 
 from streams.describe import span
-from streams.recovery_rules import BatchOf, Finding, ledger_lost
+from streams.recovery_rules import Finding, ledger_lost
 from streams.spark.application import StreamingApplication
 from streams.spark.ledger import Ledger
-from streams.spark.recovery import RecoverySurvey
+from streams.spark.recovery import RecoverySurvey, settled
 from versioned import spark_functions as F
 from versioned.errors import VersionedError
 from versioned.reading import read_table
 from versioned.table_details import is_missing
 
-#: How often it looks where a driver that runs is always ahead.
-_LOOKS: Final = 3
 #: Clocks of two machines may be some seconds apart.
 _FAR_AHEAD_US: Final = 3_600_000_000
 
@@ -74,29 +72,6 @@ def examine(application: StreamingApplication) -> Diagnosis:
     told += [*_notes(found), *_clock_ahead(found, time.time_ns() // 1_000)] if not told else []
     at = found.checkpoint.place, found.ledger.epoch, found.ledger.batch_id
     return Diagnosis(application.name, str(application.root), *at, tuple(told))
-
-
-def settled(
-    look: Callable[[], RecoverySurvey], newest_row: Callable[[], BatchOf]
-) -> tuple[RecoverySurvey, list[Finding]]:
-    """A look, and what is wrong by it; of looks that a running driver's batches fall into, what two of them say alike.
-
-    Ledger, checkpoint and tables are read moments apart: after a batch between them the row that was read is old.
-
-    Args:
-        look: Looks at everything.
-        newest_row: The newest row of the ledger now.
-    """
-    before: list[Finding] = []
-    alike: list[Finding] = []
-    for _ in range(_LOOKS):
-        found = look()
-        told = found.findings()
-        if not told or newest_row() == found.ledger.batch:
-            return found, told
-        alike = [each for each in told if each in before]
-        before = told
-    return found, alike
 
 
 def _refused(application: StreamingApplication, found: RecoverySurvey) -> Iterable[Finding]:

@@ -47,6 +47,8 @@ _LOG: Final = logging.getLogger(__name__)
 TAKEOVER: Final = "takeover"
 #: In the same: by which of several takeovers at a time.
 HELD_BY: Final = "heldBy"
+#: How often one looks where a driver that runs is always ahead.
+_LOOKS: Final = 3
 _FORGETS: Final = "delta.setTransactionRetentionDuration"
 
 
@@ -176,6 +178,29 @@ class RecoverySurvey:
                 remedy = f"run it again, or versioned rollback --batch {batch}, which also undoes what a backfill wrote"
                 yield Finding("unfinished-takeover", about, words, remedy)
                 return
+
+
+def settled(
+    look: Callable[[], RecoverySurvey], newest_row: Callable[[], BatchOf]
+) -> tuple[RecoverySurvey, list[Finding]]:
+    """A look, and what is wrong by it; of looks that a running driver's batches fall into, what two of them say alike.
+
+    Ledger, checkpoint and tables are read moments apart: after a batch between them the row that was read is old.
+
+    Args:
+        look: Looks at everything.
+        newest_row: The newest row of the ledger now.
+    """
+    before: list[Finding] = []
+    alike: list[Finding] = []
+    for _ in range(_LOOKS):
+        found = look()
+        told = found.findings()
+        if not told or newest_row() == found.ledger.batch:
+            return found, told
+        alike = [each for each in told if each in before]
+        before = told
+    return found, alike
 
 
 def refuse_running(spark: SparkSession, name: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import pickle
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ import yaml
 from jobs.layers import Layers
 from jobs.settings import MetricsSettings, load, parse, read
 from jobs.shown import annotated
+from jobs.strict import PlacedError
 from jobs.yaml_file import read_yaml
 from versioned.errors import ConfigurationError
 
@@ -532,3 +534,8 @@ def test_a_key_that_is_no_text_is_refused(text: str, tmp_path: Path) -> None:
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigurationError, match="a key is text"):
         load(file, {})
+
+
+def test_a_fault_of_a_setting_comes_out_of_another_process_with_its_path() -> None:
+    again = pickle.loads(pickle.dumps(PlacedError("plan.hourly", "Grace must not be negative.")))
+    assert (str(again), again.path) == ("plan.hourly: Grace must not be negative.", "plan.hourly")

@@ -53,6 +53,17 @@ def test_keys_and_values_may_be_scalars_mappings_or_rows(
     assert (record.key, record.value) == seen
 
 
+def test_a_filter_and_its_opposite_share_a_streams_records_and_neither_has_those_that_are_unknown() -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("events", value="v")
+    stream.filter(lambda value: value.v > 1, name="large").to_changelog("kept")
+    stream.filter_not(lambda value: value.v > 1, name="others").to_changelog("left")
+    driver = TopologyTestDriver(builder.build())
+    for value in (1, 2, None):
+        driver.pipe_input("events", "k", {"v": value}, 5)
+    assert (values(driver, "kept"), values(driver, "left")) == ([2], [1])
+
+
 @pytest.mark.parametrize("by", ["v", lambda value: {"x": value.v, "y": 1}], ids=["single", "row"])
 def test_values_that_are_not_a_number_are_one_group(by: Any) -> None:
     builder = StreamsBuilder()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streams.recovery_rules import BatchOf, CheckpointFacts, LedgerFacts
-from streams.spark.doctor import settled
-from streams.spark.recovery import RecoverySurvey
+from streams.spark.recovery import RecoverySurvey, settled
 from streams.spark.sources import topics_in_order
 from versioned.errors import CheckpointMismatchError
 

@@ -1,0 +1,98 @@
+"""What an application is made of, before any session is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from streams.nodes import Materialized
+from streams.recovery_rules import CheckpointFacts, LedgerFacts
+from streams.spark import InputContract, SparkSource, StreamingApplication, erase
+from streams.spark.recovery import RecoverySurvey
+from streams.testing import TopologyTestDriver
+from streams.topology import StreamsBuilder
+from suppress.buffer_config import BufferConfig
+from suppress.suppressed import Suppressed
+from versioned.errors import ConfigurationError
+
+
+def _builder() -> StreamsBuilder:
+    builder = StreamsBuilder()
+    builder.table("in", Materialized.key_value("latest"), name="table")
+    return builder
+
+
+def _application(**options: Any) -> StreamingApplication:
+    said: dict[str, Any] = {
+        "name": "shop",
+        "topology": _builder().build(),
+        "root": "/shop",
+        "sources": {"in": SparkSource("rate")},
+    }
+    nobody: Any = None
+    return StreamingApplication(nobody, **{**said, **options})
+
+
+_FLAGS: dict[str, Callable[[Any], object]] = {
+    "new_epoch": lambda given: _application(new_epoch=given),
+    "add_columns": lambda given: _application(add_columns=given),
+    "keys_cross_partitions": lambda given: _application(keys_cross_partitions=given),
+    "unique": lambda given: InputContract(unique=given),
+    "allow_float_keys": lambda given: InputContract(allow_float_keys=given),
+    "system_history": lambda given: Materialized(system_history=given),
+    "fixed_retention": lambda given: Materialized(fixed_retention=given),
+    "close_idle": lambda given: Suppressed.until_window_closes(BufferConfig.unbounded(), close_idle=given),
+}
+
+
+@pytest.mark.parametrize("given", ["false", 0, None])
+@pytest.mark.parametrize("option", _FLAGS)
+def test_what_is_neither_true_nor_false_is_no_flag(option: str, given: object) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{option} takes True or False; got"):
+        _FLAGS[option](given)
+
+
+def test_a_flag_of_the_test_driver_is_true_or_false() -> None:
+    given: Any = "false"
+    with pytest.raises(ConfigurationError, match=r'^keys_cross_partitions takes True or False; got "false"'):
+        TopologyTestDriver(_builder().build(), keys_cross_partitions=given)
+
+
+def test_a_plan_that_was_not_built_is_told_how() -> None:
+    with pytest.raises(ConfigurationError, match=r"^topology takes the plan that .* gives; call \.build\(\)"):
+        _application(topology=_builder())
+
+
+def test_a_name_that_is_no_text_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"^name takes a text; got 7"):
+        _application(name=7)
+
+
+def _look(batch: int, newest: int) -> RecoverySurvey:
+    """The ledger's newest row, and the batch that its history tells to have been written last."""
+    ledger = LedgerFacts("shop", 1, batch, "query", (1, newest))
+    return RecoverySurvey(ledger, CheckpointFacts("/checkpoint", "query", batch, batch), {})
+
+
+def _start(looks: list[RecoverySurvey], monkeypatch: pytest.MonkeyPatch) -> RecoverySurvey:
+    application = _application()
+    monkeypatch.setattr(application, "survey", lambda: looks.pop(0))
+    monkeypatch.setattr(application, "_ledger", SimpleNamespace(newest_row=lambda: (1, 4)))
+    return application._agreed_state()
+
+
+def _erase(looks: list[RecoverySurvey], monkeypatch: pytest.MonkeyPatch) -> RecoverySurvey:
+    monkeypatch.setattr(erase, "refuse_running", lambda *_: None)
+    monkeypatch.setattr(erase, "Ledger", lambda *_: SimpleNamespace(newest_row=lambda: (1, 4)))
+    application: Any = SimpleNamespace(spark=None, name="shop", table=str, survey=lambda: looks.pop(0))
+    return erase._refuse_unfinished(application)
+
+
+@pytest.mark.parametrize("begin", [_start, _erase])
+def test_a_batch_that_lands_while_ledger_and_tables_are_read_is_not_told_as_a_restored_ledger(
+    begin: Callable[[list[RecoverySurvey], pytest.MonkeyPatch], RecoverySurvey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert begin([_look(3, 4), _look(4, 4)], monkeypatch).ledger.batch == (1, 4)

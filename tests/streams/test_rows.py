@@ -127,6 +127,10 @@ def test_an_own_value_is_equal_and_changes_alone(value: Any, change: Callable[[A
     assert (repr(value), copy == value) == (before, False)
 
 
+def test_a_class_is_handed_on_as_it_is() -> None:
+    assert own(Row(a=object)).a is object
+
+
 @pytest.mark.parametrize("given", [Row(x=1, y=Row(z=[2])), {"x": 1, "y": {"z": [2]}}, Inner(x=1, y=Row(z=[2]))])
 def test_a_struct_and_a_dictionary_within_a_row_are_handed_to_functions_as_one_thing(given: Any) -> None:
     handed = own(Row(a=given, b=[given], c={"d": given}))

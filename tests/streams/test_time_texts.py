@@ -55,6 +55,19 @@ def test_a_year_or_a_month_alone_is_its_first_day(text: str, day: date) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("2026-01-05 10", "2026-01-05 10:00:00"),
+        ("2026-01-05 10:30", "2026-01-05 10:30:00"),
+        ("2026-01-05", "2026-01-05 00:00:00"),
+        ("2026-03", "2026-03-01 00:00:00"),
+    ],
+)
+def test_what_an_instant_leaves_out_is_the_first_there_is(text: str, written: str) -> None:
+    assert _at(instant_of(text)) == written
+
+
+@pytest.mark.parametrize(
     ("text", "is_alone"),
     [("9:30", True), ("\x7f\t9:30", True), ("T9", True), ("T2026", False), ("2026-01-05 9:30", False)],
 )

@@ -144,6 +144,12 @@ def test_a_retention_that_would_close_a_window_with_its_first_record_is_refused(
         buffer_rule("n", idle, TimeWindows.of("1 hour"), default_retention_us=default_us)
 
 
+@pytest.mark.parametrize(("wait", "retention"), [("10 s", "3 s"), ("3 s", "10 s"), ("3 s", None)])
+def test_a_row_waits_by_the_wall_clock_for_the_shorter_of_limit_and_retention(wait: str, retention: str | None) -> None:
+    limit = Suppressed.until_wall_clock_time_limit(wait, BufferConfig.unbounded(), retention=retention)
+    assert buffer_rule("n", limit).clock_wait_us == 3_000_000
+
+
 def test_a_plan_that_waits_for_nothing_known_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"Suppressed\.until_"):
         buffer_rule("n", Suppressed())

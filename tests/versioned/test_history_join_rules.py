@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -92,6 +93,13 @@ def test_a_history_begins_with_the_first_start_of_either_side() -> None:
 @pytest.mark.parametrize(("left", "right"), [(None, [1]), ([1], None), (None, {"n": 1}), ({"n": 1}, None)])
 def test_what_is_missing_is_not_the_same_as_a_list_or_a_row(left: Any, right: Any) -> None:
     assert not are_same(left, right)
+
+
+@pytest.mark.parametrize("within", [lambda part: part, lambda part: [part], lambda part: {"share": part}])
+def test_a_number_that_becomes_nan_is_another_one(within: Callable[[float], object]) -> None:
+    nan = float("nan")
+    assert not are_same(within(1.0), within(nan))
+    assert not are_same(within(nan), within(1.0))
 
 
 SIDES = st.sampled_from(["left", "right"])

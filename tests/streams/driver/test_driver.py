@@ -16,6 +16,7 @@ from streams.topology import Joined, Materialized, StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import JoinWindows, TimeWindows
+from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
 from versioned.errors import ConfigurationError, RecordError
 
 UTC = timezone.utc
@@ -360,6 +361,21 @@ def test_an_expression_that_does_not_fit_a_record_is_told_with_its_operators_nam
     kept.map_values(lambda value: {"w": value.nowhere}, name="mapped").to_changelog("out")
     with pytest.raises(RecordError, match=r'^mapped: There is no field "nowhere"'):
         TopologyTestDriver(builder.build()).pipe_input("a", "x", {"v": 1}, 10)
+
+
+@pytest.mark.parametrize(
+    ("ts_us", "reasons"),
+    [
+        (FIRST_INSTANT_US, []),
+        (LAST_INSTANT_US, []),
+        (FIRST_INSTANT_US - 1, ["TS_RANGE"]),
+        (LAST_INSTANT_US + 1, ["TS_RANGE"]),
+    ],
+)
+def test_the_first_and_the_last_instant_are_times_of_records_and_none_beyond(ts_us: int, reasons: list[str]) -> None:
+    driver = passing_through(value="v")
+    driver.pipe_input("events", "k", {"v": 1}, ts_us)
+    assert [reject.reason for reject in driver.rejects] == reasons
 
 
 _FAR = datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-5)))

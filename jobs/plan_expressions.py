@@ -120,7 +120,8 @@ def _tree(text: str) -> ast.expr:
 def _constant(value: Any) -> Any:
     if value is not None and not isinstance(value, (str, bool, int, float)):
         kind = type(value).__name__
-        raise ConfigurationError(f"a {kind} is no constant here. Allowed: texts, numbers, True, False, None.")
+        way = " Write fields within a field as struct(x=value.a)." if isinstance(value, dict) else ""
+        raise ConfigurationError(f"a {kind} is no constant here. Allowed: texts, numbers, True, False, None.{way}")
     if isinstance(value, int) and not SMALLEST <= value <= LARGEST:
         raise ConfigurationError(f"{value} does not fit in 64 bits. Write it as a double: {value}.0")
     return value

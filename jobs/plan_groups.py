@@ -53,7 +53,8 @@ def _built_in(step: BuiltInStep, grouped: Any, parent: KStream | KTable, options
         # A mapped group has other fields than its table.
         operands = [operand_of("value", step.value) if step.group_value else row_of("value", step.value, parent.node)]
     elif step.op != "count":
-        raise PlacedError("value", f"is missing: {step.op} of what? Write an expression such as value.delay.")
+        mapped = " group_value only makes the row that it is of." if step.group_value is not None else ""
+        raise PlacedError("value", f"is missing: {step.op} of what? Write an expression such as value.delay.{mapped}")
     made: KTable = getattr(grouped, step.op)(*operands, **options)
     return made
 

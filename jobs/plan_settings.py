@@ -147,7 +147,9 @@ class JoinStep(_Step):
 
 class _Group(_Step):
     group_by: KeyOf | None = Field(default=None, description="The key as it is if not given (streams only).")
-    group_value: RowOf | None = Field(default=None, description="Tables only: what is aggregated.")
+    group_value: RowOf | None = Field(
+        default=None, description="Tables only: the row that is grouped, if not the table's own; `value` is of it."
+    )
     windowed_by: WindowedBy | None = Field(default=None, description="Streams only.")
     store: Store | None = None
 

@@ -57,6 +57,10 @@ _WRONG = [
     ("'x y': {op: stream}", ["plan.x y: should be a name of 1 to 200 letters"]),
     ("x: 3", ["plan.x: a mapping should be here"]),
     ("x: {op: map_values, from: s, value: [delay]}", ["plan.x.value", "a list is no constant here"]),
+    (
+        "x: {op: map_values, from: s, value: {i: {x: value.a}}}",
+        ["plan.x.value.i", "a dict is no constant here", "as struct(x=value.a)"],
+    ),
     ("x: {op: map_values, from: s, value: {}}", ["plan.x.value", "at least 1 item"]),
     ("x: {op: select_key, from: s, key: []}", ["plan.x.key", "at least 1 item"]),
     ("x: {op: select_key, from: s, key: [1]}", ["plan.x.key.0: text should be here"]),
@@ -111,6 +115,10 @@ _WRONG = [
     ("x: {op: to_table, from: s, store: {kind: window}}", ["plan.x.store.kind: window"]),
     ("x: {op: join, from: t, with: v, store: {kind: window}}", ["plan.x.store.kind: window"]),
     ("x: {op: sum, from: s}", ["plan.x.value: is missing", "sum of what"]),
+    (
+        "x: {op: sum, from: t, group_by: {c: value.c}, group_value: value.c}",
+        ["plan.x.value: is missing", "group_value only makes the row that it is of"],
+    ),
     ("x: {op: count, from: t}", ["plan.x.group_by: is missing"]),
     ("x: {op: count, from: t, group_by: c, windowed_by: {kind: session, gap: 1 h}}", ["plan.x.windowed_by"]),
     ("x: {op: count, from: s, group_value: delay}", ["plan.x.group_value", "tables"]),

@@ -8,8 +8,9 @@ system history gets them first, where they do no harm.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -21,7 +22,7 @@ from versioned.errors import SchemaError
 from versioned.identifiers import TableRef, quote
 from versioned.making import not_kept
 from versioned.reading import read_table
-from versioned.spec import ADDING, VersionedTableSpec, is_widened, known_target
+from versioned.spec import ADDING, VersionedTableSpec, announced, is_widened, known_target
 from versioned.sql_types import nullable, nullable_columns, sql_columns
 from versioned.statistics import hide
 from versioned.table_details import properties_of, set_properties
@@ -116,11 +117,28 @@ def add_values(
     if spec.system_history:
         add_columns(session, known_target(target), columns, (spec.valid_from, *spec.values)[-1], hidden)
     if new:
-        set_properties(session, target, {ADDING: json.dumps(new)})
+        with_retry(target, partial(_announce, session, target, new))
         add_columns(session, target, columns, spec.shown[-1], hidden)
-    if is_widened(properties_of(session, target)):
-        set_properties(session, target, {**wider.to_properties(), ADDING: "[]"})
-    return wider
+        with_retry(target, partial(_promise, session, target, new))
+    # Once more: another one may have written what it had read before.
+    return with_retry(target, partial(_promise, session, target, new))
+
+
+def _announce(session: SparkSession, target: TableRef, new: Sequence[str]) -> None:
+    """Say which values are about to come, beside those that others are about to add."""
+    others = announced(properties_of(session, target))
+    set_properties(session, target, {ADDING: json.dumps([*others, *(name for name in new if name not in others)])})
+
+
+def _promise(session: SparkSession, target: TableRef, new: Sequence[str]) -> VersionedTableSpec:
+    """Let the spec tell the values that have come, those of others too."""
+    properties, there = properties_of(session, target), read_table(session, target).columns
+    stored = VersionedTableSpec.from_properties(properties, str(target), there)
+    promised = replace(stored, values=tuple(name for name in there if name in {*stored.values, *new}))
+    if is_widened(properties) or promised != stored:
+        awaited = [name for name in announced(properties) if name not in there]
+        set_properties(session, target, {**promised.to_properties(), ADDING: json.dumps(awaited)})
+    return promised
 
 
 def widened(

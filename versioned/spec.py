@@ -228,13 +228,13 @@ class VersionedTableSpec:
                 "which this one does not know. Use that version."
             )
         lists = {name: tuple(told[name]) for name in ("keys", "values")}
-        lists["values"] += tuple(name for name in _announced(properties) if name in columns)
+        lists["values"] += tuple(name for name in announced(properties) if name in columns)
         return cls(**told | lists | {"time_resolution": Resolution[told["time_resolution"]]})
 
 
 def is_widened(properties: Mapping[str, str]) -> bool:
     """Whether a table was about to get columns, and only they tell whether it has."""
-    return bool(_announced(properties))
+    return bool(announced(properties))
 
 
 def known_target(target: TableRef) -> TableRef:
@@ -248,9 +248,10 @@ def known_target(target: TableRef) -> TableRef:
     return TableRef(parts=(*target.parts[:-1], f"{target.parts[-1]}_known"))
 
 
-def _announced(properties: Mapping[str, str]) -> list[str]:
-    announced: list[str] = json.loads(properties.get(ADDING, "[]"))
-    return announced
+def announced(properties: Mapping[str, str]) -> list[str]:
+    """The values that a table was about to get."""
+    names: list[str] = json.loads(properties.get(ADDING, "[]"))
+    return names
 
 
 def _check_first(us: object) -> None:

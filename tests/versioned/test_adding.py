@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crashing import Crash, crash_at
+from crashing import Crash, crash_at, then
 from pyspark.sql import DataFrame, SparkSession
 
 from versioned import faults
@@ -59,6 +59,17 @@ def test_stored_versions_have_nulls_in_a_new_column_and_records_behind_it_and_la
     asked = spark.sql("SELECT 'a' AS k, TIMESTAMP_SECONDS(s) AS at FROM VALUES (15), (25), (45) AS t(s)")
     found = opened.lookup(asked, at="at").orderBy("at").select("v", "mail", "n").collect()
     assert [tuple(row) for row in found] == [("x", None, None), ("y", "m@x", 7), ("y", "m@x", 7)]
+
+
+def test_two_who_add_columns_at_once_add_them_all(spark: SparkSession, tmp_path: Path) -> None:
+    table = _made(spark, tmp_path)
+    other = VersionedTable.open(spark, table.target)
+    with faults.armed(then("before:t/columns", lambda: other.add_columns("n INT"))):
+        table.add_columns("mail STRING")
+    opened = VersionedTable.open(spark, table.target)
+    assert (set(opened.spec.values), opened.spec) == ({"v", "mail", "n"}, table.spec)
+    opened.put(_wider(spark, 40))
+    assert opened.current().select("v", "mail", "n").collect() == [("y", "m@x", 7)]
 
 
 def test_a_table_of_presence_gets_its_first_value(spark: SparkSession, tmp_path: Path) -> None:

@@ -113,13 +113,13 @@ class _Grouped:
         materialized: Materialized | None,
         name: str | None,
     ) -> KTable:
-        _check_output(output)
         if value is None and kind != "count":
             raise ConfigurationError(f"{kind} takes a field or a function of the row; got None.")
         operand = None if value is None else value_function(value)
         return self._add(Aggregation(kind, output, operand), materialized, name)
 
     def _add(self, aggregation: Aggregation, materialized: Materialized | None, name: str | None) -> KTable:
+        check_kind("output", aggregation.output, str, "a text")
         kind = f"{self._label()}{aggregation.kind}"
         node_name = self.graph.name(kind, name, store_name(materialized))
         return KTable(self.graph, self.graph.add(self._node(node_name, aggregation, materialized)))
@@ -129,10 +129,6 @@ class _Grouped:
 
     def _node(self, name: str, aggregation: Aggregation, materialized: Materialized | None) -> Node:
         raise AssertionError("each kind of group makes its own node")
-
-
-def _check_output(output: object) -> None:
-    check_kind("output", output, str, "a text")
 
 
 class _GroupedStream(_Grouped):
@@ -183,7 +179,6 @@ class _GroupedStream(_Grouped):
         Raises:
             TopologyError: session windows without a merger.
         """
-        _check_output(output)
         aggregation = Aggregation(
             "aggregate", output, initializer=initializer, adder=adder, merger=merger, schema=schema
         )
@@ -294,7 +289,6 @@ class KGroupedTable(_Grouped):
             materialized: How the table is stored; versioned only if this says so (R130).
             name: Name of the node.
         """
-        _check_output(output)
         aggregation = Aggregation(
             "aggregate", output, initializer=initializer, adder=adder, subtractor=subtractor, schema=schema
         )

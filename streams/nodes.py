@@ -22,7 +22,7 @@ from streams.options import Joined, LatePolicy, Materialized, OnExpired
 from suppress.suppressed import AnySuppressed
 from suppress.windows import JoinWindows, Windows
 from versioned.choices import check_choice
-from versioned.given import no_such
+from versioned.given import check_kind, no_such
 from versioned.history_join_rules import Kind
 from versioned.spec import TimeScope
 
@@ -422,6 +422,15 @@ class Topology:
     def children(self, parent: Node) -> tuple[Node, ...]:
         """The nodes that read from ``parent``, in plan order."""
         return tuple(node for node in self.nodes if parent in node.parents)
+
+
+def check_plan(option: str, given: object) -> None:
+    """Refuse what is no plan, such as a builder of one.
+
+    Raises:
+        ConfigurationError: telling what gives a plan.
+    """
+    check_kind(option, given, Topology, "the plan that StreamsBuilder.build() gives; call .build()")
 
 
 def sources_of(nodes: Iterable[Node]) -> list[SourceNode]:

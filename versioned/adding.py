@@ -116,12 +116,13 @@ def add_values(
     new = wider.values[len(spec.values) :]
     if spec.system_history:
         add_columns(session, known_target(target), columns, (spec.valid_from, *spec.values)[-1], hidden)
+    promise = partial(_promise, session, target, new)
     if new:
         with_retry(target, partial(_announce, session, target, new))
         add_columns(session, target, columns, spec.shown[-1], hidden)
-        with_retry(target, partial(_promise, session, target, new))
+        with_retry(target, promise)
     # Once more: another one may have written what it had read before.
-    return with_retry(target, partial(_promise, session, target, new))
+    return with_retry(target, promise)
 
 
 def _announce(session: SparkSession, target: TableRef, new: Sequence[str]) -> None:

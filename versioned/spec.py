@@ -27,7 +27,7 @@ from versioned.durations import (
     instant,
 )
 from versioned.errors import ConfigurationError, NotAVersionedTableError
-from versioned.given import check_kind, texts_of
+from versioned.given import check_flag, check_kind, texts_of
 from versioned.identifiers import TableRef, beside, check_columns
 
 TimeScope = Literal["partition", "store", "key"]
@@ -111,7 +111,7 @@ class VersionedTableSpec:
         """
         check_kind("valid_from", valid_from, str, "the name of a column")
         check_kind("valid_to", valid_to, str, "the name of a column")
-        check_kind("system_history", system_history, bool, "True or False")
+        check_flag("system_history", system_history)
         _check_first(first_stream_time_us)
         retention_us = duration_us(history_retention)
         return cls(

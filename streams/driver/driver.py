@@ -14,7 +14,17 @@ from streams.driver.store_view import StoreView
 from streams.driver.suppress import SuppressProcessor
 from streams.key_fields import changes_key
 from streams.metrics import COUNTERS, MetricValue
-from streams.nodes import SOURCES, ChangelogSink, Node, SourceNode, StreamSource, TableSink, Topology, materialized_of
+from streams.nodes import (
+    SOURCES,
+    ChangelogSink,
+    Node,
+    SourceNode,
+    StreamSource,
+    TableSink,
+    Topology,
+    check_plan,
+    materialized_of,
+)
 from streams.reasons import FUTURE_TS, NULL_TS, TS_RANGE
 from streams.rows import Row
 from streams.stream_time_scopes import asks_across, gathers, nodes_in_one_scope
@@ -81,9 +91,7 @@ class TopologyTestDriver:
         suppressed_record_retention: Duration | None = None,
         keys_cross_partitions: bool = True,
     ) -> None:
-        check_kind(
-            "TopologyTestDriver", topology, Topology, "the plan that StreamsBuilder.build() gives; call .build()"
-        )
+        check_plan("TopologyTestDriver", topology)
         check_flag("keys_cross_partitions", keys_cross_partitions)
         topology = giving_declared(topology)
         retention_us = optional_span_us("suppressed_record_retention", suppressed_record_retention)

@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streams.lateness import SuggestedGrace
-from streams.nodes import Topology, sources_of
+from streams.nodes import Topology, check_plan, sources_of
+from streams.recovery_rules import Finding
 from streams.spark.alarms import with_alarms
 from streams.spark.batch_report import BatchReport
 from streams.spark.checkpoint import add_sources, default_checkpoint
@@ -127,7 +128,7 @@ class StreamingApplication:
         kafka: Mapping[str, KafkaSink] | None = None,
         on_batch: Callable[[BatchReport], None] | None = None,
     ) -> None:
-        check_kind("topology", topology, Topology, "the plan that StreamsBuilder.build() gives; call .build()")
+        check_plan("topology", topology)
         check_kind("name", name, str, "a text")
         flags = {"keys_cross_partitions": keys_cross_partitions, "new_epoch": new_epoch, "add_columns": add_columns}
         for option, given in flags.items():
@@ -294,6 +295,10 @@ class StreamingApplication:
         """The ledger, the checkpoint and the tables as they are found now; nothing is changed."""
         return self._survey(self._ledger.last_if_any())
 
+    def settled_survey(self) -> tuple[RecoverySurvey, list[Finding]]:
+        """As :meth:`survey`, and what is wrong by it, but for what a batch of a driver elsewhere made of the look."""
+        return settled(self.survey, self._ledger.newest_row)
+
     def _survey(self, state: LedgerState) -> RecoverySurvey:
         rejects, operators = self._parts.rejects, self._parts.operators
         steps = [rejects.step, *(step for each in operators.values() for step in each.steps(self.root))]
@@ -348,7 +353,7 @@ class StreamingApplication:
             found = self._survey(state)
             told = found.findings()
         else:
-            found, told = settled(self.survey, self._ledger.newest_row)
+            found, told = self.settled_survey()
             state = found.state
         for wrong in told:
             raise wrong.error()

@@ -15,8 +15,7 @@ from typing import Any, Final
 from streams.describe import span
 from streams.recovery_rules import Finding, ledger_lost
 from streams.spark.application import StreamingApplication
-from streams.spark.ledger import Ledger
-from streams.spark.recovery import RecoverySurvey, settled
+from streams.spark.recovery import RecoverySurvey
 from versioned import spark_functions as F
 from versioned.errors import VersionedError
 from versioned.reading import read_table
@@ -63,8 +62,7 @@ def examine(application: StreamingApplication) -> Diagnosis:
     sales in /data/sales: epoch 1, batch 41
       ledger, checkpoint and tables fit together
     """
-    ledger = Ledger(application.spark, application.table("ledger"), application.name)
-    found, told = settled(application.survey, ledger.newest_row)
+    found, told = application.settled_survey()
     told += _doubled(application)
     told += _lost_ledger(found, told) if told else []
     # What is damaged is better not read for more.

@@ -25,9 +25,8 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantT
 
 from streams.spark.application import StreamingApplication
 from streams.spark.erase_record import as_field, in_record, kinds_of
-from streams.spark.ledger import Ledger
 from streams.spark.past_erasure import gone_on, past_erasure
-from streams.spark.recovery import RecoverySurvey, refuse_running, settled
+from streams.spark.recovery import RecoverySurvey, refuse_running
 from streams.spark.rejects import RECORD
 from streams.spark.tables_below import left_behind
 from versioned import spark_functions as F
@@ -391,8 +390,7 @@ def _specs(properties: Mapping[TableRef, Mapping[str, str]]) -> dict[TableRef, V
 
 def _refuse_unfinished(application: StreamingApplication) -> RecoverySurvey:
     refuse_running(application.spark, application.name)
-    ledger = Ledger(application.spark, application.table("ledger"), application.name)
-    found, told = settled(application.survey, ledger.newest_row)
+    found, told = application.settled_survey()
     for wrong in told:
         raise wrong.error()
     ahead = [table.name for table in found.facts() if table.batch is not None and table.batch > found.ledger.batch]

@@ -206,6 +206,8 @@ def test_what_does_not_join_or_has_no_name_is_refused_with_both_sides(make: Call
         (lambda x: x.stream.group_by(("a", "a")), "key has .'a', 'a'., which are one column"),
         (lambda x: x.stream.group_by("g").sum(None), "sum takes a field or a function of the row; got None"),
         (lambda x: x.stream.group_by("g").count(output=5), "output takes a text; got 5"),
+        (lambda x: x.stream.group_by("g").aggregate(int, max, output=5), "output takes a text; got 5"),
+        (lambda x: x.table.group_by("g").aggregate(int, max, max, output=None), "output takes a text; got None"),
         (lambda x: x.stream.map_values(str), "str does not tell which arguments it takes. Write lambda key, v"),
         (lambda x: x.builder.stream("in", key=("a", "A")), "key has .'A', 'a'., which are one column"),
         (lambda x: x.builder.stream("in", key=("a", 5)), "key takes .* got 5"),

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from streams.nodes import Materialized
-from streams.recovery_rules import CheckpointFacts, LedgerFacts
-from streams.spark import InputContract, SparkSource, StreamingApplication, erase
-from streams.spark.recovery import RecoverySurvey
+from streams.spark import InputContract, SparkSource, StreamingApplication
 from streams.testing import TopologyTestDriver
 from streams.topology import StreamsBuilder
 from suppress.buffer_config import BufferConfig
@@ -69,30 +66,3 @@ def test_a_plan_that_was_not_built_is_told_how() -> None:
 def test_a_name_that_is_no_text_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"^name takes a text; got 7"):
         _application(name=7)
-
-
-def _look(batch: int, newest: int) -> RecoverySurvey:
-    """The ledger's newest row, and the batch that its history tells to have been written last."""
-    ledger = LedgerFacts("shop", 1, batch, "query", (1, newest))
-    return RecoverySurvey(ledger, CheckpointFacts("/checkpoint", "query", batch, batch), {})
-
-
-def _start(looks: list[RecoverySurvey], monkeypatch: pytest.MonkeyPatch) -> RecoverySurvey:
-    application = _application()
-    monkeypatch.setattr(application, "survey", lambda: looks.pop(0))
-    monkeypatch.setattr(application, "_ledger", SimpleNamespace(newest_row=lambda: (1, 4)))
-    return application._agreed_state()
-
-
-def _erase(looks: list[RecoverySurvey], monkeypatch: pytest.MonkeyPatch) -> RecoverySurvey:
-    monkeypatch.setattr(erase, "refuse_running", lambda *_: None)
-    monkeypatch.setattr(erase, "Ledger", lambda *_: SimpleNamespace(newest_row=lambda: (1, 4)))
-    application: Any = SimpleNamespace(spark=None, name="shop", table=str, survey=lambda: looks.pop(0))
-    return erase._refuse_unfinished(application)
-
-
-@pytest.mark.parametrize("begin", [_start, _erase])
-def test_a_batch_that_lands_while_ledger_and_tables_are_read_is_not_told_as_a_restored_ledger(
-    begin: Callable[[list[RecoverySurvey], pytest.MonkeyPatch], RecoverySurvey], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert begin([_look(3, 4), _look(4, 4)], monkeypatch).ledger.batch == (1, 4)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
+from pyspark.sql import SparkSession
 
 from streams.recovery_rules import BatchOf, CheckpointFacts, LedgerFacts
+from streams.spark import SparkSource, StreamingApplication, erase
 from streams.spark.recovery import RecoverySurvey, settled
 from streams.spark.sources import topics_in_order
+from streams.topology import StreamsBuilder
 from versioned.errors import CheckpointMismatchError
 
 
@@ -45,6 +52,22 @@ def test_a_driver_that_writes_meanwhile_is_not_taken_for_damage_and_damage_is(
 ) -> None:
     (_, batch), rules = _found(looks, rows)
     assert (batch, rules) == told
+
+
+@pytest.mark.parametrize(
+    "begin", [StreamingApplication._agreed_state, erase._refuse_unfinished], ids=["start", "erase"]
+)
+def test_a_batch_that_lands_while_ledger_and_tables_are_read_is_not_told_as_a_restored_ledger(
+    begin: Callable[[StreamingApplication], RecoverySurvey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder, nobody = StreamsBuilder(), cast(SparkSession, None)
+    builder.stream("in")
+    application = StreamingApplication(nobody, "shop", builder.build(), "/shop", {"in": SparkSource("rate")})
+    looks = [_look(3, is_torn=True), _look(4, is_torn=False)]
+    monkeypatch.setattr(application, "survey", lambda: looks.pop(0))
+    monkeypatch.setattr(application, "_ledger", SimpleNamespace(newest_row=lambda: (1, 4)))
+    monkeypatch.setattr(erase, "refuse_running", lambda *_: None)
+    assert begin(application).ledger.batch == (1, 4)
 
 
 def test_a_topic_that_was_read_and_is_gone_is_refused_by_its_name() -> None:

@@ -108,10 +108,14 @@ class Finding:
     def __str__(self) -> str:
         return f"{self.found} To go on: {self.remedy}."
 
-    def error(self) -> VersionedError:
-        """The error with which a start is refused."""
+    def error(self, left: str = "Nothing was written.") -> VersionedError:
+        """The error with which a start is refused, or a batch.
+
+        Args:
+            left: What is left behind.
+        """
         kind = _ERRORS.get(self.rule, CheckpointMismatchError)
-        return kind(f"{self.found} Nothing was written. To go on: {self.remedy}.")
+        return kind(f"{self.found} {left} To go on: {self.remedy}.")
 
 
 _ERRORS: Final[dict[str, type[VersionedError]]] = {
@@ -266,13 +270,21 @@ def of_table(ledger: LedgerFacts, table: TableFacts) -> Iterator[Finding]:
         said = f"is at version {table.version}, but was at {table.recorded}: an older copy took its place."
         yield found("table-replaced", said, copy)
     elif table.restored and table.batch is not None:
-        said = f"was restored after batch {table.batch[1]}: its rows do not fit the ledger's."
-        version = "" if table.recorded is None else f"take it to version {table.recorded} by RESTORE, or "
-        remedy = f"{version}versioned rollback --batch {ledger.batch_id}, {_RESET}"
-        yield found("table-restored", said, remedy)
+        yield found("table-restored", *_of_restored(ledger, table, table.batch))
     if table.batch is not None and table.batch[0] > ledger.epoch:
         said = f"was written in epoch {table.batch[0]}; this is epoch {ledger.epoch}."
         yield found("newer-epoch", said, "stop this driver: a newer one has taken over. Or restore the ledger")
+
+
+def _of_restored(ledger: LedgerFacts, table: TableFacts, batch: BatchOf) -> tuple[str, str]:
+    """What is said of a table that was restored, and what to do."""
+    if batch[0] == ledger.epoch and batch[1] > ledger.batch_id:
+        # Delta goes on knowing what the batch wrote: taken to an older version, the table would not get it again.
+        said = f"was restored while batch {batch[1]} was under way, or since: its rows do not fit the ledger's."
+        return said, way_back(*batch) if batch[1] <= 0 else f"{way_back(*batch)}, {_RESET}"
+    said = f"was restored after batch {batch[1]}: its rows do not fit the ledger's."
+    version = "" if table.recorded is None else f"take it to version {table.recorded} by RESTORE, or "
+    return said, f"{version}versioned rollback --batch {ledger.batch_id}, {_RESET}"
 
 
 def ledger_lost(application: str, *, is_wrong: bool = True) -> Finding:

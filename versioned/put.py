@@ -153,10 +153,11 @@ class PutBatch:
         self._is_ahead = is_ahead and not with_old and trusts_times
         self._judged, self._survey = Once(self._judge), Once(self._look)
         self._plan: DataFrame | None = None
-        #: The table's version before :meth:`write`, also of one that failed behind its splice; and that of its system
-        #: history, if it has one, after it.
+        #: The table's version before :meth:`write`, also of one that failed behind its splice; and what it committed
+        #: before the main commit: to the table's system history, if it has one, and the splice.
         self.version_before: int | None = None
-        self.known_version: int | None = None
+        self.landed_known: Landed | None = None
+        self.landed_before: Landed | None = None
 
     @property
     def observed(self) -> dict[int, int]:
@@ -290,7 +291,8 @@ class PutBatch:
                 # A purge that comes in between must not go by the stream time of a batch that is not in the table yet.
                 before = {**said, **said_times(self._observed)}
                 splice = judged_by.unless_moved(self._oldest_us(), splice)
-                spliced = write(self._target, splice, step("splice"), before).version
+                self.landed_before = write(self._target, splice, step("splice"), before)
+                spliced = self.landed_before.version
                 self.version_before, judged_by = spliced - 1, judged_by.after(spliced)
             main = judged_by.unless_moved(self._oldest_us(splice_landed=splice is not None), main)
             landed = write(self._target, main, step("main"), {**said, **about})
@@ -309,8 +311,7 @@ class PutBatch:
         known: tuple[int, int | None] | None,
     ) -> None:
         if known is not None and self._spec.system_history:
-            landed = write(known_target(self._target), lambda: Append(self._known(*known)), step, said)
-            self.known_version = landed.version
+            self.landed_known = write(known_target(self._target), lambda: Append(self._known(*known)), step, said)
 
     def _chosen(self) -> tuple[_Build, _Build | None, Mapping[str, Any]]:
         """The main write, the one for late records that must come before it, and what the main one says of itself."""

@@ -113,6 +113,26 @@ def newest_own(session: SparkSession, target: TableRef, identity: Mapping[str, A
     return None
 
 
+def commits_between(session: SparkSession, target: TableRef, known: int, landed: int) -> list[Row | Mapping[str, Any]]:
+    """The commits behind one version of a table and before another, newest first, as far as its log has them.
+
+    Args:
+        session: The session.
+        target: The table.
+        known: The older version. With nothing between the two, nothing is read.
+        landed: The newer one.
+    """
+    asked = range(known + 1, landed)
+    infos = commit_infos(session, target, asked, asked[-1]) if asked else {}
+    if len(infos) == len(asked):
+        return [{**infos[version], "version": version} for version in reversed(asked)]
+    rows: list[Row] = []
+    for rows in back_in_time(session, target, (len(asked) + _LOOKED_AHEAD, _MOST)):
+        if rows[-1]["version"] <= known + 1:
+            break
+    return [row for row in rows if row["version"] in asked]
+
+
 def told_so_far(session: SparkSession, target: TableRef) -> dict[str, Any]:
     """What the newest commit of this library told, but not of which batch it was: the next one goes on telling it."""
     newest = newest_own(session, target)

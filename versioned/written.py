@@ -13,6 +13,7 @@ from versioned.log_files import versions_there
 from versioned.table_details import detail_of
 from versioned.table_log import (
     back_in_time,
+    commits_between,
     every_commit,
     is_foreign,
     own_details,
@@ -161,13 +162,46 @@ def state_of(
         if version < 0:
             version, blank = number, row["operation"] is None
         # Before a table's first commit there was nothing to be taken back.
-        if number > 0 and takes_back(row) and (standing is None or number <= standing):
-            found = restored_version(row)
-            standing = -1 if found is None else found
+        if number > 0:
+            standing = _standing(row, standing)
         written = written_by(row)
         if written is not None and application in (None, written.application):
             return TableState(True, version, written, standing is not None and standing < number, blank)
     return TableState(True, version, None, standing is not None, blank, by_others=_are_of_others(rows))
+
+
+def is_taken_back(session: SparkSession, target: TableRef, known: int, landed: int) -> bool:
+    """Whether others took a table back to before one of its versions until a later one landed on it.
+
+    Args:
+        session: The session.
+        target: The table.
+        known: The version at which the table was known.
+        landed: The one that landed; where it is the next, nothing is read.
+    """
+    return are_taking_back(commits_between(session, target, known, landed), known)
+
+
+def are_taking_back(commits: Iterable[Row | Mapping[str, Any]], known: int) -> bool:
+    """Whether commits behind a version, newest first, leave a table without what it had then.
+
+    >>> back = {"version": 6, "operation": "RESTORE", "operationParameters": {"version": 3}}
+    >>> forward = {"version": 7, "operation": "RESTORE", "operationParameters": {"version": 5}}
+    >>> are_taking_back([back], 5), are_taking_back([forward, back], 5)
+    (True, False)
+    """
+    standing: int | None = None
+    for row in commits:
+        standing = _standing(row, standing)
+    return standing is not None and standing < known
+
+
+def _standing(row: Row | Mapping[str, Any], standing: int | None) -> int | None:
+    """The version whose rows a table has by a commit; ``standing`` is that by later ones, None = of no older one."""
+    if not takes_back(row) or (standing is not None and int(row["version"]) > standing):
+        return standing
+    found = restored_version(row)
+    return -1 if found is None else found
 
 
 def _are_of_others(commits: Sequence[Row | Mapping[str, Any]]) -> bool:

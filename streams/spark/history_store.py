@@ -256,9 +256,10 @@ class HistoryStore(LookupTable):
                 in_one_task=batch.is_small,
             )
             target = self.target(batch.root)
-            batch.note(target, landed)
-            if self.puts.known_version is not None:
-                batch.landed[known_target(target).short_name] = self.puts.known_version
+            written = (known_target(target), self.puts.landed_known), (target, self.puts.landed_before)
+            for table, commit in (*written, (target, landed)):
+                if commit is not None:
+                    batch.note(table, commit)
 
     def release(self) -> None:
         """Give the cached batch back."""

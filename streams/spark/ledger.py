@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -156,8 +156,8 @@ class Ledger:
         self._spark = spark
         self.target = target
         self.application = application
-        #: The row that this driver wrote last: epoch, batch and checkpoint, and the table's version with it.
-        self.newest_own: tuple[tuple[int, int, str | None], int] | None = None
+        #: For a driver that stands at an epoch, batch and checkpoint, the version at which the table last fitted that.
+        self.fitting: tuple[tuple[int, int, str | None], int] | None = None
         self._is_warned = False
 
     def create(self) -> None:
@@ -255,14 +255,32 @@ class Ledger:
         return read_table(self._spark, self.target).where(F.col("application") == self.application)
 
     def append(
-        self, session: SparkSession, row: Mapping[str, Any], step: Step, details: Mapping[str, Any] | None = None
+        self,
+        session: SparkSession,
+        row: Mapping[str, Any],
+        step: Step,
+        details: Mapping[str, Any] | None = None,
+        refuse: Callable[[], object] = lambda: None,
     ) -> None:
-        """Write the batch's row: the batch is done once it is there."""
+        """Write the batch's row: the batch is done once it is there.
+
+        Args:
+            session: The session.
+            row: The row.
+            step: Identity of the write.
+            details: Facts to travel with the commit.
+            refuse: Raises what speaks against it: called right before each try.
+        """
         self._warn_of_scopes(row["stream_times"])
-        landed = commit(self.target, lambda: Append(ledger_frame(session, row)), step, details)
+
+        def build() -> Append:
+            refuse()
+            return Append(ledger_frame(session, row))
+
+        landed = commit(self.target, build, step, details)
         batch = step.epoch, step.batch_id
         check_driver(f"The ledger's row of batch {step.batch_id}", batch, landed.details, details or {})
-        self.newest_own = (*batch, (details or {}).get(CHECKPOINT)), landed.version
+        self.fitting = (*batch, (details or {}).get(CHECKPOINT)), landed.version
 
     def _warn_of_scopes(self, times: Mapping[str, Times]) -> None:
         """Say once that there are very many stream-time scopes."""

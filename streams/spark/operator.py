@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from streams.nodes import Node
-from streams.recovery_rules import of_older_driver
+from streams.recovery_rules import LedgerFacts, TableFacts, of_older_driver, of_table
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, WAS_KEY, WAS_US, Flow, NodeReport, in_one_scope
 from streams.spark.lookup_table import LookupTable
 from streams.spark.of_keys import MOST_SENT, Amount
@@ -35,7 +35,7 @@ from versioned.schema import create_plain
 from versioned.sql_types import JSON_INSTANTS
 from versioned.statistics import indexed_first
 from versioned.table_log import Landed, told_so_far
-from versioned.written import newest
+from versioned.written import is_taken_back, newest
 
 N = TypeVar("N", bound=Node)
 #: What has a stream time of its own, and its stream time before the batch, where that is not the scope.
@@ -80,6 +80,8 @@ class Batch:
     #: What the machine's own clock said, microseconds: unlike the batch clock it may go back.
     wall_us: int = 0
     details: dict[str, Any] = field(default_factory=dict)
+    #: The version of each table that was looked at before the batch.
+    seen: Mapping[TableRef, int] = field(default_factory=dict)
     #: The version of each table that the batch wrote.
     landed: dict[str, int] = field(default_factory=dict)
     #: Records put aside, by node and reason; known before the first write.
@@ -141,22 +143,39 @@ class Batch:
         """Write one step; the batch's whole report travels in the commit, for a replay to find.
 
         Raises:
-            FencedError: as :meth:`note`.
+            FencedError, CheckpointMismatchError: as :meth:`note`.
         """
         landed = commit(target, build, self.step(node, step), self.details, in_one_task=self.is_small)
         self.note(target, landed)
         return landed
 
     def note(self, target: TableRef, landed: Landed) -> None:
-        """Keep the version of a table that the batch wrote.
+        """Keep the version of a table that the batch wrote: of each write, in their order.
+
+        Where it is the next one, nobody else was there, and nothing is looked at.
 
         Raises:
             FencedError: another driver has written it, and not before this one started.
+            CheckpointMismatchError: the table was restored, or another one took its place, while the batch was under
+                way.
         """
         if landed.version > self.landed.get(target.short_name, -1):
             this = self.epoch, self.batch_id
             check_driver(f"Batch {self.batch_id} in {target}", this, landed.details, self.details)
+        self._refuse_taken_back(target, landed.version)
         self.landed[target.short_name] = landed.version
+
+    def _refuse_taken_back(self, target: TableRef, landed: int) -> None:
+        name, this = target.short_name, (self.epoch, self.batch_id)
+        known = max(self.seen.get(target, -1), self.landed.get(name, -1))
+        if known < 0:
+            return  # The batch made it.
+        # What a batch that begins again had written before is not written anew; but no first commit is a batch's.
+        is_replaced = landed <= known and not (self.is_replay and landed > 0)
+        if is_replaced or is_taken_back(self.session, target, known, landed):
+            found = TableFacts(name, True, landed, self.application, this, restored=True, recorded=known)
+            for wrong in of_table(LedgerFacts(self.application, self.epoch, self.batch_id - 1), found):
+                raise wrong.error("The batch has not ended.")
 
     def create(
         self,

@@ -21,8 +21,6 @@ from streams.recovery_rules import (
     ledger_lost,
     left_by_epoch,
     of_checkpoint,
-    of_table,
-    turn,
 )
 from streams.spark.checkpoint import read_checkpoint
 from streams.spark.checkpoint_copy import check_free
@@ -37,10 +35,10 @@ from versioned.commit import Append, Step, commit
 from versioned.errors import ConfigurationError, FencedError
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
-from versioned.replay import CHECKPOINT, without_origin
+from versioned.replay import without_origin
 from versioned.side_by_side import side_by_side
 from versioned.table_log import recall
-from versioned.written import TableState, Written, are_newest, look, newest, steps_of
+from versioned.written import TableState, Written, is_taken_back, look, steps_of
 
 _LOG: Final = logging.getLogger(__name__)
 #: In the details of a commit that shuts others out: the batch after which the tables are to stand.
@@ -89,7 +87,7 @@ class RecoverySurvey:
         """What the rules need to know of each table."""
         recorded = self.state.tables
         return [
-            _facts(table, state, recorded, self.nodes.get(table), self.left.get(table))
+            facts_of(table, state, recorded, self.nodes.get(table), self.left.get(table))
             for table, state in self.tables.items()
         ]
 
@@ -252,7 +250,7 @@ def survey(
         application = ledger.application if target == ledger.target else None
         if target.short_name in state.tables:
             recall(target, state.tables[target.short_name])
-        found[target] = look(spark, target, application)
+        found[target] = _with_unfinished(spark, target, look(spark, target, application), state)
 
     side_by_side([partial(looked, target) for target in (ledger.target, *tables)], spark)
     own = found[ledger.target]
@@ -269,6 +267,14 @@ def survey(
     left = _left_by_former(ledger, state, seen)
     locations = {target: table.location for target, table in found.items() if table.exists}
     return RecoverySurvey(facts, read, seen, topics, state, nodes, steps, own.written, left, locations)
+
+
+def _with_unfinished(spark: SparkSession, target: TableRef, seen: TableState, state: LedgerState) -> TableState:
+    """A table as it was seen; of one that has a batch which did not end, also whether it was restored before that."""
+    known, said = state.tables.get(target.short_name), seen.written
+    if known is None or said is None or said.epoch != state.epoch or said.batch_id <= state.batch_id:
+        return seen
+    return replace(seen, restored=seen.restored or is_taken_back(spark, target, known, seen.version + 1))
 
 
 def _left_by_former(ledger: Ledger, state: LedgerState, seen: Mapping[TableRef, TableState]) -> dict[TableRef, BatchOf]:
@@ -322,69 +328,6 @@ def written_before_crash(
 def _has_ended(operator: Operator[Any], steps: Sequence[StepOf], landed: Collection[StepOf]) -> bool:
     # What a changelog wrote may still have to be sent to Kafka.
     return not isinstance(operator, ChangelogSinkOperator) and bool(steps) and steps[-1] in landed
-
-
-def refuse_damage(
-    session: SparkSession,
-    ledger: Ledger,
-    state: LedgerState,
-    query: str,
-    tables: Sequence[TableRef],
-    found: RecoverySurvey | None,
-) -> None:
-    """Before a batch: nobody else may have written one meanwhile, and no table may have been taken back.
-
-    Args:
-        session: The session.
-        ledger: The application's ledger: one look at its newest commits.
-        state: What this driver's newest batch left.
-        query: Id of this driver's checkpoint.
-        tables: The application's tables: where one has a commit that is not this driver's, a look at its newest.
-        found: What the start found: until a batch has ended, nothing may have come behind that.
-
-    Raises:
-        FencedError: another driver has taken over.
-        CheckpointMismatchError: the ledger or a table was restored, replaced or deleted.
-    """
-    wrong = turn_of(session, ledger, state, query)
-    if wrong is None:
-        if found is not None and found.ledger.batch == (state.epoch, state.batch_id):
-            known = found.seen()
-        else:
-            known = {target: state.tables[target.short_name] for target in tables if target.short_name in state.tables}
-        wrong = _damage_since(session, ledger, state, known)
-    if wrong is not None:
-        raise wrong.error()
-
-
-def turn_of(session: SparkSession, ledger: Ledger, state: LedgerState, query: str) -> Finding | None:
-    """What speaks against this driver's writing the next batch: a look at the ledger's newest commits."""
-    if ledger.newest_own is not None:
-        row, version = ledger.newest_own
-        if row == (state.epoch, state.batch_id, query) and are_newest(session, {ledger.target: version}):
-            return None
-    found = newest(session, ledger.target, ledger.application)
-    facts = LedgerFacts(ledger.application, state.epoch, state.batch_id)
-    if found.written is None:
-        return turn(facts, None, (None, query), found.restored and state.batch_id >= 0)
-    said = found.written
-    return turn(facts, (said.epoch, said.batch_id), (said.details.get(CHECKPOINT), query), found.restored)
-
-
-def _damage_since(
-    session: SparkSession, ledger: Ledger, state: LedgerState, known: Mapping[TableRef, int]
-) -> Finding | None:
-    if not known or are_newest(session, known):
-        return None
-    facts: dict[str, TableFacts] = {}
-
-    def looked(target: TableRef) -> None:
-        if not are_newest(session, {target: known[target]}):
-            facts[target.short_name] = _facts(target, look(session, target), state.tables)
-
-    side_by_side([partial(looked, target) for target in known], session)
-    own = LedgerFacts(ledger.application, state.epoch, state.batch_id)
-    return next((found for name in sorted(facts) for found in of_table(own, facts[name])), None)
 
 
 def refuse_epoch(found: RecoverySurvey) -> None:
@@ -550,7 +493,7 @@ def _tell_unfinished(found: RecoverySurvey) -> None:
         _LOG.warning("Rows of batches that never ended are in %s; a new epoch takes these tables as they are.", names)
 
 
-def _facts(
+def facts_of(
     target: TableRef,
     state: TableState,
     recorded: Mapping[str, int],

@@ -31,12 +31,13 @@ from streams.spark.guards import BatchGuard, GuardPolicy
 from streams.spark.intake import OFFSET, IntakeRule, bounds_of, maxima_before, offsets_at, offsets_of, shape, survey_of
 from streams.spark.interpreted import Interpretation
 from streams.spark.ledger import Ledger, LedgerState, tables_after
+from streams.spark.meanwhile import refuse_damage, refuse_restored_ledger
 from streams.spark.metrics import MetricsLevel, metric_rows, metric_values, totals_after
 from streams.spark.operator import BUFFERS, REPORT, Batch
 from streams.spark.orphans import buffer_clocks, holding_tables
 from streams.spark.places import Order, placed
 from streams.spark.reader_options import readable
-from streams.spark.recovery import RecoverySurvey, checkpoint_of, refuse_damage, written_before_crash
+from streams.spark.recovery import RecoverySurvey, checkpoint_of, written_before_crash
 from streams.spark.rejects import Rejects
 from streams.spark.source_checks import look_at
 from streams.spark.sources import SparkSource, records_of
@@ -246,9 +247,10 @@ class StartedQuery:
     def _begin(self, batch: Batch, rows: DataFrame, arrived: Mapping[str, int]) -> dict[str, Flow]:
         """The records of every source node, unless the checks of a source or the tables speak against this batch."""
         flows: dict[str, Flow] = {}
-        refuse = partial(
-            refuse_damage, batch.session, self._ledger, self._state, self._query_id(), self._parts.tables, self._found
-        )
+
+        def refuse() -> None:
+            own, query = (self._ledger, self._state), self._query_id()
+            batch.seen = refuse_damage(batch.session, *own, query, self._parts.tables, self._found)
 
         def take() -> None:
             look_at(self._sources, lambda topic: readable(records_of(rows, topic)), arrived, batch.batch_id)
@@ -350,7 +352,8 @@ class StartedQuery:
             "state": after.to_json(),
         }
         origin = {name: batch.details[name] for name in (CHECKPOINT, FINGERPRINTS, DRIVER)}
-        self._ledger.append(batch.session, row, batch.step("ledger", "row"), origin)
+        refuse = partial(refuse_restored_ledger, batch.session, self._ledger, self._state, self._query_id())
+        self._ledger.append(batch.session, row, batch.step("ledger", "row"), origin, refuse)
         faults.point("end:batch")
         self._state = after
         if self._setup.on_batch is not None:

@@ -153,6 +153,27 @@ def test_a_table_of_an_undone_batch_is_to_be_deleted_only_if_the_ledger_has_no_b
     )
 
 
+@pytest.mark.parametrize(
+    ("batch", "remedy"),
+    [
+        ((1, 5), "take it to version 9 by RESTORE, or versioned rollback --batch 5, or "),
+        ((1, 6), "take the tables back to the batch before: versioned rollback --batch 5, or "),
+    ],
+    ids=["after a batch that ended", "within one, or after it, that did not end"],
+)
+def test_a_restored_table_is_taken_forward_only_where_no_write_of_an_unfinished_batch_would_be_lost(
+    batch: tuple[int, int], remedy: str
+) -> None:
+    (found,) = findings(_LEDGER, replace(_DONE, offset=6), [replace(_TABLE, batch=batch, version=11, restored=True)])
+    assert found.remedy.startswith(remedy)
+
+
+def test_of_the_first_batch_of_an_epoch_a_restored_table_has_no_batch_to_go_back_to() -> None:
+    ledger, checkpoint = LedgerFacts("app", 2, -1, "q", (2, -1)), CheckpointFacts("/c-epoch-2", "q", 0, -1)
+    (found,) = findings(ledger, checkpoint, [replace(_TABLE, batch=(2, 0), version=11, restored=True)])
+    assert found.remedy.startswith("start with --new-epoch")
+
+
 def test_every_rule_has_a_case() -> None:
     assert len({rule for rule, *_ in _WRONG}) == 17
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from typing import Final
+from unittest.mock import Mock
 
 import pytest
 from pyspark.sql import SparkSession
 
 from versioned.commit import Append, Step, commit
 from versioned.identifiers import TableRef
-from versioned.table_log import every_commit, history, newest_own
+from versioned.table_log import commits_between, every_commit, history, newest_own
 
 #: Linux ticks every 10 ms at the slowest, and file systems that know milliseconds only round once more.
 _COARSEST_FILE_CLOCK_US: Final = 11_000
@@ -47,6 +48,21 @@ def test_every_commit_is_told_once_newest_first_however_many_a_page_has(
     told, wanted = every_commit(spark, four_commits), history(spark, four_commits, 100)
     assert [[row[name] for name in names] for row in told] == [[row[name] for name in names] for row in wanted]
     assert len(wanted) == 4
+
+
+def test_where_one_version_follows_another_nothing_is_read_of_what_lies_between() -> None:
+    session = Mock(spec_set=())
+    assert commits_between(session, TableRef.parse("/t"), 5, 6) == []
+
+
+@pytest.mark.parametrize("tells_files", [True, False], ids=["by the log's files", "by the history"])
+def test_the_commits_between_two_versions_are_told_newest_first(
+    spark: SparkSession, four_commits: TableRef, monkeypatch: pytest.MonkeyPatch, tells_files: bool
+) -> None:
+    if not tells_files:
+        monkeypatch.setattr("versioned.table_log.commit_infos", lambda *_: {})
+    told = commits_between(spark, four_commits, 0, 3)
+    assert [(row["version"], row["operation"]) for row in told] == [(2, "WRITE"), (1, "WRITE")]
 
 
 def test_the_own_commit_is_found_below_maintenance(spark: SparkSession, target: TableRef) -> None:

@@ -16,7 +16,7 @@ from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.table import VersionedTable
 from versioned.table_log import history, own_details, recall
-from versioned.written import Written, are_newest, newest, state_of, written_by
+from versioned.written import Written, are_newest, are_taking_back, newest, state_of, written_by
 
 
 def _commit(version: int, operation: str | None = "WRITE", txn: str | None = None, batch: int = 0) -> dict[str, Any]:
@@ -73,6 +73,26 @@ _BATCH = _commit(6, txn="app/store/main")
 )
 def test_a_restore_counts_if_it_takes_the_newest_batch_back(newest_first: list[dict[str, Any]], restored: bool) -> None:
     assert state_of(newest_first).restored is restored
+
+
+@pytest.mark.parametrize(
+    ("newest_first", "is_back"),
+    [
+        ([_commit(7), _commit(6, "OPTIMIZE")], False),
+        ([_commit(7), _restore(6, 4)], True),
+        ([_restore(6, 5)], False),
+        ([_restore(7, 5), _restore(6, 4)], False),
+        ([_restore(7, 6), _commit(6)], False),
+        ([_restore(7, 6), _restore(6, 4)], True),
+        ([_restore(6, None)], True),
+        ([_put_in_place(6, "CLONE")], True),
+        ([{"version": 6, "operation": "DELETE", "userMetadata": None}], False),
+    ],
+)
+def test_between_two_versions_a_table_is_taken_back_by_what_leaves_it_without_the_rows_of_the_first(
+    newest_first: list[dict[str, Any]], is_back: bool
+) -> None:
+    assert are_taking_back(newest_first, 5) is is_back
 
 
 _MADE = {"version": 0, "operation": "CREATE TABLE", "userMetadata": None}

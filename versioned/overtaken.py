@@ -35,8 +35,9 @@ def never_overtaken(target: TableRef) -> Iterator[None]:
     """Tell that rows are refused because others came in between.
 
     A version that came meanwhile and begins after a record that was the latest would end where that one begins: the
-    table's constraint refuses that, as it does a late record whose key's current row was purged meanwhile, which ends
-    as it begins. Else only stream times matter that moved meanwhile (:class:`JudgedBy`).
+    table's constraint refuses that, as it does a late record whose key's current row was purged meanwhile, or moved on
+    so that the key's own stream time makes it too late: these end as they begin. Else only stream times matter that
+    moved meanwhile (:class:`JudgedBy`).
     """
     try:
         yield

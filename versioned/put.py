@@ -116,6 +116,8 @@ class PutBatch:
             judged without the table. The newest commits may tell less where somebody put by hand for an application,
             which goes on by a stream time of its own: who was wrong by it once looks at the table.
         names_keys: Whether of few records only the rows of their keys may be replaced, as the table tells.
+        judges_again: Whether the write refuses late records that others made too late meanwhile by a stream time of
+            their key alone: as :class:`~versioned.errors.OvertakenError`, so that the batch is judged anew.
         by_time: Whether the records are in the order of their instants, so that none is late by another one of them.
         as_of: Read the table as it was at this Delta version; None = as it is. For what :meth:`write` does not see.
         landed: Records of the batch that earlier tries have put: not among ``records``, but counted, and known.
@@ -133,6 +135,7 @@ class PutBatch:
         with_old: bool = True,
         trusts_times: bool = True,
         names_keys: bool = False,
+        judges_again: bool = False,
         by_time: bool = False,
         as_of: int | None = None,
         landed: Sequence[LandedSplice] = (),
@@ -144,6 +147,7 @@ class PutBatch:
         self._observed = dict(observed)
         self._few = count is not None and count <= FEW_RECORDS
         self._count, self._names_keys = count, names_keys
+        self._judges_keys = judges_again and spec.time_scope == "key" and spec.grace_us < LONGEST_US
         self._with_old, self._as_of, self._landed = with_old, as_of, landed
         self._bounds, self._by_time = bounds or {}, by_time
         none_is_late = spec.grace_us >= LONGEST_US or (bounds is not None and not self._may_be_late())
@@ -392,7 +396,9 @@ class PutBatch:
         return put_frames.judge(instants, None, self._spec, with_old=False)
 
     def _accepted(self) -> DataFrame:
-        return self._timed if self._is_ahead else self.judged.where(~F.col("_refused"))
+        accepted = self._timed if self._is_ahead else self.judged.where(~F.col("_refused"))
+        grace = F.lit(self._spec.grace_us).cast("long")
+        return accepted.withColumn(put_frames.GRACE, grace) if self._judges_keys else accepted
 
     def _main(self) -> ReplaceWhere:
         state = put_frames.next_current(self.current(), self._accepted(), self._spec, few=self._few)

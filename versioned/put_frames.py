@@ -29,6 +29,9 @@ from versioned.store_rules import LATEST, REFUSED
 
 #: What a put says of a record, as ``Outcome.result`` does; a key may be called as the column that callers see.
 PUT_RESULT: Final = "_put_result"
+#: Beside accepted records: how late they may be by the stream time that their key has when they are written, in
+#: microseconds.
+GRACE: Final = "_grace_us"
 _BEFORE: Final = (Window.unboundedPreceding, -1)
 _IS_CLOSED: Final = "_to_us IS NOT NULL"
 
@@ -365,9 +368,14 @@ def _with_end(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) 
         both = both.withColumn("_judged_by_us", F.max("_judged_by_us").over(of_key))
         is_there = F.max(F.col("_stored") & (F.col("_us") == F.col("_judged_by_us"))).over(of_key)
         # Nor is there a place for a late record whose key's current row was purged since: it ends as it begins.
-        is_lost = ~F.col("_stored") & (F.col("_us") < F.col("_judged_by_us")) & ~F.coalesce("_is_there", F.lit(False))
+        is_late = ~F.col("_stored") & (F.col("_us") < F.col("_judged_by_us"))
+        ends.append(F.when(is_late & ~F.coalesce("_is_there", F.lit(False)), F.col("_us")))
         both = both.withColumn("_is_there", is_there)
-        ends.append(F.when(is_lost, F.col("_us")))
+        if GRACE in accepted.columns:
+            # Or for one that is too late by the current row that its key has now.
+            newest_us = F.max(F.when(F.col("_stored") & F.col("_to_us").isNull(), F.col("_us"))).over(of_key)
+            both = both.withColumn("_now_us", newest_us)
+            ends.append(F.when(is_late & (F.col("_us") < F.col("_now_us") - F.col(GRACE)), F.col("_us")))
     return both.where(_is_kept("_next_us")).withColumn("_end_us", F.least(*ends))
 
 
@@ -411,6 +419,7 @@ def _sent(of_batch: DataFrame, few: bool) -> DataFrame:
 def _stored_and_batch(stored: DataFrame, batch: DataFrame, spec: VersionedTableSpec) -> DataFrame:
     old = stored.select(*spec.keys, "_us", "_to_us", "_value", F.lit(True).alias("_stored"))
     judged_by = [F.col("_stored_us").alias("_judged_by_us")] if "_stored_us" in batch.columns else []
+    judged_by += [F.col(GRACE)] if GRACE in batch.columns else []
     told = (F.lit(False).alias("_stored"), F.when(_was_newest(batch), F.col("_us")).alias("_newest_us"), *judged_by)
     new = batch.select(*spec.keys, "_us", "_value", "_place", "_scope", *told)
     return old.unionByName(new, allowMissingColumns=True)

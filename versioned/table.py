@@ -568,7 +568,10 @@ class VersionedTable:
         landed: list[LandedSplice] = []
         for attempt in range(1, _TRIES + 1):
             put = partial(PutBatch, self._target, self._spec, valid, times, told.bounds, told.count, by_time=by_time)
-            batch = put(with_old=False, trusts_times=attempt == 1, names_keys=self.names_keys, landed=tuple(landed))
+            batch = put(
+                with_old=False, trusts_times=attempt == 1, names_keys=self.names_keys, judges_again=True,
+                landed=tuple(landed),
+            )  # fmt: skip
             try:
                 self._write(batch, found.owner, judged)
                 break

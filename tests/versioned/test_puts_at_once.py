@@ -162,6 +162,28 @@ def test_a_late_put_whose_keys_deletion_is_purged_meanwhile_leaves_no_closed_ver
     assert _starts(table) == [10_000]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["whole", "named", "spliced", "merged"])
+@pytest.mark.parametrize(("moved", "refused"), [(25, 0), (26, 1)])
+def test_a_late_put_that_another_makes_too_late_by_its_keys_own_stream_time_takes_no_value_of_the_others(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, moved: int, refused: int
+) -> None:
+    if way == "spliced":
+        for limit in ("ROWS_PER_SPLICE", "ROWS_FOR_ANY_SPLICE"):
+            monkeypatch.setattr(versioned.put, limit, 0)
+    with rows_by_key(spark, way) if way in WAYS else nullcontext():
+        columns, told = "k STRING, v INT", {"history_retention": "5 seconds", "time_scope": "key"}
+        table = VersionedTable.create(spark, f"{tmp_path}/t", columns, keys="k", **told)
+        table.put(_at(spark, 22).withColumn("v", F.lit(0)))
+        other = _at(spark, 20, moved).withColumn("v", F.lit(1))
+        with faults.armed(_overtaking(table, other)):
+            said = table.put(_at(spark, 20).withColumn("v", F.lit(2)))
+    assert {known for known in WAYS if was_taken(known, tmp_path / "t")} == {way} & set(WAYS)
+    assert (said.counts.accepted, said.counts.refused) == (1 - refused, refused)
+    stored = table.rows().select(F.unix_seconds("validFrom"), "v").collect()
+    assert sorted(map(tuple, stored)) == [(20, 1 if refused else 2), (22, 0), (moved, 1)]
+
+
 def test_what_is_too_late_behind_another_put_is_refused_and_never_was_known(
     spark: SparkSession, tmp_path: Path
 ) -> None:

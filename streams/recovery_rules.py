@@ -262,8 +262,7 @@ def of_table(ledger: LedgerFacts, table: TableFacts) -> Iterator[Finding]:
     if table.forgets:
         yield _forgets(table.name)
     if table.owner is not None and not _is_ours(ledger, table):
-        said = f'was written by the application "{table.owner}", not by "{ledger.application}".'
-        yield found("table-of-other", said, _OTHER_ROOT)
+        yield of_other(table.name, table.owner, ledger.application)
         return
     yield from _of_writer(table)
     if table.recorded is not None and table.version < table.recorded:
@@ -328,6 +327,18 @@ def _by_hand(name: str) -> Finding:
         f"copy of a table of this application, say so: ALTER TABLE ... SET TBLPROPERTIES ('{COPIED}' = 'true')"
     )
     return Finding("table-by-hand", name, said, remedy)
+
+
+def of_other(name: str, owner: str, application: str) -> Finding:
+    """A table whose newest batch is another application's.
+
+    Args:
+        name: The table.
+        owner: Who wrote that batch.
+        application: Who is about to write to it.
+    """
+    said = f'The table {name} was written by the application "{owner}", not by "{application}".'
+    return Finding("table-of-other", name, said, _OTHER_ROOT)
 
 
 def of_older_driver(name: str, batch: BatchOf) -> Finding:

@@ -29,6 +29,8 @@ _OCCUPIED: Final = (
     "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
     "ProtocolChangedException",
     "MetadataChangedException",
+    "DELTA_CREATE_TABLE_WITH_DIFFERENT_",
+    "DELTA_CREATE_TABLE_SCHEME_MISMATCH",
 )
 #: Another maker's table is where the first commit of a log was to go.
 _OTHER_COLUMNS: Final = "DELTA_METADATA_MISMATCH"

@@ -41,6 +41,7 @@ from streams.spark.places import Order
 from streams.spark.recovery import (
     RecoverySurvey,
     begin_epoch,
+    begin_ledger,
     checkpoint_of,
     refuse_epoch,
     refuse_running,
@@ -254,7 +255,7 @@ class StreamingApplication:
         found = self._agreed_state()
         topics = self.refuse_changes(found)
         united, rules = self._united(topics)
-        self._ledger.create()
+        begin_ledger(self._ledger, found)
         interpretation = self._interpretation(found)
         self._make_rejects(found)
         # Each query has a session of its own.
@@ -346,7 +347,7 @@ class StreamingApplication:
             # What the start would refuse is found before anybody is shut out.
             self._refuse_unfit(former, before)
             self._united(sorted(self._setup.sources))
-            self._ledger.create()
+            begin_ledger(self._ledger, before)
             state = begin_epoch(self._spark, self._ledger, former, before, self._setup.checkpoint, self.survey)
             self._ledger.keep_topics(tuple(sorted(self._setup.sources)), before.topics)
             self._new_epoch = False

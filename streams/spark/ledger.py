@@ -14,14 +14,14 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from versioned import spark_functions as F
-from versioned.commit import Append, Step, commit
+from versioned.commit import Append, Step, commit, with_retry
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.making import make_table
 from versioned.reading import read_table
 from versioned.replay import CHECKPOINT, check_driver
 from versioned.schema import create_plain
-from versioned.table_details import is_missing, set_properties
+from versioned.table_details import is_missing, properties_of, set_properties
 
 _LOG: Final = logging.getLogger(__name__)
 #: Of more stream-time scopes of a node a driver is warned, since all of them go into each commit of a batch.
@@ -161,10 +161,18 @@ class Ledger:
         self._is_warned = False
 
     def create(self) -> None:
-        """Make the table if it is not there."""
+        """Make the table if it is not there; it names this application from its first commit on.
+
+        So of several applications that begin in one root at once exactly one has it. The topics follow: until the query
+        starts one that is refused may be taken out again.
+        """
         if is_missing(self._spark, self.target):
-            columns = self._spark.createDataFrame([], _SCHEMA).schema
-            make_table(self._spark, self.target, create_plain(self.target, columns), or_take=True)
+            columns, named = self._spark.createDataFrame([], _SCHEMA).schema, {self._named(_TOPICS): json.dumps([])}
+            make_table(self._spark, self.target, create_plain(self.target, columns, properties=named), or_take=True)
+
+    def others(self) -> tuple[str, ...]:
+        """The other applications that the table, which must be there, names."""
+        return others_of(properties_of(self._spark, self.target), self.application)
 
     def keep_topics(self, topics: tuple[str, ...], known: tuple[str, ...]) -> None:
         """Remember the order of sources before the query starts, unless it is that which the ledger is known to have.
@@ -179,7 +187,11 @@ class Ledger:
         self._keep(_CHECKPOINT, json.dumps([epoch, query]))
 
     def _keep(self, name: str, text: str) -> None:
-        set_properties(self._spark, self.target, {f"{name}.{self.application}": text})
+        # A second driver that begins at the same moment keeps its own: the first batch tells which of them goes on.
+        with_retry(self.target, lambda: set_properties(self._spark, self.target, {self._named(name): text}))
+
+    def _named(self, name: str) -> str:
+        return f"{name}.{self.application}"
 
     def last(self) -> LedgerState:
         """The state after the newest batch; the initial state if there was none.

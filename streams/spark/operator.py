@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from streams.nodes import Node
-from streams.recovery_rules import LedgerFacts, TableFacts, of_older_driver, of_table
+from streams.recovery_rules import LedgerFacts, TableFacts, of_older_driver, of_other, of_table
 from streams.spark.flow import KEY, PLACE, SCOPE, US, VALUE, WAS_KEY, WAS_US, Flow, NodeReport, in_one_scope
 from streams.spark.lookup_table import LookupTable
 from streams.spark.of_keys import MOST_SENT, Amount
@@ -236,14 +236,17 @@ class Batch:
         """Whether there is no such table yet; of one that is known to be there nothing is asked.
 
         Raises:
-            CheckpointMismatchError: a driver that was shut out has made it since this one started, and written to it.
+            CheckpointMismatchError: a driver that was shut out, or another application, has made it since this one
+                started, and written to it.
         """
         if target in self.there:
             return False
         if is_unmade(self.session, target):
             return True
         said = newest(self.session, target).written
-        if said is not None and said.application == self.application and said.epoch < self.epoch:
+        if said is not None and said.application != self.application:
+            raise of_other(target.short_name, said.application, self.application).error()
+        if said is not None and said.epoch < self.epoch:
             raise of_older_driver(target.short_name, (said.epoch, said.batch_id)).error()
         return False
 

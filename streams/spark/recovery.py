@@ -201,6 +201,24 @@ def settled(
     return found, alike
 
 
+def begin_ledger(ledger: Ledger, found: RecoverySurvey) -> None:
+    """Make the ledger if it is not there; of several applications that begin in one root at once, one goes on.
+
+    Args:
+        ledger: The application's ledger.
+        found: What the start found, before which another application may not have been there.
+
+    Raises:
+        CheckpointMismatchError: another one has made the ledger since.
+    """
+    ledger.create()
+    # Who was there before is in the survey; of an application that has been started here no other one matters.
+    others = () if found.topics or found.state != LedgerState() else ledger.others()
+    if others:
+        told = replace(found, ledger=replace(found.ledger, others=others)).findings()
+        raise next(each for each in told if each.rule == "table-of-other").error()
+
+
 def refuse_running(spark: SparkSession, name: str) -> None:
     """Refuse what needs the tables for itself while the application runs in this session.
 

@@ -215,12 +215,20 @@ class _Outrun:
         return done
 
 
-@pytest.mark.parametrize("error", ["ProtocolChangedException", "MetadataChangedException"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        "io.delta.exceptions.ProtocolChangedException: [DELTA_X] the table was changed by a concurrent update.",
+        "io.delta.exceptions.MetadataChangedException: [DELTA_X] the table was changed by a concurrent update.",
+        "[DELTA_CREATE_TABLE_WITH_DIFFERENT_PROPERTY] The specified properties do not match the existing properties.",
+        "[DELTA_CREATE_TABLE_SCHEME_MISMATCH] The specified schema does not match the existing schema.",
+    ],
+    ids=lambda error: error.split()[0],
+)
 def test_a_table_that_another_driver_makes_at_the_same_time_is_taken_where_that_will_do(
     spark: SparkSession, tmp_path: Path, error: str
 ) -> None:
-    told = f"io.delta.exceptions.{error}: [DELTA_X] the table was changed by a concurrent update."
-    session, target = cast(SparkSession, _Outrun(spark, told)), TableRef.parse(f"{tmp_path}/t")
+    session, target = cast(SparkSession, _Outrun(spark, error)), TableRef.parse(f"{tmp_path}/t")
     create = create_plain(target, StructType().add("n", LongType()))
     make_table(session, target, create, or_take=True)
     assert read_table(spark, target).columns == ["n"]

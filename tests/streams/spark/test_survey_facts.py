@@ -92,6 +92,13 @@ def test_a_table_that_a_driver_shut_out_has_made_since_the_start_is_refused(monk
         Batch(Mock(), "shop", root, 2, 0, 0, {}).is_missing(_SINK)
 
 
+def test_a_table_that_another_application_has_made_since_the_start_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operator, "is_unmade", lambda *_: False)
+    monkeypatch.setattr(operator, "newest", lambda *_: _written((1, 7), application="other"))
+    with pytest.raises(CheckpointMismatchError, match='told was written by the application "other", not by "shop"'):
+        Batch(Mock(), "shop", TableRef.parse("/data"), 1, 0, 0, {}).is_missing(_SINK)
+
+
 def test_a_new_epoch_over_an_unfinished_batch_says_that_its_input_must_come_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

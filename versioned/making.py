@@ -81,7 +81,7 @@ def _is_begun(session: SparkSession, target: TableRef) -> bool:
     return are_own and read_table(session, target).dtypes == session.range(0).dtypes
 
 
-def make_table(session: SparkSession, target: TableRef, create: str, *, or_take: bool = False) -> None:
+def make_table(session: SparkSession, target: TableRef, create: str, *, or_take: bool = False) -> bool:
     """Run a CREATE TABLE for a table that is missing.
 
     Tests may make it fail before and after, at the points ``before:<table>`` and ``after:<table>``.
@@ -96,6 +96,9 @@ def make_table(session: SparkSession, target: TableRef, create: str, *, or_take:
         create: The statement; it starts with ``CREATE TABLE``.
         or_take: Whether a table that somebody else made meanwhile will do: of two drivers that start at once, the
             first write into the table decides which one goes on, and the other is told why not.
+
+    Returns:
+        Whether it was made here; False for one that is taken.
 
     Raises:
         ConfigurationError: somebody else made it meanwhile, and that will not do; or other files are at its path; or
@@ -113,13 +116,14 @@ def make_table(session: SparkSession, target: TableRef, create: str, *, or_take:
             raise
         if not _has_taken_place(session, target, create, error):
             if or_take:
-                return
+                return False
             raise ConfigurationError(
                 f"{target} was made by somebody else meanwhile. Open it, or choose another name."
             ) from error
     else:
         remember(target, 0)
     faults.point(f"after:{target.short_name}")
+    return True
 
 
 def _has_taken_place(session: SparkSession, target: TableRef, create: str, error: Exception) -> bool:

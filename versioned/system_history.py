@@ -34,8 +34,14 @@ _RANK: Final = "_rank"
 
 
 def make_versioned(
-    spark: SparkSession, target: TableRef, columns: StructType, spec: VersionedTableSpec, hidden: Collection[str]
-) -> None:
+    spark: SparkSession,
+    target: TableRef,
+    columns: StructType,
+    spec: VersionedTableSpec,
+    hidden: Collection[str],
+    *,
+    or_take: bool = False,
+) -> bool:
     """Make an empty versioned table, and its system history if it keeps one.
 
     Args:
@@ -44,18 +50,35 @@ def make_versioned(
         columns: Names and types of its key and value columns.
         spec: What it promises.
         hidden: Columns of which no statistics are kept; those that it does not have make no difference.
+        or_take: Whether a table that somebody else made meanwhile will do, as of
+            :func:`~versioned.making.make_table`.
+
+    Returns:
+        Whether it was made here; False for one that is taken.
 
     Raises:
         ConfigurationError: a key column is missing or of a type that is not allowed, or a table is there already.
     """
-    check_new(spark, target, columns, spec)
-    if spec.system_history:
-        create_known(spark, target, columns, spec, hidden)
-    make_table(spark, target, create_statement(target, columns, spec, hidden))
+    try:
+        check_new(spark, target, columns, spec)
+        if spec.system_history:
+            create_known(spark, target, columns, spec, hidden, or_take=or_take)
+    except ConfigurationError:
+        # Once the other one has made both, its system history may have rows already.
+        if or_take and not is_unmade(spark, target):
+            return False
+        raise
+    return make_table(spark, target, create_statement(target, columns, spec, hidden), or_take=or_take)
 
 
 def create_known(
-    spark: SparkSession, target: TableRef, columns: StructType, spec: VersionedTableSpec, hidden: Collection[str]
+    spark: SparkSession,
+    target: TableRef,
+    columns: StructType,
+    spec: VersionedTableSpec,
+    hidden: Collection[str],
+    *,
+    or_take: bool = False,
 ) -> None:
     """Make the table of puts beside a versioned table that is about to be made.
 
@@ -65,6 +88,7 @@ def create_known(
         columns: Names and types of its key and value columns.
         spec: What it promises.
         hidden: Columns of which no statistics are kept.
+        or_take: As of :func:`make_versioned`.
 
     Raises:
         ConfigurationError: there is one already, and it has rows: of another table that was deleted; or a table that is
@@ -73,7 +97,7 @@ def create_known(
     known = known_target(target)
     stored, said = _columns_of_puts(columns, spec), {KNOWN_OF: target.short_name}
     if is_unmade(spark, known):
-        make_table(spark, known, create_table(known, stored, hidden, properties=said))
+        make_table(spark, known, create_table(known, stored, hidden, properties=said), or_take=or_take)
         return
     rows = read_table(spark, known)
     _check_free(known, target, is_ours=KNOWN_OF in properties_of(spark, known), is_empty=rows.isEmpty())

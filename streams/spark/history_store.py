@@ -301,7 +301,7 @@ class HistoryStore(LookupTable):
             is_new = batch.is_missing(target)
             if is_new:
                 check_fields_apart(self._node, struct_fields(records, KEY), struct_fields(records, VALUE))
-                _create(batch, target, records, self._materialized)
+                is_new = _create(batch, target, records, self._materialized)
             opened = self._open(batch, target)
             if not is_new:
                 there, made = read_table(batch.session, target).schema, _flat(records).schema
@@ -378,15 +378,18 @@ def _check_promised(target: TableRef, has: VersionedTableSpec, wanted: Versioned
         )
 
 
-def _create(batch: Batch, target: TableRef, records: DataFrame, materialized: Materialized) -> None:
+def _create(batch: Batch, target: TableRef, records: DataFrame, materialized: Materialized) -> bool:
+    """Make the table; False where another driver of the application has made it meanwhile, perhaps by another plan."""
     flat = _flat(records)
     columns = columns_of(", ".join(f"{quote(field.name)} {sql_type(field.dataType)}" for field in flat.schema.fields))
     keys = struct_fields(records, KEY)
     values = [name for name in columns.names if name not in keys]
     spec = VersionedTableSpec.of(keys=keys, values=values, **_promise(materialized))
     # The columns with personal data are those of the whole plan.
-    make_versioned(batch.session, in_full(batch.session, target), columns, spec, batch.pii_columns)
+    place = in_full(batch.session, target)
+    made = make_versioned(batch.session, place, columns, spec, batch.pii_columns, or_take=True)
     batch.there.add(target)
+    return made
 
 
 def _flat(records: DataFrame) -> DataFrame:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from crashing import then
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructType
 
@@ -17,8 +19,9 @@ from versioned.making import make_table
 from versioned.reading import read_table
 from versioned.schema import create_plain
 from versioned.session_settings import session_settings
-from versioned.spec import known_target
+from versioned.spec import VersionedTableSpec, known_target
 from versioned.statistics import always_hidden
+from versioned.system_history import make_versioned
 from versioned.table import VersionedTable
 from versioned.table_details import properties_of
 from versioned.table_log import history
@@ -235,6 +238,24 @@ def test_a_table_that_another_driver_makes_at_the_same_time_is_taken_where_that_
     other = TableRef.parse(f"{tmp_path}/other")
     with pytest.raises(ConfigurationError, match="/other was made by somebody else meanwhile"):
         make_table(session, other, create_plain(other, StructType().add("n", LongType())))
+
+
+@pytest.mark.parametrize("or_take", [True, False])
+@pytest.mark.parametrize("point", ["before:t_known", "after:t_known", "before:t"])
+def test_a_versioned_table_that_another_driver_makes_and_puts_into_meanwhile_is_taken_where_that_will_do(
+    spark: SparkSession, tmp_path: Path, point: str, or_take: bool
+) -> None:
+    target, columns = TableRef.parse(f"{tmp_path}/t"), StructType().add("k", LongType())
+    spec = VersionedTableSpec.of(keys=("k",), values=(), history_retention="1 day", system_history=True)
+
+    def other() -> None:
+        assert make_versioned(spark, target, columns, spec, ())
+        VersionedTable.open(spark, target).put(spark.sql("SELECT 1L AS k, TIMESTAMP_SECONDS(5) AS ts"))
+
+    refused = pytest.raises(ConfigurationError, match="made by somebody else meanwhile")
+    with faults.armed(then(point, other)), nullcontext() if or_take else refused:
+        assert make_versioned(spark, target, columns, spec, (), or_take=or_take) is False
+    assert [read_table(spark, each).count() for each in (target, known_target(target))] == [1, 1]
 
 
 def test_a_table_without_versions_has_the_columns_that_it_is_made_with(spark: SparkSession, tmp_path: Path) -> None:

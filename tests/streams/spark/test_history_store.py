@@ -7,6 +7,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from crashing import then
 from pyspark.sql import SparkSession
 
 from streams.nodes import Materialized
@@ -14,6 +15,7 @@ from streams.spark.flow import FOUND, KEY, OLD, PLACE, SCOPE, US, VALUE, Bounds,
 from streams.spark.history_store import HistoryStore
 from streams.spark.operator import Batch
 from streams.spark.store import StoringOperator, refuse_promises
+from versioned import faults
 from versioned import spark_functions as F
 from versioned.durations import Resolution
 from versioned.errors import ConfigurationError
@@ -51,6 +53,21 @@ def test_of_puts_at_the_same_place_a_lookup_finds_the_one_that_the_table_keeps(
     found = store.find_valid(asked, 5).sort(US).collect()
     assert [row[FOUND]["v"] for row in found] == ["of 1", "of 1"]
     store.release()
+
+
+@pytest.mark.parametrize(("retention", "fits"), [("1 day", True), ("2 days", False)])
+def test_a_table_that_another_driver_has_made_since_the_look_for_it_is_taken_if_it_promises_the_same(
+    retention: str, fits: bool, spark: SparkSession, tmp_path: Path
+) -> None:
+    flow = Flow(spark.createDataFrame([(("a",), ("x",), 5, 0, [5])], _SCHEMA).coalesce(1))
+
+    def put(retention: str) -> None:
+        batch = Batch(spark, "app", TableRef.parse(str(tmp_path)), 1, 0, 0, {})
+        HistoryStore("node", "table", Materialized.versioned(retention)).put(batch, flow)
+
+    refused = pytest.raises(ConfigurationError, match="promises something else than the plan now asks for")
+    with faults.armed(then("before:table", lambda: put(retention))), nullcontext() if fits else refused:
+        put("1 day")
 
 
 @pytest.mark.parametrize(

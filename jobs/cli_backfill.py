@@ -24,6 +24,7 @@ from jobs.cli_shared import (
 from jobs.exit_codes import BAD_DATA
 from jobs.place_setting import of_catalog, to_read
 from jobs.tables import columns_of_ddl
+from streams.rollback_rules import others_undone
 from streams.spark.reader_options import text_options
 from versioned.errors import ConfigurationError
 
@@ -92,10 +93,11 @@ def backfill(
             records.write.format("noop").mode("overwrite").save()
         raise
     said: dict[str, Any] = {"table": table, "version": done.version, **done.counts}
+    undone = others_undone(done.by_others, dry_run=dry_run)
     if json:
-        echo_json(said)
+        echo_json({**said, "by_others": done.by_others})
     else:
-        typer.echo("\n".join(f"{name:<24} {value}" for name, value in said.items()))
+        typer.echo("\n".join([*(f"{name:<24} {value}" for name, value in said.items()), *undone]))
     if done.counts["rejected"]:
         raise typer.Exit(BAD_DATA)
 

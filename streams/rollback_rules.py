@@ -16,7 +16,8 @@ class CommitFacts:
     """One commit of a table: the batch that wrote it (None = no batch of this application) and what it said.
 
     ``restores`` is whether it is a RESTORE by whomever, or put another table in this one's place; ``foreign`` whether
-    somebody else changed rows with it.
+    somebody else changed rows with it, by a put in the name of the application too; ``stays`` whether that alone is no
+    reason to take the table back.
     """
 
     version: int
@@ -24,6 +25,7 @@ class CommitFacts:
     details: Mapping[str, Any] = field(default_factory=dict)
     restores: bool = False
     foreign: bool = False
+    stays: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,17 @@ def restoration(
     )
 
 
+def others_undone(tables: Collection[str], *, dry_run: bool) -> list[str]:
+    """A line for each table in which changes of somebody else are undone.
+
+    >>> others_undone(["orders"], dry_run=False)
+    ['  CHANGES BY OTHERS in orders were undone: DESCRIBE HISTORY names them']
+    """
+    undone = "would be" if dry_run else "were"
+    return [f"  CHANGES BY OTHERS in {table} {undone} undone: DESCRIBE HISTORY names them" for table in tables]
+
+
 def _is_meddled(commit: CommitFacts, after: int, until: int | None) -> bool:
     """Whether somebody else changed, with a commit between two versions, what a batch had left."""
-    return (commit.restores or commit.foreign) and after < commit.version and (until is None or commit.version <= until)
+    meddles = commit.restores or (commit.foreign and not commit.stays)
+    return meddles and after < commit.version and (until is None or commit.version <= until)

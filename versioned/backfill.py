@@ -41,12 +41,15 @@ class BackfillResult:
     validity ends before the horizon, or they are latest deletions from before it: no promised lookup finds them, and
     the next purge removes them); ``rejected`` and, per reason, ``rejected.NULL_KEY``
     and so on. ``accepted + rejected`` = number of input rows. ``version`` is the commit; None = nothing was written.
+    ``by_others``: the tables of the application in which changes of somebody else, puts by hand too, were undone with a
+    batch that had landed in part (by ``streams.spark.backfill`` only; after its ``dry_run`` they would be).
     """
 
     outcomes: DataFrame
     rejected: DataFrame
     counts: Mapping[str, int]
     version: int | None = None
+    by_others: tuple[str, ...] = ()
 
 
 def only_history(

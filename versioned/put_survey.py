@@ -15,7 +15,7 @@ from versioned.side_by_side import side_by_side
 from versioned.spec import VersionedTableSpec
 from versioned.stream_times import AsOf, as_of, commits_that_tell, stream_times_of
 from versioned.table_details import properties_of
-from versioned.written import check_owner, owner_of
+from versioned.written import check_owner, newest, owner_of, refuse_between_writes
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ def survey_put(
         owner: Who puts them.
 
     Raises:
-        ConfigurationError: another application than ``owner`` writes to the table.
+        ConfigurationError: another application than ``owner`` writes to the table, or a batch of it has written its
+            late records only.
     """
     # Read once: what the result tells later must be about the same records.
     shaped = Once(lambda: shape().localCheckpoint(eager=False))
@@ -72,6 +73,8 @@ def survey_put(
     side_by_side([told, times, put_together], spark)
     found = owner_of(spark, target, commits())
     check_owner(target, found, owner)
+    if found is not None:
+        refuse_between_writes(target, newest(spark, target))
     return PutSurvey(told(), shaped(), found, times(), as_of(commits()))
 
 

@@ -245,8 +245,8 @@ class VersionedTable:
         Raises:
             SchemaError: the records are no DataFrame; a column is missing or has another type, or the table got another
                 one since it was opened.
-            ConfigurationError: another application than ``owner`` writes to the table, or its system history no longer
-                fits it.
+            ConfigurationError: another application than ``owner`` writes to the table, or is in the middle of a batch
+                there; or the table's system history no longer fits it.
             OvertakenError: four times others wrote newer versions between the judging of the batch and its write.
         """
         skew_us = optional_span_us("max_future_skew", max_future_skew)

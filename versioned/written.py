@@ -34,6 +34,8 @@ _WAY_OF_RECORDS: Final = (
     'streams.spark.backfill or "versioned backfill", which stop it first. If it stands still, or is gone for good, as '
     'where a RESTORE took the table back to before it, say so: owner="{}".'
 )
+#: The step of a batch's late records, where others follow in a write of their own.
+_FIRST_OF_TWO: Final = "splice"
 #: What a put by hand says: which application owned the table when it came; null = none.
 OWNER: Final = "owner"
 
@@ -261,6 +263,37 @@ def written_by(row: Row | Mapping[str, Any]) -> Written | None:
         return None
     application, node, step = parts
     return Written(epoch, batch, application, node, step, said.get("details", {}))
+
+
+def is_put_by_hand(row: Row | Mapping[str, Any]) -> bool:
+    """Whether a commit is of a put or a deletion by hand, in whosever name.
+
+    >>> said = '{"versioned": {"write": "5f"}, "details": {"owner": "shop"}}'
+    >>> is_put_by_hand({"version": 1, "operation": "WRITE", "userMetadata": said})
+    True
+    """
+    said = own_details(row)
+    return said is not None and "write" in said["versioned"] and OWNER in said.get("details", {})
+
+
+def refuse_between_writes(target: TableRef, found: TableState) -> None:
+    """Refuse a put by hand between the two writes of a batch that has late records: the second one would be judged by
+    what it has put, and what the first one wrote would not fit it.
+
+    Args:
+        target: The table.
+        found: The table as its newest commits tell it.
+
+    Raises:
+        ConfigurationError: the batch has written its late records only; says what to do.
+    """
+    said = found.written
+    if said is not None and said.step == _FIRST_OF_TWO and not found.restored:
+        raise ConfigurationError(
+            f"Batch {said.batch_id} of the application {said.application} has written its late records to {target} and "
+            "not yet the others: after a put it could lose some of them. Start the application once, so that it ends "
+            "the batch, then put again; if it is gone for good, RESTORE the table to its version before that."
+        )
 
 
 def steps_of(session: SparkSession, target: TableRef, application: str) -> list[tuple[str, str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql import DataFrame
 
 from streams.spark.application import StreamingApplication
@@ -66,10 +68,10 @@ def backfill(
     # What is wrong with the records is found before anybody is shut out.
     tried = opened.backfill(records, dry_run=True, **said)  # type: ignore[arg-type]
     if dry_run:
-        check_takeover(application)
-    if dry_run or not tried.counts["accepted"]:
+        return replace(tried, by_others=check_takeover(application).by_others)
+    if not tried.counts["accepted"]:
         return tried
     with taken_over(application) as held:
         done = opened.backfill(records, **said)  # type: ignore[arg-type]
         held.counts.update({f"{table}{BACKFILLED}{what}": count for what, count in done.counts.items()})
-    return done
+    return replace(done, by_others=held.by_others)

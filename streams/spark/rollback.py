@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from streams.rollback_rules import others_undone
 from streams.spark.application import StreamingApplication
 from streams.spark.takeover import HeldApplication, check_takeover, taken_over
 
@@ -17,8 +18,8 @@ class RolledBack:
     ``batch_id`` is the batch that is the newest now, ``epoch`` the one that goes on behind it, ``undone`` the batches
     whose rows the ledger lost; ``restored`` tells the version that each table was taken back to, and tables that are
     not named had nothing of a later batch. ``erased_again`` are tables in which rows that were erased since came back:
-    erase them again. ``by_others`` are tables in which somebody else had changed rows since, which was undone too.
-    ``lost_input`` are files that the undone batches have read and that are gone: what was in them is
+    erase them again. ``by_others`` are tables in which somebody else had changed rows since, by hand too, which was
+    undone. ``lost_input`` are files that the undone batches have read and that are gone: what was in them is
     not read again. Files of object stores are not looked for. ``lost_backfills`` are tables into which somebody has put
     old history since (``versioned backfill``): that is gone from them, so put it again. ``advice`` is what is left to
     do by hand. After a ``dry_run`` all this is what would be.
@@ -53,15 +54,13 @@ class RolledBack:
           LOST INPUT: file:///in/7.json, read by an undone batch, is gone; put it back before the next start
           LOST BACKFILL: what was put into orders would be undone: put it again
         """
-        done = ("stands", "", "CAME", "were undone")
-        tried = ("would stand", "; nothing was changed", "WOULD COME", "would be undone")
-        stands, end, came, undone = tried if self.dry_run else done
+        done, tried = ("stands", "", "CAME"), ("would stand", "; nothing was changed", "WOULD COME")
+        stands, end, came = tried if self.dry_run else done
         lines = [f"{self.application} {stands} after batch {self.batch_id}, in epoch {self.epoch}{end}"]
         lines.append(f"  undone batches: {', '.join(map(str, self.undone)) or 'none'}")
         lines += [f"  {table:<24} version {version}" for table, version in self.restored.items()]
         lines += [f"  ERASED ROWS {came} BACK in {table}: erase them again" for table in self.erased_again]
-        others = (f"  CHANGES BY OTHERS in {table} {undone}: DESCRIBE HISTORY names them" for table in self.by_others)
-        lines += others
+        lines += others_undone(self.by_others, dry_run=self.dry_run)
         lines += [
             f"  LOST INPUT: {file}, read by an undone batch, is gone; put it back before the next start"
             for file in self.lost_input
@@ -75,7 +74,8 @@ def rollback(application: StreamingApplication, batch_id: int, *, dry_run: bool 
     """Take every table back to the state after a batch, so that the next start runs what came behind it again.
 
     The tables are restored (Delta's RESTORE, so their history stays), without what somebody else changed in them since;
-    the ledger forgets the later batches, and a new epoch goes on with a copy of the checkpoint that ends at that batch.
+    puts by hand in the application's name stay where no later batch has written to their table before them. The ledger
+    forgets the later batches, and a new epoch goes on with a copy of the checkpoint that ends at that batch.
     A driver that still runs is shut out. What others read from the sinks meanwhile cannot be taken back from them.
 
     Args:

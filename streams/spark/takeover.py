@@ -50,7 +50,7 @@ from versioned.restore import check_version, restore
 from versioned.side_by_side import side_by_side
 from versioned.table_details import is_missing, properties_of
 from versioned.table_log import every_commit, history, is_foreign, own_details, takes_back
-from versioned.written import newest, written_by
+from versioned.written import is_put_by_hand, newest, written_by
 
 #: What is wrong with a table that going back to a batch does not mend.
 _NOT_TAKEN_BACK: Final = ("table-of-other", "table-gone", "empty-commit", "table-of-older-driver")
@@ -203,7 +203,7 @@ def _restorations(
     def look(target: TableRef) -> None:
         commits = commits_behind(every_commit(application.spark, target), application.name, plan.shut_out, plan.row)
         if plan.keeps_foreign:
-            commits = [replace(one, foreign=False) for one in commits]
+            commits = [replace(one, stays=True) for one in commits]
         name = target.short_name
         needed = restoration(name, commits, plan.row, plan.state.tables.get(name), plan.found.state.tables.get(name))
         looked = before[target].version if target in before else None
@@ -241,7 +241,9 @@ def commits_behind(
         details: Mapping[str, Any] = {ERASED: said[ERASED]} if ERASED in said else _UNSAID
         if batch is not None and batch <= row and not is_told:
             is_told, details = True, telling(written)
-        commits.append(CommitFacts(int(one["version"]), batch, details, takes_back(one), is_foreign(one)))
+        by_hand = is_put_by_hand(one)
+        foreign = by_hand or is_foreign(one)
+        commits.append(CommitFacts(int(one["version"]), batch, details, takes_back(one), foreign, by_hand))
     return commits
 
 

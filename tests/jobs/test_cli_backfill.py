@@ -139,7 +139,7 @@ def test_a_rollback_and_a_backfill_from_the_command_line(spark: SparkSession, wo
     assert (typo.exit_code, "--from typo: there is nothing." in typo.stderr) == (2, True)
     filled = run(work, *backfill, "--schema", "ts TIMESTAMP, k STRING, v INT", "--json")
     said = json.loads(filled.stdout)
-    assert (filled.exit_code, said["accepted"], said["rejected.NOT_HISTORY"]) == (3, 1, 1)
+    assert (filled.exit_code, said["accepted"], said["rejected.NOT_HISTORY"], said["by_others"]) == (3, 1, 1, [])
     assert (_values(spark, work), _values(spark, work, "s_known")) == ([0, 1, 2], [0, 1, 2])
     (work / "csv").mkdir()
     (work / "csv" / "0.csv").write_text("ts,k,v\n2019-01-01T00:00:00Z,a,-1\n", encoding="utf-8")

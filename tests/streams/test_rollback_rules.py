@@ -137,6 +137,26 @@ def test_what_somebody_else_changed_behind_the_batch_is_undone_and_told_of(
     assert (found.version, found.by_others) == (version, told)
 
 
+_PUT = CommitFacts(3, foreign=True, stays=True)
+
+
+@pytest.mark.parametrize(
+    ("commits", "row", "version", "told"),
+    [
+        pytest.param([_PUT], (1, 1), None, (), id="behind the newest batch"),
+        pytest.param([CommitFacts(4, (1, 2)), _PUT], (1, 1), 3, (), id="before a later batch"),
+        pytest.param([CommitFacts(4, (1, 2)), _PUT], (1, 0), 1, (3,), id="behind a later batch"),
+        pytest.param([CommitFacts(4, restores=True), _PUT], (1, 1), 2, (3,), id="before a RESTORE"),
+        pytest.param([CommitFacts(4, foreign=True), _PUT], (1, 1), 2, (3, 4), id="before a change of others"),
+    ],
+)
+def test_a_put_in_the_name_of_the_application_is_no_reason_to_go_back_but_told_of_where_it_is_undone(
+    commits: list[CommitFacts], row: tuple[int, int], version: int | None, told: tuple[int, ...]
+) -> None:
+    found = restoration("prices", [*commits, *_commits(None, (1, 0), (1, 1))], row, 2)
+    assert (found.version, tuple(sorted(found.by_others))) == (version, told)
+
+
 def test_rows_that_were_erased_since_are_told_of() -> None:
     erased = CommitFacts(3, None, {"erased": True})
     commits = [erased, *_commits(None, (1, 0), (1, 1))]

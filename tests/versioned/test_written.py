@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,15 @@ from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.table import VersionedTable
 from versioned.table_log import history, own_details, recall
-from versioned.written import Written, are_newest, are_taking_back, newest, state_of, written_by
+from versioned.written import (
+    Written,
+    are_newest,
+    are_taking_back,
+    newest,
+    refuse_between_writes,
+    state_of,
+    written_by,
+)
 
 
 def _commit(version: int, operation: str | None = "WRITE", txn: str | None = None, batch: int = 0) -> dict[str, Any]:
@@ -154,6 +163,27 @@ def test_a_newest_commit_that_says_nothing_is_blank() -> None:
 def _by_hand(version: int, owner: str | None) -> dict[str, Any]:
     said = json.dumps({"versioned": {"write": "f00"}, "details": {"owner": owner}})
     return {"version": version, "operation": "WRITE", "userMetadata": said}
+
+
+_LATE = _commit(6, txn="shop/n/splice", batch=4)
+
+
+@pytest.mark.parametrize(
+    ("newest_first", "refused"),
+    [
+        pytest.param([_LATE], True, id="the late records of a batch"),
+        pytest.param([_by_hand(8, "shop"), _commit(7, "OPTIMIZE"), _LATE], True, id="with other commits on them"),
+        pytest.param([_commit(7, txn="shop/n/main", batch=4), _LATE], False, id="the whole batch"),
+        pytest.param([_restore(7, 5), _LATE], False, id="they were taken back"),
+        pytest.param([_by_hand(8, "shop")], False, id="no batch"),
+    ],
+)
+def test_a_put_by_hand_does_not_come_between_the_two_writes_of_a_batch(
+    newest_first: list[dict[str, Any]], refused: bool
+) -> None:
+    wrong = pytest.raises(ConfigurationError, match=r"Batch 4 of the application shop .* Start the application once")
+    with wrong if refused else nullcontext():
+        refuse_between_writes(TableRef.parse("/t"), state_of(newest_first))
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from streams.spark.backfill import backfill
 from streams.spark.doctor import examine
 from streams.spark.rollback import rollback
 from versioned import faults
+from versioned.commit import Append, Step, commit
 from versioned.errors import (
     CheckpointMismatchError,
     ConfigurationError,
@@ -24,6 +25,7 @@ from versioned.errors import (
     RetentionError,
     VersionedError,
 )
+from versioned.identifiers import TableRef
 from versioned.table import VersionedTable
 
 pytestmark = pytest.mark.slow
@@ -198,6 +200,51 @@ def test_a_table_of_an_application_is_changed_by_hand_only_in_its_name(
     assert commits(copied) == before
     change(records, owner="shop")
     assert table.rows().where("item = 'tea' AND _current AND validFrom = '2030-01-01'").count() == 1
+
+
+def _put_by_hand(spark: SparkSession, out: Path) -> VersionedTable:
+    table = VersionedTable.open(spark, str(out / "prices"))
+    table.put(spark.sql("SELECT 'tea' AS item, 7.5D AS price, TIMESTAMP '2030-01-01' AS ts"), owner="shop")
+    return table
+
+
+@pytest.mark.parametrize(("batch", "told"), [(_BATCHES - 1, ()), (_BATCHES - 2, ("prices",))])
+def test_a_put_by_hand_that_a_rollback_undoes_is_told_and_one_behind_the_batch_itself_stays(
+    spark: SparkSession, source: Path, copied: Path, batch: int, told: tuple[str, ...]
+) -> None:
+    table, app = _put_by_hand(spark, copied), application(spark, source, copied)
+    assert [rollback(app, batch, dry_run=dry_run).by_others for dry_run in (True, False)] == [told, told]
+    assert table.rows().where("price = 7.5").count() == (0 if told else 1)
+
+
+def test_a_backfill_tells_a_put_by_hand_that_it_undoes_with_a_batch_that_landed_in_part(
+    spark: SparkSession, source: Path, copied: Path
+) -> None:
+    app, old = application(spark, source, copied), "SELECT 'tea' AS item, 1.5D AS price, TIMESTAMP '2025-06-01' AS ts"
+    _land_in_part(spark, copied, "main")
+    table = _put_by_hand(spark, copied)
+    done = [backfill(app, "prices", spark.sql(old), dry_run=dry_run).by_others for dry_run in (True, False)]
+    assert done == [("prices",), ("prices",)]
+    assert table.rows().where("price = 7.5").isEmpty()
+
+
+@pytest.mark.parametrize("use", ["put", "delete"])
+def test_a_table_is_not_changed_by_hand_between_the_two_writes_of_a_batch_that_died(
+    spark: SparkSession, copied: Path, use: str
+) -> None:
+    _land_in_part(spark, copied, "splice")
+    table, before = VersionedTable.open(spark, str(copied / "prices")), commits(copied)
+    records = spark.sql("SELECT 'tea' AS item, 1.0D AS price, TIMESTAMP '2030-01-01' AS ts")
+    with pytest.raises(ConfigurationError, match=f"Batch {_BATCHES} of the application shop has written its late"):
+        getattr(table, use)(records, owner="shop")
+    assert commits(copied) == before
+
+
+def _land_in_part(spark: SparkSession, out: Path, step: str) -> None:
+    """A batch behind the newest one of the ledger has made one write to the table of prices."""
+    nothing = spark.read.format("delta").load(str(out / "prices")).limit(0)
+    identity = Step("shop", "prices", step, 1, _BATCHES)
+    commit(TableRef.parse(str(out / "prices")), lambda: Append(nothing), identity)
 
 
 def test_a_backfill_puts_old_history_into_a_live_table_which_then_goes_on(

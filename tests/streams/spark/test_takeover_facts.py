@@ -13,6 +13,7 @@ from streams.rollback_rules import CommitFacts, restoration
 from streams.spark.operator import REPORT
 from streams.spark.takeover import commits_behind
 from versioned.replay import ERASED
+from versioned.written import OWNER
 
 _LONG = {REPORT: {"counts": 1}}
 
@@ -48,6 +49,18 @@ def test_every_commit_is_there_but_those_that_shut_others_out_just_now() -> None
     assert [fact.batch for fact in facts] == [None, None, None, (1, 3), (1, 2), None, (1, 1), (1, 0), None]
     assert [fact.version for fact in facts if fact.restores] == [7]
     assert [fact.version for fact in facts if fact.foreign] == [3]
+
+
+@pytest.mark.parametrize(
+    ("details", "by_hand"),
+    [({OWNER: "app"}, True), ({OWNER: None}, True), ({"backfill": {"accepted": 1}}, False)],
+    ids=["in the application's name", "before it ran", "a backfill, which the ledger tells"],
+)
+def test_a_put_by_hand_is_foreign_and_no_reason_to_take_a_table_back(details: dict[str, Any], by_hand: bool) -> None:
+    said = json.dumps({"versioned": {"write": "5f"}, "details": details})
+    put = {"version": 10, "operation": "WRITE", "userMetadata": said}
+    (fact, *_) = commits_behind([put, *_ROWS], "app", 7, (1, 2))
+    assert (fact.batch, fact.foreign, fact.stays) == (None, by_hand, by_hand)
 
 
 @pytest.mark.parametrize(("row", "version"), [((1, 3), 5), ((1, 2), 4), ((1, 0), 1), ((6, 0), 5)])

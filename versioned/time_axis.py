@@ -74,9 +74,9 @@ class TimeAxis:
 
     def _months(self, step: int) -> Iterator[int]:
         first, last = instant(self.start_us), instant(self.end_us)
-        for month in range(first.year * 12 // step * step, last.year * 12 + last.month, step):
-            at = max(month, 12)
-            at_us = instant_us(datetime(at // 12, at % 12 + 1, 1))
+        # There is no year 0: of steps of years the first one is left out there.
+        for month in range(max(first.year * 12 // step, 1) * step, last.year * 12 + last.month, step):
+            at_us = instant_us(datetime(month // 12, month % 12 + 1, 1))
             if self.start_us <= at_us <= self.end_us:
                 yield at_us
 

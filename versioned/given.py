@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from inspect import isclass, isroutine
@@ -80,10 +80,51 @@ def texts_of(option: str, given: object, wanted: str) -> tuple[str, ...]:
     return texts
 
 
+def check_optional(option: str, given: object, kinds: type | tuple[type, ...], wanted: str) -> None:
+    """As :func:`check_kind`, of an option that may be left out: None is allowed."""
+    if given is not None:
+        check_kind(option, given, kinds, wanted)
+
+
 def check_name(option: str, given: object) -> None:
     """Refuse a name that is no text; none at all is allowed."""
-    if given is not None:
-        check_kind(option, given, str, "a text")
+    check_optional(option, given, str, "a text")
+
+
+def check_function(option: str, given: object, wanted: str) -> None:
+    """Refuse what cannot be called, of an option that may be left out: None is allowed.
+
+    Raises:
+        ConfigurationError: it cannot.
+
+    >>> check_function("on_batch", "print", "a function of the batch's report")
+    Traceback (most recent call last):
+    versioned.errors.ConfigurationError: on_batch takes a function of the batch's report; got "print".
+    """
+    if given is not None and not callable(given):
+        raise ConfigurationError(f"{option} takes {wanted}; got {told(given)}.")
+
+
+def check_mapping(option: str, given: Any, kinds: type | tuple[type, ...], wanted: str) -> None:
+    """Refuse what is no mapping of texts to values of the kinds that an option takes.
+
+    Args:
+        option: Its name.
+        given: What it was given.
+        kinds: The classes of a value.
+        wanted: What a value is, in words.
+
+    Raises:
+        ConfigurationError: it is none, or a name or a value in it is of another kind.
+
+    >>> check_mapping("patterns", {"short": 5}, str, "a regular expression")
+    Traceback (most recent call last):
+    versioned.errors.ConfigurationError: patterns: "short" takes a regular expression; got 5.
+    """
+    check_kind(option, given, Mapping, f"a mapping, by name, of {wanted}")
+    for name, value in given.items():
+        check_kind(f"A name in {option}", name, str, "a text")
+        check_kind(f"{option}: {told(name)}", value, kinds, wanted)
 
 
 def given_instant_us(option: str, given: Any) -> int:

@@ -62,7 +62,7 @@ from versioned.choices import check_choice
 from versioned.drawing import Picture
 from versioned.durations import Duration, optional_span_us, span_us
 from versioned.errors import ConfigurationError
-from versioned.given import check_flag, check_kind
+from versioned.given import check_flag, check_function, check_kind, check_mapping, check_name
 from versioned.identifiers import TableRef
 from versioned.statistics import hidden_names, hide
 
@@ -102,9 +102,9 @@ class StreamingApplication:
             due.
 
     Raises:
-        ConfigurationError: a topic without source, a source without topic, offsets of Kafka as one sequence of several
-            sources, a table name that is reserved or repeated, a source that is one of the application's own tables, or
-            ``kafka`` names no changelog sink.
+        ConfigurationError: an argument of another kind, a topic without source, a source without topic, offsets of
+            Kafka as one sequence of several sources, a table name that is reserved or repeated, a source that is one of
+            the application's own tables, or ``kafka`` names no changelog sink.
         TopologyError: the Spark engine does not run one of the nodes yet.
     """
 
@@ -131,13 +131,18 @@ class StreamingApplication:
     ) -> None:
         check_plan("topology", topology)
         check_kind("name", name, str, "a text")
+        check_mapping("sources", sources, SparkSource, 'a source, such as SparkSource("parquet", {"path": ...})')
+        sent_on = {} if kafka is None else kafka
+        check_mapping("kafka", sent_on, KafkaSink, 'a KafkaSink, such as KafkaSink("localhost:9092", "topic")')
+        check_name("checkpoint", checkpoint)
+        check_function("on_batch", on_batch, "a function of a BatchReport")
         flags = {"keys_cross_partitions": keys_cross_partitions, "new_epoch": new_epoch, "add_columns": add_columns}
         for option, given in flags.items():
             check_flag(option, given)
         self._spark = spark
         place = TableRef.parse(root)
         retention_us = optional_span_us("suppressed_record_retention", suppressed_record_retention)
-        self._make = partial(checked_operators, topology, retention_us, keys_cross_partitions, dict(kafka or {}))
+        self._make = partial(checked_operators, topology, retention_us, keys_cross_partitions, dict(sent_on))
         check_choice("order", order, Order)
         self._max_future_us = span_us("max_future_skew", max_future_skew)
         self._setup = Setup(

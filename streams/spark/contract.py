@@ -13,7 +13,7 @@ from streams.options import Action, Extra, TsUnit
 from streams.reasons import INVALID
 from versioned.choices import check_choice
 from versioned.errors import ConfigurationError
-from versioned.given import check_flag, check_kind, near
+from versioned.given import check_flag, check_kind, check_mapping, check_optional, near
 from versioned.schema import columns_of
 
 #: As Kafka's default for the size of a message.
@@ -41,7 +41,7 @@ class InputContract:
             follow the strictest of the sources that they read.
 
     Raises:
-        ConfigurationError: an unknown reason or action, or a size below 1.
+        ConfigurationError: an argument of another kind, an unknown reason or action, or a size below 1.
 
     >>> InputContract(on_invalid={"NULL_TS": "fail"}).action("NULL_TS")
     'fail'
@@ -59,6 +59,8 @@ class InputContract:
     on_invalid: Mapping[str, Action] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_optional("types", self.types, (str, StructType), 'DDL, such as "id STRING", or a StructType')
+        check_mapping("on_invalid", self.on_invalid, object, '"reject", "drop" or "fail"')
         for reason, action in self.on_invalid.items():
             if reason not in INVALID:
                 raise ConfigurationError(

@@ -17,10 +17,12 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 
 from streams.options import KeyFormat
 from streams.spark.flow import SCOPE
+from streams.spark.reader_options import option_texts
 from versioned import faults
 from versioned import spark_functions as F
 from versioned.choices import check_choice
 from versioned.errors import ConfigurationError, DeliveryError, first_line
+from versioned.given import check_kind
 from versioned.identifiers import TableRef, quote
 from versioned.reading import read_table
 from versioned.sql_types import JSON_INSTANTS
@@ -51,6 +53,9 @@ class KafkaSink:
         key_format: ``json``, or ``text`` for a key of one field: its plain text.
         options: More options of Spark's Kafka sink, such as ``kafka.security.protocol``.
 
+    Raises:
+        ConfigurationError: an argument is of another kind.
+
     >>> KafkaSink("localhost:9092", "priced").key_format
     'json'
     """
@@ -61,6 +66,9 @@ class KafkaSink:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_kind("servers", self.servers, str, "host:port as text, several separated by commas")
+        check_kind("topic", self.topic, str, "the name of a topic")
+        object.__setattr__(self, "options", option_texts(self.options))
         check_choice("key_format", self.key_format, KeyFormat)
 
     @property

@@ -24,13 +24,14 @@ from pyspark.sql.types import (
 )
 
 from streams.options import KeyFormat, TsUnit
-from streams.spark.reader_options import DAYS_IN_JSON, MALFORMED, WHOLE_TEXTS, WHOLE_TOPIC
+from streams.spark.reader_options import DAYS_IN_JSON, MALFORMED, WHOLE_TEXTS, WHOLE_TOPIC, option_texts
 from streams.spark.sources import SparkSource
 from versioned import spark_functions as F
 from versioned.casting import key_in_type
 from versioned.choices import check_choice
 from versioned.clock_texts import TIME_ALONE
 from versioned.errors import SchemaError
+from versioned.given import check_kind, check_optional
 from versioned.identifiers import quote
 
 _OWN: Final = ("partition", "offset", MALFORMED)
@@ -53,6 +54,9 @@ class KafkaFormat:
             a tombstone, which has no value.
         ts_unit: What a whole number in ``ts`` means; None = it is a timestamp (ISO 8601 in JSON).
         deleted: Column that is true for a record without value (a tombstone); None = such a record is malformed.
+
+    Raises:
+        ConfigurationError: an argument is of another kind.
     """
 
     value: str
@@ -63,6 +67,10 @@ class KafkaFormat:
     deleted: str | None = None
 
     def __post_init__(self) -> None:
+        check_kind("value", self.value, str, 'DDL, such as "price DOUBLE"')
+        check_optional("key", self.key, str, 'DDL, such as "item STRING"')
+        check_kind("ts", self.ts, str, "the name of a column")
+        check_optional("deleted", self.deleted, str, "the name of a column")
         check_choice("key_format", self.key_format, KeyFormat)
         if self.ts_unit is not None:
             check_choice("ts_unit", self.ts_unit, TsUnit)
@@ -80,11 +88,18 @@ def kafka_source(servers: str, topic: str, said: KafkaFormat, options: Mapping[s
         said: How its records are read.
         options: More options of Spark's Kafka source, such as ``maxOffsetsPerTrigger``; they win.
 
+    Raises:
+        ConfigurationError: an argument is of another kind.
+
     >>> source = kafka_source("localhost:9092", "prices", KafkaFormat("price DOUBLE", key="item STRING"))
     >>> source.scope_column, source.order_column, source.options["startingOffsets"]
     ('partition', 'offset', 'earliest')
     """
-    told = {"kafka.bootstrap.servers": servers, "subscribe": topic, **WHOLE_TOPIC, **(options or {})}
+    check_kind("servers", servers, str, "host:port as text, several separated by commas")
+    check_kind("topic", topic, str, "the name of a topic")
+    check_kind("said", said, KafkaFormat, "a KafkaFormat")
+    more = {} if options is None else option_texts(options)
+    told = {"kafka.bootstrap.servers": servers, "subscribe": topic, **WHOLE_TOPIC, **more}
     return SparkSource("kafka", told, decoder=partial(decoded, said=said))
 
 

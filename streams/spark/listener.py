@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Row
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from streams.spark.application import StreamingApplication
 from versioned import spark_functions as F
+from versioned.given import check_function, check_kind
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
         QueryStartedEvent,
         QueryTerminatedEvent,
     )
-
-    from streams.spark.application import StreamingApplication
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -32,9 +32,14 @@ class MetricsListener(StreamingQueryListener):
     Args:
         application: Whose batches.
         tell: Called with the rows of a batch's metrics: ``ts, epoch, batch_id, name, level, group, tags, value``.
+
+    Raises:
+        ConfigurationError: an argument is of another kind.
     """
 
     def __init__(self, application: StreamingApplication, tell: Callable[[list[Row]], None]) -> None:
+        check_kind("application", application, StreamingApplication, "a StreamingApplication")
+        check_function("tell", tell, "a function of the rows of a batch's metrics")
         self._application = application
         self._tell = tell
 

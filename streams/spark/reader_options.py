@@ -6,14 +6,15 @@ An option that the source has itself wins.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final, cast
+from pathlib import PurePath
+from typing import Any, Final, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from versioned import spark_functions as F
 from versioned.errors import ConfigurationError
-from versioned.given import close
+from versioned.given import check_mapping, close
 from versioned.identifiers import TableRef
 
 #: Column of a source: the text of a record that could not be decoded; null = it could. Such a record is put aside as
@@ -69,6 +70,19 @@ _STREAMING: Final = (
 _NEARLY: Final = 0.9
 _CORRUPT: Final = "spark.sql.columnNameOfCorruptRecord"
 _DEFAULT_CORRUPT: Final = "_corrupt_record"
+
+
+def option_texts(given: Mapping[str, Any]) -> dict[str, str]:
+    """Options of a reader or a writer as texts, which Spark makes of them as well.
+
+    Raises:
+        ConfigurationError: they are no mapping, or one of them is neither a text nor a number, a flag or a path.
+
+    >>> option_texts({"header": True, "maxFilesPerTrigger": 1, "path": PurePath("in")})
+    {'header': 'true', 'maxFilesPerTrigger': '1', 'path': 'in'}
+    """
+    check_mapping("options", given, (str, bool, int, float, PurePath), "a text, a number, True or False, or a path")
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
 
 
 def check_source(form: str, options: Mapping[str, str], table: str | None, *, has_schema: bool) -> None:

@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from versioned import spark_functions as F
 from versioned.errors import ConfigurationError, first_line
+from versioned.given import check_function, check_kind, check_mapping, texts_of
 from versioned.identifiers import quote
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ class SourceChecks:
         every: Batches whose id is a multiple of it are looked at.
         columns: The columns without which ``reason`` cannot tell.
         patterns: The regular expressions by which ``reason`` tells, by the names of their rules.
+
+    Raises:
+        ConfigurationError: an argument is of another kind, or ``every`` is below 1.
     """
 
     reason: Callable[[DataFrame], Column] | None = None
@@ -39,6 +43,15 @@ class SourceChecks:
     every: int = 1
     columns: tuple[str, ...] = ()
     patterns: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_function("reason", self.reason, "a function of a DataFrame that gives a column")
+        check_function("look", self.look, "a function of a topic, its rows and the batch id")
+        check_kind("every", self.every, int, "a whole number of batches")
+        if self.every < 1:
+            raise ConfigurationError(f"every must be at least 1; got {self.every}.")
+        object.__setattr__(self, "columns", texts_of("columns", self.columns, "names of columns"))
+        check_mapping("patterns", self.patterns, str, "a regular expression")
 
     def is_due(self, batch_id: int) -> bool:
         """Whether this batch is looked at.

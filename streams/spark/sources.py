@@ -22,6 +22,7 @@ from streams.spark.reader_options import (
     as_first_changes,
     check_source,
     is_whole_feed,
+    option_texts,
     options_at_rest,
     reader_options,
     told_of_misfits,
@@ -32,7 +33,7 @@ from streams.spark.typed_input import shortened
 from versioned import spark_functions as F
 from versioned.durations import Duration, optional_span_us
 from versioned.errors import CheckpointMismatchError, ConfigurationError
-from versioned.given import texts_of
+from versioned.given import check_function, check_kind, check_optional, texts_of
 from versioned.identifiers import TableRef, check_columns
 from versioned.session_settings import with_sound_reads
 
@@ -69,8 +70,8 @@ class SparkSource:
         decoder: Makes columns of raw rows, before ``transform``, and reads nothing else: that of ``kafka_source``.
 
     Raises:
-        ConfigurationError: a table has a path, a schema or another format beside it, or Delta has neither path nor
-            table; an option is misspelt; the skew is no duration, or negative.
+        ConfigurationError: an argument is of another kind; a table has a path, a schema or another format beside it, or
+            Delta has neither path nor table; an option is misspelt; the skew is no duration, or negative.
 
     >>> SparkSource("parquet", {"path": "in/flights"}, schema="id STRING, ts TIMESTAMP", sequence_by="id").format
     'parquet'
@@ -91,6 +92,14 @@ class SparkSource:
     decoder: Callable[[DataFrame], DataFrame] | None = None
 
     def __post_init__(self) -> None:
+        check_kind("format", self.format, str, 'the name of a format of Spark, such as "parquet"')
+        object.__setattr__(self, "options", option_texts(self.options))
+        check_optional("schema", self.schema, (str, StructType), 'DDL, such as "id STRING", or a StructType')
+        for option in ("transform", "decoder"):
+            check_function(option, getattr(self, option), "a function of a DataFrame that gives one")
+        check_optional("partition_by", self.partition_by, str, "the name of a column")
+        check_kind("contract", self.contract, InputContract, "an InputContract")
+        check_optional("checks", self.checks, SourceChecks, "SourceChecks")
         check_source(self.format, self.options, self.table, has_schema=self.schema is not None)
         optional_span_us("max_future_skew", self.max_future_skew)
         if self.sequence_by is not None and not self._sequence:

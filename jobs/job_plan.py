@@ -17,7 +17,7 @@ from streams.describe import what_it_is
 from streams.field_checks import check_apart
 from streams.nodes import Topology, sources_of
 from streams.picture import role_of
-from versioned.errors import ConfigurationError, VersionedError
+from versioned.errors import ArgumentError, ConfigurationError, VersionedError
 from versioned.given import near
 
 
@@ -83,9 +83,10 @@ def _called(name: str, settings: JobSettings) -> Topology:
     arguments = arguments_of(function, settings.plan_settings)
     try:
         plan = function(**arguments)
-    except VersionedError:
-        raise
     except (Exception, SystemExit) as error:  # whatever a user's function does
+        # A wrong call names no node: what tells it is its line.
+        if isinstance(error, VersionedError) and not isinstance(error, ArgumentError):
+            raise
         raise ConfigurationError(f"plan: {name} fails: {fault_of(error)}") from error
     if not isinstance(plan, Topology):
         raise ConfigurationError(f"plan: {name} gives {type(plan).__name__}, not a topology: end it with build().")

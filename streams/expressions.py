@@ -18,7 +18,7 @@ from streams.evaluation import CHOICES, OPERATIONS, as_plain, constant
 from streams.rows import Row, own, own_part
 from streams.signatures import row_arguments
 from streams.untraced import Unfinished, Untraced, refuse_identity
-from versioned.errors import ConfigurationError
+from versioned.errors import ArgumentError, ConfigurationError
 from versioned.given import told
 
 _SYMBOLS: Final = {
@@ -58,7 +58,7 @@ class Expr(Untraced):
 
     def __getitem__(self, name: str) -> Expr:
         if not isinstance(name, str):
-            raise TypeError(
+            raise ArgumentError(
                 f'{self!r}[{name!r}]: brackets take a field, such as value["class"]. For an element of a list use '
                 f'functions.python_function(lambda items: items[0] if items else None, returns="string")({self!r}), '
                 "for a part of a text functions.substring."
@@ -73,12 +73,16 @@ class Expr(Untraced):
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]
         if other is None:
-            raise TypeError(f"{self!r} == None is never true: null equals nothing. Use functions.is_null({self!r}).")
+            raise ArgumentError(
+                f"{self!r} == None is never true: null equals nothing. Use functions.is_null({self!r})."
+            )
         return Expr("eq", self, as_expr(other))
 
     def __ne__(self, other: object) -> Expr:  # type: ignore[override]
         if other is None:
-            raise TypeError(f"{self!r} != None is never true: null equals nothing. Use ~functions.is_null({self!r}).")
+            raise ArgumentError(
+                f"{self!r} != None is never true: null equals nothing. Use ~functions.is_null({self!r})."
+            )
         return Expr("ne", self, as_expr(other))
 
     def __hash__(self) -> int:
@@ -181,18 +185,20 @@ def literal(value: Any) -> Expr:
     """A constant.
 
     Raises:
-        TypeError: it is none: a list that holds expressions, a ``when`` without its ``otherwise``, a function.
+        ArgumentError: it is none: a list that holds expressions, a ``when`` without its ``otherwise``, a function.
         ConfigurationError: Spark has no such constant, or none so large.
     """
     if isinstance(value, Unfinished):
-        raise TypeError(f"{value!r} has no value where no condition is true. End it with .otherwise(...).")
+        raise ArgumentError(f"{value!r} has no value where no condition is true. End it with .otherwise(...).")
     if isinstance(value, (list, tuple, set, frozenset)) and any(map(_has_expr, value)):
-        raise TypeError(
+        raise ArgumentError(
             "A list of expressions is no value while the plan is built. Give a dict, which makes a row of named "
             "fields, or make the list with functions.python_function."
         )
     if inspect.isroutine(value):
-        raise TypeError(f"The function {value.__name__} is no value. Call it, or wrap it: functions.python_function.")
+        raise ArgumentError(
+            f"The function {value.__name__} is no value. Call it, or wrap it: functions.python_function."
+        )
     fault = constant_fault(value)
     if fault is not None:
         raise ConfigurationError(f"{value!r:.80} is no constant of an expression: {fault}")
@@ -245,7 +251,8 @@ def trace(function: Callable[..., Any], *names: str) -> Expr:
 
     Raises:
         ConfigurationError: it is no function, or takes more arguments than there are.
-        TypeError: what it gives is no expression and no constant, or it does what cannot be traced.
+        ArgumentError: what it gives is no expression and no constant, or it compares with None or looks into a list.
+        TypeError: it asks of an expression what Python asks of values, such as whether it is true.
 
     >>> trace(lambda value: value.amount > 10, "key", "value")
     value.amount > 10

@@ -40,7 +40,7 @@ from streams.nodes import (
 )
 from suppress.windows import JoinWindows
 from versioned.durations import Duration, duration
-from versioned.errors import TopologyError
+from versioned.errors import ArgumentError, TopologyError
 from versioned.given import check_kind, told
 
 
@@ -147,7 +147,7 @@ class KStream:
         Raises:
             TopologyError: a grace on an unversioned table, or larger than its history retention; or the other side is
                 none that a stream joins.
-            TypeError: an option that does not go with the other side, or one that is missing.
+            ArgumentError: an option that does not go with the other side, or one that is missing.
         """
         return self._join("inner", other, joiner, **options)
 
@@ -286,6 +286,6 @@ def _check_options(other: Any, given: Mapping[str, object], own: str, *, needed:
     goes_with = f"A join of a stream with {called(other)}, takes {_OPTIONS[own]}, and name="
     for option in given:
         if option not in (own, "name"):
-            raise TypeError(f"{goes_with}; got {option}=.")
+            raise ArgumentError(f"{goes_with}; got {option}=.")
     if needed and own not in given:
-        raise TypeError(f"{goes_with}; {own}= is missing.")
+        raise ArgumentError(f"{goes_with}; {own}= is missing.")

@@ -38,7 +38,7 @@ from streams.nodes import (
 from streams.plan_facts import is_versioned
 from suppress.suppressed import AnySuppressed, Suppressed
 from versioned.choices import check_choice
-from versioned.errors import TopologyError
+from versioned.errors import ArgumentError, TopologyError
 from versioned.given import told
 
 if TYPE_CHECKING:
@@ -139,10 +139,10 @@ class KTable:
         Raises:
             TopologyError: the table is versioned or tells older results (R165), or final results are wanted and it has
                 no windows that close.
-            TypeError: something else than a ``Suppressed`` is given (R26).
+            ArgumentError: something else than a ``Suppressed`` is given (R26).
         """
         if not isinstance(suppressed, AnySuppressed):
-            raise TypeError(f"suppress takes what a Suppressed factory gives; got {told(suppressed)}.")
+            raise ArgumentError(f"suppress takes what a Suppressed factory gives; got {told(suppressed)}.")
         node = Suppress(self.graph.name("suppress", name, suppressed.name), (self.node,), suppressed)
         return KTable(self.graph, self.graph.add(node))
 

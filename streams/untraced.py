@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Final, NoReturn
 
+from versioned.errors import ArgumentError
+
 _AS_TEXT: Final = (
     "An expression has no text while the plan is built. Use functions.concat(...) to put texts together, "
     'functions.cast(value.field, "string") for one of them, and repr(...) to look at the expression itself.'
@@ -39,7 +41,7 @@ def refuse_identity(function: Callable[..., Any], rows: Collection[str]) -> None
         rows: The names of its arguments that are rows.
 
     Raises:
-        TypeError: it compares a row or a field of one by ``is``.
+        ArgumentError: it compares a row or a field of one by ``is``.
     """
     while isinstance(function, partial):
         function = function.func
@@ -57,7 +59,7 @@ def refuse_identity(function: Callable[..., Any], rows: Collection[str]) -> None
         elif asked and isinstance(constant, str) and (step.opname == "BINARY_SUBSCR" or step.argrepr == "[]"):
             asked = f'{asked}["{constant}"]'
         elif asked and (step.opname == "IS_OP" or step.opname.endswith(("_IF_NONE", "_IF_NOT_NONE"))):
-            raise TypeError(
+            raise ArgumentError(
                 f"{asked} is an expression while the plan is built, which never is None. "
                 f"Use functions.is_null({asked})."
             )

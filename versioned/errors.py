@@ -14,6 +14,10 @@ class ConfigurationError(VersionedError, ValueError):
     """A setting or argument is outside what is allowed. Nothing was read or written."""
 
 
+class ArgumentError(ConfigurationError, TypeError):
+    """A call of the Python API with an argument that it does not take, or without one that it needs."""
+
+
 class UnknownNameError(ConfigurationError, KeyError):
     """A node, sink or store that a topology does not have, or a counter that there is not."""
 

@@ -30,7 +30,7 @@ from streams.rows import Row
 from streams.stream_time_scopes import asks_across, gathers, nodes_in_one_scope
 from streams.user_functions import calls_user, giving_declared, told_with
 from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, Duration, duration_us, optional_span_us
-from versioned.errors import ConfigurationError, RecordError, VersionedError
+from versioned.errors import ArgumentError, ConfigurationError, RecordError, VersionedError
 from versioned.given import check_flag, check_kind, given_instant_us, no_such, told
 
 
@@ -158,11 +158,11 @@ class TopologyTestDriver:
 
         Raises:
             UnknownNameError: there is no such node.
-            TypeError: the node is no suppression.
+            ArgumentError: the node is no suppression.
         """
         processor = self.processor(suppress)
         if not isinstance(processor, SuppressProcessor):
-            raise TypeError(f"{suppress} is a {type(processor).__name__}; only a suppression can be drained.")
+            raise ArgumentError(f"{suppress} is a {type(processor).__name__}; only a suppression can be drained.")
         for change in processor.drain():
             self._forward(processor.node, change)
 

@@ -510,6 +510,11 @@ def test_a_plan_may_be_built_by_a_module_beside_the_settings(tmp_path: Path) -> 
         ("import no_such_thing", "plan: {name}:build is not there: No module named 'no_such_thing'"),
         ("def bild():\n    pass", '{name} has no build; did you mean "bild"?'),
         ("def build():\n    return {}['k']", "plan: {name}:build fails: KeyError: 'k' ({name}.py, line 2)"),
+        (
+            "from streams import functions\ndef build():\n    return functions.lit(len)",
+            "plan: {name}:build fails: ArgumentError: The function len is no value. Call it, or wrap it: "
+            "functions.python_function. ({name}.py, line 3)",
+        ),
         ("def build():\n    raise SystemExit(0)", "plan: {name}:build fails: SystemExit: 0 ({name}.py, line 2)"),
     ],
 )

@@ -21,7 +21,7 @@ from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed, UntilTimeLimit
 from suppress.windows import JoinWindows, TimeWindows
 from versioned.durations import Resolution
-from versioned.errors import ConfigurationError, TopologyError
+from versioned.errors import ArgumentError, ConfigurationError, TopologyError
 
 _LIMIT = Suppressed.until_time_limit("5 s", BufferConfig.unbounded())
 _FINAL = Suppressed.until_window_closes(BufferConfig.unbounded())
@@ -142,7 +142,7 @@ def test_inserting_a_suppression_renames_no_other_node() -> None:
 
 @pytest.mark.rule("R26")
 def test_suppress_takes_no_store() -> None:
-    with pytest.raises(TypeError, match="takes what a Suppressed factory gives"):
+    with pytest.raises(ArgumentError, match="takes what a Suppressed factory gives"):
         _Tables().table.suppress(Materialized.key_value())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="materialized"):
         _Tables().table.suppress(_LIMIT, materialized=Materialized.key_value())  # type: ignore[call-arg]
@@ -164,7 +164,7 @@ def test_no_parameter_of_suppress_is_a_store() -> None:
     ],
 )
 def test_options_of_another_kind_of_join_are_refused(make: Callable[[Any], object], told: str) -> None:
-    with pytest.raises(TypeError, match=told):
+    with pytest.raises(ArgumentError, match=told):
         make(_Tables())
 
 

@@ -14,7 +14,7 @@ from streams.expressions import evaluate, operation, trace
 from streams.functions import is_in, lit, python_function, when
 from streams.rows import Row
 from streams.spark.returned import returned_as
-from versioned.errors import ConfigurationError
+from versioned.errors import ArgumentError, ConfigurationError
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,23 @@ def test_what_would_become_a_constant_or_fail_is_refused_with_what_to_write(
     function: Callable[[Any], Any], told: str
 ) -> None:
     with pytest.raises(TypeError, match=told):
+        trace(function, "value")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda value: value.a is None,
+        lambda value: value.a == None,  # noqa: E711
+        lambda value: value.a != None,  # noqa: E711
+        lambda value: value.a[0],
+        lambda value: [value.a],
+        lambda value: when(value.a > 1, 1),
+        lambda value: len,
+    ],
+)
+def test_what_is_no_value_of_a_plan_is_an_error_of_the_library_and_of_python(function: Callable[[Any], Any]) -> None:
+    with pytest.raises(ArgumentError):
         trace(function, "value")
 
 

@@ -18,6 +18,11 @@ def _tree(kind: type[errors.VersionedError] = errors.VersionedError) -> Iterator
             yield from _tree(below)
 
 
+def test_a_wrong_call_is_caught_as_an_error_of_the_library_and_as_one_of_python() -> None:
+    assert issubclass(errors.ArgumentError, errors.ConfigurationError)
+    assert issubclass(errors.ArgumentError, TypeError)
+
+
 @pytest.mark.parametrize("again", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))], ids=["copy", "pickle"])
 def test_an_error_comes_out_of_another_process_as_it_was_raised(again: Callable[[Exception], Exception]) -> None:
     for error in _tree():

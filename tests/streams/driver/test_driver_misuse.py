@@ -17,7 +17,7 @@ from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows
 from versioned.durations import instant_us
-from versioned.errors import ConfigurationError, UnknownNameError
+from versioned.errors import ArgumentError, ConfigurationError, UnknownNameError
 
 _FINAL = Suppressed.until_window_closes(BufferConfig.unbounded())
 
@@ -58,6 +58,11 @@ def test_a_name_that_is_not_there_is_told_with_those_that_are(ask: Callable[[Any
     with pytest.raises(UnknownNameError) as refused:
         ask(_driver())
     assert str(refused.value).startswith(told)
+
+
+def test_what_holds_nothing_back_is_not_drained() -> None:
+    with pytest.raises(ArgumentError, match=r"^prices is a TableSourceProcessor; only a suppression can be drained"):
+        _driver().drain("prices")
 
 
 @pytest.mark.parametrize("option", ["partition", "offset"])

@@ -27,7 +27,7 @@ from versioned.durations import (
     instant,
 )
 from versioned.errors import ConfigurationError, NotAVersionedTableError
-from versioned.given import check_flag, check_kind, texts_of
+from versioned.given import check_flag, check_kind, check_optional, texts_of
 from versioned.identifiers import TableRef, beside, check_columns
 
 TimeScope = Literal["partition", "store", "key"]
@@ -61,6 +61,10 @@ class VersionedTableSpec:
             Kafka's stores start at -1 ms, which refuses a first record far before 1970.
         system_history: Whether every accepted put is kept with its system time, in ``<name>_known``, so that what was
             known at an instant can be told for ever (``versioned.system_history``).
+
+    Raises:
+        ConfigurationError: a name, a duration, the scope or the resolution is not allowed, or an argument is of another
+            kind.
     """
 
     keys: tuple[str, ...]
@@ -75,6 +79,14 @@ class VersionedTableSpec:
     system_history: bool = False
 
     def __post_init__(self) -> None:
+        for option in ("keys", "values"):
+            object.__setattr__(self, option, texts_of("A column", getattr(self, option), 'a name, such as "id"'))
+        for option in ("valid_from", "valid_to"):
+            check_kind(option, getattr(self, option), str, "the name of a column")
+        for option in ("history_retention_us", "grace_us"):
+            check_kind(option, getattr(self, option), int, "whole microseconds; VersionedTableSpec.of takes durations")
+        check_flag("system_history", self.system_history)
+        check_optional("first_stream_time_us", self.first_stream_time_us, int, "whole microseconds since 1970")
         if not self.keys:
             raise ConfigurationError("A versioned table needs at least one key column; got none.")
         system = (SYSTEM_FROM, _SYSTEM_TO) if self.system_history else ()
@@ -104,19 +116,15 @@ class VersionedTableSpec:
         """The spec from durations as people write them; grace defaults to the retention.
 
         Raises:
-            ConfigurationError: a name, a duration, the resolution or the first stream time is not allowed.
+            ConfigurationError: as the class; or the first stream time is no instant of the years 1 to 9999.
 
         >>> VersionedTableSpec.of(keys="id", values=["price"], history_retention="7 days").keys
         ('id',)
         """
-        check_kind("valid_from", valid_from, str, "the name of a column")
-        check_kind("valid_to", valid_to, str, "the name of a column")
-        check_flag("system_history", system_history)
-        _check_first(first_stream_time_us)
         retention_us = duration_us(history_retention)
-        return cls(
-            keys=_names(keys),
-            values=_names(values),
+        spec = cls(
+            keys=keys,  # type: ignore[arg-type]  # one name or a list becomes a tuple where every spec is checked
+            values=values,  # type: ignore[arg-type]
             history_retention_us=retention_us,
             grace_us=retention_us if grace is None else duration_us(grace),
             valid_from=valid_from,
@@ -126,6 +134,13 @@ class VersionedTableSpec:
             first_stream_time_us=first_stream_time_us,
             system_history=system_history,
         )
+        # A table that was made with another one opens all the same.
+        if first_stream_time_us is not None and not FIRST_INSTANT_US <= first_stream_time_us <= LAST_INSTANT_US:
+            raise ConfigurationError(
+                "first_stream_time_us must be whole microseconds since 1970, of the years 1 to 9999; got "
+                f"{first_stream_time_us}. Leave it out where stream time begins with the first record."
+            )
+        return spec
 
     def from_first(self, stream_times: Mapping[int, int]) -> dict[int, int]:
         """Stream times by scope, none of them before the first one that the spec tells.
@@ -252,15 +267,3 @@ def announced(properties: Mapping[str, str]) -> list[str]:
     """The values that a table was about to get."""
     names: list[str] = json.loads(properties.get(ADDING, "[]"))
     return names
-
-
-def _check_first(us: object) -> None:
-    if us is not None and (type(us) is not int or not FIRST_INSTANT_US <= us <= LAST_INSTANT_US):
-        raise ConfigurationError(
-            f"first_stream_time_us must be whole microseconds since 1970, of the years 1 to 9999; got {us!r}. "
-            "Leave it out where stream time begins with the first record."
-        )
-
-
-def _names(names: str | tuple[str, ...] | list[str]) -> tuple[str, ...]:
-    return texts_of("A column", names, 'a name, such as "id"')

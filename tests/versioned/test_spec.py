@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -68,7 +69,7 @@ def test_a_retention_and_a_grace_of_zero_are_valid(changes: dict[str, Any]) -> N
         pytest.param(
             {"time_resolution": "MILLISECOND"}, r"Resolution.MILLISECOND; got 'MILLISECOND'", id="a text as resolution"
         ),
-        pytest.param({"first_stream_time_us": "x"}, "whole microseconds .* got 'x'", id="a text as first time"),
+        pytest.param({"first_stream_time_us": "x"}, 'whole microseconds .* got "x"', id="a text as first time"),
         pytest.param({"first_stream_time_us": -(10**19)}, "years 1 to 9999; got -10{19}", id="no instant as first"),
         pytest.param({"first_stream_time_us": True}, "got True", id="a boolean as first time"),
         pytest.param({"history_retention": None}, "None is not a duration", id="no retention"),
@@ -81,6 +82,25 @@ def test_a_retention_and_a_grace_of_zero_are_valid(changes: dict[str, Any]) -> N
 def test_impossible_columns_and_settings_are_refused_with_the_reason(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         _spec(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"keys": ("id", 5)}, "a name, .*; got 5", id="a number as key"),
+        pytest.param({"values": None}, "a name, .*; got None", id="no values"),
+        pytest.param({"valid_to": None}, "valid_to takes the name of a column; got None", id="no end column"),
+        pytest.param(
+            {"history_retention_us": "7 days"}, 'history_retention_us takes .*; got "7 days"', id="a duration"
+        ),
+        pytest.param({"grace_us": timedelta(0)}, "grace_us takes whole microseconds; .* got 0:00:00", id="a timedelta"),
+        pytest.param({"system_history": "no"}, 'system_history takes True or False; got "no"', id="a text as switch"),
+        pytest.param({"first_stream_time_us": "x"}, 'whole microseconds .* got "x"', id="a text as first time"),
+    ],
+)
+def test_a_spec_is_checked_where_it_is_made_without_its_factory_too(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        replace(_spec(), **changes)
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def _source(builder: StreamsBuilder, name: str, step: said.SourceStep, _parents:
     columns: dict[str, Any] = {
         "key": step.key, "timestamp": step.timestamp, "value": step.value, "deleted": step.deleted, "name": name,
     }  # fmt: skip
-    topic = step.topic or name
+    topic = name if step.topic is None else step.topic
     if isinstance(step, said.StreamStep):
         return builder.stream(topic, **columns)
     if isinstance(step, said.GlobalTableStep):

@@ -63,8 +63,7 @@ class QualitySettings(Strict):
         """The rules by name."""
         pairs = [(kind, _as_meant(said)) for entry in self.expectations for kind, said in entry.items()]
         return tuple(
-            Invariant(str(said.get("name") or rule_name(kind, said)), str(said.get("description", "")), kind, said)
-            for kind, said in pairs
+            Invariant(_named(kind, said), str(said.get("description", "")), kind, said) for kind, said in pairs
         )
 
     @model_validator(mode="after")
@@ -83,6 +82,11 @@ class QualitySettings(Strict):
                 "Leave it out."
             )
         return self
+
+
+def _named(kind: str, said: dict[str, Any]) -> str:
+    name = said.get("name")
+    return rule_name(kind, said) if name is None else str(name)
 
 
 def _check_names(names: list[str]) -> None:

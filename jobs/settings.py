@@ -118,7 +118,7 @@ class SourceSettings(Strict):
     @property
     def form(self) -> str:
         """The format of what is not described by ``kafka``."""
-        return self.format or DELTA
+        return DELTA if self.format is None else self.format
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> SourceSettings:

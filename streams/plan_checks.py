@@ -76,7 +76,7 @@ def check_node(node: Node) -> None:
             check(node)
     materialized = materialized_of(node)
     if materialized is not None and materialized.name is not None:
-        _check_store_name(node.name, materialized.name)
+        _check_table_name(node.name, materialized.name, "its store", "Materialized.with_name, in YAML with store.name")
     if materialized is not None and not materialized.is_versioned:
         _check_without_versions(node, materialized)
     if materialized is not None and materialized.retention is not None and not isinstance(node, WindowedAggregate):
@@ -153,12 +153,12 @@ def _check_name(name: Any) -> None:
         )  # fmt: skip
 
 
-def _check_store_name(node: str, name: str) -> None:
+def _check_table_name(node: str, name: str, what: str, way: str) -> None:
     if not _LEGAL_NAME.fullmatch(name):
         raise TopologyError(
             "legal-names", node,
-            f'its store cannot be called "{name}": {_NAME}, since its table would lie in another one\'s folder or '
-            "elsewhere. Give another one with Materialized.with_name, in YAML with store.name.",
+            f'{what} cannot be called "{name}": {_NAME}, since its table would lie in another one\'s folder or '
+            f"elsewhere. Give another one with {way}.",
         )  # fmt: skip
 
 
@@ -274,6 +274,8 @@ def _suppression_between(node: Node, source: Node) -> Suppress | None:
 
 def _check_stream_table_join(node: StreamTableJoin) -> None:
     _check_not_outer(node, node.kind)
+    if node.joined.name is not None:
+        _check_table_name(node.name, node.joined.name, "its buffer", "Joined.with_name")
     table = node.parents[1]
     retention = history_retention_of(table)
     if node.joined.correction_retention is not None and retention is None:

@@ -65,7 +65,7 @@ class StreamsBuilder:
         """
         _check_names(topic, timestamp, deleted)
         node = StreamSource(
-            name or f"stream-{topic}",
+            self._graph.name("stream", name, f"stream-{topic}"),
             topic=topic,
             key=key_columns(key),
             timestamp=timestamp,
@@ -102,7 +102,7 @@ class StreamsBuilder:
         stored = store_name(materialized)
         _check_names(topic, timestamp, deleted)
         node = TableSource(
-            name or stored or topic,
+            self._graph.name("table", name, stored, topic),
             topic=topic,
             key=key_columns(key),
             timestamp=timestamp,
@@ -134,7 +134,7 @@ class StreamsBuilder:
         stored = store_name(materialized)
         _check_names(topic, timestamp, deleted)
         node = GlobalTableSource(
-            name or stored or topic,
+            self._graph.name("table", name, stored, topic),
             topic=topic,
             key=key_columns(key),
             timestamp=timestamp,

@@ -81,14 +81,22 @@ def texts_of(option: str, given: object, wanted: str) -> tuple[str, ...]:
 
 
 def check_optional(option: str, given: object, kinds: type | tuple[type, ...], wanted: str) -> None:
-    """As :func:`check_kind`, of an option that may be left out: None is allowed."""
+    """As :func:`check_kind`, of an option that may be left out: None is allowed, an empty text leaves nothing out.
+
+    >>> check_optional("checkpoint", "", str, "a folder")
+    Traceback (most recent call last):
+    versioned.errors.ConfigurationError: checkpoint takes a folder; got "". Leave it out where none is meant.
+    """
     if given is not None:
         check_kind(option, given, kinds, wanted)
+    if given == "":
+        raise ConfigurationError(f'{option} takes {wanted}; got "". Leave it out where none is meant.')
 
 
 def check_name(option: str, given: object) -> None:
     """Refuse a name that is no text; none at all is allowed."""
-    check_optional(option, given, str, "a text")
+    if given is not None:
+        check_kind(option, given, str, "a text")
 
 
 def check_function(option: str, given: object, wanted: str) -> None:

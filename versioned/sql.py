@@ -67,7 +67,7 @@ class SqlNames:
         """
         if name is None and target.parts and not temporary:
             return cls(target.parts, temporary)
-        return cls.of(name or target.short_name, temporary=temporary)
+        return cls.of(target.short_name if name is None else name, temporary=temporary)
 
     def parts(self, ending: str) -> tuple[str, ...]:
         """The parts of one name."""

@@ -62,7 +62,7 @@ from versioned.choices import check_choice
 from versioned.drawing import Picture
 from versioned.durations import Duration, optional_span_us, span_us
 from versioned.errors import ConfigurationError
-from versioned.given import check_flag, check_function, check_kind, check_mapping, check_name
+from versioned.given import check_flag, check_function, check_kind, check_mapping, check_optional
 from versioned.identifiers import TableRef
 from versioned.statistics import hidden_names, hide
 
@@ -134,7 +134,7 @@ class StreamingApplication:
         check_mapping("sources", sources, SparkSource, 'a source, such as SparkSource("parquet", {"path": ...})')
         sent_on = {} if kafka is None else kafka
         check_mapping("kafka", sent_on, KafkaSink, 'a KafkaSink, such as KafkaSink("localhost:9092", "topic")')
-        check_name("checkpoint", checkpoint)
+        check_optional("checkpoint", checkpoint, str, "a folder")
         check_function("on_batch", on_batch, "a function of a BatchReport")
         flags = {"keys_cross_partitions": keys_cross_partitions, "new_epoch": new_epoch, "add_columns": add_columns}
         for option, given in flags.items():
@@ -146,8 +146,8 @@ class StreamingApplication:
         check_choice("order", order, Order)
         self._max_future_us = span_us("max_future_skew", max_future_skew)
         self._setup = Setup(
-            name, topology, place, checkpoint or default_checkpoint(place), dict(sources), order, metrics_level, guards,
-            hidden_names(pii_columns), add_columns, on_batch,
+            name, topology, place, default_checkpoint(place) if checkpoint is None else checkpoint, dict(sources),
+            order, metrics_level, guards, hidden_names(pii_columns), add_columns, on_batch,
         )  # fmt: skip
         self._ledger = Ledger(spark, self._setup.ledger, name)
         self._new_epoch = new_epoch

@@ -109,6 +109,8 @@ def _check_place(form: str, options: Mapping[str, str], table: str | None, *, ha
     Traceback (most recent call last):
     versioned.errors.ConfigurationError: path or table is missing: a source of format delta reads ...
     """
+    if not form.strip():
+        raise ConfigurationError('format: name one of Spark, such as parquet; got ""')
     has_path = any(name.lower() == "path" for name in options)
     if table is None:
         if form.lower() == DELTA and not has_path:

@@ -195,6 +195,11 @@ def test_the_settings_around_a_plan_are_checked_with_it(said: dict[str, Any], to
         parse(_SETTINGS | said)
 
 
+def test_an_empty_topic_is_not_the_name_of_the_step() -> None:
+    with pytest.raises(ConfigurationError, match=r'^plan\.s\.topic: "" has no source\. Add sources'):
+        plan_of(parse(_SETTINGS | {"plan": {"s": {"op": "stream", "topic": ""}}}))
+
+
 def test_a_field_that_a_table_would_hold_twice_is_refused_before_anything_runs() -> None:
     said = {"s": {"op": "table", "key": "user", "value": ["user", "n"], "store": {"kind": "key_value"}}}
     with pytest.raises(TopologyError, match=r"\['user'\] twice"):

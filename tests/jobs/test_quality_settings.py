@@ -50,6 +50,8 @@ def _quality(*expectations: dict[str, Any], **said: Any) -> QualitySettings:
         ({"expectations": [{"expectation": {}}]}, "expectation: there is no such expectation"),
         ({"expectations": [{"expect_column_values_to_be_between": {"column": "a", "min_valu": 1}}]},
          "min_valu extra fields not permitted"),
+        ({"expectations": [{"expect_rows_to_satisfy": {"condition": "a > 1", "name": ""}}]},
+         "[''] are no names of rules"),
         ({"expectations": [{"expect_rows_to_satisfy": {"condition": "a > 1", "name": "a: b"}}]},
          "['a: b'] are no names of rules"),
         ({"expectations": [{"expect_rows_to_satisfy": {"name": "x"}}]}, "give a condition in Spark SQL"),

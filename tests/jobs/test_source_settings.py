@@ -94,6 +94,7 @@ def test_a_source_may_be_a_table_of_a_catalog_with_all_that_a_format_has(more: d
         ({"table": "in/orders"}, "table: with a / it is a folder. Write it as path"),
         ({"table": "main..orders"}, 'table: "main..orders" is not a table name'),
         ({"table": ""}, 'table: "" is not a table name'),
+        ({"format": "", "path": "in"}, 'format: name one of Spark, such as parquet; got ""'),
         ({"format": "delta"}, "path or table is missing: a source of format delta"),
         ({"format": "Delta", "options": {"readChangeFeed": "true"}}, "path or table is missing"),
         ({}, "give either a format, a table or kafka"),

@@ -191,10 +191,14 @@ _REFUSED: list[tuple[str, str, Callable[[], object]]] = [
     ("unique-names", "sup", lambda: build_case("suppress_duplicate_names")),
     ("legal-names", "in/flights", lambda: StreamsBuilder().table("in/flights")),
     ("legal-names", "(empty)", lambda: StreamsBuilder().table("")),
+    ("legal-names", "(empty)", lambda: StreamsBuilder().stream("s", name="")),
+    ("legal-names", "(empty)", lambda: StreamsBuilder().table("t", name="")),
+    ("legal-names", "(empty)", lambda: StreamsBuilder().global_table("t", name="")),
     *(
         ("legal-names", "t", lambda name=name: StreamsBuilder().table("t", Materialized(name=name), name="t"))
         for name in ("o/x", "../t", "/tmp/t", ".", "..", "", "a b", "straße", "x" * 201)
     ),
+    *(("legal-names", "j", lambda name=name: _join_called(name)) for name in ("", "../t")),
     ("legal-names", "..", lambda: StreamsBuilder().table("..")),
     ("nested-windows", "twice", lambda: _by_windows(_windowed().to_stream().group_by_key())),
     (
@@ -218,6 +222,11 @@ _REFUSED: list[tuple[str, str, Callable[[], object]]] = [
         lambda: _merging(StreamsBuilder().stream("s").group_by_key().windowed_by(TimeWindows.of("1 s"))),
     ),
 ]
+
+
+def _join_called(name: str) -> KStream:
+    builder = StreamsBuilder()
+    return builder.stream("s").join(builder.table("t"), name="j", joined=Joined.with_name(name))
 
 
 def _by_key_time() -> KTable:

@@ -121,7 +121,13 @@ def test_in_the_catalog_the_names_outlive_the_session(spark: SparkSession) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("/data/rates", "is a path"), ("a.rates", "has 2 parts"), ("x; DROP", "is not a table name")]
+    ("name", "said"),
+    [
+        ("/data/rates", "is a path"),
+        ("a.rates", "has 2 parts"),
+        ("x; DROP", "is not a table name"),
+        ("", '"" is not a table name'),
+    ],
 )
 def test_a_name_that_cannot_be_is_refused_with_what_to_write(table: VersionedTable, name: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):

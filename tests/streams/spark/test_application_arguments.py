@@ -131,6 +131,22 @@ def test_options_that_spark_makes_texts_of_are_those_texts() -> None:
     assert _rate(options=said).options == {"header": "true", "maxFilesPerTrigger": "1", "path": "in"}
 
 
+@pytest.mark.parametrize(
+    ("make", "option"),
+    [
+        (_application, "checkpoint"),
+        (_rate, "partition_by"),
+        (_rate, "schema"),
+        (lambda **said: KafkaFormat("n INT", **said), "key"),
+        (lambda **said: KafkaFormat("n INT", **said), "deleted"),
+        (InputContract, "types"),
+    ],
+)
+def test_an_empty_text_stands_for_no_default(make: Callable[..., object], option: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf'^{option} takes .*; got ""\. Leave it out'):
+        make(**{option: ""})
+
+
 def test_no_batch_is_looked_at_every_no_batches() -> None:
     with pytest.raises(ConfigurationError, match=r"^every must be at least 1; got 0"):
         SourceChecks(look=print, every=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from versioned.errors import ConfigurationError
+from versioned.given import told
 
 
 def check_choice(option: str, given: object, allowed: object) -> None:
@@ -24,6 +25,6 @@ def check_choice(option: str, given: object, allowed: object) -> None:
     versioned.errors.ConfigurationError: timer must be first, record or last; got "frist".
     """
     words = get_args(allowed)
-    if given not in words:
-        told = f'"{given}"' if isinstance(given, str) else repr(given)
-        raise ConfigurationError(f"{option} must be {', '.join(words[:-1])} or {words[-1]}; got {told}.")
+    # An array of NumPy has no answer to whether it is one of them.
+    if not isinstance(given, str) or given not in words:
+        raise ConfigurationError(f"{option} must be {', '.join(words[:-1])} or {words[-1]}; got {told(given)}.")

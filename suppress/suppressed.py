@@ -9,7 +9,7 @@ from suppress.buffer_config import EagerBufferConfig, StrictBufferConfig
 from suppress.sizes import SizeOf, sizer
 from versioned.choices import check_choice
 from versioned.durations import Duration, check_not_negative, duration_us, in_words
-from versioned.errors import ConfigurationError, TopologyError
+from versioned.errors import ArgumentError, ConfigurationError, TopologyError
 from versioned.given import check_flag, check_kind, check_name
 
 Timer = Literal["first", "record", "last"]
@@ -20,7 +20,18 @@ _S = TypeVar("_S", bound="Suppressed")
 
 @dataclass(frozen=True)
 class Suppressed:
-    """Start here: ``until_window_closes``, ``until_time_limit``, ``until_wall_clock_time_limit``."""
+    """Start here: ``until_window_closes``, ``until_time_limit``, ``until_wall_clock_time_limit``.
+
+    Raises:
+        ArgumentError: it is called itself.
+    """
+
+    def __post_init__(self) -> None:
+        # Each of the three kinds has checks of its own.
+        raise ArgumentError(
+            "Suppressed() says not what to wait for. Use Suppressed.until_window_closes(...), until_time_limit(...) or "
+            "until_wall_clock_time_limit(...)."
+        )
 
     def with_name(self: _S, name: str) -> _S:
         """Name the node and its state, so that other nodes may come and go (R57, R58)."""

@@ -13,7 +13,7 @@ import pytest
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed, UntilTimeLimit, UntilWallClockTimeLimit, UntilWindowCloses
 from suppress.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
-from versioned.errors import ConfigurationError, TopologyError
+from versioned.errors import ArgumentError, ConfigurationError, TopologyError
 
 _UNBOUNDED = BufferConfig.unbounded()
 _EAGER = BufferConfig.max_records(1)
@@ -22,6 +22,11 @@ _ALL = [
     Suppressed.until_time_limit("5 s", _EAGER),
     Suppressed.until_wall_clock_time_limit("5 s", _EAGER),
 ]
+
+
+def test_the_class_with_the_factories_is_no_suppression() -> None:
+    with pytest.raises(ArgumentError, match=r"says not what to wait for\. Use Suppressed\.until_window_closes"):
+        Suppressed()
 
 
 @pytest.mark.rule("R51")

@@ -10,12 +10,25 @@ if TYPE_CHECKING:
     from versioned.put_result import PutResult
     from versioned.table import VersionedTable
 
+    __version__: str
+
 __all__ = ["PutResult", "VersionedError", "VersionedTable"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("PutResult", "VersionedTable"):
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("delta-versioned")
+        except PackageNotFoundError:  # a checkout, or a cluster that has it without pip
+            return "unknown"
+    if name in __all__:
         from versioned import table
 
         return getattr(table, name)
-    raise AttributeError(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

@@ -74,7 +74,9 @@ def named_function(name: str) -> Callable[..., Any]:
     module, _, function = check_function_name(name).partition(":")
     holder = _imported(module, name)
     if not hasattr(holder, function):
-        raise ConfigurationError(f"{name} is not there: {module} has no {function}{near(function, vars(holder))}")
+        raise ConfigurationError(
+            f"{name} is not there: {module} has no {function}{near(function, vars(holder))}{_instead(module)}"
+        )
     found = getattr(holder, function)
     if not callable(found):
         raise ConfigurationError(f"{name} is no function but {type(found).__name__}.")
@@ -99,9 +101,19 @@ def _imported(module: str, name: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ConfigurationError(f"{name} is not there: {error}") from error
+        raise ConfigurationError(f"{name} is not there: {error}{_instead(module, '.')}") from error
     except (Exception, SystemExit) as error:  # whatever a user's module does when it is imported
         raise ConfigurationError(f"{name} cannot be imported: {fault_of(error)}") from error
+
+
+def _instead(module: str, end: str = "") -> str:
+    """What Python found under a name that a module or package beside the settings has as well, behind an ``end``."""
+    first = module.partition(".")[0]
+    file = getattr(sys.modules.get(first), "__file__", None)
+    own = [place for folder in _BESIDE for place in (folder / first, folder / f"{first}.py") if place.exists()]
+    if file is None or not own or _is_beside(file):
+        return ""
+    return f"{end} Python found {first} in {file}, which hides {own[0]}. Give yours another name."
 
 
 def _lies_beside(module: ModuleType) -> bool:

@@ -11,6 +11,7 @@ import pytest
 
 from jobs import named_function as module
 from jobs.named_function import look_beside, named_function
+from versioned.errors import ConfigurationError
 
 _PROGRAMS = Path(module.__file__).parent
 _OURS = sorted(file.stem for file in _PROGRAMS.glob("[a-z]*.py"))
@@ -72,6 +73,20 @@ def test_settings_in_a_folder_that_python_looks_into_anyway_get_their_own_module
     sys.path.insert(0, str(job.parent))
     look_beside(job)
     assert named_function("plans_of_a_path:told")() == "b"
+
+
+@pytest.mark.parametrize(
+    ("name", "lacks"),
+    [("jobs.mine:told", "No module named 'jobs.mine'."), ("jobs.plan:told", "jobs.plan has no told.")],
+)
+def test_a_package_that_another_of_its_name_hides_is_told_with_both(name: str, lacks: str, tmp_path: Path) -> None:
+    look_beside(_job(tmp_path / "jobs", "mine").parents[1] / "job.yaml")
+    with pytest.raises(ConfigurationError) as refused:
+        named_function(name)
+    hidden = (
+        f"Python found jobs in {_PROGRAMS / '__init__.py'}, which hides {tmp_path / 'jobs'}. Give yours another name."
+    )
+    assert str(refused.value) == f"{name} is not there: {lacks} {hidden}"
 
 
 def test_only_modules_that_share_a_name_with_the_folder_s_are_looked_at(

@@ -35,6 +35,24 @@ def test_each_option_of_a_join_may_be_the_first_that_is_said(method: str, given:
     assert first == getattr(Joined(), method)(given) != Joined()
 
 
+def test_a_grace_of_a_store_leaves_what_else_was_said_of_it() -> None:
+    said = Materialized.versioned("1 day", name="s", time_scope="key", late_policy="side_table", system_history=True)
+    assert said.with_grace("1 minute") == replace(said, grace=timedelta(minutes=1))
+
+
+@pytest.mark.parametrize(
+    ("store", "grace", "told"),
+    [
+        (Materialized.versioned("1 day"), "26 hours", r"grace \(1 day 2 hours\) must not be larger"),
+        (Materialized.versioned("1 day"), "-1 s", "grace must not be negative"),
+        (Materialized.key_value(), "1 s", "A grace of 1 second needs a versioned store"),
+    ],
+)
+def test_a_grace_that_a_store_cannot_have_is_refused(store: Materialized, grace: str, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{told}"):
+        store.with_grace(grace)
+
+
 @pytest.mark.parametrize("option", ["max_future_skew", "suppressed_record_retention"])
 def test_a_span_that_is_negative_is_refused_with_its_name(option: str) -> None:
     builder = StreamsBuilder()

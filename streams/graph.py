@@ -10,7 +10,7 @@ from streams.expressions import Expr, as_expr, operation, row_expr, trace
 from streams.fields import Fields, value_fields
 from streams.functions import merge, python_function
 from streams.nodes import Joined, Materialized, Node
-from streams.plan_checks import check_node, check_parents
+from streams.plan_checks import check_node, check_parents, tell_of
 from streams.signatures import row_arguments
 from suppress.windows import JoinWindows
 from versioned.errors import ConfigurationError, TopologyError
@@ -57,13 +57,14 @@ class Graph:
         return f"{kind}-{self._counts[kind]}"
 
     def add(self, node: _N) -> _N:
-        """Check a node and append it.
+        """Check a node, log what it is warned of, and append it.
 
         Raises:
             TopologyError: it can never work.
         """
         check_parents(node, self._known)
         check_node(node)
+        tell_of(node)
         self.nodes.append(node)
         self._known.add(node)
         return node

@@ -79,6 +79,11 @@ def check_node(node: Node) -> None:
         _check_table_name(node.name, materialized.name, "its store", "Materialized.with_name, in YAML with store.name")
     if materialized is not None and not materialized.is_versioned:
         _check_without_versions(node, materialized)
+
+
+def tell_of(node: Node) -> None:
+    """Log what works in a node otherwise than it may seem; once, as it comes into a plan."""
+    materialized = materialized_of(node)
     if materialized is not None and materialized.retention is not None and not isinstance(node, WindowedAggregate):
         _LOG.info("%s: retention %s is ignored; it is for window stores only [R18]", node.name, materialized.retention)
     _warn_of_mixed_sides(node)

@@ -372,6 +372,16 @@ def test_a_join_that_has_one_table_on_both_sides_warns(
     assert ["on both sides" in record.message for record in caplog.records] == [True] * warnings
 
 
+def test_a_plan_is_warned_of_once_however_often_it_is_built(caplog: pytest.LogCaptureFixture) -> None:
+    builder = StreamsBuilder()
+    table = builder.table("t", _KV)
+    with caplog.at_level(logging.INFO, logger="streams.plan_checks"):
+        table.join(table.filter(_same), materialized=_KV.with_retention("1 hour"), name="j")
+        builder.build()
+        builder.build()
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
+
+
 @pytest.mark.rule("R19")
 @pytest.mark.parametrize(
     ("store", "days"),

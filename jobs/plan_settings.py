@@ -42,7 +42,11 @@ class _Source(Strict):
     topic: str | None = Field(default=None, description="The name under `sources`; the step's own name if not given.")
     key: Names = ("key",)
     timestamp: str = "ts"
-    value: Names | None = None
+    value: Names | None = Field(
+        default=None,
+        description="Value columns; if not given all that there are, or that the contract declares, but those of the "
+        "key, the event time and `deleted`, and the source's `partition_by` and `sequence_by`.",
+    )
     deleted: str | None = None
 
 

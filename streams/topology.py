@@ -59,7 +59,8 @@ class StreamsBuilder:
             topic: Which input; several sources may read one.
             key: Its key columns.
             timestamp: Its column with the event time.
-            value: Its value columns; all others if not given.
+            value: Its value columns; if not given all that there are, or that the source's contract declares, but those
+                of the key, the time and ``deleted``, and those that the source names for scope and sequence.
             deleted: A boolean column that is true for null values.
             name: Name of the node; ``stream-<topic>`` if not given.
         """
@@ -94,7 +95,7 @@ class StreamsBuilder:
                 Without it the table is a plain one, and repeated tombstones pass.
             key: Its key columns.
             timestamp: Its column with the event time, from which a version is valid.
-            value: Its value columns; all others if not given.
+            value: Its value columns; if not given as of :meth:`stream`.
             deleted: A boolean column that is true for tombstones.
             reorder: Hold records this long and release them in order of time per key (R169).
             name: Name of the node; the store's name or the topic if not given.

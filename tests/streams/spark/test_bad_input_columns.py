@@ -192,6 +192,13 @@ def test_a_source_without_value_columns_has_none_and_one_that_says_nothing_has_a
     assert IntakeRule(node, SparkSource("parquet"), 0, "arrival", 0).values(list(_GOOD)) == expected
 
 
+def test_what_a_node_or_its_source_names_for_something_else_is_no_value_of_it() -> None:
+    node = StreamSource("s", topic="s", key=("id",), timestamp="at", deleted="gone")
+    source = SparkSource("parquet", partition_by="part", sequence_by=("batch", "seq"))
+    columns = ["ID", "at", "gone", "part", "batch", "seq", "_malformed", "v", "ts"]
+    assert IntakeRule(node, source, 0, "arrival", 0).values(columns) == ("v", "ts")
+
+
 def test_how_far_ahead_a_record_may_be_is_for_its_source_to_say_and_else_for_the_application() -> None:
     nodes = [StreamSource(topic, topic=topic, key=("id",)) for topic in ("prices", "orders")]
     sources = {"prices": SparkSource("parquet", max_future_skew="90 days"), "orders": SparkSource("parquet")}

@@ -20,7 +20,7 @@ from streams.spark.flow import KEY, VALUE, WAS_KEY, null_inside
 from streams.time_texts import as_instant, asks_for_now, is_time_alone
 from versioned import spark_functions as F
 from versioned.durations import instant_us
-from versioned.errors import ConfigurationError, SchemaError, TopologyError
+from versioned.errors import ConfigurationError, TopologyError
 from versioned.session_settings import session_settings
 from versioned.sql_types import has_order
 
@@ -304,7 +304,7 @@ def with_key(
         in_parts: A key some of whose parts are null stays as it is: nothing is looked up or grouped by it here.
 
     Raises:
-        SchemaError: there is a map or a variant in the key.
+        ConfigurationError: there is a map or a variant in the key.
     """
     of = F.col(VALUE) if value is None else value
     bindings = {"key": F.col(KEY), "value": of}
@@ -312,7 +312,7 @@ def with_key(
     made = frame.withColumn(name, computed)
     kind = made.schema[name].dataType
     if not has_order(kind):
-        raise SchemaError(
+        raise ConfigurationError(
             f"A key {expr!r:.80} would be {kind.simpleString()}, and maps and variants have no exact equality. Take "
             'one of their values, such as value.tags["size"], or cast it to a string.'
         )

@@ -36,6 +36,7 @@ from versioned.sql_types import has_order, kinds_in
 from versioned.statistics import names_in
 
 _LOG: Final = logging.getLogger(__name__)
+_FLOATS_ALLOWED: Final = " For a floating-point number all the same say allow_float_keys in the source's contract."
 #: Characters that Delta allows in the name of no field, however deep.
 _IN_NO_FIELD: Final = frozenset(" ,;{}()\n\t=")
 
@@ -226,12 +227,14 @@ def _check_roles(schema: StructType, rule: IntakeRule) -> None:
     node, contract = rule.node, rule.source.contract
     for name in node.key:
         kind = source_type(schema, rule, name)
-        if not _may_be_key(kind, contract.allow_float_keys and not is_versioned(node)):
+        has_versions = is_versioned(node)
+        if not _may_be_key(kind, contract.allow_float_keys and not has_versions):
             versions = " of a table with versions" if contract.allow_float_keys else ""
+            allowed = "" if has_versions or not _may_be_key(kind, True) else _FLOATS_ALLOWED
             raise SchemaError(
                 f'Key column "{name}" of topic "{node.topic}"{versions} is {kind.simpleString()}, which has no order '
                 "or no exact equality, or only nulls. Use a string, whole number, decimal or date, or a struct or "
-                "array of these."
+                f"array of these.{allowed}"
             )
     time = source_type(schema, rule, node.timestamp)
     if isinstance(time, IntegralType) and contract.ts_unit is None:

@@ -12,7 +12,7 @@ from streams.field_checks import key_fault
 from streams.spark.flow import KEY
 from versioned import spark_functions as F
 from versioned.asked_keys import exactly_as
-from versioned.errors import SchemaError
+from versioned.errors import ConfigurationError
 from versioned.identifiers import quote
 
 _WIDER: Final[tuple[type[DataType], ...]] = (ByteType, ShortType, IntegerType, LongType)
@@ -67,13 +67,13 @@ def check_matched(names: Sequence[str], others: Sequence[str]) -> None:
     """Refuse two keys that cannot be the same by position: what the plan alone did not tell.
 
     Raises:
-        SchemaError: one has more fields, or both have the same fields in another order.
+        ConfigurationError: one has more fields, or both have the same fields in another order.
 
     >>> check_matched(["origin"], ["airport"])
     """
     fault = key_fault(names, others)
     if fault is not None:
-        raise SchemaError(f"The key ({', '.join(names)}) is looked up in ({', '.join(others)}). {fault}")
+        raise ConfigurationError(f"The key ({', '.join(names)}) is looked up in ({', '.join(others)}). {fault}")
 
 
 def check_outer_keys(node: str, left: DataType, right: DataType) -> None:
@@ -85,14 +85,14 @@ def check_outer_keys(node: str, left: DataType, right: DataType) -> None:
         right: The type of the right side's keys.
 
     Raises:
-        SchemaError: some keys of the right side's type are none of the left one's.
+        ConfigurationError: some keys of the right side's type are none of the left one's.
     """
     assert isinstance(left, StructType)
     assert isinstance(right, StructType)
     check_matched(left.names, right.names)
     for mine, other in zip(left.fields, right.fields, strict=True):
         if not _holds(mine.dataType, other.dataType):
-            raise SchemaError(
+            raise ConfigurationError(
                 f'The results of "{node}" have the keys of its left side, where "{mine.name}" is '
                 f'{mine.dataType.simpleString()}; "{other.name}" of the right side is '
                 f"{other.dataType.simpleString()}, so that its unmatched rows may have no key there. Cast one of them "

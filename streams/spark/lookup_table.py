@@ -18,7 +18,7 @@ from streams.spark.flow import FOUND, FOUND_US, KEY, PLACE, REASON, SCOPE, US, V
 from streams.spark.key_types import key_as
 from streams.spark.of_keys import Amount, of_keys
 from versioned import spark_functions as F
-from versioned.errors import SchemaError, TopologyError
+from versioned.errors import ConfigurationError, TopologyError
 
 #: A function of a row: key and value to another value (null = the row is not in the view); null for a null value.
 RowFunction = Callable[[Column, Column], Column]
@@ -169,11 +169,11 @@ def check_fields_apart(node: str, keys: Iterable[str], values: Iterable[str]) ->
     """A table holds key and value side by side, so no field may be in both.
 
     Raises:
-        SchemaError: one is.
+        ConfigurationError: one is.
     """
     both = sorted(set(keys) & set(values))
     if both:
-        raise SchemaError(
+        raise ConfigurationError(
             f'"{node}" would hold {both} twice, in its key and in its value. Leave them out of the value with '
             "map_values."
         )

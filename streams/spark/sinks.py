@@ -61,7 +61,7 @@ from streams.spark.stored_shape import (
 )
 from versioned import spark_functions as F
 from versioned.commit import Append
-from versioned.errors import ConfigurationError, SchemaError, TopologyError
+from versioned.errors import ConfigurationError, TopologyError
 from versioned.identifiers import TableRef, named_twice
 from versioned.reading import read_table
 from versioned.table_details import properties_of
@@ -132,11 +132,11 @@ class _SinkOperator(Operator[ChangelogSink | TableSink]):
         """The rows, once their columns are found to have names of their own; those of a table do, whatever their case.
 
         Raises:
-            SchemaError: fields of the key, of the value and of the sink itself are called the same.
+            ConfigurationError: fields of the key, of the value and of the sink itself are called the same.
         """
         fault = _fault(rows.columns)
         if fault:
-            raise SchemaError(f'Sink "{self.node.name}": {fault}')
+            raise ConfigurationError(f'Sink "{self.node.name}": {fault}')
         return rows
 
     def _make_ready(self, batch: Batch, rows: DataFrame, keys: list[str]) -> None:

@@ -119,6 +119,17 @@ def test_columns_that_can_never_do_are_refused_with_their_name(
 
 
 @pytest.mark.parametrize(
+    ("key", "node", "told"),
+    [(_DOUBLE, None, True), (_MAP, None, False), (NullType(), None, False), (_DOUBLE, _VERSIONED, False)],
+    ids=["a float", "a map", "nulls", "a table with versions"],
+)
+def test_what_allows_floats_as_keys_is_told_where_it_would(key: DataType, node: SourceNode | None, told: bool) -> None:
+    with pytest.raises(SchemaError) as refused:
+        _check(_GOOD | {"id": key}, node=node)
+    assert ("allow_float_keys" in str(refused.value)) is told
+
+
+@pytest.mark.parametrize(
     ("columns", "options"),
     [
         (_GOOD, {}),

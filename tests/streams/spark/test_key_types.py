@@ -12,7 +12,7 @@ from pyspark.sql.types import DataType, IntegerType, LongType, StringType, Struc
 from streams.spark.key_types import check_matched, check_outer_keys, key_as
 from streams.topology import StreamsBuilder
 from versioned import spark_functions as F
-from versioned.errors import SchemaError
+from versioned.errors import ConfigurationError
 
 #: Type of keys, type of the other side's, and of some keys which they are there.
 _KEYS = [
@@ -41,7 +41,7 @@ def test_a_left_key_that_holds_every_right_one_is_taken(left: DataType, right: D
 
 @pytest.mark.parametrize(("left", "right"), [(IntegerType(), LongType()), (LongType(), StringType())])
 def test_an_outer_join_whose_results_could_lack_a_key_is_refused(left: DataType, right: DataType) -> None:
-    with pytest.raises(SchemaError, match=r'results of "both" have the keys of its left side.*Cast one'):
+    with pytest.raises(ConfigurationError, match=r'results of "both" have the keys of its left side.*Cast one'):
         check_outer_keys("both", _key(left), _key(right))
 
 
@@ -79,5 +79,5 @@ def test_a_foreign_key_of_another_type_points_to_one_row(spark: SparkSession, tm
 
 @pytest.mark.parametrize(("names", "others"), [(["a"], ["x", "y"]), (["a", "b"], ["b", "a"])])
 def test_spark_refuses_keys_that_only_the_frames_tell(names: list[str], others: list[str]) -> None:
-    with pytest.raises(SchemaError, match=r"The key .* is looked up in"):
+    with pytest.raises(ConfigurationError, match=r"The key .* is looked up in"):
         check_matched(names, others)

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streams.spark.flow import FOUND, KEY, PLACE, SCOPE, US, VALUE
 from streams.spark.lookup_table import LookupTable, check_fields_apart, latest_at_place
-from versioned.errors import SchemaError
+from versioned.errors import ConfigurationError
 
 
 class _Table(LookupTable):
@@ -50,7 +50,7 @@ def test_a_key_that_the_asking_side_cannot_hold_is_found_by_nobody_and_ends_noth
 
 
 def test_a_field_of_both_key_and_value_is_refused_with_the_node_and_the_remedy() -> None:
-    with pytest.raises(SchemaError, match=r'"latest" would hold \[\'carrier\'\] twice.*map_values'):
+    with pytest.raises(ConfigurationError, match=r'"latest" would hold \[\'carrier\'\] twice.*map_values'):
         check_fields_apart("latest", ["carrier", "flight"], ["delay", "carrier"])
 
 

@@ -21,10 +21,11 @@ from jobs.run import source_of
 from jobs.settings import JobSettings, SourceSettings
 from jobs.strict import PlacedError
 from streams.ddl import check_ddl
-from streams.nodes import SOURCES, SourceNode, Topology
-from streams.spark.input_checks import check_input, lacking, shape_read
+from streams.nodes import SourceNode, Topology, sources_of
+from streams.spark.input_checks import check_input, lacking, shape_read, types_read
 from streams.spark.intake import IntakeRule
 from streams.spark.kafka_source import columns_decoded
+from streams.spark.made_keys import check_made_keys
 from streams.spark.reader_options import FILES, columns_read
 from streams.spark.row_rules import check_values
 from streams.struct_checks import Shape, check_known
@@ -43,19 +44,25 @@ def check_sources(settings: JobSettings, plan: Topology, work: Path) -> None:
 
     Raises:
         ConfigurationError: in the words of the start, with the path of the source.
-        TopologyError: an expression names a field that no row has.
+        TopologyError: an expression names a field that no row has, or a key would be none.
     """
     for topic, source in settings.sources.items():
         _check_types(f"sources.{topic}", source)
     shapes: dict[str, Shape] = {}
-    for node in plan:
-        if isinstance(node, SOURCES):
-            try:
-                shapes |= _values(node, settings, work)
-            except (ConfigurationError, SchemaError) as error:
-                raise PlacedError(f"sources.{node.topic}", str(error)) from None
+    read: dict[str, StructType] = {}
+    for node in sources_of(plan):
+        try:
+            found = _found(node, settings, work)
+        except (ConfigurationError, SchemaError) as error:
+            raise PlacedError(f"sources.{node.topic}", str(error)) from None
+        if found is not None:
+            columns, rule, is_open = found
+            read[node.name] = types_read(columns, rule)
+            if not is_open:
+                shapes[node.name] = shape_read(columns, rule)
     with as_declared(settings.plan):
         check_known(list(plan), shapes)
+        check_made_keys(plan, read)
 
 
 def _check_types(path: str, source: SourceSettings) -> None:
@@ -68,13 +75,16 @@ def _check_types(path: str, source: SourceSettings) -> None:
             check_ddl(f"{path}.{option}", ddl)
 
 
-def _values(node: SourceNode, settings: JobSettings, work: Path) -> dict[str, Shape]:
-    """The fields of a source's values by its node's name, once its columns were found to do; none if not known."""
+def _found(node: SourceNode, settings: JobSettings, work: Path) -> tuple[StructType, IntakeRule, bool] | None:
+    """A source's columns, once they were found to do, how its node reads them, and whether there may be more values.
+
+    None where the columns are not known.
+    """
     said = settings.sources[node.topic]
     columns, source = _columns_of(said), source_of(node.topic, said, work)
     types = None if said.contract.types is None else columns_if_known(said.contract.types)
     if columns is None or (types is None and said.contract.types is not None):
-        return {}
+        return None
     source = replace(source, contract=replace(source.contract, types=types))
     rule = IntakeRule(node, source, 0, settings.order, 0, source.contract.declared())
     missing = {name.lower() for names in lacking(rule, columns.names) for name in names}
@@ -82,14 +92,13 @@ def _values(node: SourceNode, settings: JobSettings, work: Path) -> dict[str, Sh
     looks = said.kafka is None and (missing or node.value is None)
     folders = _folders(said, work) if looks else set[str]()
     if missing and (folders is None or not missing.isdisjoint(folders)):
-        return {}
+        return None
     check_input(columns, rule)
     if said.quality is not None and said.quality.policy == "reject":
         for each in said.quality.rules:
             check_values(each.expectation, each.arguments, columns)
     # All columns are values, those of folders too.
-    is_open = node.value is None and folders != set()
-    return {} if is_open else {node.name: shape_read(columns, rule)}
+    return columns, rule, node.value is None and folders != set()
 
 
 def _columns_of(said: SourceSettings) -> StructType | None:

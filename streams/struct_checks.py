@@ -23,7 +23,7 @@ from versioned.errors import TopologyError
 #: The fields of a struct, with those of the structs in it; None for what is no struct.
 Shape = Mapping[str, "Shape | None"]
 #: What leaves values as they are.
-_SAME_VALUE: Final = (StreamFilter, TableFilter, SelectKey, ToStream, ToTable)
+SAME_VALUE: Final = (StreamFilter, TableFilter, SelectKey, ToStream, ToTable)
 
 
 def check_known(nodes: Sequence[Node], shapes: Mapping[str, Shape]) -> None:
@@ -74,7 +74,7 @@ def _sides(node: Node) -> dict[str, str | None]:
 
 
 def _source_of(node: Node) -> str | None:
-    while isinstance(node, _SAME_VALUE):
+    while isinstance(node, SAME_VALUE):
         node = node.parents[0]
     return node.name if isinstance(node, SOURCES) else None
 
@@ -82,13 +82,22 @@ def _source_of(node: Node) -> str | None:
 def _paths(expr: Expr | None) -> Iterator[tuple[str, list[str]]]:
     """Each field that an expression reads, by the row and the names that lead to it."""
     for op, args in operations_of(expr):
-        names: list[str] = []
-        inner: tuple[str, tuple[Any, ...]] = (op, args)
-        while inner[0] == "field" and isinstance(inner[1][0], Expr):
-            names.insert(0, inner[1][1])
-            inner = operation(inner[1][0])
-        if names and inner[0] == "ref":
-            yield inner[1][0], names
+        row, names = path_of(op, args)
+        if row is not None and names:
+            yield row, names
+
+
+def path_of(op: str, args: tuple[Any, ...]) -> tuple[str | None, list[str]]:
+    """The row that an operation reads a field of, and the names that lead to it; None if it is no such operation.
+
+    >>> path_of(*operation(Expr("field", Expr("field", Expr("ref", "value"), "st"), "a")))
+    ('value', ['st', 'a'])
+    """
+    names: list[str] = []
+    while op == "field" and isinstance(args[0], Expr):
+        names.insert(0, args[1])
+        op, args = operation(args[0])
+    return (args[0] if op == "ref" else None), names
 
 
 def _check_path(node: Node, row: str, path: list[str], shape: Shape) -> None:

@@ -78,7 +78,7 @@ def check_keys(columns: StructType, spec: VersionedTableSpec) -> None:
     for name in spec.keys:
         if name not in types:
             raise ConfigurationError(f'Key column "{name}" is not in the schema; it has {columns.names}.')
-        if not _orderable(types[name]):
+        if not may_be_key(types[name]):
             raise ConfigurationError(
                 f'Key column "{name}" has type {types[name].simpleString()}, which has no order or no exact equality, '
                 "or only nulls. Use a string, whole number, decimal, date, timestamp, boolean or binary, or a struct "
@@ -194,7 +194,12 @@ def _has_bounded_text(kind: DataType) -> bool:
     return any(isinstance(inner, (CharType, VarcharType)) for inner in kinds_in(kind))
 
 
-def _orderable(kind: DataType) -> bool:
+def may_be_key(kind: DataType) -> bool:
+    """Whether keys of a table with versions may be of a type.
+
+    >>> may_be_key(BooleanType()), may_be_key(DoubleType())
+    (True, False)
+    """
     # Of VOID there is nothing but null, which is no key.
     return has_order(kind) and not any(isinstance(inner, (NullType, FloatType, DoubleType)) for inner in kinds_in(kind))
 

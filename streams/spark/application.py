@@ -250,6 +250,7 @@ class StreamingApplication:
         Raises:
             ConfigurationError: the trigger is neither, or ``pii_columns`` has a name that no column has, and nothing of
                 the plan was written; or the plan left out what rows wait for, or the application runs in this session.
+            TopologyError: the sources' columns lack a field that the plan names, or make a key that can be none.
             CheckpointMismatchError: checkpoint, ledger and tables do not belong together; says what to do.
             FencedError: a newer epoch has begun.
         """

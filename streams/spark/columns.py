@@ -17,6 +17,7 @@ from streams.nodes import JoinNode
 from streams.rows import Inner, Row
 from streams.shared_names import both_have, shared_names
 from streams.spark.flow import KEY, VALUE, WAS_KEY, null_inside
+from streams.spark.key_types import without_order
 from streams.time_texts import as_instant, asks_for_now, is_time_alone
 from versioned import spark_functions as F
 from versioned.durations import instant_us
@@ -312,10 +313,7 @@ def with_key(
     made = frame.withColumn(name, computed)
     kind = made.schema[name].dataType
     if not has_order(kind):
-        raise ConfigurationError(
-            f"A key {expr!r:.80} would be {kind.simpleString()}, and maps and variants have no exact equality. Take "
-            'one of their values, such as value.tags["size"], or cast it to a string.'
-        )
+        raise ConfigurationError(without_order(expr, kind))
     if not isinstance(kind, StructType):
         return made.withColumn(name, F.when(F.col(name).isNotNull(), F.struct(F.col(name).alias("key"))))
     return made if in_parts else made.withColumn(name, F.when(~null_inside(F.col(name), kind), F.col(name)))

@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 from streams.nodes import Node, StreamSource, sources_of
 from streams.plan_facts import is_versioned
 from streams.spark.intake import IntakeRule, source_field, source_type
+from streams.spark.made_keys import check_made_keys
 from streams.spark.places import Order
 from streams.spark.reader_options import MALFORMED
 from streams.spark.sources import SparkSource
@@ -59,9 +60,9 @@ def checked_rules(
 
     Raises:
         SchemaError, ConfigurationError: as :func:`check_input`.
-        TopologyError: an expression names a field that no row has.
+        TopologyError: an expression names a field that no row has, or a key would be none.
     """
-    nodes, rules, shapes = list(plan), [], {}
+    nodes, rules, shapes, read = list(plan), [], {}, {}
     for position, node in enumerate(sources_of(nodes)):
         source = sources[node.topic]
         ahead_us = source.max_future_us(max_future_us)
@@ -69,8 +70,9 @@ def checked_rules(
         columns = united[node.topic].dataType
         assert isinstance(columns, StructType)
         check_input(columns, rules[-1])
-        shapes[node.name] = shape_read(columns, rules[-1])
+        shapes[node.name], read[node.name] = shape_read(columns, rules[-1]), types_read(columns, rules[-1])
     check_known(nodes, shapes)
+    check_made_keys(nodes, read)
     return rules
 
 
@@ -86,6 +88,13 @@ def shape_read(columns: StructType, rule: IntakeRule) -> Shape:
         name: _shape_of(source_type(columns, rule, name)) if name.lower() in there else None
         for name in rule.values(columns.names)
     }
+
+
+def types_read(columns: StructType, rule: IntakeRule) -> StructType:
+    """The types of a source's keys and values, as far as its columns are there; arguments as :func:`shape_read`."""
+    there = {name.lower() for name in columns.names}
+    names = dict.fromkeys((*rule.node.key, *rule.values(columns.names)))
+    return StructType([StructField(name, source_type(columns, rule, name)) for name in names if name.lower() in there])
 
 
 def _shape_of(kind: DataType) -> Shape | None:

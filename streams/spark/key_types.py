@@ -63,6 +63,14 @@ def with_keys_as(frame: DataFrame, keys: Sequence[str], other: DataFrame, other_
     return rows
 
 
+def without_order(key: object, kind: DataType) -> str:
+    """Why a key of a type with maps or variants in it is none, and what to do."""
+    return (
+        f"A key {key!r:.80} would be {kind.simpleString()}, and maps and variants have no exact equality. Take "
+        'one of their values, such as value.tags["size"], or cast it to a string.'
+    )
+
+
 def check_matched(names: Sequence[str], others: Sequence[str]) -> None:
     """Refuse two keys that cannot be the same by position: what the plan alone did not tell.
 

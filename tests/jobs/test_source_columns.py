@@ -181,6 +181,26 @@ def test_a_field_that_a_struct_does_not_have_is_refused(tmp_path: Path) -> None:
         _check(_stepped(step, schema=f"{_GOOD}, st STRUCT<a: INT>"), tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("columns", "step", "told"),
+    [
+        (f"{_GOOD}, tags MAP<STRING, INT>", {"op": "select_key", "key": "tags"}, "step: A key .* would be map<"),
+        (
+            f"{_GOOD}, f DOUBLE",
+            {"op": "count", "from": "orders", "group_by": ["f"],
+             "store": {"kind": "versioned", "history_retention": "1 day"}},
+            'step: "f" of its key is double',
+        ),
+    ],
+    ids=["a map", "a float with versions"],
+)  # fmt: skip
+def test_a_key_of_a_step_that_can_be_none_is_refused(
+    columns: str, step: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    with pytest.raises(TopologyError, match=f"^{told}"):
+        _check(_stepped({"from": "orders", **step}, schema=columns), tmp_path)
+
+
 def test_a_field_that_folders_tell_is_taken(tmp_path: Path) -> None:
     (tmp_path / "in" / "w=3").mkdir(parents=True)
     _check(_stepped(_SUM), tmp_path)

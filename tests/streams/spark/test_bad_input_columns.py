@@ -226,6 +226,14 @@ def test_a_field_that_a_source_does_not_have_is_refused_at_the_start_and_not_by_
         checked_rules(builder.build(), {"orders": SparkSource("parquet")}, "arrival", 7, united)
 
 
+def test_a_key_that_the_plan_makes_of_a_map_is_refused_at_the_start_and_not_by_the_first_batch() -> None:
+    builder = StreamsBuilder()
+    builder.stream("orders", key="id").select_key("tags", name="by-tags").to_changelog("out")
+    united = StructType([StructField("orders", _schema(_GOOD | {"tags": _MAP}))])
+    with pytest.raises(TopologyError, match=r"^by-tags: A key .* maps and variants have no exact equality"):
+        checked_rules(builder.build(), {"orders": SparkSource("parquet")}, "arrival", 7, united)
+
+
 def test_a_source_that_lets_no_record_of_the_present_in_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="max_future_skew must not be negative"):
         SparkSource("parquet", max_future_skew="-1 day")

@@ -20,7 +20,7 @@ from versioned.durations import (
     in_words,
 )
 from versioned.errors import ConfigurationError
-from versioned.given import check_flag, check_kind, check_name
+from versioned.given import check_flag, check_name, check_optional
 from versioned.spec import TimeScope
 
 LatePolicy = Literal["drop", "side_table"]
@@ -295,8 +295,7 @@ def _optional(value: Duration | None) -> timedelta | None:
 
 
 def _check_span(what: str, value: timedelta | None, instead: str) -> None:
-    if value is not None:
-        check_kind(what, value, timedelta, f"a timedelta here ({instead} takes text as well)")
+    check_optional(what, value, timedelta, f"a timedelta here ({instead} takes text as well)")
 
 
 def _not_negative(what: str, value: timedelta | None, instead: str) -> None:

@@ -9,7 +9,7 @@ from pyspark.sql.types import BooleanType, NumericType, TimestampType, VariantTy
 
 from versioned.casting import AS_INSTANT, has_cast
 from versioned.errors import SchemaError
-from versioned.given import check_kind
+from versioned.given import check_optional
 from versioned.identifiers import named_twice
 
 
@@ -39,8 +39,7 @@ def check_column_names(**named: object) -> None:
         ConfigurationError: telling which argument.
     """
     for option, given in named.items():
-        if given is not None:
-            check_kind(option, given, str, "the name of a column")
+        check_optional(option, given, str, "the name of a column")
 
 
 def refuse_lacking(frame: DataFrame, missing: Collection[str], what: str) -> None:

@@ -31,7 +31,7 @@ from streams.stream_time_scopes import asks_across, gathers, nodes_in_one_scope
 from streams.user_functions import calls_user, giving_declared, told_with
 from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US, Duration, duration_us, optional_span_us
 from versioned.errors import ArgumentError, ConfigurationError, RecordError, VersionedError
-from versioned.given import check_flag, check_kind, given_instant_us, no_such, told
+from versioned.given import check_flag, check_kind, check_optional, given_instant_us, no_such, told
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,7 @@ class TopologyTestDriver:
         if sources is None:
             raise RecordError(f'Nobody reads the topic "{topic}"; there are {sorted(self._sources)}.')
         check_kind("partition", partition, int, "a number")
-        if offset is not None:
-            check_kind("offset", offset, int, "a number")
+        check_optional("offset", offset, int, "a number")
         self._context.partition = partition
         self._context.offset = self._offsets.get((topic, partition), 0) if offset is None else offset
         self._offsets[topic, partition] = self._context.offset + 1

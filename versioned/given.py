@@ -89,7 +89,7 @@ def check_optional(option: str, given: object, kinds: type | tuple[type, ...], w
     """
     if given is not None:
         check_kind(option, given, kinds, wanted)
-    if given == "":
+    if isinstance(given, str) and not given:
         raise ConfigurationError(f'{option} takes {wanted}; got "". Leave it out where none is meant.')
 
 

@@ -468,7 +468,7 @@ def test_a_replay_after_a_crash_tells_the_numbers_of_the_first_run(spark: SparkS
     assert {row["level"] for row in running.metrics().select("level").distinct().collect()} == {"INFO"}
 
 
-class _Epochs:
+class _Epochs(StreamingApplication):
     """An application in its second epoch, of which each has a first batch."""
 
     name, epoch = "app", 2
@@ -486,7 +486,7 @@ class _Epochs:
 def test_a_listener_is_told_nothing_of_the_epochs_before(spark: SparkSession, batch_id: int, told: list[str]) -> None:
     heard: list[Row] = []
     event = SimpleNamespace(progress=SimpleNamespace(name="app", batchId=batch_id))
-    MetricsListener(_Epochs(spark), heard.extend).onQueryProgress(event)  # type: ignore[arg-type]
+    MetricsListener(_Epochs(spark), heard.extend).onQueryProgress(event)
     assert [row["name"] for row in heard] == told
 
 

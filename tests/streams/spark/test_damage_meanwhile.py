@@ -110,7 +110,7 @@ def test_a_new_epoch_goes_on_from_a_batch_that_another_driver_ended_until_it_was
     other, heir = application(spark, own, out), application(spark, own, out, new_epoch=True)
     # The heir has looked at ledger and tables, and not yet begun its epoch.
     with faults.armed(then("before:ledger/row", other.run)):
-        begun = heir._agreed_state()
+        begun = heir._agreed_state().state
     ended = other._ledger.after(1, 2)
     assert (begun.stream_times, begun.maxima, begun.totals) == (ended.stream_times, ended.maxima, ended.totals)
     assert examine(application(spark, own, out)).is_healthy

@@ -477,9 +477,7 @@ class VersionedTable:
         """
         times, judged = self._times_now()
         upkeep.tell_held_back(self._target, self._spec, times)
-        # Not by what an earlier purge removed: of a partition that appeared since, history is promised before that.
-        horizon_us, said = self._spec.horizon_us(times), {**said_times(times), **judged}
-        return upkeep.purge(self._spark, self._target, self._spec, horizon_us, said) is not None
+        return upkeep.purge(self._spark, self._target, self._spec, times, judged) is not None
 
     def optimize(self, *, current: bool = False) -> None:
         """Compact the files of closed history (and of current rows, if asked; that may make a batch retry)."""

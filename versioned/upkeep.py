@@ -22,7 +22,7 @@ from versioned.reading import read_table
 from versioned.replay import without_origin
 from versioned.session_settings import session_settings
 from versioned.spec import CURRENT, DELETED, VersionedTableSpec
-from versioned.stream_times import give_up
+from versioned.stream_times import AsOf, give_up, said_times, stream_times_of
 from versioned.table_details import detail_of, properties_of
 from versioned.table_log import Landed, history, is_append, newest_own, told_so_far
 
@@ -103,8 +103,8 @@ def purge(
     spark: SparkSession,
     target: TableRef,
     spec: VersionedTableSpec,
-    horizon_us: int | None,
-    details: Mapping[str, object],
+    times: Mapping[int, int],
+    judged: AsOf,
 ) -> Landed | None:
     """Delete expired rows in one commit; None if there are none. Before it the table keeps that they are given up.
 
@@ -112,21 +112,39 @@ def purge(
         spark: The session.
         target: The table.
         spec: Its contract.
-        horizon_us: Stream time minus retention; None where there is none, or each key has its own.
-        details: Facts to travel with the commits.
+        times: Its stream times, microseconds.
+        judged: By which version of the table they are told.
     """
-    horizon = None if horizon_us is None else F.timestamp_micros(F.lit(horizon_us))
+    # Not by what an earlier purge removed: of a partition that appeared since, history is promised before that.
+    horizon_us, details = spec.horizon_us(times), {**said_times(times), **judged}
 
-    def gone() -> DataFrame:
-        # Read anew for every try: after a conflict the rows may have changed.
+    def gone(before_us: int | None) -> DataFrame:
+        horizon = None if before_us is None else F.timestamp_micros(F.lit(before_us))
         return expired_rows(read_table(spark, target), spec, horizon)
 
-    if gone().isEmpty():
+    if gone(horizon_us).isEmpty():
         return None
     if horizon_us is not None:
         give_up(spark, target, spec, horizon_us, details)
     same = same_keys((*spec.keys, spec.valid_from))
-    return commit(target, lambda: Merge(gone(), same, lambda m: m.whenMatchedDelete()), None, details)
+
+    def merge() -> Merge:
+        # Looked at anew for every try: rows may have changed, and a partition that came since keeps its own history.
+        before_us = None if horizon_us is None else _earlier(horizon_us, spec, stream_times_of(spark, target, spec))
+        return Merge(gone(before_us), same, lambda m: m.whenMatchedDelete())
+
+    return commit(target, merge, None, details)
+
+
+def _earlier(horizon_us: int, spec: VersionedTableSpec, times: Mapping[int, int]) -> int | None:
+    """The horizon by stream times that others have moved, not behind the former one, which alone was given up.
+
+    >>> spec = VersionedTableSpec.of(keys="id", values=[], history_retention="10 microseconds")
+    >>> _earlier(50, spec, {0: 90}), _earlier(50, spec, {0: 90, 1: 20}), _earlier(50, spec, {})
+    (50, 10, None)
+    """
+    now_us = spec.horizon_us(times)
+    return None if now_us is None else min(horizon_us, now_us)
 
 
 def optimize(spark: SparkSession, target: TableRef, details: Mapping[str, object], *, current: bool = False) -> None:

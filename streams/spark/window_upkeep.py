@@ -137,23 +137,25 @@ def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:
     properties = properties_of(spark, target)
     if properties.get(KIND) not in (WINDOW_STORE, WINDOW_RESULTS) or _RETENTION not in properties:
         return None
-    told = told_so_far(spark, target)
-    times = stream_times_told(told, properties[NODE])
-    if not times:
-        return None
-    each: tuple[str, ...] = (SCOPE, WINDOW_END)
-    reached, is_closed, gone = lookup_times(times), ~F.col(OPEN), f"NOT t.{quote(OPEN)} AND {same_keys(each)}"
-    if properties[KIND] == WINDOW_RESULTS:
-        each = (WINDOW_END,)
-        reached, is_closed, gone = F.lit(min(times.values())), F.lit(True), same_keys(each)
+    told, is_results = told_so_far(spark, target), properties[KIND] == WINDOW_RESULTS
+    each = (WINDOW_END,) if is_results else (SCOPE, WINDOW_END)
+    is_closed = F.lit(True) if is_results else ~F.col(OPEN)
+    gone = same_keys(each) if is_results else f"NOT t.{quote(OPEN)} AND {same_keys(each)}"
 
-    def expired() -> DataFrame:
+    def expired(details: Mapping[str, Any]) -> DataFrame:
+        times = stream_times_told(details, properties[NODE])
+        slowest = F.lit(min(times.values(), default=None)).cast("long")
+        reached = slowest if is_results else lookup_times(times)
         ended = F.unix_micros(WINDOW_END) < reached - F.lit(capped_us(int(properties[_RETENTION])))
         return read_table(spark, target).where(is_closed & ended).select(*each).distinct()
 
-    if expired().isEmpty():
+    def merge() -> Merge:
+        # Looked at anew for every try: a partition that came since keeps its own results.
+        return Merge(expired(told_so_far(spark, target)), gone, lambda merge: merge.whenMatchedDelete())
+
+    if not stream_times_told(told, properties[NODE]) or expired(told).isEmpty():
         return None
-    return commit(target, lambda: Merge(expired(), gone, lambda merge: merge.whenMatchedDelete()), None, told)
+    return commit(target, merge, None, told)
 
 
 def optimize_windows(spark: SparkSession, target: TableRef, least_files: int) -> bool:

@@ -301,15 +301,16 @@ def test_with_upkeep_beside_it_and_a_crash_the_stream_gives_what_it_gives_withou
 
 @pytest.mark.slow
 def test_a_purge_by_the_stream_time_of_a_batch_that_is_not_done_would_be_found(
-    spark: SparkSession, source: Path, whole: Path, tmp_path: Path
+    spark: SparkSession, source: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The guard: purge goes by what the table's own commits say. This is what would happen without it.
     out = tmp_path / "out"
     with faults.armed(crash_at("before:priced_orders/main", 3)), pytest.raises(StreamingQueryException):
         application(spark, source, out).run()
     table = VersionedTable.open(spark, str(out / "prices"))
-    ahead = max(table.stream_times().values()) + 3_600_000_000
-    assert upkeep.purge(spark, table.target, table.spec, ahead, {"streamTimes": {"0": 0}}) is not None
+    ahead = {0: max(table.stream_times().values()) + 3_600_000_000 + table.spec.history_retention_us}
+    monkeypatch.setattr(upkeep, "stream_times_of", lambda *_: ahead)
+    assert upkeep.purge(spark, table.target, table.spec, ahead, {}) is not None
     application(spark, source, out).run()
     assert rows_of(spark, out, "priced_orders") != rows_of(spark, whole, "priced_orders")
 

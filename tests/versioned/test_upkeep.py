@@ -200,6 +200,36 @@ def test_a_batch_that_lands_during_a_purge_loses_neither_rows_nor_stream_time(
     assert table.verify().is_sound
 
 
+def test_a_purge_removes_nothing_of_a_partition_that_comes_while_it_is_under_way(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = _create(spark, tmp_path / "race")
+    _put(table, spark, ("a", "x", 10), ("a", "y", 20), ("a", "z", 1000))
+    of_another = keyed_records(spark, ("k", "x", 10), ("k", "y", 20), ("k", None, 30), ("k", "late", 25))
+    waiting = [of_another.where("v IS NULL OR v <> 'late'"), of_another.where("v = 'late'")]
+
+    def put_next() -> None:
+        records = waiting.pop(0).withColumn("partition", F.lit(1))
+        table.put(records, deleted="dead", sequence="s", partition="partition")
+
+    def batch(name: str) -> None:
+        # The purge has looked already, and not yet written.
+        if name == "before:race":
+            with faults.armed(lambda _name: None):
+                put_next()
+
+    with faults.armed(batch):
+        table.purge()
+    put_next()
+    # The late record belongs before the deletion, which would be gone else.
+    assert [row for row in _seen(table.rows()) if row[0] == "k"] == [
+        ("k", "x", 10, 20),
+        ("k", "y", 20, 25),
+        ("k", "late", 25, 30),
+        ("k", None, 30, None),
+    ]
+
+
 @pytest.mark.slow
 def test_a_purge_between_the_two_writes_of_a_batch_that_died_goes_by_the_stream_time_before_it(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -28,6 +28,7 @@ from streams.topology import StreamsBuilder
 from suppress.buffer_config import BufferConfig
 from suppress.suppressed import Suppressed
 from suppress.windows import SessionWindows, SlidingWindows, TimeWindows, Windows
+from versioned import faults
 from versioned import spark_functions as F
 from versioned.commit import Append, commit
 from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
@@ -188,6 +189,30 @@ def test_results_of_windows_beyond_the_retention_are_purged_by_the_slowest_parti
     left = spark.read.format("delta").load(str(target.path))
     assert [end for (end,) in left.selectExpr("unix_millis(windowEnd)").collect()] == [150]
     assert purge_windows(spark, target) is None
+
+
+@pytest.mark.rule("R20")
+def test_a_purge_removes_no_results_of_a_partition_that_comes_while_it_is_under_way(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    target = TableRef.parse(f"{tmp_path}/final_emitted")
+    rows = spark.sql("SELECT timestamp_millis(149) AS windowEnd")
+    make_table(spark, target, create_plain(target, rows.schema, properties=window_results_properties("final", 500_000)))
+    times = {"0": 900_000}
+
+    def told() -> None:
+        commit(target, lambda: Append(rows), None, {"report": {"final": {"times": times}}})
+
+    def batch(point: str) -> None:
+        # The purge has looked already, and not yet written.
+        with faults.armed(lambda _point: None):
+            times["1"] = 200_000
+            told()
+
+    told()
+    with faults.armed(batch):
+        purge_windows(spark, target)
+    assert spark.read.format("delta").load(str(target.path)).count() == 2
 
 
 @pytest.mark.slow

@@ -120,7 +120,8 @@ class PutBatch:
             their key alone: as :class:`~versioned.errors.OvertakenError`, so that the batch is judged anew.
         by_time: Whether the records are in the order of their instants, so that none is late by another one of them.
         as_of: Read the table as it was at this Delta version; None = as it is. For what :meth:`write` does not see.
-        landed: Records of the batch that earlier tries have put: not among ``records``, but counted, and known.
+        landed: Records of the batch that earlier tries have put: not among ``records``, but counted, and known; and at
+            their places they move stream time.
     """
 
     def __init__(
@@ -358,7 +359,17 @@ class PutBatch:
     def _with_stream_time(self, records: DataFrame) -> DataFrame:
         schema = "_scope INT, _observed_us LONG"
         observed = self._session.createDataFrame(list(self._observed.items()), schema)
-        return put_frames.refuse_late(records, observed, self.current(), self._spec, by_time=self._by_time)
+        refuse = partial(
+            put_frames.refuse_late,
+            observed=observed, current=self.current(), spec=self._spec, by_time=self._by_time,
+        )  # fmt: skip
+        if not self._landed:
+            return refuse(records)
+        # What has landed moves stream time at its place all the same: no commit tells that before the main one does.
+        landed = [splice.records.select(*records.columns) for splice in self._landed]
+        there = reduce(DataFrame.unionByName, landed).withColumn("_landed", F.lit(True))
+        both = records.withColumn("_landed", F.lit(False)).unionByName(there)
+        return refuse(both).where(~F.col("_landed")).drop("_landed")
 
     def _times_after(self, moved: StreamTimes) -> dict[int, int]:
         return self._spec.from_first(newest_times(self._observed, moved))

@@ -565,11 +565,11 @@ class VersionedTable:
         valid = shaped.where(F.col("_reason").isNull()).drop("_reason")
         landed: list[LandedSplice] = []
         for attempt in range(1, _TRIES + 1):
-            put = partial(PutBatch, self._target, self._spec, valid, times, told.bounds, told.count, by_time=by_time)
-            batch = put(
-                with_old=False, trusts_times=attempt == 1, names_keys=self.names_keys, judges_again=True,
+            put = partial(
+                PutBatch, self._target, self._spec, valid, times, told.bounds, told.count, by_time=by_time,
                 landed=tuple(landed),
             )  # fmt: skip
+            batch = put(with_old=False, trusts_times=attempt == 1, names_keys=self.names_keys, judges_again=True)
             try:
                 self._write(batch, found.owner, judged)
                 break

@@ -259,6 +259,28 @@ def test_a_late_record_that_landed_before_another_put_moves_its_own_partitions_s
     assert _starts(table) == [105, 110, 140, 150, 200, 1_000]
 
 
+@pytest.mark.usefixtures("with_a_splice")
+def test_a_record_that_a_late_one_before_it_makes_too_late_stays_refused_once_that_one_has_landed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = VersionedTable.create(spark, f"{tmp_path}/t", "k STRING", keys="k", history_retention="10 seconds")
+    columns = "k STRING, s LONG, p INT, n INT"
+
+    def records(*rows: tuple[str, int, int, int]) -> DataFrame:
+        return spark.createDataFrame(rows, columns).withColumn("ts", F.timestamp_seconds("s"))
+
+    table.put(records(("a", 190, 0, 0), ("a", 200, 0, 1), ("b", 105, 1, 2)), partition="p", sequence="n")
+    batch = records(("a", 195, 1, 0), ("x", 120, 1, 1), ("y", 201, 0, 2))
+    overtake = _overtaking(table, _at(spark, 205).withColumn("k", F.lit("y")))
+    with faults.armed(_behind_the_splice(overtake)):
+        said = table.put(batch, partition="p", sequence="n")
+    assert (said.counts.accepted, said.counts.refused) == (2, 1)
+    told = said.outcomes.select("k", "outcome").collect()
+    assert sorted(map(tuple, told)) == [("a", "out_of_order"), ("x", "refused"), ("y", "out_of_order")]
+    assert _starts(table) == [105, 190, 195, 200, 201, 205]
+    assert table.stream_times() == {0: 205_000_000, 1: 195_000_000}
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("with_a_splice")
 def test_what_a_delete_tells_of_a_late_record_is_what_was_valid_before_it_however_often_it_is_tried(

@@ -281,7 +281,9 @@ def _of_restored(ledger: LedgerFacts, table: TableFacts, batch: BatchOf) -> tupl
         # Delta goes on knowing what the batch wrote: taken to an older version, the table would not get it again.
         said = f"was restored while batch {batch[1]} was under way, or since: its rows do not fit the ledger's."
         return said, way_back(*batch) if batch[1] <= 0 else f"{way_back(*batch)}, {_RESET}"
-    said = f"was restored after batch {batch[1]}: its rows do not fit the ledger's."
+    # What a rollback or backfill shuts others out with is of no batch, and comes behind the ledger's.
+    last = batch[1] if batch[1] >= 0 else ledger.batch_id
+    said = f"was restored after batch {last}: its rows do not fit the ledger's."
     version = "" if table.recorded is None else f"take it to version {table.recorded} by RESTORE, or "
     return said, f"{version}versioned rollback --batch {ledger.batch_id}, {_RESET}"
 

@@ -119,9 +119,10 @@ def restoration(
     details = {} if told is None else told.details
     is_whole = bool(commits) and commits[-1].version == 0
     last = later[-1].version - 1 if later else None
-    if told is not None and any(_is_meddled(commit, told.version, last) for commit in commits):
-        # Somebody else took the batch itself back, or changed what it left.
-        version = told.version
+    meddled = [] if told is None else [one.version for one in commits if _is_meddled(one, told.version, last)]
+    if told is not None and meddled:
+        # Somebody else took the batch itself back, or changed what it left. A backfill that its row tells is no batch.
+        version = max(told.version, min(meddled[-1] - 1, told.version if recorded is None else recorded))
     elif last is not None:
         version = last
     elif told is None and newest != recorded and not is_whole:

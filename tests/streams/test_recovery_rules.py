@@ -7,7 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from streams.recovery_rules import CheckpointFacts, LedgerFacts, TableFacts, findings, of_checkpoint, turn
+from streams.recovery_rules import (
+    BatchOf,
+    CheckpointFacts,
+    LedgerFacts,
+    TableFacts,
+    findings,
+    of_checkpoint,
+    of_table,
+    turn,
+)
 from versioned.errors import CheckpointMismatchError, ConfigurationError, FencedError
 
 _LEDGER = LedgerFacts("app", 1, 5, "q", (1, 5))
@@ -195,6 +204,13 @@ def test_a_finding_refuses_with_the_error_of_its_kind(rule: str, kind: type[Exce
 def test_several_faults_are_all_told() -> None:
     told = findings(_LEDGER, CheckpointFacts("/c"), [replace(_TABLE, restored=True), replace(_TABLE, exists=False)])
     assert [found.rule for found in told] == ["table-restored", "table-gone", "checkpoint-lost"]
+
+
+@pytest.mark.parametrize(("batch", "told"), [((1, 2), 2), ((2, -1), 5)], ids=["a batch", "a takeover behind a batch"])
+def test_a_table_that_was_restored_is_told_with_the_batch_behind_which_that_was(batch: BatchOf, told: int) -> None:
+    ledger = replace(_LEDGER, epoch=3, newest_commit=(3, 5))
+    (wrong,) = of_table(ledger, replace(_TABLE, batch=batch, restored=True))
+    assert f"was restored after batch {told}:" in wrong.found
 
 
 def test_a_new_epoch_needs_a_checkpoint_without_batches() -> None:

@@ -137,6 +137,27 @@ def test_what_somebody_else_changed_behind_the_batch_is_undone_and_told_of(
     assert (found.version, found.by_others) == (version, told)
 
 
+#: Batches 0 to 3 of epoch 1, what shuts others out, and a backfill behind batch 3.
+_BACKFILLED = [CommitFacts(6), CommitFacts(5, (2, -1)), *_commits(None, *((1, batch) for batch in range(4)))]
+
+
+@pytest.mark.parametrize(
+    ("newest_first", "recorded", "version"),
+    [
+        pytest.param([CommitFacts(7, foreign=True)], 6, 6, id="a change of others on it"),
+        pytest.param([CommitFacts(7, restores=True)], 6, 6, id="a RESTORE on it"),
+        pytest.param([CommitFacts(8, (3, 4)), CommitFacts(7, foreign=True)], 6, 6, id="before a later batch"),
+        pytest.param([CommitFacts(8, foreign=True), CommitFacts(7)], 6, 6, id="upkeep between them"),
+        pytest.param([CommitFacts(7, foreign=True)], 7, 6, id="a change before the row was written"),
+        pytest.param([CommitFacts(7, foreign=True)], None, 5, id="a row that does not tell the table"),
+    ],
+)
+def test_a_backfill_that_the_row_of_the_batch_tells_stays_though_somebody_else_changed_the_table_behind_it(
+    newest_first: list[CommitFacts], recorded: int | None, version: int
+) -> None:
+    assert restoration("prices", [*newest_first, *_BACKFILLED], (3, 3), recorded, recorded).version == version
+
+
 _PUT = CommitFacts(3, foreign=True, stays=True)
 
 

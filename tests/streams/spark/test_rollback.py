@@ -289,6 +289,19 @@ def test_a_backfill_that_a_rollback_undoes_is_told_by_its_table_before_and_after
     assert "what was put into prices would be undone: put it again" in str(told)
 
 
+@pytest.mark.parametrize("change", ["DELETE FROM {} WHERE item = 'rice'", "RESTORE TABLE {} TO VERSION AS OF 2"])
+def test_a_backfill_behind_the_batch_that_is_gone_back_to_stays_when_others_have_changed_the_table_since(
+    spark: SparkSession, source: Path, copied: Path, change: str
+) -> None:
+    app, table = application(spark, source, copied), VersionedTable.open(spark, str(copied / "prices"))
+    backfill(app, "prices", spark.sql("SELECT 'tea' AS item, 1.5D AS price, TIMESTAMP '2025-06-01' AS ts"))
+    whole = table.rows().count()
+    spark.sql(change.format(app.table("prices").sql))
+    done = rollback(app, _BATCHES - 1)
+    assert (set(done.restored), done.lost_backfills) == ({"prices"}, ())
+    assert (table.rows().where("price = 1.5").count(), table.rows().count()) == (1, whole)
+
+
 def _goes_on(spark: SparkSession, source: Path, out: Path) -> int:
     """How many rows the next batch reads."""
     write_busy(source, range(_BATCHES, _BATCHES + 1))

@@ -22,6 +22,9 @@ FINGERPRINTS: Final = "fingerprints"
 DRIVER: Final = "driver"
 #: In the details of a commit: rows were erased by it (``streams.spark.erase``). No later one goes on telling that.
 ERASED: Final = "erased"
+#: In those of commits that give a table columns: epoch and id of the batch that needs them. Only these say so.
+COLUMNS_OF: Final = "columnsOf"
+_OF_ONE: Final = frozenset({CHECKPOINT, FINGERPRINTS, DRIVER, ERASED, COLUMNS_OF})
 
 #: What is left where a checkpoint's batches do not go on.
 GIVE_UP: Final = (
@@ -38,13 +41,13 @@ def this_driver() -> dict[str, str]:
 
 
 def without_origin(details: Mapping[str, Any]) -> dict[str, Any]:
-    """What a commit tells but for what it did itself, where a batch came from or that rows were erased: what one that
-    is no batch's goes on telling.
+    """What a commit tells but for what it did itself, where a batch came from or that rows were erased, or columns
+    added: what one that is no batch's goes on telling.
 
-    >>> without_origin({"checkpoint": "q", "fingerprints": {}, "erased": True, "streamTimes": {"0": 7}})
+    >>> without_origin({"checkpoint": "q", "columnsOf": [1, 3], "erased": True, "streamTimes": {"0": 7}})
     {'streamTimes': {'0': 7}}
     """
-    return {name: said for name, said in details.items() if name not in (CHECKPOINT, FINGERPRINTS, DRIVER, ERASED)}
+    return {name: said for name, said in details.items() if name not in _OF_ONE}
 
 
 def way_back(epoch: int, batch_id: int) -> str:

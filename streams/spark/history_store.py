@@ -10,7 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from streams.nodes import Materialized
 from streams.reasons import LATE
@@ -44,6 +45,7 @@ from streams.spark.repeated_tombstones import without_repeated_tombstones
 from streams.spark.stored_shape import GETS_COLUMNS, check_types, without_versions
 from versioned import put_frames
 from versioned import spark_functions as F
+from versioned.adding import add_values
 from versioned.durations import Resolution
 from versioned.errors import ConfigurationError, NotAVersionedTableError
 from versioned.identifiers import TableRef, quote
@@ -310,7 +312,8 @@ class HistoryStore(LookupTable):
                 # Of two types of numbers a put takes the wider one, and then the table has to be of it.
                 check_types(self._node, self._table_name, there, made, or_wider=True)
                 if new.fields:
-                    opened.add_columns(new, owner=batch.application)
+                    batch.add_columns(target, new, partial(_add_values, spec=opened.spec, owner=batch.application))
+                    opened = self._open(batch, target)
             self._table = opened
         return self._table
 
@@ -390,6 +393,12 @@ def _create(batch: Batch, target: TableRef, records: DataFrame, materialized: Ma
     made = make_versioned(batch.session, place, columns, spec, batch.pii_columns, or_take=True)
     batch.there.add(target)
     return made
+
+
+def _add_values(
+    session: SparkSession, target: TableRef, columns: StructType, spec: VersionedTableSpec, owner: str
+) -> None:
+    add_values(session, target, spec, columns, owner, hidden=())
 
 
 def _flat(records: DataFrame) -> DataFrame:

@@ -30,7 +30,7 @@ from versioned.commit import EPOCH_BITS, Step, Write, commit, saying
 from versioned.identifiers import TableRef
 from versioned.making import is_unmade, make_table
 from versioned.reading import read_table
-from versioned.replay import check_driver
+from versioned.replay import COLUMNS_OF, check_driver
 from versioned.schema import create_plain
 from versioned.sql_types import JSON_INSTANTS
 from versioned.statistics import indexed_first
@@ -226,11 +226,25 @@ class Batch:
         """
         return lacking(there, made) if self.adds_columns and not self.is_replay else StructType()
 
-    def add_columns(self, target: TableRef, columns: StructType) -> None:
-        """Give a table that has no versions the columns that it lacks; those with personal data are hidden already."""
+    def add_columns(
+        self,
+        target: TableRef,
+        columns: StructType,
+        add: Callable[[SparkSession, TableRef, StructType], object] = add_columns,
+    ) -> None:
+        """Give a table the columns that it lacks; those with personal data are hidden already.
+
+        Its commits say for which batch, by which a rollback to one before takes them back.
+
+        Args:
+            target: The table.
+            columns: What it lacks; there may be none.
+            add: Gives it these.
+        """
         if columns.fields:
-            with saying(self.session, told_so_far(self.session, target)):
-                add_columns(self.session, target, columns)
+            of_batch = {COLUMNS_OF: [self.epoch, self.batch_id]}
+            with saying(self.session, {**told_so_far(self.session, target), **of_batch}):
+                add(self.session, target, columns)
 
     def is_missing(self, target: TableRef) -> bool:
         """Whether there is no such table yet; of one that is known to be there nothing is asked.

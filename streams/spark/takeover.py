@@ -45,7 +45,7 @@ from versioned.append_only import refuse_append_only
 from versioned.commit import Merge, Step, commit, same_keys
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
-from versioned.replay import ERASED
+from versioned.replay import COLUMNS_OF, ERASED
 from versioned.restore import check_version, restore
 from versioned.side_by_side import side_by_side
 from versioned.table_details import is_missing, properties_of
@@ -92,7 +92,7 @@ class _Plan:
     state: LedgerState
     row: BatchOf
     rows: tuple[BatchOf, ...]
-    #: Whether rows that somebody else changed behind the batch stay so.
+    #: Whether rows that somebody else changed behind the batch stay so, and columns that its tables got since.
     keeps_foreign: bool
     #: By which its commits are told from those of another takeover at the same time.
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -201,8 +201,9 @@ def _restorations(
     found: dict[TableRef, Restoration] = {}
 
     def look(target: TableRef) -> None:
-        commits = commits_behind(every_commit(application.spark, target), application.name, plan.shut_out, plan.row)
-        if plan.keeps_foreign:
+        told, keeps = every_commit(application.spark, target), plan.keeps_foreign
+        commits = commits_behind(told, application.name, plan.shut_out, plan.row, columns_stay=keeps)
+        if keeps:
             commits = [replace(one, stays=True) for one in commits]
         name = target.short_name
         needed = restoration(name, commits, plan.row, plan.state.tables.get(name), plan.found.state.tables.get(name))
@@ -220,7 +221,12 @@ def _versions(wanted: Mapping[TableRef, Restoration]) -> dict[TableRef, int]:
 
 
 def commits_behind(
-    rows: Iterable[Row | Mapping[str, Any]], application: str, shut_out: int, row: BatchOf
+    rows: Iterable[Row | Mapping[str, Any]],
+    application: str,
+    shut_out: int,
+    row: BatchOf,
+    *,
+    columns_stay: bool = False,
 ) -> list[CommitFacts]:
     """The commits of a table without those that shut others out just now, and with no more of each than is needed.
 
@@ -230,6 +236,7 @@ def commits_behind(
         shut_out: The epoch of the commits that are left out.
         row: The batch to go back to: the newest commit of a batch up to it keeps all that it told, and the others only
             that they erased rows, for a table may have a hundred thousand.
+        columns_stay: Whether columns that a later batch gave the table are no reason to take it back.
     """
     commits, is_told = list[CommitFacts](), False
     for one in rows:
@@ -238,6 +245,8 @@ def commits_behind(
         batch = (written.epoch, written.batch_id) if written is not None and own else None
         if batch is not None and batch[0] == shut_out:
             continue
+        if tuple(said.get(COLUMNS_OF, ())) > row and not columns_stay:
+            batch = tuple(said[COLUMNS_OF])  # Without them the plan of the batch can go on.
         details: Mapping[str, Any] = {ERASED: said[ERASED]} if ERASED in said else _UNSAID
         if batch is not None and batch <= row and not is_told:
             is_told, details = True, telling(written)

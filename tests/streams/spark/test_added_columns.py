@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from streams.functions import concat
 from streams.nodes import Materialized, Topology
 from streams.spark import StreamingApplication
+from streams.spark.rollback import rollback
 from streams.topology import StreamsBuilder
 from versioned import faults
 from versioned.errors import ConfigurationError
@@ -116,6 +117,27 @@ def test_a_column_that_only_the_table_of_latest_rows_has_is_null_in_the_rows_tha
     write_records(spark, tmp_path, plan, [Input("a", "x", "2", 12), Input("a", "z", "1", 13)], 2)
     application(spark, tmp_path, plan).run()
     assert _rows(spark, app, "latest", "k", "v", "note") == [("x", "2", None), ("y", "1", "old"), ("z", "1", None)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dies", [False, True], ids=["after the batch", "after a start that died behind the columns"])
+def test_rollback_is_the_way_back_to_the_plan_without_the_fields(
+    spark: SparkSession, tmp_path: Path, dies: bool
+) -> None:
+    app = on_spark(spark, tmp_path, _plan(False), _BEFORE, [len(_BEFORE)])
+    columns = {name: spark.read.format("delta").load(str(app.table(name))).columns for name in _TABLES}
+    write_records(spark, tmp_path, _plan(True), _AFTER, len(_BEFORE))
+    wide = application(spark, tmp_path, _plan(True), add_columns=True)
+    if dies:
+        with faults.armed(crash_at("after:history/columns")), pytest.raises((Crash, StreamingQueryException)):
+            wide.run()
+    else:
+        wide.run()
+    assert "history" in rollback(app, 0).restored
+    application(spark, tmp_path, _plan(False)).run()
+    assert {name: spark.read.format("delta").load(str(app.table(name))).columns for name in _TABLES} == columns
+    assert _rows(spark, app, "latest_rows", "k", "v") == [("k", "4"), ("l", "1")]
+    assert VersionedTable.open(spark, str(app.table("history"))).verify().is_sound
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from streams.recovery_rules import BatchOf
 from streams.rollback_rules import CommitFacts, restoration
 from streams.spark.operator import REPORT
 from streams.spark.takeover import commits_behind
-from versioned.replay import ERASED
+from versioned.replay import COLUMNS_OF, ERASED
 from versioned.written import OWNER
 
 _LONG = {REPORT: {"counts": 1}}
@@ -61,6 +61,37 @@ def test_a_put_by_hand_is_foreign_and_no_reason_to_take_a_table_back(details: di
     put = {"version": 10, "operation": "WRITE", "userMetadata": said}
     (fact, *_) = commits_behind([put, *_ROWS], "app", 7, (1, 2))
     assert (fact.batch, fact.foreign, fact.stays) == (None, by_hand, by_hand)
+
+
+#: Batch 3 of a plan that has fields more, behind batch 2.
+_WIDER = [
+    _row(5, (1, 3)),
+    _row(4, None, "SET TBLPROPERTIES", **{COLUMNS_OF: [1, 3]}),
+    _row(3, None, "ADD COLUMNS", **{COLUMNS_OF: [1, 3]}),
+    _row(2, None, "SET TBLPROPERTIES", **{COLUMNS_OF: [1, 3]}),
+    _row(1, (1, 2)),
+    _row(0),
+]
+
+
+@pytest.mark.parametrize(
+    ("rows", "row", "stay", "version"),
+    [
+        pytest.param(_WIDER, (1, 2), False, 1, id="that it wrote with them"),
+        pytest.param(_WIDER[1:], (1, 2), False, 1, id="that died behind them"),
+        pytest.param(_WIDER[2:], (1, 2), False, 1, id="that died among them"),
+        pytest.param(_WIDER, (1, 3), False, None, id="that stays"),
+        pytest.param(_WIDER[1:], (1, 5), False, None, id="that stays and had nothing to write"),
+        pytest.param(_WIDER[1:], (3, 2), False, None, id="of a former epoch"),
+        pytest.param(_WIDER, (1, 2), True, 4, id="whose rows alone are undone"),
+        pytest.param(_WIDER[1:], (1, 2), True, None, id="that died behind them, whose rows alone are undone"),
+    ],
+)
+def test_columns_that_a_table_got_go_with_the_batch_that_needed_them(
+    rows: list[dict[str, Any]], row: BatchOf, stay: bool, version: int | None
+) -> None:
+    facts = commits_behind(rows, "app", 7, row, columns_stay=stay)
+    assert restoration("t", facts, row, 1).version == version
 
 
 @pytest.mark.parametrize(("row", "version"), [((1, 3), 5), ((1, 2), 4), ((1, 0), 1), ((6, 0), 5)])

@@ -3,7 +3,8 @@
 Offsets and commits of later batches are left out. A file source keeps the files it has taken in a log of its own, by
 the source's offset; what came after the offset of the batch is left out there as well, or those files would never be
 read again. Spark rewrites that log every ten offsets into one file and deletes the ones before, so the part up to an
-offset may have to be written anew from such a file.
+offset may have to be written anew from such a file. Where sources were added since, every file of offsets was given a
+line for each of them (:mod:`streams.spark.checkpoint`): a query without them would not start with these.
 """
 
 from __future__ import annotations
@@ -55,13 +56,14 @@ def check_copy(spark: SparkSession, checkpoint: str, batch_id: int) -> None:
         _cut_sources(folder, batch_id)
 
 
-def copy_checkpoint(checkpoint: str, copy: str, batch_id: int) -> str | None:
+def copy_checkpoint(checkpoint: str, copy: str, batch_id: int, sources: int | None = None) -> str | None:
     """Copy a checkpoint up to a batch.
 
     Args:
         checkpoint: The folder; it is not changed.
         copy: The new folder; it must not exist.
         batch_id: The last batch that stays.
+        sources: How many sources the query had then, the tick included: what there is of others is left out.
 
     Returns:
         None; or what is left to do by hand, where the folder is on no local file system.
@@ -71,20 +73,24 @@ def copy_checkpoint(checkpoint: str, copy: str, batch_id: int) -> str | None:
     """
     source, target = local_folder(checkpoint), local_path(copy)
     if source is None or target is None:
+        lines = "" if sources is None else f"; keep the first {_HEADER_LINES + sources} lines only of each in offsets"
         return (
             f"copy {checkpoint} to {copy}, without the files in offsets and commits that have a number above "
-            f"{batch_id}, and without what its file sources took after the offsets of batch {batch_id}"
+            f"{batch_id}, and without what its file sources took after the offsets of batch {batch_id}{lines}"
         )
     cut = _cut_sources(source, batch_id)
     made = target.with_name(f"{target.name}.new")
     shutil.rmtree(made, ignore_errors=True)
     # Hadoop's checksums would not fit files that are cut; without them files are read as they are.
-    shutil.copytree(source, made, ignore=partial(_left_out, source, set(cut)))
+    shutil.copytree(source, made, ignore=partial(_left_out, source, set(cut), sources))
     for name in ("offsets", "commits"):
         (made / name).mkdir()
         for file in (source / name).glob("*"):
             if _is_kept(f"{name}/{file.name}", batch_id):
                 shutil.copy2(file, made / name)
+    if sources is not None:
+        for file in (made / "offsets").iterdir():
+            _shorten(file, _HEADER_LINES + sources)
     for number, files in cut.items():
         _write(made / "sources" / str(number), files)
     made.rename(target)
@@ -188,11 +194,18 @@ def _log_offset(line: str) -> int | None:
     return int(said["logOffset"]) if isinstance(said, dict) and "logOffset" in said else None
 
 
-def _left_out(checkpoint: Path, cut: set[int], folder: str, names: list[str]) -> set[str]:
+def _shorten(file: Path, most: int) -> None:
+    lines = file.read_text(encoding="utf-8").splitlines()
+    if len(lines) > most:
+        file.write_text("\n".join(lines[:most]), encoding="utf-8")
+
+
+def _left_out(checkpoint: Path, cut: set[int], sources: int | None, folder: str, names: list[str]) -> set[str]:
     """What is not copied as it is: checksums, and what is written anew."""
     anew = {"offsets", "commits"} if Path(folder) == checkpoint else set()
     if Path(folder) == checkpoint / "sources":
-        anew = {str(number) for number in cut}
+        added = {name for name in names if sources is not None and name.isdigit() and int(name) >= sources}
+        anew = added | {str(number) for number in cut}
     return {name for name in names if name in anew or name.endswith(".crc")}
 
 

@@ -8,8 +8,8 @@ In this order, so that a crash anywhere leaves an application that refuses to st
 3. Restore: each table that has anything of a later batch.
 4. The caller's work.
 5. Hand over: a copy of the checkpoint that ends at the batch, a commit of the next epoch on each table that was
-   restored, the later rows of the ledger deleted, and last the ledger's row with which that epoch begins behind the
-   batch.
+   restored, the order of sources as the batch knew them, the later rows of the ledger deleted, and last the ledger's
+   row with which that epoch begins behind the batch.
 """
 
 from __future__ import annotations
@@ -274,7 +274,8 @@ def _held(application: StreamingApplication, plan: _Plan, wanted: Mapping[TableR
 def _hand_over(plan: _Plan, held: HeldApplication, wanted: Mapping[TableRef, Restoration]) -> None:
     application, spark, (_, batch) = held.application, held.application.spark, plan.row
     copy = checkpoint_of(plan.base, held.epoch)
-    held.advice = copy_checkpoint(plan.checkpoint, copy, batch)
+    topics = held.state.topics
+    held.advice = copy_checkpoint(plan.checkpoint, copy, batch, len(topics) + 1 if topics else None)
     faults.point("takeover:checkpoint")
     owner = Step(application.name, "", "", held.epoch, batch)
     # What lies on a RESTORE must say whose the table is; the others are shut out and say it already.
@@ -285,6 +286,8 @@ def _hand_over(plan: _Plan, held: HeldApplication, wanted: Mapping[TableRef, Res
     ]
     side_by_side(fences, spark)
     faults.point("takeover:handed-over")
+    if topics:  # Sources may have been added since, which the plan of the batch is without.
+        plan.ledger.keep_topics(topics, plan.found.topics)
     _forget_rows(spark, plan, owner)
     versions = {target.short_name: int(history(spark, target, 1)[0]["version"]) for target in wanted}
     # One that the plan was without at that batch stays unknown: it is refused at the start, or begins empty.

@@ -93,6 +93,20 @@ def _checkpoint(folder: Path, files: dict[str, str]) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
+def test_a_copy_has_nothing_of_sources_that_were_added_behind_its_end(tmp_path: Path) -> None:
+    source, copied = tmp_path / "source", tmp_path / "copied"
+    source.mkdir()
+    took = 'v1\n{}\n7\n{"logOffset":0}'
+    files = {"offsets/4": f"{took}\n-", "offsets/5": took, "offsets/6": f"{took}\n{{}}", "commits/4": "v1\n{}"}
+    _checkpoint(source, files)
+    for number in (1, 2):
+        (source / "sources" / str(number)).mkdir(parents=True)
+        (source / "sources" / str(number) / "0").write_text(_log(0)["0"])
+    assert copy_checkpoint(str(source), str(copied), 5, sources=2) is None
+    assert {file.name: file.read_text() for file in (copied / "offsets").iterdir()} == {"4": took, "5": took}
+    assert [file.name for file in (copied / "sources").iterdir()] == ["1"]
+
+
 @pytest.mark.parametrize("is_far", [False, True], ids=["local", "another file system"])
 def test_a_batch_that_the_checkpoint_no_longer_has_is_refused(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_far: bool
@@ -106,10 +120,11 @@ def test_a_batch_that_the_checkpoint_no_longer_has_is_refused(
 
 
 def test_on_another_file_system_it_is_told_what_to_copy() -> None:
-    told = copy_checkpoint("s3://b/app/_checkpoint", "s3://b/app/_checkpoint-epoch-3", 7)
+    told = copy_checkpoint("s3://b/app/_checkpoint", "s3://b/app/_checkpoint-epoch-3", 7, sources=3)
     assert told is not None
     assert "s3://b/app/_checkpoint-epoch-3" in told
     assert "above 7" in told
+    assert "the first 5 lines only of each in offsets" in told
 
 
 def test_a_client_of_spark_connect_copies_nothing_of_its_own_files(

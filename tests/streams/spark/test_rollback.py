@@ -10,9 +10,10 @@ from busy_tables import rows_of, write_busy
 from crashing import Crash, crash, then
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from two_tables import application, commits
+from two_tables import SCHEMAS, application, commits, topology
 
-from streams.spark import takeover
+from streams.nodes import ChangelogSink, StreamSource, Topology
+from streams.spark import SparkSource, StreamingApplication, takeover
 from streams.spark.backfill import backfill
 from streams.spark.doctor import examine
 from streams.spark.rollback import rollback
@@ -300,6 +301,36 @@ def test_a_backfill_behind_the_batch_that_is_gone_back_to_stays_when_others_have
     done = rollback(app, _BATCHES - 1)
     assert (set(done.restored), done.lost_backfills) == ({"prices"}, ())
     assert (table.rows().where("price = 1.5").count(), table.rows().count()) == (1, whole)
+
+
+def _with_clicks(spark: SparkSession, source: Path, out: Path) -> StreamingApplication:
+    """The application with one source more, of the same columns as the orders."""
+    clicks = StreamSource("clicks", topic="clicks", key=("item",), value=("amount",))
+    plan = Topology((*topology(), clicks, ChangelogSink("clicked", (clicks,))))
+    schemas = {**SCHEMAS, "clicks": SCHEMAS["orders"]}
+    read = {topic: {"path": str(source / topic), "maxFilesPerTrigger": "1"} for topic in schemas}
+    sources = {topic: SparkSource("json", read[topic], schemas[topic], sequence_by="seq") for topic in schemas}
+    return StreamingApplication(spark, "shop", plan, str(out), sources, order="sequence")
+
+
+def test_behind_the_batch_after_which_a_source_was_added_both_plans_can_go_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    source, out = write_busy(tmp_path / "in", range(1)), tmp_path / "out"
+    former = application(spark, source, out)
+    former.run()
+    write_busy(source, range(1, 2))
+    shutil.copytree(source / "orders", source / "clicks")
+    _with_clicks(spark, source, out).run()
+    rollback(former, 0)
+    application(spark, source, out).run()
+    assert [batch for _, batch in _ledger(spark, out)] == [0, 0, 1]
+    rollback(former, 0)
+    # A rollback leaves a table that its plan is without, which is to be deleted then.
+    other = shutil.copytree(out, tmp_path / "other", ignore=shutil.ignore_patterns("clicked"))
+    _with_clicks(spark, source, other).run()
+    clicked = spark.read.format("delta").load(str(other / "clicked"))
+    assert clicked.count() == sum(len(file.read_text().splitlines()) for file in (source / "clicks").iterdir())
 
 
 def _goes_on(spark: SparkSession, source: Path, out: Path) -> int:

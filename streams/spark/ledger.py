@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from versioned import spark_functions as F
-from versioned.commit import Append, Step, commit, with_retry
+from versioned.commit import Append, Merge, Step, Write, commit, same_keys, with_retry
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.making import make_table
@@ -22,6 +22,9 @@ from versioned.reading import read_table
 from versioned.replay import CHECKPOINT, check_driver
 from versioned.schema import create_plain
 from versioned.table_details import is_missing, properties_of, set_properties
+
+if TYPE_CHECKING:
+    from delta.tables import DeltaMergeBuilder
 
 _LOG: Final = logging.getLogger(__name__)
 #: Of more stream-time scopes of a node a driver is warned, since all of them go into each commit of a batch.
@@ -46,6 +49,9 @@ _SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
 _TOPICS: Final = "versioned.topics"
 #: Table property: the checkpoint of an application that has had nothing to do yet.
 _CHECKPOINT: Final = "versioned.checkpoint"
+#: The columns that name a row; and which of those that are given are to go.
+_ROW: Final = ("application", "epoch", "batch_id")
+_GONE: Final = "_gone"
 #: In the names of counts, between a table and what became of the records of a backfill into it.
 BACKFILLED: Final = ".backfilled."
 #: Scope -> instant in microseconds.
@@ -273,6 +279,7 @@ class Ledger:
         step: Step,
         details: Mapping[str, Any] | None = None,
         refuse: Callable[[], object] = lambda: None,
+        forgotten: Collection[tuple[int, int]] = (),
     ) -> None:
         """Write the batch's row: the batch is done once it is there.
 
@@ -282,12 +289,13 @@ class Ledger:
             step: Identity of the write.
             details: Facts to travel with the commit.
             refuse: Raises what speaks against it: called right before each try.
+            forgotten: Epoch and batch of rows that go in the same commit.
         """
         self._warn_of_scopes(row["stream_times"])
 
-        def build() -> Append:
+        def build() -> Write:
             refuse()
-            return Append(ledger_frame(session, row))
+            return _in_place_of(forgotten, ledger_frame(session, row), self.application)
 
         landed = commit(self.target, build, step, details)
         batch = step.epoch, step.batch_id
@@ -308,7 +316,13 @@ class Ledger:
                 MOST_SCOPES,
             )
 
-    def append_epoch(self, session: SparkSession, state: LedgerState, counts: Mapping[str, int] | None = None) -> None:
+    def append_epoch(
+        self,
+        session: SparkSession,
+        state: LedgerState,
+        counts: Mapping[str, int] | None = None,
+        forgotten: Collection[tuple[int, int]] = (),
+    ) -> None:
         """Write the row with which an epoch begins: no batch of its own yet, all state of the one before.
 
         Until its first batch it is the newest row, from which views and checks read how far the nodes are.
@@ -317,6 +331,8 @@ class Ledger:
             session: The session.
             state: Its batch id is -1 for an epoch with a new checkpoint, else of the batch behind which it goes on.
             counts: What was done to the tables outside of batches.
+            forgotten: Epoch and batch of rows that go in the same commit: one that died between the two would not know
+                any more what it undoes.
         """
         row: dict[str, Any] = dict.fromkeys(_COLUMNS) | {
             "application": self.application,
@@ -326,7 +342,8 @@ class Ledger:
         row |= {"clock_us": state.clock_us or None, "stream_times": state.stream_times}
         row |= {"versions": {}, "metrics": []}
         row |= {"seconds": 0.0, "input": 0, "counts": dict(counts or {}), "state": state.to_json()}
-        self.append(session, row, Step(self.application, "ledger", "row", state.epoch, state.batch_id))
+        step = Step(self.application, "ledger", "row", state.epoch, state.batch_id)
+        self.append(session, row, step, forgotten=forgotten)
 
 
 def is_later(than: tuple[int, int]) -> Column:
@@ -370,6 +387,21 @@ def ledger_frame(session: SparkSession, row: Mapping[str, Any]) -> DataFrame:
         "stream_times", lambda _, scopes: F.transform_values(scopes, lambda _, us: F.timestamp_micros(us))
     )
     return raw.withColumn("clock", F.timestamp_micros("clock")).withColumn("stream_times", times)
+
+
+def _in_place_of(forgotten: Collection[tuple[int, int]], frame: DataFrame, application: str) -> Write:
+    """The write that adds a row and takes others away."""
+    if not forgotten:
+        return Append(frame)
+    rows = [(application, *row) for row in sorted(forgotten)]
+    gone = frame.sparkSession.createDataFrame(rows, ", ".join(f"{name} {_COLUMNS[name]}" for name in _ROW))
+    both = frame.withColumn(_GONE, F.lit(False)).unionByName(gone.withColumn(_GONE, F.lit(True)), True)
+
+    def clauses(merge: DeltaMergeBuilder) -> DeltaMergeBuilder:
+        new = merge.whenMatchedDelete(f"s.{_GONE}")
+        return new.whenNotMatchedInsert(f"NOT s.{_GONE}", values={name: f"s.{name}" for name in _COLUMNS})
+
+    return Merge(both, same_keys(_ROW), clauses)
 
 
 def _int_keys(times: Mapping[str, Mapping[str, int]]) -> dict[str, Times]:

@@ -8,8 +8,8 @@ In this order, so that a crash anywhere leaves an application that refuses to st
 3. Restore: each table that has anything of a later batch.
 4. The caller's work.
 5. Hand over: a copy of the checkpoint that ends at the batch, a commit of the next epoch on each table that was
-   restored, the order of sources as the batch knew them, the later rows of the ledger deleted, and last the ledger's
-   row with which that epoch begins behind the batch.
+   restored, the order of sources as the batch knew them, and last, in one commit of the ledger, the row with which that
+   epoch begins behind the batch, in the place of the later rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import Row
 
 from streams.recovery_rules import BatchOf
 from streams.rollback_rules import CommitFacts, Restoration, restoration, row_of, undone
@@ -42,7 +42,7 @@ from streams.spark.recovery import (
 )
 from versioned import faults
 from versioned.append_only import refuse_append_only
-from versioned.commit import Merge, Step, commit, same_keys
+from versioned.commit import Step
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.replay import COLUMNS_OF, ERASED
@@ -288,19 +288,8 @@ def _hand_over(plan: _Plan, held: HeldApplication, wanted: Mapping[TableRef, Res
     faults.point("takeover:handed-over")
     if topics:  # Sources may have been added since, which the plan of the batch is without.
         plan.ledger.keep_topics(topics, plan.found.topics)
-    _forget_rows(spark, plan, owner)
     versions = {target.short_name: int(history(spark, target, 1)[0]["version"]) for target in wanted}
     # One that the plan was without at that batch stays unknown: it is refused at the start, or begins empty.
     known = {name: at for name, at in versions.items() if name in held.state.tables or not held.state.tables}
     begun = replace(held.state, epoch=held.epoch, batch_id=batch, tables=known)
-    plan.ledger.append_epoch(spark, begun, held.counts)
-
-
-def _forget_rows(spark: SparkSession, plan: _Plan, owner: Step) -> None:
-    later = [(plan.ledger.application, *row) for row in plan.rows if row > plan.row]
-    if not later:
-        return
-    frame = spark.createDataFrame(later, "application STRING, epoch LONG, batch_id LONG")
-    same = same_keys(frame.columns)
-    step = replace(owner, node="ledger", step="rollback")
-    commit(plan.ledger.target, lambda: Merge(frame, same, lambda merge: merge.whenMatchedDelete()), step)
+    plan.ledger.append_epoch(spark, begun, held.counts, [row for row in plan.rows if row > plan.row])

@@ -24,6 +24,7 @@ from versioned.commit import Step
 from versioned.identifiers import TableRef
 from versioned.reading import read_table
 from versioned.session_settings import session_settings
+from versioned.table_log import history
 
 _RECORDS = [
     [Input("prices", "tea", "10", 0), Input("prices", None, "9", 2_000)],
@@ -98,6 +99,21 @@ def test_an_epoch_that_was_begun_with_an_older_row_goes_on_behind_the_newest_bef
     for state in (found, ended, found.begun_anew(2, {"prices": 7}, (1, 3))):
         ledger.append_epoch(spark, state)
     assert ledger.last() == ended.begun_anew(2, {"prices": 7, "first written then": 1}, (1, 3))
+
+
+def test_the_row_with_which_an_epoch_begins_and_those_that_it_forgets_change_places_in_one_commit(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    target = TableRef.parse(f"{tmp_path}/ledger")
+    ledger = Ledger(spark, target, "app")
+    ledger.create()
+    for batch in range(3):
+        ledger.append_epoch(spark, LedgerState(1, batch))
+    before, begun = history(spark, target, 1)[0]["version"], LedgerState(3, 0, {"prices": {0: 7}}, clock_us=7)
+    ledger.append_epoch(spark, begun, {"prices.backfilled.accepted": 2}, [(1, 1), (1, 2)])
+    assert history(spark, target, 1)[0]["version"] == before + 1
+    assert (sorted(ledger.row_ids()), ledger.last()) == ([(1, 0), (3, 0)], begun)
+    assert ledger.backfilled_behind((1, 0)) == ("prices",)
 
 
 @pytest.mark.slow

@@ -110,7 +110,7 @@ def test_a_rollback_that_died_anywhere_is_done_by_doing_it_again(
     assert told.findings[0].rule == "unfinished-takeover", told
     with pytest.raises(VersionedError, match=r"did not end.* To go on: run it again"):
         application(spark, source, copied).run()
-    rollback(application(spark, source, copied), 0)
+    assert rollback(application(spark, source, copied), 0).undone == (1, 2, 3)
     application(spark, source, copied).run()
     assert _rows(spark, copied) == _rows(spark, whole)
     # And once more, to a batch before the last rollback and to one after it.

@@ -294,7 +294,8 @@ class PutBatch:
         with never_overtaken(self._target):
             if splice is not None and not is_done:
                 # A purge that comes in between must not go by the stream time of a batch that is not in the table yet.
-                before = {**said, **said_times(self._observed)}
+                # A partition that is new has none; its oldest record is where it begins.
+                before = {**said, **said_times({**self._oldest_us(), **self._observed})}
                 splice = judged_by.unless_moved(self._oldest_us(), splice)
                 self.landed_before = write(self._target, splice, step("splice"), before)
                 spliced = self.landed_before.version

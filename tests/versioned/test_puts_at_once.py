@@ -283,6 +283,23 @@ def test_a_record_that_a_late_one_before_it_makes_too_late_stays_refused_once_th
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("with_a_splice")
+def test_a_purge_leaves_the_late_records_of_a_new_partition_that_landed_before_the_others_of_their_put(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = VersionedTable.create(spark, f"{tmp_path}/t", "k STRING", keys="k", history_retention="100 seconds")
+    table.put(_at(spark, 10, 30, 1_000))
+
+    def purge(point: str) -> None:
+        with faults.armed(lambda _point: None):
+            VersionedTable.open(spark, str(table.target)).purge()
+
+    with faults.armed(_behind_the_splice(purge)):
+        table.put(_at(spark, 20, 2_000).withColumn("p", F.lit(1)), partition="p")
+    assert _starts(table) == [10, 20, 30, 1_000, 2_000]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("with_a_splice")
 def test_what_a_delete_tells_of_a_late_record_is_what_was_valid_before_it_however_often_it_is_tried(
     spark: SparkSession, tmp_path: Path
 ) -> None:

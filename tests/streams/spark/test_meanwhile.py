@@ -82,14 +82,19 @@ def test_what_takes_a_table_back_within_a_batch_ends_it_and_is_told_by_the_next_
         application(spark, source, out).run()
 
 
+def _ended_by_a_restore(spark: SparkSession, source: Path, out: Path, table: str, step: str) -> None:
+    """The third batch ends since a table is restored before it writes that."""
+    disturbing = then(f"before:{table}/{step}", lambda: _restore(spark, out / table), skip=2)
+    with faults.armed(disturbing), pytest.raises(StreamingQueryException):
+        application(spark, source, out).run()
+
+
 @pytest.mark.slow
 def test_a_rollback_mends_what_a_restore_within_a_batch_took_back(
     spark: SparkSession, source: Path, whole: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    disturbing = then("before:prices/main", lambda: _restore(spark, out / "prices"), skip=2)
-    with faults.armed(disturbing), pytest.raises(StreamingQueryException):
-        application(spark, source, out).run()
+    _ended_by_a_restore(spark, source, out, "prices", "main")
     (found,) = examine(application(spark, source, out)).findings
     assert found.remedy.startswith("take the tables back to the batch before: versioned rollback --batch 1, or")
     rollback(application(spark, source, out), 1)
@@ -102,9 +107,7 @@ def test_a_ledger_that_was_restored_within_a_batch_is_mended_by_another_restore(
     spark: SparkSession, source: Path, whole: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    disturbing = then("before:ledger/row", lambda: _restore(spark, out / "ledger"), skip=2)
-    with faults.armed(disturbing), pytest.raises(StreamingQueryException):
-        application(spark, source, out).run()
+    _ended_by_a_restore(spark, source, out, "ledger", "row")
     _restore(spark, out / "ledger")
     application(spark, source, out).run()
     assert _rows(spark, out) == _rows(spark, whole)

@@ -7,7 +7,6 @@ data. It runs by itself, and by ``spark-submit jobs/cli.py ...`` with the settin
 from __future__ import annotations
 
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,6 +38,7 @@ from jobs.exit_codes import BAD_DATA
 from jobs.job_plan import plan_as_json
 from jobs.settings import load_of
 from streams.nodes import Topology
+from versioned.installed import version_of
 
 if TYPE_CHECKING:
     from jobs.settings import JobSettings
@@ -56,15 +56,8 @@ app.add_typer(picture, name="picture")
 
 def _tell_versions(wanted: bool) -> None:
     if wanted:
-        typer.echo(", ".join(f"{name} {_version(name)}" for name in ("delta-versioned", "pyspark", "delta-spark")))
+        typer.echo(", ".join(f"{name} {version_of(name)}" for name in ("delta-versioned", "pyspark", "delta-spark")))
         raise typer.Exit
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # a checkout, or a cluster that has it without pip
-        return "unknown"
 
 
 @app.callback()

@@ -23,7 +23,7 @@ from versioned.errors import TopologyError
 #: The fields of a struct, with those of the structs in it; None for what is no struct.
 Shape = Mapping[str, "Shape | None"]
 #: What leaves values as they are.
-SAME_VALUE: Final = (StreamFilter, TableFilter, SelectKey, ToStream, ToTable)
+_SAME_VALUE: Final = (StreamFilter, TableFilter, SelectKey, ToStream, ToTable)
 
 
 def check_known(nodes: Sequence[Node], shapes: Mapping[str, Shape]) -> None:
@@ -74,9 +74,15 @@ def _sides(node: Node) -> dict[str, str | None]:
 
 
 def _source_of(node: Node) -> str | None:
-    while isinstance(node, SAME_VALUE):
+    giver = giver_of_values(node)
+    return giver.name if isinstance(giver, SOURCES) else None
+
+
+def giver_of_values(node: Node) -> Node:
+    """The node that made the values of a node's rows: itself, if it does not hand them on as they are."""
+    while isinstance(node, _SAME_VALUE):
         node = node.parents[0]
-    return node.name if isinstance(node, SOURCES) else None
+    return node
 
 
 def _paths(expr: Expr | None) -> Iterator[tuple[str, list[str]]]:

@@ -17,12 +17,9 @@ __all__ = ["PutResult", "VersionedError", "VersionedTable"]
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from importlib.metadata import PackageNotFoundError, version
+        from versioned.installed import version_of
 
-        try:
-            return version("delta-versioned")
-        except PackageNotFoundError:  # a checkout, or a cluster that has it without pip
-            return "unknown"
+        return version_of("delta-versioned")
     if name in __all__:
         from versioned import table
 

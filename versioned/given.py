@@ -83,6 +83,9 @@ def texts_of(option: str, given: object, wanted: str) -> tuple[str, ...]:
 def check_optional(option: str, given: object, kinds: type | tuple[type, ...], wanted: str) -> None:
     """As :func:`check_kind`, of an option that may be left out: None is allowed, an empty text leaves nothing out.
 
+    Raises:
+        ConfigurationError: it is of another kind, or an empty text.
+
     >>> check_optional("checkpoint", "", str, "a folder")
     Traceback (most recent call last):
     versioned.errors.ConfigurationError: checkpoint takes a folder; got "". Leave it out where none is meant.

@@ -29,7 +29,7 @@ from versioned.session_settings import with_sound_reads
 from versioned.spec import CURRENT, DELETED, KNOWN_BATCH, SYSTEM_FROM, VersionedTableSpec, known_target
 from versioned.stream_times import judged_version, newest_times, said_times
 from versioned.table_log import Landed, newest_commits
-from versioned.written import newest
+from versioned.written import SPLICE, newest
 
 if TYPE_CHECKING:
     from delta.tables import DeltaMergeBuilder
@@ -295,9 +295,10 @@ class PutBatch:
             if splice is not None and not is_done:
                 # A purge that comes in between must not go by the stream time of a batch that is not in the table yet.
                 # A partition that is new has none; its oldest record is where it begins.
-                before = {**said, **said_times({**self._oldest_us(), **self._observed})}
-                splice = judged_by.unless_moved(self._oldest_us(), splice)
-                self.landed_before = write(self._target, splice, step("splice"), before)
+                oldest = self._oldest_us()
+                before = {**said, **said_times({**oldest, **self._observed})}
+                splice = judged_by.unless_moved(oldest, splice)
+                self.landed_before = write(self._target, splice, step(SPLICE), before)
                 spliced = self.landed_before.version
                 self.version_before, judged_by = spliced - 1, judged_by.after(spliced)
             main = judged_by.unless_moved(self._oldest_us(splice_landed=splice is not None), main)

@@ -34,8 +34,8 @@ _WAY_OF_RECORDS: Final = (
     'streams.spark.backfill or "versioned backfill", which stop it first. If it stands still, or is gone for good, as '
     'where a RESTORE took the table back to before it, say so: owner="{}".'
 )
-#: The step of a batch's late records, where others follow in a write of their own.
-_FIRST_OF_TWO: Final = "splice"
+#: The step of a put's late records, where the others follow in a write of their own.
+SPLICE: Final = "splice"
 #: What a put by hand says: which application owned the table when it came; null = none.
 OWNER: Final = "owner"
 
@@ -288,7 +288,7 @@ def refuse_between_writes(target: TableRef, found: TableState) -> None:
         ConfigurationError: the batch has written its late records only; says what to do.
     """
     said = found.written
-    if said is not None and said.step == _FIRST_OF_TWO and not found.restored:
+    if said is not None and said.step == SPLICE and not found.restored:
         raise ConfigurationError(
             f"Batch {said.batch_id} of the application {said.application} has written its late records to {target} and "
             "not yet the others: after a put it could lose some of them. Start the application once, so that it ends "

@@ -60,6 +60,7 @@ from versioned.sql_types import sql_properties, sql_type
 from versioned.system_history import make_versioned
 from versioned.table import VersionedTable
 from versioned.table_log import newest_own
+from versioned.written import SPLICE
 
 #: What of a table's promise the plan says, by the names that the table's spec has for it.
 _PROMISED: Final = ("history_retention_us", "grace_us", "time_scope", "time_resolution", "system_history")
@@ -101,7 +102,7 @@ class HistoryStore(LookupTable):
         """The writes that a batch may make to them, in their order."""
         target, node = self.target(root), self._node
         known = [(known_target(target), node, "known")] if self._materialized.system_history else []
-        return [*known, (target, node, "splice"), (target, node, "main")]
+        return [*known, (target, node, SPLICE), (target, node, "main")]
 
     @property
     def spec(self) -> VersionedTableSpec:
@@ -258,10 +259,10 @@ class HistoryStore(LookupTable):
                 in_one_task=batch.is_small,
             )
             target = self.target(batch.root)
-            written = (known_target(target), self.puts.landed_known), (target, self.puts.landed_before)
-            for table, commit in (*written, (target, landed)):
-                if commit is not None:
-                    batch.note(table, commit)
+            known_landed, spliced = self.puts.landed_known, self.puts.landed_before
+            for table, each in ((known_target(target), known_landed), (target, spliced), (target, landed)):
+                if each is not None:
+                    batch.note(table, each)
 
     def release(self) -> None:
         """Give the cached batch back."""

@@ -27,7 +27,7 @@ from streams.nodes import (
     materialized_of,
 )
 from streams.spark.key_types import check_outer_keys, without_order
-from streams.struct_checks import SAME_VALUE, path_of
+from streams.struct_checks import giver_of_values, path_of
 from versioned.errors import ConfigurationError, TopologyError
 from versioned.schema import may_be_key
 from versioned.sql_types import has_order
@@ -130,8 +130,7 @@ def _kind(expr: Expr, of: Node, read: Read) -> DataType | None:
 
 
 def _value_kind(node: Node, path: list[str], read: Read) -> DataType | None:
-    while isinstance(node, SAME_VALUE):
-        node = node.parents[0]
+    node = giver_of_values(node)
     if isinstance(node, SOURCES):
         return _within(read.get(node.name), path)
     if not isinstance(node, (StreamMapValues, TableMapValues)):

@@ -249,8 +249,9 @@ class StartedQuery:
         flows: dict[str, Flow] = {}
 
         def refuse() -> None:
-            own, query = (self._ledger, self._state), self._query_id()
-            batch.seen = refuse_damage(batch.session, *own, query, self._parts.tables, self._found)
+            batch.seen = refuse_damage(
+                batch.session, self._ledger, self._state, self._query_id(), self._parts.tables, self._found
+            )
 
         def take() -> None:
             look_at(self._sources, lambda topic: readable(records_of(rows, topic)), arrived, batch.batch_id)

@@ -202,9 +202,7 @@ def _restorations(
 
     def look(target: TableRef) -> None:
         told, keeps = every_commit(application.spark, target), plan.keeps_foreign
-        commits = commits_behind(told, application.name, plan.shut_out, plan.row, columns_stay=keeps)
-        if keeps:
-            commits = [replace(one, stays=True) for one in commits]
+        commits = commits_behind(told, application.name, plan.shut_out, plan.row, keeps_foreign=keeps)
         name = target.short_name
         needed = restoration(name, commits, plan.row, plan.state.tables.get(name), plan.found.state.tables.get(name))
         looked = before[target].version if target in before else None
@@ -226,7 +224,7 @@ def commits_behind(
     shut_out: int,
     row: BatchOf,
     *,
-    columns_stay: bool = False,
+    keeps_foreign: bool = False,
 ) -> list[CommitFacts]:
     """The commits of a table without those that shut others out just now, and with no more of each than is needed.
 
@@ -236,7 +234,8 @@ def commits_behind(
         shut_out: The epoch of the commits that are left out.
         row: The batch to go back to: the newest commit of a batch up to it keeps all that it told, and the others only
             that they erased rows, for a table may have a hundred thousand.
-        columns_stay: Whether columns that a later batch gave the table are no reason to take it back.
+        keeps_foreign: Whether what others changed, and columns that a later batch gave the table, are no reason to
+            take it back; puts by hand never are.
     """
     commits, is_told = list[CommitFacts](), False
     for one in rows:
@@ -245,14 +244,14 @@ def commits_behind(
         batch = (written.epoch, written.batch_id) if written is not None and own else None
         if batch is not None and batch[0] == shut_out:
             continue
-        if tuple(said.get(COLUMNS_OF, ())) > row and not columns_stay:
+        if tuple(said.get(COLUMNS_OF, ())) > row and not keeps_foreign:
             batch = tuple(said[COLUMNS_OF])  # Without them the plan of the batch can go on.
         details: Mapping[str, Any] = {ERASED: said[ERASED]} if ERASED in said else _UNSAID
         if batch is not None and batch <= row and not is_told:
             is_told, details = True, telling(written)
         by_hand = is_put_by_hand(one)
-        foreign = by_hand or is_foreign(one)
-        commits.append(CommitFacts(int(one["version"]), batch, details, takes_back(one), foreign, by_hand))
+        foreign, stays = by_hand or is_foreign(one), by_hand or keeps_foreign
+        commits.append(CommitFacts(int(one["version"]), batch, details, takes_back(one), foreign, stays))
     return commits
 
 

@@ -138,12 +138,14 @@ def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:
     if properties.get(KIND) not in (WINDOW_STORE, WINDOW_RESULTS) or _RETENTION not in properties:
         return None
     told, is_results = told_so_far(spark, target), properties[KIND] == WINDOW_RESULTS
+    times = stream_times_told(told, properties[NODE])
+    if not times:
+        return None
     each = (WINDOW_END,) if is_results else (SCOPE, WINDOW_END)
     is_closed = F.lit(True) if is_results else ~F.col(OPEN)
     gone = same_keys(each) if is_results else f"NOT t.{quote(OPEN)} AND {same_keys(each)}"
 
-    def expired(details: Mapping[str, Any]) -> DataFrame:
-        times = stream_times_told(details, properties[NODE])
+    def expired(times: Mapping[int, int]) -> DataFrame:
         slowest = F.lit(min(times.values(), default=None)).cast("long")
         reached = slowest if is_results else lookup_times(times)
         ended = F.unix_micros(WINDOW_END) < reached - F.lit(capped_us(int(properties[_RETENTION])))
@@ -151,9 +153,10 @@ def purge_windows(spark: SparkSession, target: TableRef) -> Landed | None:
 
     def merge() -> Merge:
         # Looked at anew for every try: a partition that came since keeps its own results.
-        return Merge(expired(told_so_far(spark, target)), gone, lambda merge: merge.whenMatchedDelete())
+        now = stream_times_told(told_so_far(spark, target), properties[NODE])
+        return Merge(expired(now), gone, lambda merge: merge.whenMatchedDelete())
 
-    if not stream_times_told(told, properties[NODE]) or expired(told).isEmpty():
+    if expired(times).isEmpty():
         return None
     return commit(target, merge, None, told)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import versioned
+from versioned import installed
 
 
 @pytest.mark.parametrize("name", [*versioned.__all__, "__version__"])
@@ -26,7 +27,7 @@ def test_what_was_not_installed_tells_no_version(monkeypatch: pytest.MonkeyPatch
     def missing(name: str) -> Any:
         raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(metadata, "version", missing)
+    monkeypatch.setattr(installed, "version", missing)
     assert versioned.__version__ == "unknown"
 
 

@@ -90,7 +90,7 @@ _WIDER = [
 def test_columns_that_a_table_got_go_with_the_batch_that_needed_them(
     rows: list[dict[str, Any]], row: BatchOf, stay: bool, version: int | None
 ) -> None:
-    facts = commits_behind(rows, "app", 7, row, columns_stay=stay)
+    facts = commits_behind(rows, "app", 7, row, keeps_foreign=stay)
     assert restoration("t", facts, row, 1).version == version
 
 

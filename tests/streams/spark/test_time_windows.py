@@ -35,7 +35,7 @@ from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
 from versioned.errors import ConfigurationError
 from versioned.identifiers import TableRef
 from versioned.making import make_table
-from versioned.schema import create_plain
+from versioned.schema import columns_of, create_plain
 from versioned.table_details import properties_of
 from versioned.upkeep import vacuum
 
@@ -176,15 +176,26 @@ def test_a_window_that_reaches_into_the_retention_stays(
     assert sorted(end for (end,) in left) == [150, 575]
 
 
+def _results(spark: SparkSession, folder: Path) -> TableRef:
+    """An empty table of what a suppression of windows lets out; it keeps 500 ms."""
+    target, said = TableRef.parse(f"{folder}/final_emitted"), window_results_properties("final", 500_000)
+    make_table(spark, target, create_plain(target, columns_of("windowEnd TIMESTAMP"), properties=said))
+    return target
+
+
+def _add_results(spark: SparkSession, target: TableRef, ends_ms: tuple[int, ...], times: dict[str, int]) -> None:
+    """Results of windows with these ends, behind which the stream times by partition are these, in microseconds."""
+    ends = spark.createDataFrame([(end,) for end in ends_ms], "ms LONG")
+    rows = ends.select(F.timestamp_millis("ms").alias("windowEnd"))
+    commit(target, lambda: Append(rows), None, {"report": {"final": {"times": times}}})
+
+
 @pytest.mark.rule("R20")
 def test_results_of_windows_beyond_the_retention_are_purged_by_the_slowest_partition(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    target = TableRef.parse(f"{tmp_path}/final_emitted")
-    rows = spark.sql("SELECT timestamp_millis(end) AS windowEnd FROM VALUES (149), (150) AS t(end)")
-    make_table(spark, target, create_plain(target, rows.schema, properties=window_results_properties("final", 500_000)))
-    told = {"report": {"final": {"times": {"0": 900_000, "1": 650_000}}}}
-    commit(target, lambda: Append(rows), None, told)
+    target = _results(spark, tmp_path)
+    _add_results(spark, target, (149, 150), {"0": 900_000, "1": 650_000})
     assert purge_windows(spark, target) is not None
     left = spark.read.format("delta").load(str(target.path))
     assert [end for (end,) in left.selectExpr("unix_millis(windowEnd)").collect()] == [150]
@@ -195,21 +206,14 @@ def test_results_of_windows_beyond_the_retention_are_purged_by_the_slowest_parti
 def test_a_purge_removes_no_results_of_a_partition_that_comes_while_it_is_under_way(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    target = TableRef.parse(f"{tmp_path}/final_emitted")
-    rows = spark.sql("SELECT timestamp_millis(149) AS windowEnd")
-    make_table(spark, target, create_plain(target, rows.schema, properties=window_results_properties("final", 500_000)))
-    times = {"0": 900_000}
-
-    def told() -> None:
-        commit(target, lambda: Append(rows), None, {"report": {"final": {"times": times}}})
+    target = _results(spark, tmp_path)
 
     def batch(point: str) -> None:
         # The purge has looked already, and not yet written.
         with faults.armed(lambda _point: None):
-            times["1"] = 200_000
-            told()
+            _add_results(spark, target, (149,), {"0": 900_000, "1": 200_000})
 
-    told()
+    _add_results(spark, target, (149,), {"0": 900_000})
     with faults.armed(batch):
         purge_windows(spark, target)
     assert spark.read.format("delta").load(str(target.path)).count() == 2

@@ -43,7 +43,7 @@ _OWNERS: Final[dict[type[Node], str]] = {
     ChangelogSink: "a sink",
     TableSink: "a sink",
     Suppress: "a suppression",
-    StreamStreamJoin: "a join of two streams",
+    StreamStreamJoin: "a stream-stream join",
     CorrectionFeed: "a correction feed",
     TableSource: "a table",
     GlobalTableSource: "a table",
@@ -51,7 +51,7 @@ _OWNERS: Final[dict[type[Node], str]] = {
     StreamAggregate: "an aggregate",
     WindowedAggregate: "an aggregate",
     TableAggregate: "an aggregate",
-    ForeignKeyJoin: "a join by foreign key",
+    ForeignKeyJoin: "a foreign-key join",
 }
 
 

@@ -33,7 +33,7 @@ _SAID: list[tuple[str, str, Any]] = [
     ("scaling.md", "At most {:,} rows for each late record", put.ROWS_PER_SPLICE),
     ("scaling.md", "late record, or {:,} in all", put.ROWS_FOR_ANY_SPLICE),
     ("scaling.md", "at least {:,} current rows for each record", touched.ROWS_PER_NAMED),
-    ("scaling.md", "of more than {:,} records by a MERGE", touched.MOST_NAMED),
+    ("scaling.md", "of more than {:,} records uses a MERGE", touched.MOST_NAMED),
     ("scaling.md", "in up to {:,} tasks", places._PIECES),
     ("architecture.md", "up to {} tables are written at the same time", _WORDS.get(side_by_side._AT_ONCE)),
     ("how-to/notebooks.md", "every {} seconds and at the end", _WORDS.get(following._SECONDS)),

@@ -1,7 +1,7 @@
 """How large a suppression buffer may grow, and what happens when it is full (KIP-328, ``BufferConfig``).
 
-Two kinds, told apart by type: a *strict* buffer never emits early (R39), an *eager* one emits the oldest row when it
-is full (R40). Final results accept only strict ones.
+There are two kinds, each with its own type: a *strict* buffer never emits early (R39), an *eager* one emits the oldest
+row when it is full (R40). Final results accept only strict buffers.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ class _Bounds:
                 raise ConfigurationError(f"{name} must not be negative; got {bound}. Leave it out for no bound.")
 
     def with_max_records(self: _B, max_records: int) -> _B:
-        """The same buffer, bounded by its number of keys (R42)."""
+        """Return a copy that holds at most this many keys (R42)."""
         return replace(self, max_records=_bound("max_records", max_records))
 
     def with_max_bytes(self: _B, max_bytes: int) -> _B:
-        """The same buffer, bounded by bytes (R44)."""
+        """Return a copy that holds at most this many bytes (R44)."""
         return replace(self, max_bytes=_bound("max_bytes", max_bytes))
 
     def with_no_bound(self) -> StrictBufferConfig:
-        """Strict, both bounds cleared (Kafka: ``withNoBound``, R46)."""
+        """Return a strict buffer without bounds (Kafka: ``withNoBound``, R46)."""
         return StrictBufferConfig()
 
     def shut_down_when_full(self) -> StrictBufferConfig:
-        """Strict: the batch fails before anything is written (Kafka: ``shutDownWhenFull``, R47)."""
+        """Return a strict buffer; if full, the batch fails before any write (Kafka: ``shutDownWhenFull``, R47)."""
         return StrictBufferConfig(self.max_records, self.max_bytes, "shut_down")
 
     def spill_to_disk_when_full(self) -> StrictBufferConfig:
-        """Strict: what exceeds the bound lives on disk only (Kafka: ``spillToDiskWhenFull``, R48)."""
+        """Return a strict buffer; rows beyond the bound live on disk only (Kafka: ``spillToDiskWhenFull``, R48)."""
         return StrictBufferConfig(self.max_records, self.max_bytes, "spill")
 
     def emit_early_when_full(self) -> EagerBufferConfig:
-        """Eager: the oldest row leaves early (Kafka: ``emitEarlyWhenFull``, R49)."""
+        """Return an eager buffer; if full, the oldest row leaves early (Kafka: ``emitEarlyWhenFull``, R49)."""
         return EagerBufferConfig(self.max_records, self.max_bytes)
 
 
@@ -57,7 +57,7 @@ class _Bounds:
 class StrictBufferConfig(_Bounds):
     """A buffer whose time bound always holds: nothing ever leaves early (R39).
 
-    Without a bound it is never full; a bound that is set later makes it shut down, as in Kafka.
+    Without a bound it is never full. If a bound is set later, it shuts down when full, as in Kafka.
     """
 
     when_full: WhenStrictIsFull = "shut_down"
@@ -69,11 +69,11 @@ class StrictBufferConfig(_Bounds):
 
 @dataclass(frozen=True)
 class EagerBufferConfig(_Bounds):
-    """A buffer whose size bound always holds: fewer duplicates, no promise (R40)."""
+    """A buffer whose size bound always holds: it reduces duplicates, but promises nothing about time (R40)."""
 
 
 class BufferConfig:
-    """Where buffer configurations begin (Kafka: ``Suppressed.BufferConfig``).
+    """Factory of buffer configurations (Kafka: ``Suppressed.BufferConfig``).
 
     >>> BufferConfig.max_records(1000).shut_down_when_full().when_full
     'shut_down'
@@ -81,17 +81,17 @@ class BufferConfig:
 
     @staticmethod
     def max_records(max_records: int) -> EagerBufferConfig:
-        """Eager, at most this many keys (R41)."""
+        """Return an eager buffer of at most this many keys (R41)."""
         return EagerBufferConfig(max_records=_bound("max_records", max_records))
 
     @staticmethod
     def max_bytes(max_bytes: int) -> EagerBufferConfig:
-        """Eager, at most this many bytes (R43)."""
+        """Return an eager buffer of at most this many bytes (R43)."""
         return EagerBufferConfig(max_bytes=_bound("max_bytes", max_bytes))
 
     @staticmethod
     def unbounded() -> StrictBufferConfig:
-        """Strict, as large as needed; never early (R45)."""
+        """Return a strict buffer that grows as large as needed and never emits early (R45)."""
         return StrictBufferConfig()
 
 

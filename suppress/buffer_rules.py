@@ -1,9 +1,9 @@
 """The time-ordered buffer of ``suppress``, pure: insert or overwrite, then evict until every bound holds again.
 
-One class for both engines: the test driver feeds it record by record. The Spark engine's Arrow kernel goes on with the
-instants of the batch before (:meth:`SuppressBuffer.restore`), gives the rows of the buffer table back one by one
-(:meth:`SuppressBuffer.hold`), feeds a batch, and stores :meth:`SuppressBuffer.rows`.
-It never reads a clock: stream time comes from the records, the wall clock is passed in as data (KIP-539, R126).
+Both engines use this class. The test driver feeds it record by record. The Spark engine's Arrow kernel restores the
+stream time and clock of the previous batch (:meth:`SuppressBuffer.restore`), adds the rows of the buffer table one by
+one (:meth:`SuppressBuffer.hold`), feeds a batch, and stores :meth:`SuppressBuffer.rows`.
+It never reads a clock: stream time comes from the records, and the wall clock is passed in as data (KIP-539, R126).
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ WhenFull = Literal["emit_early", "shut_down", "spill"]
 
 @dataclass(frozen=True)
 class BufferRule:
-    """What one suppression promises.
+    """The rule by which one suppression holds and emits rows.
 
     Args:
-        node: Its name, for errors.
+        node: The suppression's name, for errors.
         wait_us: Microseconds from a row's buffer time to its emission.
-        clock: What the buffer time is: the record's ts, its window's start or end, or its arrival.
+        clock: What a row's buffer time is: the record's ts, its window's start or end, or its wall-clock arrival.
         timer: Whether an update keeps the first buffer time (``first``), takes its own ts (``record``), or takes its
             own ts unless that is earlier (``last``, with ``max_age_us``).
         max_age_us: With ``timer="last"``: the longest stay after the first buffered update.
-        max_records, max_bytes: Bounds on keys and on bytes; ``None`` = none.
-        when_full: What happens beyond a bound; without one a buffer is never full.
+        max_records, max_bytes: The most keys and bytes that the buffer holds; ``None`` = no bound.
+        when_full: What happens beyond a bound; without one the buffer is never full.
         retention_us: ``suppressed.record.retention.ms``: the longest stay by the wall clock; ``None`` = off.
         final: Final results of windows: tombstones are not emitted.
-        tombstone_lead_us: With ``final``: how much earlier than a result a tombstone leaves, unseen. A session that was
-            merged away cannot come back, so it need not wait for the last unit before its window is final.
+        tombstone_lead_us: With ``final``: how much earlier than a result a tombstone leaves (it is not emitted). A
+            session that was merged away cannot come back, so it need not wait for the last unit before its window is
+            final.
     """
 
     node: str
@@ -57,7 +58,7 @@ class BufferRule:
 
     @property
     def clock_wait_us(self) -> int | None:
-        """How long a row waits by the wall clock at most, in microseconds; ``None``: that clock lets none out."""
+        """The longest that a row waits by the wall clock, in microseconds; ``None`` if that clock releases no row."""
         if self.clock != "wall":
             return self.retention_us
         return self.wait_us if self.retention_us is None else min(self.retention_us, self.wait_us)
@@ -65,7 +66,7 @@ class BufferRule:
 
 @dataclass(frozen=True)
 class Update:
-    """A change that reaches the buffer. ``order`` is the key's place among ties (``suppress.order``)."""
+    """A change that reaches the buffer; ``order`` breaks ties between equal buffer times (``suppress.order``)."""
 
     key: Hashable
     order: bytes
@@ -79,8 +80,9 @@ class Update:
 class BufferedRow:
     """A row of the buffer: the latest update of one key.
 
-    ``prior`` is what downstream knows (the value replaced when the key entered), ``old`` what the latest update
-    replaced. ``first_us`` is the buffer time of the first update, ``arrived_us`` the wall clock then.
+    ``prior`` is the value that downstream knows (the one replaced when the key entered the buffer); ``old`` is the
+    value that the latest update replaced. ``first_us`` is the buffer time of the first update, ``arrived_us`` the wall
+    clock at that moment.
     """
 
     key: Hashable
@@ -96,7 +98,7 @@ class BufferedRow:
 
     @property
     def rank(self) -> tuple[int, bytes]:
-        """Eviction goes by buffer time, then by the canonical order of the key."""
+        """The order of eviction: by buffer time, then by the canonical order of the key."""
         return (self.buffer_us, self.order)
 
 
@@ -115,7 +117,7 @@ class Cause(Enum):
 
 @dataclass(frozen=True)
 class Emission:
-    """A row that leaves the buffer; it is emitted with its own timestamp."""
+    """A row that leaves the buffer, to be emitted with its own timestamp, and why it leaves."""
 
     row: BufferedRow
     cause: Cause
@@ -156,23 +158,23 @@ class SuppressBuffer:
         size_of: SizeFunction = record_size,
         clock_us: int | None = None,
     ) -> SuppressBuffer:
-        """A buffer that goes on where stream time and clock were taken; its rows are given back by :meth:`hold`."""
+        """Return a buffer that continues from a stored stream time and clock; add its rows with :meth:`hold`."""
         buffer = cls(rule, size_of)
         buffer.stream_time_us = stream_time_us
         buffer.clock_us = clock_us
         return buffer
 
     def hold(self, row: BufferedRow) -> None:
-        """Take a row back that was told by :meth:`rows`; its size is measured anew."""
+        """Put back a row that came from :meth:`rows`, measuring its size again."""
         self._store(self._measured(row))
 
     def rows(self) -> Iterator[BufferedRow]:
-        """Every buffered row, in the order of eviction: the state to store; those spilled come one by one."""
+        """Every buffered row in order of eviction, as the state to store; spilled rows are read one at a time."""
         hot = sorted(self._hot.values(), key=_rank)
         return heapq.merge(hot, self._cold.rows(), key=_rank) if self._cold is not None else iter(hot)
 
     def first_arrived_us(self) -> int | None:
-        """When the row that has waited longest by the wall clock arrived."""
+        """The arrival of the row that has waited longest by the wall clock; ``None`` if there is no row."""
         hot = min((row.arrived_us for row in self._hot.values()), default=None)
         cold = None if self._cold is None else self._cold.longest_held()
         arrived = [hot, None if cold is None else cold.arrived_us]
@@ -180,12 +182,12 @@ class SuppressBuffer:
 
     @property
     def records(self) -> int:
-        """Buffered keys."""
+        """Number of buffered keys."""
         return len(self._hot) + (len(self._cold) if self._cold is not None else 0)
 
     @property
     def hot_records(self) -> int:
-        """Buffered keys in memory: with ``spill`` this is what the bound holds for."""
+        """Number of buffered keys in memory, to which the bound applies with ``spill``."""
         return len(self._hot)
 
     @property
@@ -194,7 +196,7 @@ class SuppressBuffer:
         return self._hot_bytes
 
     def get(self, key: Hashable) -> BufferedRow | None:
-        """The buffered row of a key, or none."""
+        """The buffered row of a key, or ``None``."""
         found = self._hot.get(key)
         return self._cold.get(key) if found is None and self._cold is not None else found
 
@@ -203,16 +205,16 @@ class SuppressBuffer:
         return row.buffer_us + self.rule.wait_us
 
     def put(self, update: Update, now_us: int, stream_us: int | None = None) -> list[Emission]:
-        """Take one change: move stream time, insert or overwrite, then evict until every bound holds (R92).
+        """Apply one change: advance stream time, insert or overwrite, then evict until every bound holds (R92).
 
         Args:
             update: The change; a null value is a tombstone and is buffered like any other.
             now_us: The wall clock, in microseconds.
-            stream_us: Stream time with it; None = as its own timestamp moves it. A window's newest one may be that of
-                another scope.
+            stream_us: The stream time to advance to; None = the update's own timestamp. A window's newest timestamp may
+                be that of another scope's record.
 
         Returns:
-            What leaves, oldest first; it may contain the new row itself.
+            The rows that leave, oldest first; the new row may be among them.
 
         Raises:
             BufferFullError: a bound of a ``shut_down`` buffer is exceeded after everything due has left.
@@ -223,29 +225,29 @@ class SuppressBuffer:
         return [*self._evict_due(clock_us), *self._enforce_bounds()]
 
     def tick(self, now_us: int) -> list[Emission]:
-        """Let the wall clock pass: never moves stream time, emits what has waited too long by it (R118-R123)."""
+        """Advance the wall clock, never stream time, and emit rows that have waited too long by it (R118-R123)."""
         return list(self._evict_due(self._clock(now_us)))
 
     def advance(self, ts_us: int, now_us: int) -> list[Emission]:
-        """Move stream time without a row: a record that reached the node but changes nothing in it (R88)."""
+        """Advance stream time without a row, for a record that reached the node but changes nothing in it (R88)."""
         self._advance(ts_us)
         return list(self._evict_due(self._clock(now_us)))
 
     def forget(self, key: Hashable) -> None:
-        """Let go of a key that is held elsewhere from now on; nothing if it is not held here."""
+        """Drop a key, if present, because another buffer holds it from now on."""
         known = self.get(key)
         if known is not None:
             self._remove(known)
 
     def drain(self) -> Iterator[Emission]:
-        """Everything leaves, oldest first (R59): for removing a suppression without losing what it holds."""
+        """Emit everything, oldest first (R59), to remove a suppression without losing what it holds."""
         return self._evict_while(self._oldest, lambda row: True, Cause.DRAIN)
 
     def _advance(self, ts_us: int) -> None:
         self.stream_time_us = ts_us if self.stream_time_us is None else max(self.stream_time_us, ts_us)
 
     def _clock(self, now_us: int) -> int:
-        # The last time seen is kept (R121), so that a wall clock that is set back only makes rows wait.
+        # Keep the latest time seen (R121): a wall clock that is set back only makes rows wait longer.
         self.clock_us = now_us if self.clock_us is None else max(self.clock_us, now_us)
         return self.clock_us
 
@@ -258,7 +260,7 @@ class SuppressBuffer:
             )
         return replace(
             known,
-            # As it came: a key out of a file may be equal only in its canonical order, as NaN is.
+            # The new key: one read back from the spill file may equal it in canonical order only, as NaN does.
             key=update.key,
             value=update.value,
             old=update.old,
@@ -321,8 +323,8 @@ class SuppressBuffer:
             self._compact()
 
     def _compact(self) -> None:
-        # A timer that moves leaves a stale entry per update; a row that waits for long keeps those of all that came and
-        # went since behind it. Without this a hot key, or an old one, would grow the heaps for ever.
+        # A timer that moves leaves a stale entry per update, and stale entries behind a row that waits long are not
+        # popped. Without this, a hot key or an old one would make the heaps grow for ever.
         self._heap = [entry for entry in self._heap if self._entry.get(entry[3]) == entry[2]]
         self._arrivals = [entry for entry in self._arrivals if self._entry.get(entry[3]) == entry[2]]
         heapq.heapify(self._heap)
@@ -400,7 +402,7 @@ class SuppressBuffer:
             )
             if bound is not None
         ]
-        # Windows that are stored keep the grace with which final results wait.
+        # Final results wait for the grace of the windows, which is fixed once windows are stored.
         wait = "begin in a new root with a shorter grace" if self.rule.final else "shorten the wait"
         return (
             f"{self.rule.node}: the suppression buffer is full: it would hold {' and '.join(limits)}. "

@@ -1,9 +1,9 @@
 """The time-ordered buffer on columns: the decisions of ``SuppressBuffer``, told as indices instead of rows.
 
-For the rule that most suppressions have (an event-time limit counted from the first update, bounded by letting the
-oldest out early) nothing of a row matters but its key, its instant and its size. So no row becomes an object: keys are
-numbers in canonical order, rows are indices into the columns of a batch, and who feeds it builds what leaves from them.
-A property test ties it to ``SuppressBuffer``.
+Most suppressions have the same kind of rule: an event-time limit counted from the first update, bounded by emitting
+the oldest row early. Only a row's key, instant and size matter to it. So no row becomes an object: keys are numbers in
+canonical order, rows are indices into the columns of a batch, and the caller builds the emitted rows from them.
+A property test checks that it decides as ``SuppressBuffer`` does.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def fits_columns(rule: BufferRule, size_of: SizeOf) -> bool:
 
 @dataclass(frozen=True)
 class Columns:
-    """Rows to feed, in the order in which they apply.
+    """Rows to feed to the buffer, in the order in which they apply.
 
     Args:
         keys: The key of each row as a number; numbers compare as the keys do.
-        ts_us: Its instant; of a row that is held already, the instant at which it entered.
-        sizes: Its size in bytes.
+        ts_us: The instant of each row; for a row already held, the instant at which it entered.
+        sizes: The size of each row in bytes.
     """
 
     keys: Sequence[int]
@@ -52,7 +52,7 @@ class Columns:
 
 @dataclass
 class Observed:
-    """What the buffer held whenever it was looked at: at the start, and after each update (R70, R73)."""
+    """What the buffer held at the start and after each update (R70, R73)."""
 
     suppressed: int = 0
     samples: int = 0
@@ -64,7 +64,7 @@ class Observed:
     bytes: int = 0
 
     def add(self, later: Observed) -> None:
-        """What was observed after it."""
+        """Add what was observed later."""
         self.suppressed += later.suppressed
         self.samples += later.samples
         self.most_records = max(self.most_records, later.most_records)
@@ -76,7 +76,7 @@ class Observed:
 
 @dataclass
 class Emissions:
-    """What left, in order: after which update, and as which rows it came (first and latest update)."""
+    """The rows that left, in order, as indices: the update after which each left, its first and its latest update."""
 
     after: list[int] = field(default_factory=list)
     first: list[int] = field(default_factory=list)
@@ -88,8 +88,8 @@ class Folded:
     """What a batch did to the buffer.
 
     Args:
-        emissions: What left it.
-        held: What it holds: of each row its first and its latest update, oldest first.
+        emissions: The rows that left it.
+        held: The rows that it still holds, oldest first, each as the indices of its first and its latest update.
         stream_time_us: Stream time after the batch.
     """
 
@@ -99,14 +99,14 @@ class Folded:
 
 
 def fold_columns(rows: Columns, held: int, rule: BufferRule, stream_time_us: int | None, seen: Observed) -> Folded:
-    """Feed a batch to the buffer.
+    """Feed a batch to the buffer and return what left it and what it still holds.
 
     Args:
-        rows: First the rows that it holds already, then the updates.
-        held: How many of them it holds already.
-        rule: What :func:`fits_columns` accepts.
+        rows: First the rows that the buffer already holds, then the updates.
+        held: How many of the rows it already holds.
+        rule: A rule that :func:`fits_columns` accepts.
         stream_time_us: Stream time before the batch.
-        seen: What was observed before; it goes on from there, in place.
+        seen: What was observed so far; updated in place.
 
     Example:
         >>> rows = Columns(keys=[0, 1, 0], ts_us=[0, 1, 9], sizes=[8, 8, 8])
@@ -124,7 +124,7 @@ def fold_columns(rows: Columns, held: int, rule: BufferRule, stream_time_us: int
     most_records, most_bytes = _limits(rule)
     now_us = NEVER_US if stream_time_us is None else stream_time_us
     out, records, size = Emissions(), held, sum(sizes[at] for at in range(held))
-    # Plain numbers, told at the end: a million updates would spend half their time on attributes and calls.
+    # Local numbers, added to ``seen`` at the end: attributes and calls would take half the time of a million updates.
     suppressed = sum_records = sum_bytes = 0
     peak_records, peak_bytes = records, size
     for at in range(held, len(keys)):
@@ -160,7 +160,7 @@ def fold_columns(rows: Columns, held: int, rule: BufferRule, stream_time_us: int
 
 
 def _limits(rule: BufferRule) -> tuple[int, int]:
-    """The most records, and the most bytes, that may wait."""
+    """The most records and the most bytes that may wait."""
     return (
         _UNBOUNDED if rule.max_records is None else rule.max_records,
         _UNBOUNDED if rule.max_bytes is None else rule.max_bytes,

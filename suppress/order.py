@@ -87,7 +87,7 @@ def _integer(value: int) -> bytes:
 def _float(value: float) -> bytes:
     if math.isnan(value):
         return b"\xff" * 8
-    # Adding zero makes -0.0 equal to 0.0, as comparison has it.
+    # Adding zero turns -0.0 into 0.0, to which it compares equal.
     bits: int = struct.unpack(">Q", struct.pack(">d", value + 0.0))[0]
     ordered = bits ^ _WORD if bits & _SIGN else bits | _SIGN
     return ordered.to_bytes(8, "big")
@@ -98,7 +98,7 @@ def _decimal(value: Decimal) -> bytes:
         return b"\x03"
     if value == 0:
         return b"\x01"
-    # As they stand: arithmetic would round to the digits of its context.
+    # Read the digits directly: arithmetic would round them to the precision of the decimal context.
     digits = bytes(map(_DIGITS.__getitem__, value.as_tuple().digits)).rstrip(b"0")
     magnitude = (value.adjusted() + _EXPONENT_BIAS).to_bytes(4, "big") + digits + b"\x00"
     if value > 0:
@@ -107,5 +107,5 @@ def _decimal(value: Decimal) -> bytes:
 
 
 def _terminated(text: bytes) -> bytes:
-    # A terminator below every byte makes "a" sort before "ab"; zeros inside are escaped so that it stays unique.
+    # A terminator below every byte makes "a" sort before "ab"; zeros inside are escaped so that it stays unambiguous.
     return text.replace(b"\x00", b"\x00\xff") + b"\x00\x00"

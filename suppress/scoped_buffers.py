@@ -1,7 +1,7 @@
 """The buffers of one suppression, one per stream-time scope, and which of them holds a key.
 
-A key has one row, wherever its records come from: of two, the older one could leave last. So a key that comes from
-several scopes moves between their buffers, and goes on waiting there as it did.
+A key has one row, whichever scopes its records come from: of two rows, the older one could leave last. So the row of a
+key with records from several scopes moves between their buffers and keeps its buffer time.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from suppress.windows import TimeWindows, Windows
 
 
 def stays(windows: Windows | None, held: tuple[int, int], record: tuple[int, int]) -> bool:
-    """Whether a window stays in its scope though a record of another one changes it.
+    """Whether a window stays in its scope when a record of another scope changes it.
 
-    A tumbling or hopping window stays with its newest record, of equal times with that of the greatest scope; any other
-    goes along with each record.
+    A tumbling or hopping window stays in the scope of its newest record (at equal times, the greatest scope). Any other
+    window moves to the scope of each record.
 
     Args:
         windows: The windows of the table, or None.
@@ -31,10 +31,10 @@ def stays(windows: Windows | None, held: tuple[int, int], record: tuple[int, int
 
 
 class ScopedBuffers:
-    """The buffers of one suppression.
+    """The buffers of one suppression, one per scope.
 
     Args:
-        make: Makes the buffer of a scope that is seen for the first time.
+        make: Makes the buffer of a scope on its first use.
         windows: The windows of the table, or None.
 
     Example:
@@ -53,34 +53,34 @@ class ScopedBuffers:
         self._buffers: dict[int, SuppressBuffer] = {}
 
     def __iter__(self) -> Iterator[tuple[int, SuppressBuffer]]:
-        """Scopes with their buffers, in order, whichever had a record first."""
+        """The scopes with their buffers, in order of scope."""
         return ((scope, self._buffers[scope]) for scope in sorted(self._buffers))
 
     @property
     def records(self) -> int:
-        """Buffered keys of all scopes."""
+        """Number of buffered keys of all scopes."""
         return sum(buffer.records for buffer in self._buffers.values())
 
     @property
     def bytes(self) -> int:
-        """Bytes of all buffered rows."""
+        """Bytes of the buffered rows of all scopes."""
         return sum(buffer.bytes for buffer in self._buffers.values())
 
     def of(self, scope: int) -> SuppressBuffer:
-        """The buffer of a scope."""
+        """The buffer of a scope, made on first use."""
         if scope not in self._buffers:
             self._buffers[scope] = self._make(scope)
         return self._buffers[scope]
 
     def holder(self, scope: int, update: Update, record_us: int) -> SuppressBuffer:
-        """The buffer that holds an update from now on; no other one does.
+        """Return the buffer that is to hold an update, after moving the key's row there from any other buffer.
 
-        It is that of the record, unless it is of final results and the window :func:`stays` where it is.
+        This is the buffer of the record's scope, unless results are final and the window :func:`stays` where it is.
 
         Args:
-            scope: Where the record came from.
-            update: What it made of its window.
-            record_us: Its own instant, which may be older than the window's newest.
+            scope: The scope of the record.
+            update: The change that the record made.
+            record_us: The record's own instant, which may be older than the newest instant of its window.
         """
         own = self.of(scope)
         for other, buffer in self._buffers.items():
@@ -96,13 +96,13 @@ class ScopedBuffers:
     def put(
         self, scope: int, update: Update, holder: SuppressBuffer, *, arrived_us: int, now_us: int
     ) -> list[Emission]:
-        """Take one change; gives what leaves because of it, oldest first.
+        """Apply one change and return what leaves because of it, oldest first in each buffer.
 
         Args:
-            scope: Where the record came from.
-            update: What it made of its window.
-            holder: Who holds it, as :meth:`holder` told.
-            arrived_us: The stream time of the record's scope with it.
+            scope: The scope of the record.
+            update: The change that the record made.
+            holder: The buffer that :meth:`holder` returned.
+            arrived_us: The stream time of the record's scope, the record included.
             now_us: The wall clock.
 
         Raises:
@@ -111,9 +111,9 @@ class ScopedBuffers:
         own = self.of(scope)
         if not own.rule.final:
             return holder.put(update, now_us)
-        # The newest instant of the window may be that of another scope.
+        # The newest instant of the window may be that of another scope's record, which moves no stream time here.
         reached_us = min(update.ts_us, arrived_us)
         if holder is own:
             return own.put(update, now_us, reached_us)
-        # No record of the other scope came: its stream time stays.
+        # No record of the holder's scope came, so its stream time stays.
         return holder.put(update, now_us, holder.stream_time_us) + own.advance(reached_us, now_us)

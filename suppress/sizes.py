@@ -2,9 +2,9 @@
 
 The size is logical, so that both engines agree and a plan's limits mean the same everywhere: a bool is 1 byte, a
 number 8 (whatever its SQL width), a decimal 16, an instant or duration 8, a date 4, text its UTF-8 length, binary
-its length, null 0; a struct, array or map is the sum of its values. Names of fields do not count, and nor do the keys
-of a map: in the test driver, which knows no types, both are keys of a mapping. A value without columns is 0 bytes: the
-mark that stands for it on Spark does not count.
+its length, null 0; a struct, array or map is the sum of its values. Neither field names nor the keys of a map count:
+the test driver knows no types, and to it both are keys of a mapping. A value without columns is 0 bytes: the marker
+column that stands for it on Spark does not count.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INSTANT_BYTES: Final = 8
 
 
 class Sized(Protocol):
-    """What a size function gets to see of a buffered row."""
+    """The parts of a buffered row that a size function may use."""
 
     @property
     def key(self) -> Any: ...
@@ -36,7 +36,7 @@ class Sized(Protocol):
 
     @property
     def prior(self) -> Any:
-        """The value that downstream knows: the one replaced when the key entered the buffer."""
+        """The value that downstream knows: the one that was replaced when the key entered the buffer."""
 
     @property
     def ts_us(self) -> int: ...
@@ -47,7 +47,7 @@ SizeOf = Literal["record", "value"] | SizeFunction
 
 
 def logical_size(value: Any) -> int:
-    """Bytes of one value by the rules of this module.
+    """The size of one value in bytes, by the rules of this module.
 
     Raises:
         RecordError: the value is of a type that no column holds.
@@ -72,23 +72,23 @@ def logical_size(value: Any) -> int:
 
 
 def record_size(row: Sized) -> int:
-    """Key and value columns plus the timestamp (``size_of="record"``, the default)."""
+    """The size of the key and value columns plus the timestamp (``size_of="record"``, the default)."""
     return logical_size(row.key) + logical_size(row.value) + _INSTANT_BYTES
 
 
 def value_size(row: Sized) -> int:
-    """The value columns alone (``size_of="value"``, the unit of KIP-328's eviction tables)."""
+    """The size of the value columns alone (``size_of="value"``, the unit of KIP-328's eviction tables)."""
     return logical_size(row.value)
 
 
 def sizer(size_of: SizeOf) -> SizeFunction:
-    """The function that measures a row.
+    """The function that measures a row, for a ``size_of`` setting.
 
     Args:
         size_of: ``"record"``, ``"value"``, or a function of the row (:class:`Sized`) that returns bytes.
 
     Raises:
-        ConfigurationError: it is none of these.
+        ConfigurationError: ``size_of`` is none of these.
 
     Example:
         >>> sizer("value").__name__
@@ -113,5 +113,5 @@ def _nested_size(value: Any) -> int:
 
 
 def _is_entry(part: Any) -> bool:
-    """Whether it is an entry of a map: Arrow gives a map as a list of pairs, and pairs for nothing else."""
+    """Whether a part is an entry of a map: Arrow gives maps, and nothing else, as lists of pairs."""
     return type(part) is tuple and len(part) == 2

@@ -1,6 +1,6 @@
 """Where a buffer keeps the rows that do not fit its memory bound: a private temporary file that nobody else sees.
 
-It is a work file of one process, not the durable state: what must survive goes to the buffer's Delta table.
+It is a work file of one process, not durable state: what must survive is stored in the buffer's Delta table.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class SpillFile:
     """
 
     def __init__(self) -> None:
-        # An empty name is a temporary database: kept in a small cache, written to a file that vanishes with it.
+        # An empty name makes a temporary database: a small cache, and a file that vanishes with the connection.
         self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         self._database.execute(
             "CREATE TABLE spilled (id BLOB PRIMARY KEY, buffer_us INTEGER, arrived_us INTEGER, rank BLOB, row BLOB)"
@@ -38,7 +38,7 @@ class SpillFile:
         return self._count
 
     def put(self, row: BufferedRow) -> None:
-        """Keep a row whose key is not in the file."""
+        """Store a row whose key is not in the file yet."""
         self._database.execute(
             "INSERT INTO spilled VALUES (?, ?, ?, ?, ?)",
             (canonical_order(row.key), row.buffer_us, row.arrived_us, row.order, pickle.dumps(row)),
@@ -46,15 +46,15 @@ class SpillFile:
         self._count += 1
 
     def get(self, key: Hashable) -> BufferedRow | None:
-        """The row of a key, or none."""
+        """The row of a key, or ``None``."""
         return self._first("SELECT row FROM spilled WHERE id = ?", canonical_order(key))
 
     def remove(self, key: Hashable) -> None:
-        """Forget the row of a key."""
+        """Delete the row of a key."""
         self._count -= self._database.execute("DELETE FROM spilled WHERE id = ?", (canonical_order(key),)).rowcount
 
     def oldest(self) -> BufferedRow | None:
-        """The row that eviction by buffer time takes first."""
+        """The first row in order of buffer time."""
         return self._first("SELECT row FROM spilled ORDER BY buffer_us, rank LIMIT 1")
 
     def longest_held(self) -> BufferedRow | None:
@@ -62,7 +62,7 @@ class SpillFile:
         return self._first("SELECT row FROM spilled ORDER BY arrived_us, rank LIMIT 1")
 
     def rows(self) -> Iterator[BufferedRow]:
-        """Every row, oldest first."""
+        """Every row, in order of buffer time."""
         for (row,) in self._database.execute("SELECT row FROM spilled ORDER BY buffer_us, rank"):
             yield pickle.loads(row)  # noqa: S301 - written by this process, in a file nobody else sees
 

@@ -25,19 +25,19 @@ def buffer_rule(
     unit_us: int = 1,
     default_retention_us: int | None = None,
 ) -> BufferRule:
-    """The rule of a suppression.
+    """The buffer rule of a suppression.
 
     Args:
-        node: Its name.
+        node: The suppression's name.
         suppressed: What the plan says.
-        windows: The windows of its table, or none.
+        windows: The windows of its table, or None.
         unit_us: One tick of the windows' time resolution.
         default_retention_us: ``suppressed.record.retention.ms`` of the application, in microseconds; ``None`` = off.
-            Final results heed it only with ``close_idle``; a retention of the node's own always wins (R116, R117).
+            Final results use it only with ``close_idle``; the node's own retention always wins (R116, R117).
 
     Raises:
-        ConfigurationError: final results of a table without windows that close, or with a retention that is over when a
-            window begins.
+        ConfigurationError: final results of a table without windows that close, or with a retention that is not
+            positive.
     """
     if isinstance(suppressed, UntilWindowCloses):
         return _final_rule(node, suppressed, windows, unit_us, default_retention_us)
@@ -70,7 +70,7 @@ def _final_rule(
         raise ConfigurationError(f"{node}: final results need windows that close. Use until_time_limit instead.")
     retention_us = _first_given(suppressed.retention_us, default_retention_us if suppressed.close_idle else None)
     if retention_us is not None and retention_us <= 0:
-        # On Spark the records of a batch have one arrival: each of them would have a final result of its own.
+        # On Spark all records of a batch arrive at the same time: each of them would get a final result of its own.
         raise ConfigurationError(
             f"{node}: a retention of {in_words(retention_us)} would close each window with its first record. Give "
             "one that is longer than records of a window are apart, or none, to close windows by stream time only."
@@ -83,13 +83,13 @@ def _final_rule(
 
 
 def warn_of_idle(node: str, suppressed: Suppressed, rule: BufferRule, windows: Windows | None) -> None:
-    """Tell of a retention that closes no windows, since there is none, or those of an input that is not silent.
+    """Warn of a retention that closes windows while they still take records, and of ``close_idle`` without a retention.
 
     Args:
         node: The suppression's name.
         suppressed: What the plan says.
-        rule: What it promises.
-        windows: Those of its table, or none.
+        rule: The suppression's buffer rule.
+        windows: The windows of its table, or None.
     """
     if not isinstance(suppressed, UntilWindowCloses):
         return
@@ -119,7 +119,7 @@ def _first_given(own_us: int | None, default_us: int | None) -> int | None:
 
 
 def tie_order(windows: Windows | None) -> Callable[[Sequence[Any], Window | None], bytes]:
-    """How rows with equal buffer time are ordered: by key, then window start; sessions by key, then end, then start.
+    """The order of rows with equal buffer time: by key, then window start; for sessions by key, then end, then start.
 
     Returns:
         A function of the key's fields (without the window) and the window.

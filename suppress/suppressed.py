@@ -20,14 +20,14 @@ _S = TypeVar("_S", bound="Suppressed")
 
 @dataclass(frozen=True)
 class Suppressed:
-    """Start here: ``until_window_closes``, ``until_time_limit``, ``until_wall_clock_time_limit``.
+    """What a suppression waits for: ``until_window_closes``, ``until_time_limit`` or ``until_wall_clock_time_limit``.
 
     Raises:
-        ArgumentError: it is called itself.
+        ArgumentError: the class itself is called.
     """
 
     def __post_init__(self) -> None:
-        # Each of the three kinds has checks of its own.
+        # Only this class itself gets here: each of the three kinds overrides this with its own checks.
         raise ArgumentError(
             "Suppressed() says not what to wait for. Use Suppressed.until_window_closes(...), until_time_limit(...) or "
             "until_wall_clock_time_limit(...)."
@@ -35,7 +35,7 @@ class Suppressed:
 
     def with_name(self: _S, name: str) -> _S:
         """Name the node and its state, so that other nodes may come and go (R57, R58)."""
-        # Each of the three kinds has a name; this class, where the factories live, is never one of its own.
+        # Each of the three kinds has the field; this class itself has no instances.
         return replace(self, **{"name": name})
 
     @staticmethod
@@ -51,13 +51,14 @@ class Suppressed:
         Args:
             buffer: A strict one; an eager buffer would give results that are not final.
             size_of: What a byte bound counts.
-            close_idle: Let ``suppressed.record.retention.ms`` close windows so long after their first record, whatever
-                comes meanwhile; without it, and without ``retention``, this does nothing, of which the log warns.
-            retention: That limit for this node; zero is refused by whoever runs the plan.
+            close_idle: Let ``suppressed.record.retention.ms`` close each window that long after its first record,
+                whatever records come meanwhile. Without it and without ``retention`` this has no effect, and the log
+                warns of it.
+            retention: The same limit for this node alone; zero is refused by the engine that runs the plan.
 
         Raises:
             TopologyError: the buffer is eager.
-            ConfigurationError: it is no buffer, or a retention is no duration or negative.
+            ConfigurationError: ``buffer`` is no buffer configuration, or ``retention`` is no duration or negative.
 
         >>> from suppress.buffer_config import BufferConfig
         >>> Suppressed.until_window_closes(BufferConfig.unbounded()).with_name("finals").name
@@ -87,16 +88,16 @@ class Suppressed:
         Args:
             wait: How long the first buffered update waits; zero lets everything through (R60).
             buffer: Strict or eager.
-            timer: ``first``: out at the latest ``wait`` after the first buffered update; ``record``: the timer follows
-                the latest update's timestamp; ``last``: each update starts it anew, at most for ``max_age``.
-            max_age: Needed by ``timer="last"``, refused otherwise.
+            timer: ``first``: a row leaves at the latest ``wait`` after its first buffered update; ``record``: the timer
+                follows the latest update's timestamp; ``last``: each update restarts it, for at most ``max_age``.
+            max_age: Required by ``timer="last"``, refused otherwise.
             clock: For windowed tables: count from the record's time or from the window's start.
             size_of: What a byte bound counts.
             retention: ``suppressed.record.retention.ms`` for this node.
 
         Raises:
-            ConfigurationError: no buffer, a negative duration, a word that an option does not take, or max_age without
-                ``timer="last"``, missing with it, or shorter than ``wait``.
+            ConfigurationError: ``buffer`` is no buffer configuration, a duration is negative, an option has an unknown
+                value, or ``max_age`` is given without ``timer="last"``, missing with it, or shorter than ``wait``.
         """
         return UntilTimeLimit(
             duration_us(wait), buffer, timer, _optional_us(max_age), clock, size_of, None, _optional_us(retention)
@@ -106,17 +107,17 @@ class Suppressed:
     def until_wall_clock_time_limit(
         wait: Duration, buffer: AnyBuffer, *, size_of: SizeOf = "record", retention: Duration | None = None
     ) -> UntilWallClockTimeLimit:
-        """At most one update per key every ``wait`` of wall-clock time since it arrived (KIP-539, R112).
+        """At most one update per key every ``wait`` of wall-clock time, counted from its arrival (KIP-539, R112).
 
         Raises:
-            ConfigurationError: no buffer, or a negative duration.
+            ConfigurationError: ``buffer`` is no buffer configuration, or a duration is negative.
         """
         return UntilWallClockTimeLimit(duration_us(wait), buffer, size_of, None, _optional_us(retention))
 
 
 @dataclass(frozen=True)
 class UntilWindowCloses(Suppressed):
-    """Final results only."""
+    """Wait until the window closes: final results only."""
 
     buffer: StrictBufferConfig
     name: str | None = None
@@ -134,7 +135,7 @@ class UntilWindowCloses(Suppressed):
 
 @dataclass(frozen=True)
 class UntilTimeLimit(Suppressed):
-    """A rate limit in event time."""
+    """Wait for a time limit in event time: a rate limit."""
 
     wait_us: int
     buffer: AnyBuffer
@@ -170,7 +171,7 @@ class UntilTimeLimit(Suppressed):
 
 @dataclass(frozen=True)
 class UntilWallClockTimeLimit(Suppressed):
-    """A rate limit in wall-clock time."""
+    """Wait for a time limit in wall-clock time: a rate limit."""
 
     wait_us: int
     buffer: AnyBuffer
@@ -186,7 +187,7 @@ class UntilWallClockTimeLimit(Suppressed):
         sizer(self.size_of)
 
 
-#: What the factories give: what a node may hold.
+#: What the factories return, and what a node may have.
 AnySuppressed = UntilWindowCloses | UntilTimeLimit | UntilWallClockTimeLimit
 
 

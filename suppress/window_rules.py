@@ -3,8 +3,8 @@
 Instants and durations are integers of microseconds. ``unit_us`` is one tick of the window's time resolution
 (1 microsecond, or 1000 for milliseconds): the smallest step by which one timestamp can follow another.
 
-The epoch is a wall, as in Kafka Streams: a record at or after it belongs to no hopping or sliding window that starts
-before it, and the windows of earlier records hold earlier records only.
+As in Kafka Streams, no window holds records from both sides of the epoch: a record at or after it belongs to no hopping
+or sliding window that starts before it, and the windows of earlier records hold only records before the epoch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from versioned.durations import FIRST_INSTANT_US, LAST_INSTANT_US
 
 #: 9999-12-31 23:59:59.999999 UTC, the last instant that tables hold: the end of a window that never ends.
 FOREVER_US: Final = LAST_INSTANT_US
-#: Stream time where no record has come yet: below every instant, and 64 bits hold it with any wait added or taken away.
+#: Stream time before any record has come: below every instant, and 64 bits hold it plus or minus any wait.
 NEVER_US: Final = -(2**62)
 
 
@@ -54,7 +54,7 @@ def assign(windows: TimeWindows | UnlimitedWindows, ts_us: int) -> tuple[Window,
 
 
 def first_taken_us(windows: Windows) -> int:
-    """The instant from which on windows take records: none may start before the first instant that tables hold.
+    """The first instant whose records windows take: no window may start before the first instant that tables hold.
 
     Example:
         >>> first_taken_us(UnlimitedWindows(start_us=5))
@@ -65,16 +65,16 @@ def first_taken_us(windows: Windows) -> int:
     if isinstance(windows, UnlimitedWindows):
         return windows.start_us
     if isinstance(windows, TimeWindows):
-        # The first window that may be, and the record that no window before it holds.
+        # The start of the first window that may exist; from the instant returned on, no earlier window holds a record.
         first_start_us = -(-FIRST_INSTANT_US // windows.advance_us) * windows.advance_us
         return min(0, first_start_us - windows.advance_us + windows.size_us)
     return min(0, FIRST_INSTANT_US + windows.difference_us) if isinstance(windows, SlidingWindows) else FIRST_INSTANT_US
 
 
 def last_taken_us(windows: Windows, unit_us: int = 1) -> int:
-    """The instant up to which windows take records: none may end behind the last instant that tables hold.
+    """The last instant whose records windows take: no window may end after the last instant that tables hold.
 
-    A sliding window may begin right behind each record, whether it is made or not.
+    This leaves room for a sliding window that begins one tick after each record, whether it is made or not.
 
     Example:
         >>> LAST_INSTANT_US - last_taken_us(SlidingWindows(difference_us=10, grace_us=0))
@@ -83,7 +83,7 @@ def last_taken_us(windows: Windows, unit_us: int = 1) -> int:
         True
     """
     if isinstance(windows, TimeWindows):
-        # The last window that may be, and the record that no window behind it holds.
+        # The start of the last window that may exist; up to the instant returned, no later window holds a record.
         last_start_us = (LAST_INSTANT_US - windows.size_us) // windows.advance_us * windows.advance_us
         return last_start_us + windows.advance_us - 1
     if isinstance(windows, SlidingWindows):
@@ -110,7 +110,7 @@ def close_wait_us(windows: Windows, unit_us: int) -> int | None:
 
 
 def open_for_us(windows: Windows) -> int | None:
-    """For how long a window takes records, from its first instant on; ``None`` for unlimited windows.
+    """How long a window takes records, counted from its first instant; ``None`` for unlimited windows.
 
     Example:
         >>> open_for_us(TimeWindows(size_us=10, advance_us=10, grace_us=3))
@@ -137,7 +137,7 @@ def is_closed(windows: Windows, window: Window, stream_time_us: int, unit_us: in
 
 
 def lateness_us(stream_time_us: int, ts_us: int) -> int:
-    """How far a record is behind stream time, after it moved it (R11). Never negative.
+    """How far a record is behind stream time, which it may itself have advanced (R11); never negative.
 
     Example:
         >>> lateness_us(10, 7), lateness_us(10, 10)
@@ -155,10 +155,10 @@ class SessionMerge:
 
     @property
     def retracted(self) -> tuple[Window, ...]:
-        """The sessions whose results are taken back first.
+        """The sessions whose results are retracted first.
 
-        As in Kafka that is every merged one, even if the result has the same ends again; only a session of a single
-        instant that another record of this instant joins is updated in place.
+        As in Kafka, this is every merged session, even if the result has the same start and end. Only a session of a
+        single instant that is joined by another record of that instant is updated in place.
         """
         return () if self.window.start_us == self.window.end_us else self.merged
 
@@ -166,10 +166,10 @@ class SessionMerge:
 def merge_session(
     windows: SessionWindows, sessions: Iterable[Window], ts_us: int, stream_time_us: int, unit_us: int = 1
 ) -> SessionMerge:
-    """The session that a record at ``ts_us`` makes, out of itself and every open session within the gap.
+    """The session that a record at ``ts_us`` makes from itself and every open session within the gap.
 
-    The gap is inclusive. A closed session is final and never merged. The result may itself be closed, only if nothing
-    was merged: then the record is late.
+    The gap is inclusive. A closed session is final and never merged. The result can itself be closed only if nothing
+    was merged; then the record is late.
 
     Example:
         >>> merge_session(SessionWindows(gap_us=5, grace_us=0), [Window(0, 3), Window(12, 14)], 8, 14)
@@ -193,7 +193,7 @@ def merge_session(
 class SlidingStep:
     """One window that a record touches: start from a copy of window ``base`` (None: empty), add the record if ``adds``.
 
-    ``base`` means the content before the record.
+    ``base`` means that window's content before the record.
     """
 
     window: Window
@@ -202,17 +202,18 @@ class SlidingStep:
 
 
 def slide(windows: SlidingWindows, latest_us: Mapping[Window, int], ts_us: int, unit_us: int = 1) -> list[SlidingStep]:
-    """The windows that a record at ``ts_us`` changes or makes, in the order of their results (KIP-450).
+    """The windows that a record at ``ts_us`` changes or creates, in the order of their results (KIP-450).
 
     Args:
         windows: The definition; both ends of a window are inclusive.
-        latest_us: The windows of this key so far, each with the largest timestamp in it; those that do not start in
+        latest_us: The windows of this key so far, each with the largest timestamp in it; those that do not start within
             the record's reach (:func:`slide_reach_us`) may be left out.
-        ts_us: The record.
+        ts_us: The record's timestamp.
         unit_us: One tick of the time resolution: the window after a record starts one tick later.
 
-    A record makes the window that ends at it (or the first window [0, difference], if it is nearer than that to the
-    epoch), its right window if a later record is known, and its predecessor's right window if that holds it.
+    A record creates the window that ends at it (or the first window [0, difference] if it is less than ``difference``
+    after the epoch), its right window if a later record is known to be in it, and the right window of its predecessor
+    if that holds the record.
 
     Example:
         >>> [step.window for step in slide(SlidingWindows(difference_us=10, grace_us=0), {Window(10, 20): 20}, 25)]
@@ -225,7 +226,7 @@ def slide(windows: SlidingWindows, latest_us: Mapping[Window, int], ts_us: int, 
 
 
 def slide_reach_us(windows: SlidingWindows, ts_us: int, unit_us: int) -> tuple[int, int]:
-    """Where the windows start that :func:`slide` looks at for a record: from the first to the last instant.
+    """The earliest and the latest start of the windows that :func:`slide` needs for a record.
 
     Example:
         >>> slide_reach_us(SlidingWindows(difference_us=10, grace_us=0), 25, unit_us=1)
@@ -247,8 +248,8 @@ def _slide(windows: SlidingWindows, known: dict[Window, int], ts_us: int, unit_u
     steps = [SlidingStep(w, w, adds=True) for w in reversed(known) if w.start_us <= ts_us <= w.end_us]
     if known.get(own) == ts_us:
         return steps
-    # Each record is the latest one of the window that it made, so the nearest window before ts tells the predecessor.
-    # Kafka looks no further: what only later windows still know, after the predecessor's window was deleted, is gone.
+    # Each record is the latest one of the window that it made, so the nearest window before ts gives the predecessor.
+    # Like Kafka, look no further: once the predecessor's window is deleted, later windows that hold it do not count.
     nearest = max((w for w in known if w.end_us < ts_us), default=None)
     previous_us = known.get(own if nearest is None else nearest)
     steps += _right_of_previous(windows, known, previous_us, ts_us, unit_us)
@@ -262,7 +263,7 @@ def _slide_early(windows: SlidingWindows, known: dict[Window, int], ts_us: int, 
     first = Window(0, windows.difference_us)
     steps = [SlidingStep(w, w, adds=True) for w in known if w != first and w.start_us <= ts_us]
     steps += _right_of_record(windows, known, ts_us, unit_us)
-    # Records this early all share the first window, so it alone tells the predecessor.
+    # Records this early all share the first window, so it alone gives the predecessor.
     previous_us = known.get(first)
     if previous_us is not None and previous_us < ts_us:
         steps += _right_of_previous(windows, known, previous_us, ts_us, unit_us)

@@ -1,7 +1,7 @@
 """Windows and their grace, as values (Kafka Streams: ``TimeWindows``, ``SessionWindows``, ...; KIP-328).
 
 Durations are passed as ``timedelta`` or text and kept as microseconds. ``grace`` is how late a record may be and
-still change a window: a window is closed, for good, once stream time reaches its end plus grace (R4, R10).
+still change a window: a window closes for good once stream time reaches its end plus grace (R4, R10).
 Time windows are ``[start, end)``; the ends of sliding and session windows are inclusive.
 """
 
@@ -33,8 +33,8 @@ class _Graceful:
         return self.grace_us // 1_000  # type: ignore[attr-defined,no-any-return]
 
     def grace(self: _W, grace: Duration) -> _W:
-        """The same windows with this grace (R6, R7, R8); unlimited ones never close all the same."""
-        # Each of the five kinds has one; this class is never one of its own.
+        """Return the same windows with this grace (R6, R7, R8); unlimited ones still never close."""
+        # Each of the five kinds has the field; this class itself has no instances.
         return replace(self, **{"grace_us": duration_us(grace)})
 
 
@@ -43,7 +43,7 @@ class TimeWindows(_Graceful):
     """Windows of a fixed size, tumbling (``advance`` = size) or hopping (Kafka: ``TimeWindows``).
 
     Raises:
-        ConfigurationError: no size, a negative grace, or an advance that is not above zero and at most the size.
+        ConfigurationError: the size or advance is not positive, the advance exceeds the size, or the grace is negative.
 
     >>> TimeWindows.of("1 hour").advance_by("10 minutes").grace("5 minutes").grace_period_ms
     300000
@@ -81,7 +81,7 @@ class TimeWindows(_Graceful):
         return cls.of(size).grace(grace)
 
     def advance_by(self, advance: Duration) -> TimeWindows:
-        """Hopping windows: a new one starts every ``advance``."""
+        """Return hopping windows: a new one starts every ``advance``."""
         return replace(self, advance_us=duration_us(advance))
 
 
@@ -90,7 +90,7 @@ class SlidingWindows(_Graceful):
     """Windows ``[t - difference, t]`` around records (Kafka: ``SlidingWindows``, KIP-450).
 
     Raises:
-        ConfigurationError: a negative difference or grace.
+        ConfigurationError: the difference or the grace is negative.
     """
 
     difference_us: int
@@ -121,7 +121,7 @@ class SessionWindows(_Graceful):
     """Sessions of records at most ``gap`` apart, the gap inclusive (Kafka: ``SessionWindows``).
 
     Raises:
-        ConfigurationError: a negative gap or grace.
+        ConfigurationError: the gap or the grace is negative.
     """
 
     gap_us: int
@@ -149,7 +149,7 @@ class SessionWindows(_Graceful):
 
 @dataclass(frozen=True)
 class UnlimitedWindows(_Graceful):
-    """One window from ``start`` on, which never closes; a grace is accepted and means nothing (R9)."""
+    """One window from ``start`` on that never closes; a grace is accepted but has no effect (R9)."""
 
     start_us: int = 0
     grace_us: int = 0
@@ -181,10 +181,10 @@ class UnlimitedWindows(_Graceful):
 
 @dataclass(frozen=True)
 class JoinWindows(_Graceful):
-    """How far apart two stream records may be and join: right ts in ``[left - before, left + after]``.
+    """How far apart two stream records may be to join: right ts in ``[left - before, left + after]``.
 
     Raises:
-        ConfigurationError: before and after together are negative, or the grace is.
+        ConfigurationError: ``before + after`` or the grace is negative.
     """
 
     before_us: int
@@ -203,25 +203,25 @@ class JoinWindows(_Graceful):
 
     @classmethod
     def of(cls, difference: Duration) -> JoinWindows:
-        """At most ``difference`` apart, either way, without grace."""
+        """Records at most ``difference`` apart, in either direction, without grace."""
         return cls(duration_us(difference), duration_us(difference))
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference: Duration) -> JoinWindows:
-        """The same (Kafka: ``ofTimeDifferenceWithNoGrace``)."""
+        """Records at most ``difference`` apart, without grace (Kafka: ``ofTimeDifferenceWithNoGrace``)."""
         return cls.of(difference)
 
     @classmethod
     def of_time_difference_and_grace(cls, difference: Duration, grace: Duration) -> JoinWindows:
-        """With a grace (Kafka: ``ofTimeDifferenceAndGrace``)."""
+        """Records at most ``difference`` apart, with a grace (Kafka: ``ofTimeDifferenceAndGrace``)."""
         return cls.of(difference).grace(grace)
 
     def before(self, before: Duration) -> JoinWindows:
-        """The right record at most this much before the left one; may be negative."""
+        """Let the right record be at most this much before the left one; may be negative."""
         return replace(self, before_us=duration_us(before))
 
     def after(self, after: Duration) -> JoinWindows:
-        """The right record at most this much after the left one; may be negative."""
+        """Let the right record be at most this much after the left one; may be negative."""
         return replace(self, after_us=duration_us(after))
 
 

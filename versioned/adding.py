@@ -1,8 +1,8 @@
 """Columns that a table gets after it was made: null in all rows that it has.
 
-A versioned table gets them in one commit, before which its properties announce them (``versioned.adding``), so that a
-table with them is no table that somebody changed, whenever a kill comes; behind it its spec tells them for good. Its
-system history gets them first, where they do no harm.
+A versioned table gets them in one commit. Before it, the table's properties announce them (``versioned.adding``), so
+that a kill at any point leaves no table that looks as if somebody else had changed it; after it, the spec names them
+for good. The system history gets them first, where they do no harm.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WAY_OF_COLUMNS: Final = (
 
 
 def lacking(there: StructType, columns: StructType) -> StructType:
-    """The columns that a table has not yet, whatever their case; null may be in each of them.
+    """The columns that a table lacks, ignoring case; all of them, and all that is in them, are nullable.
 
     >>> from pyspark.sql.types import LongType
     >>> had = StructType().add("Id", LongType())
@@ -51,18 +51,18 @@ def add_columns(
 ) -> None:
     """Give a table the columns that it lacks, in one commit, and keep those with personal data out of its statistics.
 
-    Tests may make it fail before and after, at the points ``before:<table>/columns`` and ``after:<table>/columns``.
+    Tests may make it fail at the points ``before:<table>/columns`` and ``after:<table>/columns``.
 
     Args:
         session: The session.
         target: The table.
         columns: Their names and types; those that it has are left as they are.
-        after: The column behind which they stand; None = the last one.
+        after: The column after which they are added; None = after the last one.
         hidden: Columns of which no statistics are kept.
 
     Raises:
-        ConfigurationError: Delta keeps no columns of such a type or name.
-        SchemaError: a column is there, and of another type.
+        ConfigurationError: Delta does not keep columns of such a type or name.
+        SchemaError: a column exists already, with another type.
         CommitError: others changed the table during each of six tries.
     """
 
@@ -74,7 +74,7 @@ def add_columns(
             session.sql(_statement(target, missing, after))
 
     if hidden:
-        hide(session, target, hidden)  # Before: the log never tells a value of them.
+        hide(session, target, hidden)  # First, so that the log never holds a value of them.
     faults.point(f"before:{target.short_name}/columns")
     try:
         with_retry(target, add)
@@ -94,23 +94,23 @@ def add_values(
     owner: str | None,
     hidden: Collection[str],
 ) -> VersionedTableSpec:
-    """Give a versioned table further value columns, and its system history too if it keeps one.
+    """Add value columns to a versioned table, and to its system history if it keeps one.
 
     Args:
         session: The session.
         target: The table.
-        spec: What it promises now.
-        columns: Names and types; those of its values that it has make no difference.
+        spec: Its current spec.
+        columns: Names and types; values that the table already has are ignored.
         owner: The application that owns it, if one does.
         hidden: Columns of which no statistics are kept.
 
     Returns:
-        What it promises from now on.
+        Its new spec.
 
     Raises:
-        ConfigurationError: another application owns the table; a name is a column's that is no value, or cannot be one;
-            or as of :func:`add_columns`.
-        SchemaError: a column is there, and of another type.
+        ConfigurationError: another application owns the table; a name is not allowed, or belongs to a column that is
+            not a value; or as for :func:`add_columns`.
+        SchemaError: a column exists already, with another type.
     """
     wider = widened(session, target, spec, columns, owner)
     new = wider.values[len(spec.values) :]
@@ -121,18 +121,18 @@ def add_values(
         with_retry(target, partial(_announce, session, target, new))
         add_columns(session, target, columns, spec.shown[-1], hidden)
         with_retry(target, promise)
-    # Once more: another one may have written what it had read before.
+    # Once more: somebody else may have written back an older spec in between.
     return with_retry(target, promise)
 
 
 def _announce(session: SparkSession, target: TableRef, new: Sequence[str]) -> None:
-    """Say which values are about to come, beside those that others are about to add."""
+    """Announce the values that are about to be added, keeping those that others have announced."""
     others = announced(properties_of(session, target))
     set_properties(session, target, {ADDING: json.dumps([*others, *(name for name in new if name not in others)])})
 
 
 def _promise(session: SparkSession, target: TableRef, new: Sequence[str]) -> VersionedTableSpec:
-    """Let the spec tell the values that have come, those of others too."""
+    """Write the values that have been added, also by others, into the stored spec, and return that."""
     properties, there = properties_of(session, target), read_table(session, target).columns
     stored = VersionedTableSpec.from_properties(properties, str(target), there)
     promised = replace(stored, values=tuple(name for name in there if name in {*stored.values, *new}))
@@ -149,21 +149,21 @@ def widened(
     columns: StructType,
     owner: str | None = None,
 ) -> VersionedTableSpec:
-    """What a versioned table would promise with further value columns; nothing is changed.
+    """The spec that a versioned table would have with further value columns; nothing is changed.
 
     Args:
         session: The session.
         target: The table.
-        spec: What it promises now.
-        columns: As of :func:`add_values`.
-        owner: As of :func:`add_values`.
+        spec: Its current spec.
+        columns: As for :func:`add_values`.
+        owner: As for :func:`add_values`.
 
     Raises:
-        ConfigurationError, SchemaError: as of :func:`add_values`, but for what Delta keeps.
+        ConfigurationError, SchemaError: as for :func:`add_values`, except for what Delta does not keep.
     """
     check_owner(target, owner_of(session, target), owner, _WAY_OF_COLUMNS)
     _check_same(target, read_table(session, target).schema, columns)
-    # Their names are checked by it.
+    # The spec checks the names.
     return replace(spec, values=(*spec.values, *(name for name in columns.names if name not in spec.values)))
 
 

@@ -12,14 +12,14 @@ _APPEND_ONLY: Final = "delta.appendOnly"
 
 
 def refuse_append_only(tables: Mapping[TableRef, Mapping[str, str]], who: str) -> None:
-    """Refuse work that removes rows, before it does anything, where a table's properties forbid that.
+    """Refuse work that removes rows, before it does anything, if the properties of a table forbid that.
 
     Args:
         tables: The properties of each table that would lose rows.
         who: What would remove them.
 
     Raises:
-        ConfigurationError: naming all such tables, with the statements that let rows go.
+        ConfigurationError: names all such tables, and the statements that lift the restriction.
 
     >>> refuse_append_only({TableRef.parse("/out/ledger"): {"delta.appendOnly": "TRUE"}}, "A rollback")
     Traceback (most recent call last):

@@ -1,7 +1,7 @@
 """Keys that a frame asks for, as keys of a table: compared exactly, or refused.
 
-Where two types differ, ``==`` brings both to a third one, in which one key may equal several of the table, or none can
-be read. So what is asked is brought to the table's type instead, where it is one key or none.
+Where two types differ, ``==`` casts both to a third one, in which one key may equal several of the table, or cannot be
+read. So the asked keys are cast to the table's type instead, in which each is one key or none.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from versioned.spec import VersionedTableSpec
 from versioned.sql_types import nullable
 
 _WHAT: Final = "looked-up rows"
-#: Among the types of one group a value is the same one or there is none. Times without a zone are in the session's.
+#: Within a group, a value of one type is the same value in another, or none. Times without a zone are in the session's.
 _GROUPS: Final[tuple[tuple[type[DataType], ...], ...]] = (
     (StringType,),
     (IntegralType, DecimalType),
@@ -41,8 +41,8 @@ _GROUPS: Final[tuple[tuple[type[DataType], ...], ...]] = (
 
 
 def exactly_as(value: Column, own: DataType, kind: DataType) -> Column:
-    """A value as one of another type; null where it has none, also where it would only come close to one."""
-    # Spark casts nothing that may be null to what may not.
+    """A value cast to another type; null where that has no exactly equal value."""
+    # Spark does not cast nullable values to a type that is not nullable.
     told = value.try_cast(nullable(kind))
     if own.simpleString() == kind.simpleString():
         return told
@@ -50,13 +50,13 @@ def exactly_as(value: Column, own: DataType, kind: DataType) -> Column:
 
 
 def asked_keys(asked: DataFrame, rows: DataFrame, spec: VersionedTableSpec, alias: str = "") -> dict[str, Column]:
-    """The keys that a frame asks for, by the names of the table's key columns and as values of their types.
+    """The keys that a frame asks for, under the names and in the types of the table's key columns.
 
     Args:
-        asked: Has the key columns, in whatever case.
+        asked: The frame; it has the key columns, in any letter case.
         rows: Rows of the table.
         spec: The table.
-        alias: What the frame's columns are qualified with, as in ``a.``.
+        alias: Qualifier of the frame's columns, such as ``a.``.
 
     Raises:
         SchemaError: a key column is missing, twice, or of a type that cannot be compared exactly with the table's.
@@ -68,7 +68,7 @@ def asked_keys(asked: DataFrame, rows: DataFrame, spec: VersionedTableSpec, alia
     keys = {}
     for name in spec.keys:
         own, kind = given[name.lower()].dataType, kinds[name].dataType
-        # As the frame spells it: a session may tell names apart by their case.
+        # Spelled as in the frame: the session may be case-sensitive.
         value = F.col(f"{alias}{quote(given[name.lower()].name)}")
         if isinstance(own, NullType):
             keys[name] = value.cast(kind)
@@ -84,10 +84,10 @@ def asked_keys(asked: DataFrame, rows: DataFrame, spec: VersionedTableSpec, alia
 
 
 def check_asked(asked: DataFrame, keys: Iterable[str], *others: str) -> None:
-    """Refuse a frame that lacks a key column, which it may have in whatever case, or another column.
+    """Refuse a frame that lacks a key column (in any letter case) or one of the other columns (as spelled).
 
     Raises:
-        SchemaError: telling which, and what there is.
+        SchemaError: names the missing columns and the existing ones.
     """
     there = {name.lower() for name in asked.columns}
     missing = [name for name in keys if name.lower() not in there]
@@ -96,7 +96,7 @@ def check_asked(asked: DataFrame, keys: Iterable[str], *others: str) -> None:
 
 
 def _is_exact(own: DataType, kind: DataType) -> bool:
-    """Whether each value of the one type is one of the other, or none, whatever the two are."""
+    """Whether each value of one type is exactly one value of the other type, or none."""
     if nullable(own).simpleString() == nullable(kind).simpleString():
         return True
     if harm_of(own, kind) is not None:

@@ -1,8 +1,8 @@
 """Backfill: old history put into a live versioned table, with grace off.
 
-A record of a backfill is never too late; it may be too new, since stream time belongs to the live input and must not
-be moved by history: such records are rejected. So nothing that the stream decides by its stream time (late, closed,
-expired) changes, and results that were sent out before are not corrected.
+A record of a backfill is never too late, but it may be too new: stream time belongs to the live input and must not be
+moved by history, so records after it are rejected. Hence nothing changes that the stream decides by stream time (late,
+closed, expired), and results that were sent before are not corrected.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from versioned.spec import CURRENT, VersionedTableSpec
 from versioned.system_history import next_system_us
 
 _LOG: Final = logging.getLogger(__name__)
-#: Reason of a rejected record: it lies after the stream time of the table, or of its key where each has its own.
+#: Reason of a rejected record: it lies after the stream time of the table, or of its key if stream time is per key.
 NOT_HISTORY: Final = "NOT_HISTORY"
 _LATEST_US: Final = "_latest_us"
 _HORIZON_US: Final = "_horizon_us"
@@ -36,13 +36,14 @@ _HORIZON_US: Final = "_horizon_us"
 class BackfillResult:
     """What became of a backfill.
 
-    ``outcomes`` and ``rejected``: rows as of a put. ``counts``: ``accepted``; of these ``latest`` (current versions
-    behind the whole backfill), ``out_of_order``, ``spliced`` (into closed history) and ``expired`` (behind it their
-    validity ends before the horizon, or they are latest deletions from before it: no promised lookup finds them, and
-    the next purge removes them); ``rejected`` and, per reason, ``rejected.NULL_KEY``
-    and so on. ``accepted + rejected`` = number of input rows. ``version`` is the commit; None = nothing was written.
-    ``by_others``: the tables of the application in which changes of somebody else, puts by hand too, were undone with a
-    batch that had landed in part (by ``streams.spark.backfill`` only; after its ``dry_run`` they would be).
+    ``outcomes`` and ``rejected`` are rows as for a put. ``counts`` has ``accepted``; among these ``latest`` (current
+    versions after the whole backfill), ``out_of_order``, ``spliced`` (into closed history) and ``expired`` (after the
+    backfill their validity ends by the horizon, or they are latest deletions from before it: no promised lookup finds
+    them, and the next purge removes them); and ``rejected``, also per reason as ``rejected.NULL_KEY`` and so on.
+    ``accepted + rejected`` = number of input rows. ``version`` is the commit; None = nothing was written.
+    ``by_others``: the tables of the application in which changes made by somebody else, including puts by hand, were
+    undone together with a batch that had landed in part (set by ``streams.spark.backfill`` only; after its ``dry_run``,
+    the tables in which they would be).
     """
 
     outcomes: DataFrame
@@ -55,13 +56,13 @@ class BackfillResult:
 def only_history(
     shaped: DataFrame, times: Mapping[int, int], current: DataFrame, spec: VersionedTableSpec
 ) -> DataFrame:
-    """Records in the scope that is furthest ahead; those after its stream time get a reason.
+    """Move records into the scope that is furthest ahead, and give those after its stream time a reason.
 
-    Where each key has a stream time of its own, those after the latest version of their key do too.
+    If stream time is per key, records after the latest version of their key get a reason too.
 
     Args:
         shaped: Records with ``_us``, ``_scope`` and ``_reason``.
-        times: Stream time per scope; empty for a table without records, which takes all.
+        times: Stream time per scope; empty for a table without records, which accepts all.
         current: The table's current rows.
         spec: Its contract.
     """
@@ -78,7 +79,7 @@ def only_history(
 
 
 def _with_latest(frame: DataFrame, current: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    """With the start of the latest version of each row's key, null where it has none."""
+    """Add the start of the latest version of each row's key; null if the key has none."""
     latest = F.unix_micros(quote(spec.valid_from)).alias(_LATEST_US)
     return frame.join(current.select(*map(quote, spec.keys), latest), list(spec.keys), "left")
 
@@ -99,13 +100,13 @@ def backfill_frame(
         spark: The session.
         target: The table.
         spec: Its contract.
-        shaped: Records as of :func:`only_history`.
+        shaped: Records from :func:`only_history`.
         times: The table's stream times.
-        judged: What its commit says of them: by which version they are told.
+        judged: What the commit says of them: the table version at which they were read.
         dry_run: Only count.
     """
     held = shaped.persist()
-    # Kept beyond any lateness: then nothing is refused.
+    # With the longest retention and grace no record is refused.
     lenient = replace(spec, history_retention_us=LONGEST_US, grace_us=LONGEST_US)
     batch = PutBatch(target, lenient, held.where(F.col("_reason").isNull()).drop("_reason"), times)
     try:
@@ -127,18 +128,18 @@ def backfill_frame(
 def _horizons(
     spark: SparkSession, target: TableRef, spec: VersionedTableSpec, outcomes: DataFrame, times: Mapping[int, int]
 ) -> DataFrame:
-    """Outcomes with ``_horizon_us``: before it no promised lookup finds anything once the backfill is in the table.
+    """Add to outcomes ``_horizon_us``, the horizon of lookups once the backfill is in the table.
 
     Args:
         spark: The session.
-        target: The table, as it is before.
+        target: The table, without the backfill.
         spec: Its contract.
         outcomes: Accepted records.
         times: Stream time per scope after the backfill.
     """
     horizon_us = F.lit(spec.horizon_us(times)).cast("long")
     if spec.time_scope == "key":
-        # No record lies behind the latest version of a key that has one.
+        # No record lies after the latest version of its key, if it has one: those were rejected.
         newest = F.max("_us").over(Window.partitionBy(*map(quote, spec.keys)))
         outcomes = _with_latest(outcomes, read_table(spark, target).where(CURRENT), spec)
         horizon_us = F.coalesce(_LATEST_US, newest) - F.lit(spec.history_retention_us)
@@ -146,16 +147,16 @@ def _horizons(
 
 
 def _lasting(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    """Whether each accepted record is a latest version behind the whole backfill, and whether a purge takes it.
+    """Whether each accepted record is a latest version after the whole backfill, and whether a purge removes it.
 
-    What a put says of a record is how it stood at its own place, before the others of its key.
+    The outcome of a put does not tell: it describes the record at its own place, before later records of its key.
 
     Args:
         outcomes: With ``_horizon_us``.
         spec: The table's contract.
 
     Returns:
-        ``latest`` and ``expired``; neither is true of a record that another one at its instant replaces.
+        ``latest`` and ``expired``; neither is true of a record that is replaced by another one at the same instant.
     """
     of_key = Window.partitionBy(*map(quote, spec.keys)).orderBy("_us", "_place", "_scope")
     before_stored = F.when(~F.col("_is_latest"), F.col(PUT_RESULT) * spec.time_resolution.value)

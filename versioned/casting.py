@@ -34,24 +34,24 @@ _INSTANTS: Final = (TimestampType, TimestampNTZType)
 _TIMES: Final = (DateType, *_INSTANTS)
 #: What to do with a number that stands for an instant.
 AS_INSTANT: Final = "Make it a timestamp first, with timestamp_millis, timestamp_micros or timestamp_seconds."
-#: A text that is a day and nothing else. Spark takes a month or a year for its first day, and leaves out what stands
-#: behind a day, such as a time.
+#: A text that is a date and nothing else. Spark reads a month or a year as its first day, and drops whatever follows a
+#: date, such as a time.
 _DATE: Final = r"^[\x00-\x20\x7f]*[+-]?\d+-\d+-\d+[\x00-\x20\x7f]*$"
 _TIME_ALONE: Final = f"^{TIME_ALONE}"
-#: A text that is a day and a time of day and nothing else. Spark leaves an offset or a zone behind them out.
+#: A text that is a date, with or without a time of day, and nothing else. Spark drops an offset or a zone that follows.
 _LOCAL: Final = r"^[\x00-\x20\x7f]*[+-]?\d+(-\d+){0,2}([ T](\d+(:\d+(:\d+(\.\d*)?)?)?)?)?[\x00-\x20\x7f]*$"
-#: A text that is a number of so many digits behind the point, but for noughts.
+#: A text that is a number with at most so many decimal places, not counting trailing zeros.
 _NUMBER: Final = r"^[\x00-\x20\x7f]*[+-]?\d*\.?\d{0,%d}0*[\x00-\x20\x7f]*$"
 
 
 def casts(
     records: DataFrame, types: Mapping[str, DataType], keys: Collection[str]
 ) -> tuple[dict[str, Column], dict[str, Column]]:
-    """The columns in the types of the table, and of those that are cast whether a value has none in that type.
+    """The columns cast to the types of the table, and for those cast, whether a value does not exist in that type.
 
-    Whatever the session says of casts (ANSI or not), such a value neither becomes null in silence nor ends the put.
-    Decimals are rounded as Spark does, but for keys: rounded, two of them might be one. Inside structs, arrays and maps
-    that are no keys it is as the session says.
+    Such a value neither becomes null silently nor fails the put, whatever the session's casts do (ANSI or not).
+    Decimals are rounded as Spark does, except in keys: two keys might become one. Inside structs, arrays and maps that
+    are not keys, casts follow the session's setting.
     """
     given = {field.name: field.dataType for field in records.schema.fields}
     made, misfits = {}, {}
@@ -70,15 +70,15 @@ def _cast(value: Column, given: DataType, kind: DataType) -> Column:
 
 
 def rounds(value: Column, given: DataType, kind: DataType) -> Column | None:
-    """Whether a value has more digits behind the point than a decimal keeps of it; None where none has any more.
+    """Whether a decimal type would round a value; None if it rounds no value of the given type.
 
-    Null where the value has none of that type.
+    Null where the value does not exist in that type.
     """
     if given == kind or not isinstance(kind, DecimalType):
         return None
     cast = value.try_cast(kind)
     if isinstance(given, StringType):
-        # No decimal has room for all digits of a text and of the widest of them.
+        # Compared as text or double: no decimal has room for all digits that a text may have.
         text, double = value.cast("string"), value.try_cast("double")
         return ~(text.rlike(_NUMBER % kind.scale) | (text.rlike("[eE]") & (double == cast.try_cast("double"))))
     return cast.try_cast(given) != value if _has_fractions(given) else None
@@ -89,22 +89,22 @@ def _is_as_the_session_says(given: DataType, kind: DataType) -> bool:
 
 
 def key_in_type(value: Column, given: DataType, kind: DataType) -> Column:
-    """As :func:`in_type`; null also where the value, or a part of it, would be another one: rounded, say."""
+    """Like :func:`in_type`, but also null where the cast would change the value or a part of it, as by rounding."""
     if isinstance(kind, (StructType, ArrayType)):
         whole = value.try_cast(nullable(kind))
         return F.when(whole.try_cast(nullable(given)) == value, whole)
     told, cut = in_type(value, given, kind), rounds(value, given, kind)
     if given != kind and isinstance(given, _TIMES) and isinstance(kind, (*_TIMES, StringType)):
-        # Where clocks go back, two instants are one time of day.
+        # When clocks are set back, two instants have the same time of day.
         return F.when(told.try_cast(given) == value, told)
     return told if cut is None else F.when(~cut, told)
 
 
 def in_type(value: Column, given: DataType, kind: DataType) -> Column:
-    """The value in another type; null where that has none.
+    """A value cast to another type; null where it does not exist in that type.
 
-    Of a number that a FLOAT or DOUBLE is too small for Spark makes infinity; it reads the beginning of a text as a
-    date or as a time without a zone, and a time without its day as one of today.
+    Spark by itself turns a number beyond the range of FLOAT or DOUBLE into infinity, reads the beginning of a text as a
+    date or as a time without a zone, and reads a time without a date as a time of today.
     """
     told = value.try_cast(kind)
     is_text = isinstance(given, StringType)
@@ -122,7 +122,7 @@ def in_type(value: Column, given: DataType, kind: DataType) -> Column:
 
 
 def cast_role(records: DataFrame, name: str, kind: DataType) -> tuple[Column, Column]:
-    """A record's instant or partition in another type, and whether it has a value that is none of that type."""
+    """A record's instant or partition cast to another type, and whether it has a value that does not exist there."""
     value, given = F.col(quote(name)), records.schema[name].dataType
     if given == kind:
         return value, F.lit(False)
@@ -136,11 +136,11 @@ def in_range(us: Column) -> Column:
 
 
 def has_cast(records: DataFrame, given: DataType, kind: DataType) -> bool:
-    """Whether Spark can make a value of the one type one of the other."""
+    """Whether Spark can cast values of one type to another."""
     if given == kind:
         return True
     try:
-        # Of a frame without rows or a plan of its own, so that Spark looks at nothing but the two types.
+        # On an empty frame, so that Spark analyzes nothing but the two types.
         none = records.sparkSession.range(0).select(F.lit(None).cast(given).alias("none"))
         none.select(_cast(F.col("none"), given, kind)).schema  # noqa: B018 - asking for it has the types looked at
     except Exception as error:  # the class differs between classic and Connect sessions
@@ -151,7 +151,7 @@ def has_cast(records: DataFrame, given: DataType, kind: DataType) -> bool:
 
 
 def harm_of(given: DataType, kind: DataType) -> str | None:
-    """What a cast would do to a value of the one type to be one of the other; None if nothing."""
+    """The harm that a cast from one type to another would do to values, in words; None if there is none."""
     if isinstance(given, VariantType) and not isinstance(kind, VariantType):
         return "what it holds is of any type, and would be cut or misread. Extract it typed first, with variant_get."
     if isinstance(given, (StructType, ArrayType, MapType)) and isinstance(kind, StringType):
@@ -172,7 +172,7 @@ def harm_of(given: DataType, kind: DataType) -> str | None:
 
 
 def _parts(given: DataType, kind: DataType) -> list[tuple[DataType, DataType]]:
-    """The types inside of both, where the two are of one structure."""
+    """The pairs of types inside both types, if both are structs, arrays or maps."""
     if isinstance(given, StructType) and isinstance(kind, StructType):
         return [(one.dataType, other.dataType) for one, other in zip(given.fields, kind.fields, strict=True)]
     if isinstance(given, ArrayType) and isinstance(kind, ArrayType):

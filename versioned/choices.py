@@ -9,7 +9,7 @@ from versioned.given import told
 
 
 def check_choice(option: str, given: object, allowed: object) -> None:
-    """Refuse a word that an option does not take: a misspelt one would be read as any other that is not asked for.
+    """Refuse a word that an option does not take: a misspelt one would act like some other choice.
 
     Args:
         option: Its name.
@@ -25,6 +25,6 @@ def check_choice(option: str, given: object, allowed: object) -> None:
     versioned.errors.ConfigurationError: timer must be first, record or last; got "frist".
     """
     words = get_args(allowed)
-    # An array of NumPy has no answer to whether it is one of them.
+    # Text only: for a NumPy array, ``in`` raises an error.
     if not isinstance(given, str) or given not in words:
         raise ConfigurationError(f"{option} must be {', '.join(words[:-1])} or {words[-1]}; got {told(given)}.")

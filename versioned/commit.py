@@ -1,9 +1,9 @@
 """The one function through which every row is written to Delta; making, altering and tending tables are commands.
 
-Delta skips a write whose transaction id it has seen, and says so nowhere. So each write carries a transaction id of
-its own (application, node *and step*, with epoch and batch id as version) and its identity as ``userMetadata``; after
-each write the table's log is searched for exactly that commit. Settings needed by one write are put on the
-session of its DataFrame and taken off again, so they never leak to another write.
+Delta silently skips a write whose transaction id it has seen. So each write carries a transaction id of its own
+(application, node *and step*, with epoch and batch id as version) and its identity as ``userMetadata``, and after each
+write the table's log is searched for exactly that commit. Settings that one write needs are set on the session of its
+DataFrame and put back afterwards, so they never leak into another write.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _CONFLICTS: Final = (
     "ProtocolChangedException",
 )
 _FENCED: Final = "ConcurrentTransactionException"
-#: For the rows that it removes, a replaceWhere asks the session for a transaction id, whatever its options say. A MERGE
-#: beside it, in another thread, may have put half of its own there: then nothing was committed, and it is tried again.
-#: Of a whole one the commit carries a second id, which in this table nobody asks for.
+#: For the rows that it removes, a replaceWhere reads a transaction id from the session, whatever its options say. A
+#: MERGE in another thread may have set half of its own there: then nothing was committed, and the write is tried again.
+#: If it has set all of it, the commit carries a second id, which nobody looks for in this table.
 _HALF_AN_ID: Final = "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS"
 _TXN_APP: Final = "spark.databricks.delta.write.txnAppId"
 _TXN_VERSION: Final = "spark.databricks.delta.write.txnVersion"
@@ -56,24 +56,24 @@ _CONSTRAINT_CHECK: Final = "spark.databricks.delta.replaceWhere.constraintCheck.
 _WRITERS: Final = "spark.sql.maxConcurrentOutputFileWriters"
 _TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"
 
-#: A MERGE takes its transaction id from the session alone, so only one may run. Others say theirs as options of the
-#: write, which go before what the session says.
+#: A MERGE takes its transaction id only from the session, so only one may run at a time. Other writes pass theirs as
+#: options, which take precedence over the session.
 _MERGING: Final = threading.Lock()
-#: In each session one command at a time that says something: what maintenance says, no MERGE may carry.
+#: In each session, one command at a time that sets commit metadata: no MERGE may carry that of maintenance.
 _SAYING: Final = SessionLock()
 _UNCHECKED: Final = SharedSetting(_CONSTRAINT_CHECK, "false")
-#: Else Delta lets no row lie outside of the partitions that are replaced, whatever it is told of that check.
+#: Otherwise Delta allows no row outside of the replaced partitions, even with that check switched off.
 _BY_ROWS: Final = SharedSetting("spark.databricks.delta.replaceWhere.dataColumns.enabled", "true")
-#: A task writes all partitions of a table side by side; with one writer it would sort its rows by partition first.
+#: Let a task write several partitions at the same time; with one writer it would sort its rows by partition first.
 _SIDE_BY_SIDE: Final = SharedSetting(_WRITERS, "4")
-#: Spark's default of 96 bits takes half as long again to write, has no bounds by which a reader leaves rows out, and
-#: other readers take it for nanoseconds, which end in the year 2262.
+#: Spark's default, INT96, takes half as long again to write, has no bounds by which a reader can skip rows, and other
+#: readers take it for nanoseconds, which end in the year 2262.
 _MICROSECONDS: Final = SharedSetting(_TIMESTAMPS, "TIMESTAMP_MICROS")
 
 
 @dataclass(frozen=True)
 class Step:
-    """Who writes: one step of one node in one batch. Two commits to a table in one batch are two steps."""
+    """The writer of a commit: one step of one node in one batch. Two commits to a table in one batch are two steps."""
 
     application: str
     node: str
@@ -103,7 +103,7 @@ class Step:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """How its commit is told from all others in a table's log."""
+        """What distinguishes its commit from all others in a table's log."""
         return {"txn": self.txn_app_id, "epoch": self.epoch, "batch": self.batch_id}
 
 
@@ -116,7 +116,7 @@ class Append:
 
 @dataclass(frozen=True)
 class ReplaceWhere:
-    """Remove the rows that match ``predicate`` and add ``frame``, in one commit; its rows may lie outside."""
+    """Remove the rows that match ``predicate`` and add ``frame``, whose rows need not match it, in one commit."""
 
     frame: DataFrame
     predicate: str
@@ -135,7 +135,7 @@ Write = Append | ReplaceWhere | Merge
 
 
 def same_keys(names: Iterable[str], *, or_null: bool = False) -> str:
-    """The condition of a MERGE that these columns are equal.
+    """The MERGE condition that these columns are equal.
 
     Args:
         names: The columns.
@@ -160,31 +160,31 @@ def commit(
 
     Args:
         target: The table.
-        build: Makes the write; called again after a conflict with maintenance, so that it reads the newest state.
+        build: Makes the write; called again after a conflict with maintenance, to read the newest state.
         step: Identity of the write; None for a write outside a streaming batch (not idempotent).
         details: JSON-able facts that travel in the commit's ``userMetadata``.
-        in_one_task: Whether what is added is so little that one task may write it, to one file a partition. A MERGE
-            goes by Spark's own settings.
+        in_one_task: Whether the added rows are so few that one task may write them, to one file per partition. A MERGE
+            follows Spark's own settings.
 
     Returns:
-        The commit: its Delta version and the details it carries (of the first landing, if this is a replay). Where a
-        write outside a batch changes nothing, Delta makes no commit: then the library's newest one before it.
+        The commit: its Delta version and the details it carries (of the first landing, if this is a replay). If a
+        write outside a batch changes nothing, Delta makes no commit; then this is the library's newest one before it.
 
     Raises:
         FencedError: another driver or a newer epoch has written under this identity.
-        ReplayMismatchError: this write landed before, made of other input.
+        ReplayMismatchError: this write landed before, made from other input.
         CommitError: the table stayed in conflict after six tries.
         SchemaError: a constraint that somebody else gave the table refuses rows.
     """
     name = f"{step.node}/{step.step}" if step else str(target.short_name)
     faults.point(f"before:{name}")
-    # A write outside a batch gets a name that no other has.
+    # A write outside a batch gets a unique identity.
     identity = {"write": uuid.uuid4().hex} if step is None else step.identity
     made = (lambda: _in_one_task(build())) if in_one_task else build
     session = _write_with_retry(target, made, step, _metadata(identity, details or {}))
     landed = next_own(session, target, identity) or newest_own(session, target, identity)
     if landed is None and step is None:
-        # Delta makes no commit of a write that changes nothing: then the state is that of the commit before.
+        # Delta makes no commit for a write that changes nothing: the state is that of the commit before.
         landed = newest_own(session, target)
     if landed is None:
         raise FencedError(
@@ -201,10 +201,10 @@ def commit(
 
 @contextmanager
 def saying(session: SparkSession, details: Mapping[str, Any]) -> Iterator[None]:
-    """Let the commits of maintenance commands (OPTIMIZE, VACUUM) carry facts, as all commits of this library do.
+    """Let the commits of maintenance commands (OPTIMIZE, VACUUM) carry details, as all commits of this library do.
 
-    What a MERGE says is a setting of its session too, so in one session the two wait for each other. A stream has a
-    session of its own and waits for no maintenance.
+    The details of a MERGE are a setting of its session too, so in one session the two wait for each other. A stream has
+    a session of its own and waits for no maintenance.
     """
     said = {_METADATA: _metadata({}, details)}
     alone = _SAYING.of(session)
@@ -221,7 +221,7 @@ def _write_with_retry(target: TableRef, build: Callable[[], Write], step: Step |
             refused = refused_by_others(target, error)
             if refused is not None:
                 raise refused from error
-            # A store may have taken a commit whose answer was lost: sent once more, it meets itself.
+            # The storage may have accepted a commit whose answer was lost: sent again, it conflicts with itself.
             is_fenced = _names(error, (_FENCED,))
             if step is None or not is_fenced or not _is_there(built.frame.sparkSession, target, step, metadata):
                 raise
@@ -237,7 +237,7 @@ def _is_there(session: SparkSession, target: TableRef, step: Step, metadata: str
 
 
 def with_retry(target: TableRef, write: Callable[[], T]) -> T:
-    """What a write gives, tried anew while only others came before it; it must read the newest state each time.
+    """Return what a write returns; retry it while others commit first. It must read the newest state each time.
 
     Raises:
         FencedError: another driver has written under its identity.
@@ -281,7 +281,7 @@ def _execute(target: TableRef, write: Write, step: Step | None, metadata: str) -
         if isinstance(write, Append):
             _save(writer.mode("append"), target)
             return
-        # The rows that close go to the other partition in the same commit; Delta's check would refuse them.
+        # Rows that are closed move to the other partition in the same commit; Delta's check would refuse them.
         with _UNCHECKED.of(session), _BY_ROWS.of(session), _SIDE_BY_SIDE.of(session):
             _save(writer.mode("overwrite").option("replaceWhere", write.predicate), target)
 
@@ -311,12 +311,12 @@ def _delta_table(target: TableRef, frame: DataFrame) -> Any:
 
 @contextmanager
 def _no_transaction_of_others(session: SparkSession) -> Iterator[None]:
-    """Without the transaction id that a user's own ``foreachBatch`` may have set: by it Delta skips, without a word,
-    all writes but the first."""
+    """Unset the transaction id that a user's own ``foreachBatch`` may have set: by it Delta silently skips all writes
+    but the first."""
     if session.conf.get(_TXN_APP, None) is None and session.conf.get(_TXN_VERSION, None) is None:
         yield
         return
-    # What is set may be a MERGE's in another thread, which ends before this begins.
+    # It may belong to a MERGE in another thread, which the lock lets end first.
     with _SAYING.of(session), session_settings(session, {_TXN_APP: None, _TXN_VERSION: None}):
         yield
 

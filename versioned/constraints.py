@@ -8,14 +8,14 @@ from typing import Final
 from versioned.errors import SchemaError
 from versioned.identifiers import TableRef, quote
 
-#: What Delta says; a column that it computes by itself has a name of two words there.
+#: Delta's message. It does not match that of a generated column, whose constraint has a name of two words.
 _REFUSED: Final = re.compile(r"CHECK constraint (\w+) \(.*?violated by row", re.DOTALL)
-#: With this the names of the library's own begin.
+#: Prefix of the names of the library's own constraints.
 _OWN: Final = "versioned_"
 
 
 def refused_by_others(target: TableRef, error: Exception) -> SchemaError | None:
-    """What to do where a constraint refused a write; None if it is the library's own, or the write failed otherwise.
+    """The error to raise if a constraint of somebody else refused a write; None if the write failed otherwise.
 
     >>> told = "[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] CHECK constraint cheap (price < 9) violated by row with values:"
     >>> print(refused_by_others(TableRef.parse("main.shop.prices"), ValueError(told)))  # doctest: +ELLIPSIS

@@ -1,7 +1,7 @@
 """The columns that a text of DDL names, as far as they can be told without Spark.
 
-Spark alone parses DDL in full. What is not understood here, or may mean something else in another session, is told as
-not known, never guessed: :func:`versioned.schema.columns_of` asks Spark.
+Only Spark parses DDL in full. What is not understood here, or may mean something else in another session, is reported
+as not known, never guessed: :func:`versioned.schema.columns_of` asks Spark.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PLAIN: Final[dict[str, DataType]] = {
 
 
 def columns_if_known(ddl: str) -> StructType | None:
-    """The columns that DDL names; None where only Spark can tell whether it names any, and which.
+    """The columns that DDL names; None if only Spark can tell whether it names any, and which.
 
     Args:
         ddl: Columns with their types, or one struct of them.

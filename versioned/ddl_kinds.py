@@ -1,7 +1,7 @@
 """What a text of DDL declares, as far as it can be told without Spark: names of fields and words of types, in a tree.
 
-Spark alone parses DDL in full. What is not understood here, or may mean something else in another session, is told as
-not known, never guessed.
+Only Spark parses DDL in full. What is not understood here, or may mean something else in another session, is reported
+as not known, never guessed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _PLAIN: Final = frozenset((
 ))  # fmt: skip
 _DECIMALS: Final = ("dec", "decimal", "numeric")
 _MOST_DIGITS: Final = 38
-#: No size has more digits.
+#: The most digits that a size has.
 _LONGEST: Final = 10
 _END: Final = ""
 
 
 @dataclass(frozen=True)
 class Plain:
-    """A type of single values: its word, ``decimal`` for all words of it, and its sizes in brackets."""
+    """A scalar type: its name (``decimal`` for all synonyms of it) and its sizes in brackets."""
 
     word: str
     sizes: tuple[int, ...] = ()
@@ -32,14 +32,14 @@ class Plain:
 
 @dataclass(frozen=True)
 class Array:
-    """A list of values of a type."""
+    """An array: the type of its elements."""
 
     part: Kind
 
 
 @dataclass(frozen=True)
 class Map:
-    """Values of a type by keys of a type."""
+    """A map: the types of its keys and its values."""
 
     key: Kind
     part: Kind
@@ -47,7 +47,7 @@ class Map:
 
 @dataclass(frozen=True)
 class Struct:
-    """Fields with their types, in order."""
+    """A struct: its fields with their types, in order."""
 
     fields: tuple[tuple[str, Kind], ...]
 
@@ -56,7 +56,7 @@ Kind = Plain | Array | Map | Struct
 
 
 def fields_if_known(ddl: str) -> Struct | None:
-    """The fields that DDL names; None where only Spark can tell whether it names any, and which.
+    """The fields that DDL names; None if only Spark can tell whether it names any, and which.
 
     Args:
         ddl: Fields with their types, or one struct of them.
@@ -78,14 +78,14 @@ def fields_if_known(ddl: str) -> Struct | None:
 
 
 class _NotKnownError(Exception):
-    """What only Spark understands, if anybody does."""
+    """The text is not understood here; perhaps Spark understands it."""
 
 
 class _Parts:
-    """The parts of a text from one place on; each method takes those that it reads."""
+    """The tokens of a text from the current position on; each method consumes those that it reads."""
 
     def __init__(self, text: str) -> None:
-        #: Each with whether it is a name in backquotes, which is never a word of the language.
+        #: Each token, and whether it is a name in backticks, which is never a keyword.
         self._parts: list[tuple[str, bool]] = []
         at = 0
         while at < len(text):
@@ -98,11 +98,11 @@ class _Parts:
         self._at = 0
 
     def is_struct(self) -> bool:
-        """Whether it is one struct, and no columns."""
+        """Whether the text is one struct instead of columns."""
         return [part.lower() for part, _ in self._parts[:2]] == ["struct", "<"]
 
     def fields(self, end: str) -> Struct:
-        """Fields with their types, and what ends them."""
+        """Read fields with their types, and the token that ends them."""
         found = [self._field()]
         while self._takes(","):
             found.append(self._field())
@@ -110,7 +110,7 @@ class _Parts:
         return Struct(tuple(found))
 
     def kind(self) -> Kind:
-        """A type."""
+        """Read a type."""
         word = self._word()
         if word in _PLAIN:
             return Plain(word)
@@ -130,10 +130,10 @@ class _Parts:
         raise _NotKnownError
 
     def take(self, wanted: str) -> None:
-        """What has to stand here.
+        """Read the token that must come here.
 
         Raises:
-            _NotKnownError: it does not.
+            _NotKnownError: another one does.
         """
         if not self._takes(wanted):
             raise _NotKnownError

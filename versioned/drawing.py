@@ -1,7 +1,7 @@
 """Pictures as SVG text and as one HTML page, without any dependency. Pure.
 
-A picture brings its own light ground: notebooks have a theme of their own, which no style sheet of an SVG can see, and
-dark text on whatever lies behind it would be unreadable in half of them.
+A picture has its own light background: notebooks have themes of their own, which the style sheet of an SVG cannot see,
+and dark text on an unknown background would be unreadable in half of them.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ td {{ white-space: pre-wrap; overflow-wrap: anywhere; max-width: 32em }}
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing, and what it shows as a table. Notebooks show it as it is.
+    """A drawing, and what it shows as a table. Notebooks display it as it is.
 
     Args:
-        title: What it is of.
+        title: What it shows.
         width: In pixels.
         height: In pixels.
-        parts: SVG elements, the lowest first.
+        parts: SVG elements, from back to front.
         defs: SVG elements that parts refer to.
         columns: Names of the table's columns.
         rows: The table: what the picture shows, exactly.
@@ -65,7 +65,7 @@ class Picture:
     rows: tuple[tuple[str, ...], ...] = ()
 
     def to_svg(self) -> str:
-        """The picture as SVG text that refers to nothing outside of it."""
+        """The picture as self-contained SVG text."""
         size = f'width="{self.width}" height="{self.height}"'
         opening = (
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {self.width} {self.height}" '
@@ -75,7 +75,7 @@ class Picture:
         return "\n".join([opening, *defs, f'<rect {size} fill="#ffffff"/>', *self.parts, "</svg>"]) + "\n"
 
     def to_html(self) -> str:
-        """One self-contained page, without scripts: the picture, and its table to unfold."""
+        """The picture as a self-contained HTML page without scripts, with its table to unfold."""
         head = "".join(f"<th>{xml_text(name)}</th>" for name in self.columns)
         rows = ["".join(f"<td>{xml_text(cell)}</td>" for cell in row) for row in self.rows]
         return _PAGE.format(
@@ -90,7 +90,7 @@ class Picture:
             The path.
 
         Raises:
-            ConfigurationError: the file's name ends otherwise.
+            ConfigurationError: the file has another ending.
         """
         path = Path(path)
         forms = {".svg": self.to_svg, ".html": self.to_html}
@@ -113,7 +113,7 @@ def headline(title: str, said: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def quantity(count: int, word: str) -> str:
-    """A number of things in words.
+    """A count with its noun, in the plural where needed.
 
     >>> quantity(1, "key"), quantity(1_200, "key")
     ('1 key', '1,200 keys')

@@ -28,11 +28,11 @@ def drawn_versions(
     Args:
         rows: All stored rows of the table.
         spec: The table.
-        keys: Has the key columns, one row per key; None = the first keys of the table.
+        keys: A frame with the key columns, one row per key; None = the first keys of the table.
         start: The first instant to draw; None = the earliest of the versions.
         end: The last one; None = the latest.
-        title: What is written above, before of how many keys it is.
-        most_keys: At most so many keys are collected and drawn.
+        title: The title; if not all keys are drawn, how many of them are is added.
+        most_keys: The most keys that are collected and drawn.
 
     Raises:
         SchemaError: ``keys`` lacks a key column, or has one that cannot be compared exactly with the table's.

@@ -16,11 +16,11 @@ from versioned.errors import ConfigurationError
 #: What a caller may pass as a duration: a timedelta, or text such as ``"10 minutes"``.
 Duration = timedelta | str
 
-#: Instants lie in the years 1 to 9999, as microseconds since 1970: other readers of the tables know no others.
+#: Instants lie in the years 1 to 9999, as microseconds since 1970: other readers of the tables support no others.
 FIRST_INSTANT_US: Final = -62_135_596_800_000_000
 LAST_INSTANT_US: Final = 253_402_300_799_999_999
-#: Ten million days: longer than any two instants are apart, and short enough that several of them and an instant add up
-#: to 64 bits. A longer duration means the same, and becomes this one.
+#: Ten million days: longer than any two instants are apart, and short enough that several of them plus an instant fit
+#: 64 bits. A longer duration means the same, and becomes this one.
 LONGEST_US: Final = 10_000_000 * 86_400_000_000
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -35,11 +35,11 @@ _UNIT_US: Final = {
     "week": 604_800_000_000,
 }  # fmt: skip
 _PART: Final = re.compile(r"([+-]?\d+)\s*([a-z]+)")
-#: The longest timedelta has 20 digits of microseconds; Python itself refuses to read numbers of thousands of digits.
+#: The longest timedelta has 20 digits of microseconds; Python itself refuses to parse numbers of thousands of digits.
 _MOST_DIGITS: Final = 25
 
 
-#: The largest first, as a duration is told in.
+#: The units in which a duration is written, largest first.
 _WORDS_US: Final = (
     (86_400_000_000, "day"),
     (3_600_000_000, "hour"),
@@ -51,7 +51,7 @@ _WORDS_US: Final = (
 
 
 def capped_us(duration_us: int) -> int:
-    """A duration that does not overflow beside an instant in a column, and means the same there.
+    """A duration, capped so that it does not overflow when added to an instant; it still means the same.
 
     >>> capped_us(7), capped_us(10**30) == LONGEST_US
     (7, True)
@@ -60,17 +60,17 @@ def capped_us(duration_us: int) -> int:
 
 
 class Resolution(Enum):
-    """How fine a table's time is. The value is the number of microseconds in one unit."""
+    """The time resolution of a table. The value is the number of microseconds in one unit."""
 
     MICROSECOND = 1
     MILLISECOND = 1_000
 
 
 def check_resolution(given: object) -> None:
-    """Refuse a resolution that is none, such as its name as text.
+    """Refuse what is not a :class:`Resolution`, such as its name as text.
 
     Raises:
-        ConfigurationError: it is no :class:`Resolution`.
+        ConfigurationError: it is not.
     """
     if not isinstance(given, Resolution):
         known = " or ".join(map(str, Resolution))
@@ -85,7 +85,7 @@ def duration_us(value: Duration) -> int:
             with or without the word ``interval``; short units ``us ms s min h d`` as well.
 
     Raises:
-        ConfigurationError: it is not a duration, or a longer one than a ``timedelta`` can be.
+        ConfigurationError: it is not a duration, or is longer than a ``timedelta`` can be.
 
     >>> duration_us("1 minute 30 seconds")
     90000000
@@ -94,7 +94,7 @@ def duration_us(value: Duration) -> int:
 
 
 def in_words(value: timedelta | int) -> str:
-    """A duration, or its microseconds, as people write it: its largest whole units, which mean it again.
+    """A duration, or its microseconds, as people write it: in whole units, the largest first.
 
     >>> in_words(timedelta(hours=26)), in_words(-5_400_000_000), in_words(0)
     ('1 day 2 hours', '-1 hour -30 minutes', '0')
@@ -109,10 +109,10 @@ def in_words(value: timedelta | int) -> str:
 
 
 def span_us(option: str, value: Duration) -> int:
-    """As :func:`duration_us`, of an option that has no meaning below 0.
+    """Like :func:`duration_us`, for an option that must not be negative.
 
     Raises:
-        ConfigurationError: as :func:`duration_us`, or it is negative.
+        ConfigurationError: as for :func:`duration_us`, or it is negative.
 
     >>> span_us("max_future_skew", "1 ms")
     1000
@@ -123,7 +123,7 @@ def span_us(option: str, value: Duration) -> int:
 
 
 def optional_span_us(option: str, value: Duration | None) -> int | None:
-    """As :func:`span_us`; None is none.
+    """Like :func:`span_us`; None stays None.
 
     >>> optional_span_us("max_future_skew", None)
     """
@@ -131,10 +131,10 @@ def optional_span_us(option: str, value: Duration | None) -> int | None:
 
 
 def check_not_negative(what: str, value: timedelta | int | None) -> None:
-    """Refuse a duration, or its microseconds, below 0; None is none.
+    """Refuse a negative duration, or negative microseconds; None is allowed.
 
     Raises:
-        ConfigurationError: it is; ``what`` it is of.
+        ConfigurationError: it is negative; ``what`` is its name in the message.
 
     >>> check_not_negative("Grace", -1_000)
     Traceback (most recent call last):
@@ -145,7 +145,7 @@ def check_not_negative(what: str, value: timedelta | int | None) -> None:
 
 
 def check_grace(grace: timedelta | int, history_retention: timedelta | int) -> None:
-    """Refuse a grace by which a record would be taken that is older than the history.
+    """Refuse a grace that would accept records older than the history.
 
     Args:
         grace: How late a record may be, as a duration or its microseconds.
@@ -194,7 +194,7 @@ def duration(value: Duration) -> timedelta:
     """The duration as a ``timedelta``, within the same bounds.
 
     Raises:
-        ConfigurationError: as :func:`duration_us`.
+        ConfigurationError: as for :func:`duration_us`.
 
     >>> duration("2 hours")
     datetime.timedelta(seconds=7200)
@@ -203,12 +203,12 @@ def duration(value: Duration) -> timedelta:
 
 
 def instant_us(value: datetime) -> int:
-    """Microseconds since the epoch; a datetime without zone is taken as UTC.
+    """Microseconds since the epoch; a datetime without a zone is taken as UTC.
 
     Raises:
-        ConfigurationError: it is no datetime.
+        ConfigurationError: it is not a datetime.
     """
-    # Of pandas' NaT, which is a datetime that is not equal to itself, not even an int would come out.
+    # pandas' NaT is a datetime that does not equal itself; the result would not even be an int.
     if not isinstance(value, datetime) or value != value:
         raise ConfigurationError(f"{value!r} is no instant. Give a datetime, as in datetime(2026, 1, 31).")
     aware = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
@@ -221,7 +221,7 @@ def instant(value_us: int) -> datetime:
 
 
 def instant_literal(value_us: int) -> str:
-    """An instant as SQL: a literal; of years that Python does not know an expression.
+    """An instant as SQL: a literal, or an expression for years that Python does not support.
 
     >>> instant_literal(-1)
     "TIMESTAMP_LTZ '1969-12-31 23:59:59.999999+00:00'"
@@ -235,10 +235,10 @@ def instant_literal(value_us: int) -> str:
 
 
 def check_order(what: str, start: datetime | None, end: datetime | None) -> None:
-    """Refuse a span of time that ends before it starts; None = no bound.
+    """Refuse a time range that ends before it starts; None = no bound.
 
     Raises:
-        ConfigurationError: it does; ``what`` it is of.
+        ConfigurationError: it does; ``what`` is its name in the message.
     """
     if start is not None and end is not None and instant_us(start) > instant_us(end):
         raise ConfigurationError(f"{what}: start {start} is after end {end}. Swap them.")
@@ -246,7 +246,7 @@ def check_order(what: str, start: datetime | None, end: datetime | None) -> None
 
 def _unit_us(unit: str, value: str) -> int:
     single = unit.removesuffix("s")
-    # The short units that end in "s" have no plural: "ss" is a slip of the pen.
+    # The short units that end in "s" have no plural: "ss" is a typo.
     known = _UNIT_US.get(unit) or (None if single.endswith("s") else _UNIT_US.get(single))
     if known is None:
         raise ConfigurationError(_not_a_duration(value))

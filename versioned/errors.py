@@ -19,10 +19,10 @@ class ArgumentError(ConfigurationError, TypeError):
 
 
 class UnknownNameError(ConfigurationError, KeyError):
-    """A node, sink or store that a topology does not have, or a counter that there is not."""
+    """A node, sink or store that a topology does not have, or a counter that does not exist."""
 
     def __str__(self) -> str:
-        # A KeyError would tell its message in quotes.
+        # KeyError would show its message in quotes.
         return str(self.args[0])
 
 
@@ -42,7 +42,7 @@ class TopologyError(VersionedError, ValueError):
         self.said = message
 
     def __reduce__(self) -> tuple[type[TopologyError], tuple[str, str, str]]:
-        # Else a process of a pool, which pickles what it raises, would wait for ever for one that cannot be made again.
+        # Process pools pickle errors; one that cannot be rebuilt would make the pool wait for ever.
         return type(self), (self.rule, self.node, self.said)
 
 
@@ -67,7 +67,7 @@ class CommitError(VersionedError):
 
 
 class DeliveryError(VersionedError):
-    """A system outside did not take what a batch has to send. The batch is not done; the next start sends it again."""
+    """An external system did not accept what a batch sends. The batch is not done; the next start sends it again."""
 
 
 class FencedError(CommitError):
@@ -83,7 +83,7 @@ class CheckpointMismatchError(VersionedError):
 
 
 class ReplayMismatchError(VersionedError):
-    """A batch came again with other input, or reads a file that is gone. Operator action: put it back as it was."""
+    """A replayed batch has other input, or reads a file that is gone. Operator action: put it back as it was."""
 
 
 class RetentionError(VersionedError):
@@ -103,7 +103,7 @@ class InvariantError(VersionedError):
 
 
 def first_line(said: BaseException | str) -> str:
-    """What an error or its text says, without the stack that Spark puts behind it; of an error without words its class.
+    """The first line of an error or of its text, without Spark's stack trace; the class of an error without a message.
 
     >>> first_line(ValueError("Access denied\\n\\tat org.apache.hadoop")), first_line(ValueError()), first_line("")
     ('Access denied', 'ValueError', '')

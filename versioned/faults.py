@@ -14,7 +14,7 @@ _action: Action | None = None
 
 
 def point(name: str) -> None:
-    """Tell the armed action, if any, that this point is reached."""
+    """Call the armed action, if any, with the name of this point."""
     if _action is not None:
         _action(name)
 

@@ -14,14 +14,14 @@ from versioned.identifiers import named_twice
 
 
 def check_frame(option: str, given: object) -> None:
-    """Refuse what is no DataFrame of Spark, such as one of pandas.
+    """Refuse what is not a Spark DataFrame, such as a pandas one.
 
     Args:
         option: The name of the argument.
         given: What it was given.
 
     Raises:
-        SchemaError: telling its class, and how to make a DataFrame of it.
+        SchemaError: names its class, and how to make a DataFrame.
 
     >>> check_frame("keys", {"id": [1]})
     Traceback (most recent call last):
@@ -33,30 +33,30 @@ def check_frame(option: str, given: object) -> None:
 
 
 def check_column_names(**named: object) -> None:
-    """Refuse what is no name of a column, such as the column itself, by the names of the arguments; none is allowed.
+    """Refuse arguments that are not the name of a column, such as the column itself; None is allowed.
 
     Raises:
-        ConfigurationError: telling which argument.
+        ConfigurationError: names the argument.
     """
     for option, given in named.items():
         check_optional(option, given, str, "the name of a column")
 
 
 def refuse_lacking(frame: DataFrame, missing: Collection[str], what: str) -> None:
-    """Refuse rows that lack columns, if they do; ``what`` they are in words.
+    """Refuse rows that lack columns, if any are ``missing``; ``what`` describes the rows.
 
     Raises:
-        SchemaError: telling which, and what there is.
+        SchemaError: names the missing columns and the existing ones.
     """
     if missing:
         raise SchemaError(f"The {what} lack {missing}; they have {frame.columns}. Rename or add the columns.")
 
 
 def check_once(frame: DataFrame, wanted: Iterable[str], what: str) -> None:
-    """Refuse rows that have a column twice, but for case; ``what`` they are in words.
+    """Refuse rows that have a wanted column twice, ignoring case; ``what`` describes the rows.
 
     Raises:
-        SchemaError: telling which.
+        SchemaError: names the columns.
     """
     read = {name.lower() for name in wanted}
     twice = [name for name in named_twice(frame.columns) if name.lower() in read]
@@ -65,10 +65,10 @@ def check_once(frame: DataFrame, wanted: Iterable[str], what: str) -> None:
 
 
 def check_instants(records: DataFrame, timestamp: str) -> None:
-    """Refuse as the instants from which on records hold what is or may be a number, and what cannot be read as one.
+    """Refuse a timestamp column that is or may hold a number, or that cannot be read as an instant.
 
     Raises:
-        SchemaError: telling the column and its type.
+        SchemaError: names the column and its type.
     """
     kind = records.schema[timestamp].dataType
     if isinstance(kind, (NumericType, BooleanType)):

@@ -13,7 +13,7 @@ from versioned.errors import ConfigurationError, UnknownNameError
 
 
 def told(given: object) -> str:
-    """A value as messages tell it: text in quotes, classes and functions by their names.
+    """A value as messages show it: text in quotes, classes and functions by their names.
 
     >>> told("5 MB"), told(timedelta), told(timedelta(hours=1))
     ('"5 MB"', 'the class timedelta', '1:00:00')
@@ -28,16 +28,16 @@ def told(given: object) -> str:
 
 
 def check_kind(option: str, given: object, kinds: type | tuple[type, ...], wanted: str) -> None:
-    """Refuse a value of another kind than an option takes; true and false are no numbers.
+    """Refuse a value of a class that an option does not take; True and False are not numbers.
 
     Args:
         option: Its name.
         given: What it was given.
-        kinds: The classes of what it takes.
-        wanted: What it takes, in words; what to do may follow behind a semicolon.
+        kinds: The classes that it takes.
+        wanted: What it takes, in words; advice may follow after a semicolon.
 
     Raises:
-        ConfigurationError: the value is none of these.
+        ConfigurationError: the value is of none of these.
 
     >>> check_kind("name", 5, str, "a text")
     Traceback (most recent call last):
@@ -49,7 +49,7 @@ def check_kind(option: str, given: object, kinds: type | tuple[type, ...], wante
 
 
 def check_flag(option: str, given: object) -> None:
-    """Refuse what is neither true nor false: the text "false", as a widget or a variable gives it, would be true.
+    """Refuse what is neither True nor False: the text "false", as from a widget or a variable, would count as true.
 
     Raises:
         ConfigurationError: it is neither.
@@ -62,10 +62,10 @@ def check_flag(option: str, given: object) -> None:
 
 
 def texts_of(option: str, given: object, wanted: str) -> tuple[str, ...]:
-    """Texts that may be given as one; a text is one, not its letters.
+    """One or several texts as a tuple; a single text is one, not its letters.
 
     Raises:
-        ConfigurationError: one of them is none.
+        ConfigurationError: one of them is not a text.
 
     >>> texts_of("keys", "id", "names"), texts_of("keys", ["id", "day"], "names")
     (('id',), ('id', 'day'))
@@ -81,7 +81,7 @@ def texts_of(option: str, given: object, wanted: str) -> tuple[str, ...]:
 
 
 def check_optional(option: str, given: object, kinds: type | tuple[type, ...], wanted: str) -> None:
-    """As :func:`check_kind`, of an option that may be left out: None is allowed, an empty text leaves nothing out.
+    """Like :func:`check_kind`, for an option that may be left out: None is allowed, an empty text is not.
 
     Raises:
         ConfigurationError: it is of another kind, or an empty text.
@@ -97,16 +97,16 @@ def check_optional(option: str, given: object, kinds: type | tuple[type, ...], w
 
 
 def check_name(option: str, given: object) -> None:
-    """Refuse a name that is no text; none at all is allowed."""
+    """Refuse a name that is not a text; None is allowed."""
     if given is not None:
         check_kind(option, given, str, "a text")
 
 
 def check_function(option: str, given: object, wanted: str) -> None:
-    """Refuse what cannot be called, of an option that may be left out: None is allowed.
+    """Refuse what cannot be called, for an option that may be left out: None is allowed.
 
     Raises:
-        ConfigurationError: it cannot.
+        ConfigurationError: it cannot be called.
 
     >>> check_function("on_batch", "print", "a function of the batch's report")
     Traceback (most recent call last):
@@ -117,7 +117,7 @@ def check_function(option: str, given: object, wanted: str) -> None:
 
 
 def check_mapping(option: str, given: Any, kinds: type | tuple[type, ...], wanted: str) -> None:
-    """Refuse what is no mapping of texts to values of the kinds that an option takes.
+    """Refuse what is not a mapping from texts to values of the classes that an option takes.
 
     Args:
         option: Its name.
@@ -126,7 +126,7 @@ def check_mapping(option: str, given: Any, kinds: type | tuple[type, ...], wante
         wanted: What a value is, in words.
 
     Raises:
-        ConfigurationError: it is none, or a name or a value in it is of another kind.
+        ConfigurationError: it is not a mapping, or a name or a value in it is of another class.
 
     >>> check_mapping("patterns", {"short": 5}, str, "a regular expression")
     Traceback (most recent call last):
@@ -139,7 +139,7 @@ def check_mapping(option: str, given: Any, kinds: type | tuple[type, ...], wante
 
 
 def given_instant_us(option: str, given: Any) -> int:
-    """An instant that may be given as a datetime, in UTC if it has no zone, or as microseconds since 1970.
+    """An instant in microseconds since 1970, given as such or as a datetime (UTC if it has no zone).
 
     Raises:
         ConfigurationError: it is neither.
@@ -153,7 +153,7 @@ def given_instant_us(option: str, given: Any) -> int:
 
 
 def no_such(what: str, given: object, known: Iterable[str]) -> UnknownNameError:
-    """The error of a name that is not there: with what was probably meant, and all that there are.
+    """The error for an unknown name, with the name that was probably meant and all known ones.
 
     >>> str(no_such("sink", "oot", ["out", "in"]))
     'there is no sink "oot"; did you mean "out"? There are: in, out'
@@ -164,7 +164,7 @@ def no_such(what: str, given: object, known: Iterable[str]) -> UnknownNameError:
 
 
 def near(given: str, known: Iterable[str]) -> str:
-    """What was probably meant, to be put behind "there is no ..."; ends the sentence if nothing is near.
+    """The name that was probably meant, to follow "there is no ..."; ends the sentence if no name is close.
 
     >>> near("amont", ["amount", "city"]), near("x", ["amount"])
     ('; did you mean "amount"?', '.')
@@ -174,7 +174,7 @@ def near(given: str, known: Iterable[str]) -> str:
 
 
 def close(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The one of the known words that is most like another one, at least so much (0 to 1); None if none is.
+    """The known word that is most similar to another one, by at least ``cutoff`` (0 to 1); None if there is none.
 
     >>> close("amont", ["amount", "city"]), close("amont", ["amount", "city"], 0.95)
     ('amount', None)

@@ -15,12 +15,12 @@ from versioned.sql_types import JSON_INSTANTS
 def row_hash(values: Iterable[tuple[Column, DataType]], *before: str) -> Column:
     """The hash of a row, a long.
 
-    Spark's hash passes over nulls: (1, null) and (null, 1) would have the same. So it is told where there is one. Of
-    maps and variants, which it does not take, and of arrays it is told the JSON.
+    Spark's hash skips nulls: (1, null) and (null, 1) would have the same hash. So whether each value is null is hashed
+    too. Maps and variants, which Spark does not hash, and arrays are hashed as JSON.
 
     Args:
         values: The row's values with their types.
-        before: Columns of single values that come first, as they are.
+        before: Scalar columns that come first, as they are.
     """
     return F.xxhash64(*before, *(part for value, kind in values for part in _parts(value, kind)))
 
@@ -37,7 +37,7 @@ def _parts(value: Column, kind: DataType) -> Iterator[Column]:
 
 
 def _in_json(value: Column, kind: DataType) -> Column:
-    """A value of which JSON tells everything: maps whose keys it would name by where they lie in memory as entries."""
+    """A value that JSON shows in full: maps whose keys it would write as memory addresses become lists of entries."""
     if not _has_keys_by_address(kind):
         return value
     if isinstance(kind, MapType):
@@ -57,7 +57,7 @@ def _entry(each: Column, key: DataType, held: DataType) -> Column:
 
 
 def _has_keys_by_address(kind: DataType) -> bool:
-    """Whether JSON would tell the key of a map, however deep, as an object of Java's: bytes, or what has parts."""
+    """Whether a map, however deep, has keys that JSON would write as the address of a Java object: binary or nested."""
     if isinstance(kind, MapType):
         is_whole = isinstance(kind.keyType, AtomicType) and not isinstance(kind.keyType, BinaryType)
         return not is_whole or _has_keys_by_address(kind.valueType)

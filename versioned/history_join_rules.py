@@ -1,8 +1,8 @@
 """The complete join of two histories: every result that ever was, kept right by late records (KIP-914; R150).
 
 At any instant the result is the join of what is valid on both sides. A result starts wherever a version of either side
-starts and there is something to join; it ends in a start without a value, a tombstone, of which two never follow each
-other. A late record changes only what lies between its own start and the next one of its side.
+starts and there is something to join; it ends with a tombstone, a start without a value. Two tombstones never follow
+each other. A late record changes only what lies between its own start and the next one of its side.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class ResultChange:
     ``op`` says whether the start is new, has another value, or vanished; ``old`` and ``new`` are the results valid
     there before and after. A result that merely ends earlier or later is no change of its own.
 
-    At most one change of a record ``is_latest``: that of the newest start, be it there before or after. There ``old``
-    is the latest result before and ``new`` the one after, so who follows the latest result takes away ``old`` and adds
-    ``new`` of these changes alone. A record that tells none leaves the latest result as it is.
+    At most one change of a record ``is_latest``: that of the newest start, whether it is there before or after. Its
+    ``old`` is the latest result before and its ``new`` the one after. So whoever follows the latest result subtracts
+    ``old`` and adds ``new`` of these changes only. A record without such a change leaves the latest result as it is.
     """
 
     key: Hashable
@@ -55,7 +55,7 @@ class ResultChange:
 
 
 class HistoryJoin:
-    """Both sides' histories by key.
+    """The histories of both sides by key, and their join.
 
     Args:
         kind: ``inner``, ``left`` or ``outer``: which sides must have a value.
@@ -74,7 +74,7 @@ class HistoryJoin:
         self._lines: dict[Hashable, dict[Side, Timeline]] = {}
 
     def put(self, side: Side, key: Hashable, value: Any, ts_us: int) -> list[ResultChange]:
-        """Take a version of one side; ``None`` is a tombstone. Gives what changed, in order of time."""
+        """Add a version of one side (``None`` is a tombstone) and return what changed, in order of time."""
         lines = self._lines.setdefault(key, {"left": Timeline(), "right": Timeline()})
         to_us = lines[side].next_start(ts_us)
         before = self._starts(key, ts_us, to_us)
@@ -82,7 +82,7 @@ class HistoryJoin:
         old = {start: self.value_at(key, start) for start in touched}
         lines[side].put(ts_us, value)
         after = self._starts(key, ts_us, to_us)
-        # A start that vanishes counts too: from it on the result was the latest.
+        # A start that vanishes counts too: the result that began there was the latest.
         newest_us = max((*before, *after, *self._starts(key, ts_us, None)[-1:]), default=ts_us)
         changes = []
         for start in sorted({*before, *after}):
@@ -120,7 +120,7 @@ class HistoryJoin:
 
 
 def lacks(kind: Kind, left: Any, right: Any) -> bool:
-    """Whether a join has no result of two values, either of which may be null.
+    """Whether a join has no result for two values, either of which may be null.
 
     >>> [lacks(kind, None, "right") for kind in ("inner", "left", "outer")]
     [True, True, False]
@@ -129,7 +129,7 @@ def lacks(kind: Kind, left: Any, right: Any) -> bool:
 
 
 def needs_other(kind: Kind, side: int) -> bool:
-    """Whether a change of a side (0 = left, 1 = right) gives nothing without a value on the other.
+    """Whether a change of one side (0 = left, 1 = right) gives no result without a value on the other side.
 
     >>> [needs_other(kind, 1) for kind in ("inner", "left", "outer")]
     [True, True, False]
@@ -138,7 +138,7 @@ def needs_other(kind: Kind, side: int) -> bool:
 
 
 def are_same(left: Any, right: Any) -> bool:
-    """Whether two results are one, each NaN in them being the same.
+    """Whether two results are equal, with each NaN equal to any other.
 
     >>> nan = float("nan")
     >>> are_same({"share": nan}, {"share": float("nan")}), are_same([nan, 1], [nan, 2])

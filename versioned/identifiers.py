@@ -34,7 +34,7 @@ def quote(name: str) -> str:
 
 
 def beside(name: str, taken: Iterable[str], prefix: str) -> str:
-    """What a column of the library's is called beside a user's: with a prefix, as often as its name is taken.
+    """A name for a column of the library that no column of the user has: prefixed for as long as it is taken.
 
     >>> beside("reason", ["id", "Reason"], "lookup_"), beside("reason", ["id"], "lookup_")
     ('lookup_reason', 'reason')
@@ -55,10 +55,10 @@ def text_literal(text: str) -> str:
 
 
 def check_columns(names: Iterable[str], *, reserved: Iterable[str] = ()) -> None:
-    """Refuse column names that are malformed, reserved, or equal but for case.
+    """Refuse column names that are malformed, reserved, or equal when case is ignored.
 
     Raises:
-        ConfigurationError: naming the column and the rule.
+        ConfigurationError: names the column and the rule.
     """
     taken: dict[str, str] = {}
     barred = {name.lower() for name in (*RESERVED, *reserved)}
@@ -77,7 +77,7 @@ def check_columns(names: Iterable[str], *, reserved: Iterable[str] = ()) -> None
 
 
 def is_column(name: str) -> bool:
-    """Whether a column of a table may be called so.
+    """Whether a column of a table may have this name.
 
     >>> is_column("temp"), is_column("_us"), is_column("a.b")
     (True, False, False)
@@ -86,7 +86,7 @@ def is_column(name: str) -> bool:
 
 
 def named_twice(names: Iterable[str]) -> list[str]:
-    """Names that are equal but for case, which a table's columns may not be, in order.
+    """The names that occur more than once, ignoring case, sorted; the columns of a table must not.
 
     >>> named_twice(["id", "at", "ID"])
     ['ID', 'id']
@@ -97,7 +97,7 @@ def named_twice(names: Iterable[str]) -> list[str]:
 
 
 def is_path_in_sql(target: str) -> bool:
-    """Whether a table is named by its path as SQL does.
+    """Whether a table is given by its path in SQL notation.
 
     >>> is_path_in_sql("delta.`/data/rates`"), is_path_in_sql("/data/rates")
     (True, False)
@@ -114,14 +114,13 @@ class TableRef:
 
     @classmethod
     def parse(cls, target: str | TableRef) -> TableRef:
-        """A path has a ``/``, with SQL's ``delta.`` and backticks around it or without; anything else is a multipart
-        name such as ``catalog.schema.table``.
+        """Parse a path or a multipart name such as ``catalog.schema.table``.
 
-        Relative paths are made absolute.
+        A path has a ``/``, with or without SQL's ``delta.`` and backticks around it. Relative paths are made absolute.
 
         Raises:
-            ConfigurationError: it is no text; the path climbs with ``..`` or has control characters or globs, or a part
-                of the name is empty or malformed.
+            ConfigurationError: it is not a text; the path has ``..``, control characters or globs; or a part of the
+                name is empty or malformed.
 
         >>> TableRef.parse("sales.rates").sql
         '`sales`.`rates`'
@@ -133,7 +132,7 @@ class TableRef:
             in_sql = _PATH_IN_SQL.fullmatch(target)
             return cls(path=_absolute(_checked_path(in_sql[1].replace("``", "`") if in_sql else target)))
         quoted = target.split(".")
-        # A part in backticks is quoted on both ends; one with a dot inside would come apart here.
+        # A quoted part has a backtick at both ends; one with a dot inside is split here, and refused below.
         parts = tuple(part[1:-1] if len(part) > 1 and part[0] == part[-1] == "`" else part for part in quoted)
         if not all(_PART.fullmatch(part) for part in parts):
             raise ConfigurationError(
@@ -155,7 +154,7 @@ class TableRef:
         return re.sub(r"[^A-Za-z0-9_]", "_", last)
 
     def child(self, name: str) -> TableRef:
-        """The table ``name`` beside or below this one: a sub-path of a path, a sibling part of a name."""
+        """The table ``name`` below this path or name: one more part of the path or of the name."""
         if self.path is not None:
             return TableRef(path=_checked_path(f"{self.path.rstrip('/')}/{name}"))
         return TableRef(parts=(*self.parts, re.sub(r"[^A-Za-z0-9_]", "_", name)))
@@ -165,7 +164,7 @@ class TableRef:
 
 
 def _absolute(path: str) -> str:
-    # SQL over delta.`path` takes no relative one; a path with a scheme is nobody's to change.
+    # SQL over delta.`path` takes no relative path; a path with a scheme stays as it is.
     return path if _SCHEME.match(path) or path.startswith("/") else os.path.abspath(path)
 
 

@@ -13,15 +13,15 @@ from versioned.time_axis import TimeAxis, instant_text
 LANE: Final = 30
 TOP: Final = 68
 MARGIN: Final = 24
-#: Room at the right for what goes on: there open versions fade away.
+#: Room at the right, where open versions fade away.
 FADE: Final = 64
-#: Keys are written bold, which is wider than what is estimated for their size of 12.
+#: Keys have size 12 and are bold, which is wider than the width estimated for that size.
 KEY_SIZE: Final = 13.2
 _BAR: Final = 20
 _PAD: Final = (LANE - _BAR) / 2
-#: Narrower bars are all edge: a pale line would not be seen.
+#: Narrower bars have the colour of their edge: a pale line would not be seen.
 _NARROW: Final = 4
-#: Fill and edge. Equal values have equal colours; with more values than colours, colours come again.
+#: Fill and edge. Equal values have equal colours; with more values than colours, colours are used again.
 _COLOURS: Final = (
     ("#c6dafc", "#3367d6"), ("#ceead6", "#188038"), ("#fde293", "#b06000"), ("#e4cffa", "#8430ce"),
     ("#fad2cf", "#c5221f"), ("#c4eef0", "#12858d"), ("#fbcfe8", "#b5177c"), ("#dadce0", "#5f6368"),
@@ -30,14 +30,14 @@ _COLOURS: Final = (
 
 @dataclass(frozen=True)
 class Sheet:
-    """Where things lie.
+    """The layout of a picture of lanes.
 
     Args:
-        axis: Instants from left to right.
+        axis: The time axis, from left to right.
         bottom: Where the lanes end.
         colours: The number of each label, in order of appearance.
         keys_width: Room for the keys, in pixels.
-        mark: What the ids of this picture begin with.
+        mark: Prefix of the ids in this picture.
     """
 
     axis: TimeAxis
@@ -48,16 +48,16 @@ class Sheet:
 
     @property
     def edge(self) -> float:
-        """Where everything ends at the right."""
+        """The right edge of everything."""
         return self.axis.right + FADE
 
     def colour(self, label: str) -> int:
-        """The place of a label's colour among the colours."""
+        """The index of a label's colour."""
         return self.colours[label] % len(_COLOURS)
 
 
 def fades(sheet: Sheet) -> tuple[str, ...]:
-    """A gradient per colour, from full at the axis' end to nothing at the edge."""
+    """A gradient per colour, from opaque at the end of the axis to transparent at the edge."""
     ends = f'x1="{number(sheet.axis.right)}" x2="{number(sheet.edge)}" y1="0" y2="0"'
     return tuple(
         f'<linearGradient id="{sheet.mark}-{place}" gradientUnits="userSpaceOnUse" {ends}>'
@@ -68,7 +68,7 @@ def fades(sheet: Sheet) -> tuple[str, ...]:
 
 
 def ground(sheet: Sheet) -> Iterator[str]:
-    """The ticks, with their words below."""
+    """The ticks of the axis, with their labels below."""
     for tick in sheet.axis.ticks():
         x = sheet.axis.x(tick.at_us)
         yield line((x, TOP - 4), (x, sheet.bottom + 4), class_="tick")
@@ -78,7 +78,7 @@ def ground(sheet: Sheet) -> Iterator[str]:
 
 
 def lane_parts(lane: Lane, place: int, sheet: Sheet, columns: Columns) -> Iterator[str]:
-    """A key's name, and its spans as far as the axis shows them."""
+    """The name of a key, and those of its spans that the axis shows."""
     y = TOP + place * LANE
     if place % 2 == 0:
         # Half transparent, so that the ticks stay visible.
@@ -98,7 +98,7 @@ def _is_seen(span: Span, axis: TimeAxis) -> bool:
 
 
 def _ends(span: Span, sheet: Sheet) -> tuple[float, float]:
-    """Left and right; what goes on beyond the axis does so to the edge."""
+    """The left and right end of a span; one that goes on beyond the axis ends at the edge."""
     goes_on = span.to_us is None or span.to_us > sheet.axis.end_us
     return sheet.axis.x(span.from_us), sheet.edge if goes_on else sheet.axis.x(span.to_us or 0)
 
@@ -107,7 +107,7 @@ def _bar(span: Span, y: float, sheet: Sheet, said: str) -> Iterator[str]:
     left, right = _ends(span, sheet)
     place = sheet.colour(span.label)
     fill, edge = _COLOURS[place]
-    # A version of a moment among years is still to be seen.
+    # Even a moment among years must remain visible.
     width = max(right - left, 1)
     paint = f"url(#{sheet.mark}-{place})" if span.to_us is None else fill if width >= _NARROW else edge
     yield rect(left, y + _PAD, width, _BAR, paint, said, class_="version")

@@ -15,7 +15,7 @@ _NONE_YET: Final = "open"
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns of the rows are; ``values`` None = all that are nothing else and do not begin with ``_``."""
+    """The roles of the rows' columns; ``values`` None = all without another role that do not begin with ``_``."""
 
     keys: tuple[str, ...]
     values: tuple[str, ...] | None = None
@@ -32,7 +32,7 @@ class Columns:
 
 
 def shown(value: Any) -> str:
-    """A value in words; empty text would not be seen.
+    """A value as text; an empty text is shown in quotes.
 
     >>> shown(1.5), shown(None), shown("")
     ('1.5', 'null', '""')
@@ -48,7 +48,7 @@ class Span:
         from_us: Its start, inclusive.
         to_us: Its end, exclusive.
         values: Its values by name.
-        deleted: Whether a stored tombstone says that there is none.
+        deleted: Whether a stored tombstone says that there is no value.
     """
 
     from_us: int
@@ -58,17 +58,17 @@ class Span:
 
     @property
     def label(self) -> str:
-        """The values in short."""
+        """The values on one line."""
         return " · ".join(map(shown, (self.values or {}).values()))
 
     @property
     def is_stored(self) -> bool:
-        """Whether it is a row, not just time between rows."""
+        """Whether this is a stored row, not just the time between rows."""
         return self.deleted or self.values is not None
 
     @property
     def until(self) -> str:
-        """Its end, exactly."""
+        """The exact end as text."""
         return _NONE_YET if self.to_us is None else instant_text(self.to_us)
 
 
@@ -82,15 +82,15 @@ class Lane:
 
 
 def lanes_of(rows: Iterable[Any], columns: Columns) -> tuple[Lane, ...]:
-    """A lane per key, in the order in which the rows name them.
+    """One lane per key, in the order in which keys first appear in the rows.
 
     Args:
         rows: Mappings, or rows with ``asDict`` as Spark collects them.
-        columns: Which columns are what.
+        columns: The roles of the columns.
 
     Raises:
         SchemaError: a row lacks a column.
-        RecordError: a start is null, or an instant is none.
+        RecordError: a start is null, or a bound is not an instant.
         InvariantError: versions of a key overlap, or one ends before it begins.
 
     Example:
@@ -119,7 +119,7 @@ def _span(row: Mapping[str, Any], columns: Columns) -> Span:
     if from_us is None:
         raise RecordError(f"{columns.valid_from} is null in {dict(row)}. A version has a start; leave the row out.")
     dead = row.get(columns.deleted)
-    # pandas has NaN for null, which is true.
+    # pandas has NaN for null, which counts as true.
     if not is_null(dead) and dead:
         return Span(from_us, to_us, deleted=True)
     return Span(from_us, to_us, {name: row[name] for name in columns.values_of(row)})

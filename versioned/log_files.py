@@ -1,7 +1,7 @@
 """Looking into Delta's log itself: what the history tells too, in a third of its time.
 
-By Delta's protocol version n of a table is the file of that number in its log, one action a line. Of a table that only
-a catalog knows, whose log may lie elsewhere, nothing can be told so; neither of one whose commits a catalog keeps.
+By Delta's protocol, version n of a table is the file with that number in its log, one action per line. This works
+neither for a table known only to a catalog, whose log may lie elsewhere, nor for one whose commits a catalog keeps.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-#: How the line begins that tells who committed, and why.
+#: The action that says who committed, and why; its line begins with it.
 _INFO: Final = "commitInfo"
-#: What a writer need not tell.
+#: What a writer may leave out of it.
 _UNTOLD: Final = dict.fromkeys(("timestamp", "operation", "operationParameters", "operationMetrics", "userMetadata"))
 
 
 def log_files(target: TableRef, versions: Iterable[int]) -> str | None:
-    """Where the log of a table has versions, as one pattern; None if only a catalog knows.
+    """The log files of some versions of a table, as one pattern; None if only a catalog knows where the log is.
 
-    Each alternative names its folder: Hadoop then asks for these files one by one, and does not list a log that may
+    Each alternative includes the folder: Hadoop then looks up these files one by one, instead of listing a log that may
     have hundreds of thousands.
 
     >>> log_files(TableRef.parse("/data/prices"), (7, 8))
@@ -36,21 +36,21 @@ def log_files(target: TableRef, versions: Iterable[int]) -> str | None:
 
 
 def versions_there(session: SparkSession, asked: Mapping[TableRef, Iterable[int]]) -> list[int] | None:
-    """Which of some versions the logs of tables have, in order, without a Spark job.
+    """Those of some versions that are in the logs of their tables, sorted; without a Spark job.
 
     Args:
         session: The session.
-        asked: The versions that are asked for, by table.
+        asked: The versions to look for, by table.
 
     Returns:
-        None if a table has none of those asked of it, or it cannot be told.
+        None if a table has none of its versions, or if this cannot be found out.
     """
     patterns = [log_files(target, versions) for target, versions in asked.items()]
     known = [pattern for pattern in patterns if pattern is not None]
     if not known or len(known) < len(patterns):
         return None
     try:
-        # Spark looks for files when it is given their names; of a pattern it takes what is there, and tells it once.
+        # Spark fails on missing files that are named, but takes what a pattern matches, and lists each file once.
         return sorted(map(_version_of, _lines(session, known * 2 if len(known) == 1 else known).inputFiles()))
     except Exception:  # the class differs between classic and Connect sessions
         return None
@@ -59,16 +59,16 @@ def versions_there(session: SparkSession, asked: Mapping[TableRef, Iterable[int]
 def commit_infos(
     session: SparkSession, target: TableRef, versions: Collection[int], there: int
 ) -> Mapping[int, Mapping[str, Any]]:
-    """What versions say of themselves, such as ``operation`` and ``userMetadata``, which may be None; one small job.
+    """The commit infos of versions, such as ``operation`` and ``userMetadata``, which may be None; one small job.
 
     Args:
         session: The session.
         target: The table.
-        versions: Those that are asked for.
-        there: A version that the log has; nothing can be told if it has not.
+        versions: The versions to read.
+        there: A version that is in the log; if it is not, nothing is found.
 
     Returns:
-        By version; without those that the log does not have, and those of which it cannot be told.
+        The infos by version; without versions that are not in the log or have no info.
     """
     pattern, known = log_files(target, versions), log_files(target, (there,))
     if pattern is None or known is None:
@@ -77,17 +77,17 @@ def commit_infos(
         lines = _lines(session, [pattern, known])
         is_info = lines["value"].startswith(f'{{"{_INFO}"')
         told = lines.where(is_info).select("value", "_metadata.file_name").collect()
-    except Exception:  # of whatever kind: the table's history tells it too, and raises if that is missing as well
+    except Exception:  # of any kind: callers then ask the table's history, which raises if it is missing as well
         return {}
     read = ((_version_of(row["file_name"]), _info_of(row["value"])) for row in told)
     return {version: info for version, info in read if info is not None and version in versions}
 
 
 def _lines(session: SparkSession, patterns: list[str]) -> DataFrame:
-    """The lines of files, by two patterns at least.
+    """The lines of files that match some patterns, at least two of them.
 
-    Of a single one Spark asks whether it is the folder of a file sink, and warns with a stack of ninety lines that no
-    file has that name.
+    For a single one Spark checks whether it is the folder of a file sink, and warns, with a stack trace of ninety
+    lines, that there is no such file.
     """
     return session.read.format("text").load(patterns)
 

@@ -1,9 +1,9 @@
 """Reading versions, DataFrame to DataFrame: current, as of an instant, between two, and looked up per row.
 
 ``rows`` are stored rows of a versioned table (``versioned.spec``). The *horizon* is the oldest instant whose lookups
-are promised: stream time minus history retention. It is one instant for the table, or, with ``time_scope="key"``, one
-per key, read from the key's own latest version. Older lookups find only the latest version, if it was valid already
-(R184: the latest version never expires). What is found does not depend on whether history was purged.
+are promised: stream time minus history retention. It is one instant for the table or, with ``time_scope="key"``, one
+per key, derived from the key's own latest version. Older lookups find only the latest version, if it was already valid
+(R184: the latest version never expires). The result does not depend on whether history was purged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EXPIRED: Final = "EXPIRED"
 REASON: Final = "reason"
 How = Literal["inner", "left"]
 
-#: The horizon of a row; null where there is none yet.
+#: Column with the horizon of a row; null if there is none yet.
 HORIZON: Final = "_horizon"
 _DEAD: Final = "_dead"
 _WHY: Final = "_why"
@@ -39,7 +39,7 @@ _LATEST_FROM: Final = "_latest_from"
 
 
 def visible(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    """Stored rows without the library's own columns; tombstones left out."""
+    """Stored rows without tombstones and without the library's own columns."""
     return rows.where(~F.col(DELETED)).select(*map(quote, spec.shown))
 
 
@@ -49,12 +49,12 @@ def instant_column(at: datetime) -> Column:
 
 
 def bound_column(at: datetime | None) -> Column | None:
-    """As :func:`instant_column`; None = no bound."""
+    """Like :func:`instant_column`; None = no bound."""
     return None if at is None else instant_column(at)
 
 
 def valid_at(spec: VersionedTableSpec, at: Column, alias: str = "") -> Column:
-    """Whether a row is valid at an instant, however old that is; ``alias`` qualifies its columns, as in ``t.``."""
+    """Whether a row is valid at an instant, however old; ``alias`` qualifies its columns, as in ``t.``."""
     start, end = F.col(f"{alias}{quote(spec.valid_from)}"), F.col(f"{alias}{quote(spec.valid_to)}")
     return (start <= at) & (end.isNull() | (at < end))
 
@@ -71,7 +71,7 @@ def as_of_frame(rows: DataFrame, spec: VersionedTableSpec, at: Column, horizon: 
         rows: The table's stored rows.
         spec: The table.
         at: The instant.
-        horizon: One for all keys, or None for no limit; with ``time_scope="key"`` the keys' own are used.
+        horizon: The horizon of all keys, or None for no limit; with ``time_scope="key"`` each key's own is used.
     """
     valid = rows.where(valid_at(spec, at))
     if spec.time_scope == "key":
@@ -85,13 +85,13 @@ def as_of_frame(rows: DataFrame, spec: VersionedTableSpec, at: Column, horizon: 
 def between_frame(rows: DataFrame, spec: VersionedTableSpec, start: Column | None, end: Column | None) -> DataFrame:
     """Every stored version valid at some instant of [start, end], the one that began before ``start`` included.
 
-    Complete from the horizon on; older versions are there until they are purged (Kafka: MultiVersionedKeyQuery).
+    Complete from the horizon on; older versions are included until they are purged (Kafka: MultiVersionedKeyQuery).
     """
     return visible(rows_between(rows, spec, start, end), spec)
 
 
 def rows_between(rows: DataFrame, spec: VersionedTableSpec, start: Column | None, end: Column | None) -> DataFrame:
-    """The stored rows of :func:`between_frame`, as they are and with tombstones."""
+    """The stored rows behind :func:`between_frame`, unchanged and with tombstones."""
     if end is not None:
         rows = rows.where(F.col(quote(spec.valid_from)) <= end)
     if start is not None:
@@ -101,7 +101,7 @@ def rows_between(rows: DataFrame, spec: VersionedTableSpec, start: Column | None
 
 
 def history_frame(versions: DataFrame, spec: VersionedTableSpec, keys: DataFrame | None, ascending: bool) -> DataFrame:
-    """Versions (of :func:`between_frame`) of some keys, or of all, in order of key and validFrom.
+    """Versions from :func:`between_frame` of some keys, or of all, sorted by key and validFrom.
 
     Raises:
         SchemaError: ``keys`` lacks a key column, or has one that cannot be compared exactly.
@@ -114,10 +114,10 @@ def history_frame(versions: DataFrame, spec: VersionedTableSpec, keys: DataFrame
 
 
 def keys_frame(keys: DataFrame, rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    """The keys that a frame asks for, once each, in the types of the table.
+    """The distinct keys that a frame asks for, in the types of the table.
 
     Raises:
-        SchemaError: as of :func:`~versioned.asked_keys.asked_keys`; or ``keys`` is no DataFrame.
+        SchemaError: as for :func:`~versioned.asked_keys.asked_keys`; or ``keys`` is not a DataFrame.
     """
     check_frame("keys", keys)
     return keys.select(*(key.alias(name) for name, key in asked_keys(keys, rows, spec).items())).distinct()
@@ -135,37 +135,37 @@ def lookup_frame(
 ) -> DataFrame:
     """Each row of ``asked`` with the version of its key that was valid at its instant (KIP-914, stream-table join).
 
-    One equi-join with a range condition. Below the horizon only the key's current row is joined, whenever it begins:
-    it is what is found, or it tells that the lookup is too old. With ``time_scope="key"`` each key has a horizon, which
-    takes one more join with the current rows.
+    This is one equi-join with a range condition. Below the horizon only the key's current row is joined, whenever it
+    begins: either it is the version found, or it shows that the lookup is too old. With ``time_scope="key"`` each key
+    has its own horizon, which takes one more join with the current rows.
 
     Args:
-        asked: Has the key columns, in whatever case, and ``at``; a null key or instant finds nothing.
+        asked: Has the key columns, in any letter case, and ``at``; a null key or instant finds nothing.
         rows: The table's stored rows.
         spec: The table.
         at: Name of the timestamp column.
-        how: ``inner`` leaves out what finds nothing; ``left`` keeps it, with nulls. Of an inner one Spark may send the
-            rows of ``asked`` to every task, if they are few, and moves no versions.
-        horizon: A literal or a Column of ``asked``; None for no limit. With ``time_scope="key"`` the keys' own are
-            used.
-        sends: Whether keys and instants of ``asked`` go to every task, so that only versions are moved which one of
-            them finds (:func:`versioned.sent_rows.sends`); asked of a left lookup that has nothing else wrong.
+        how: ``inner`` leaves out rows that find nothing; ``left`` keeps them, with nulls. For an inner lookup of few
+            rows, Spark may broadcast them and then moves no versions.
+        horizon: A literal or a Column of ``asked``; None for no limit. With ``time_scope="key"`` each key's own is
+            used instead.
+        sends: Whether to broadcast keys and instants of ``asked``, so that only versions are moved that one of them
+            finds (:func:`versioned.sent_rows.sends`); called only for left lookups, once the columns are checked.
 
     Returns:
-        asked + value columns, validFrom, validTo and ``reason``: null where found, else ``NO_MATCH``, ``TOMBSTONE``
-        (the key was deleted then) or ``EXPIRED`` (older than the history, and the key has later versions). Where the
-        table has a column ``reason`` itself, this one is called ``lookup_reason``.
+        asked + value columns, validFrom, validTo and ``reason``: null if found, else ``NO_MATCH``, ``TOMBSTONE``
+        (the key was deleted then) or ``EXPIRED`` (older than the history, and the key has later versions). If the
+        table itself has a column ``reason``, this one is called ``lookup_reason``.
 
     Raises:
         SchemaError: ``asked`` lacks a column, or has one that the result would have twice; a key cannot be compared
-            exactly with the table's, or ``at`` tells no instant.
-        ConfigurationError: ``how`` is neither.
+            exactly with the table's; or ``at`` is not a column of instants.
+        ConfigurationError: ``how`` is neither of the two.
     """
     check_choice("how", how, How)
     _check_asked(asked, spec, at)
     sent = how == "left" and sends()
     reason = F.when(F.col(_DEAD).isNull(), NO_MATCH).when(F.col(_DEAD), TOMBSTONE)
-    # Only a key's latest version outlives the horizon: a lookup that lies before that version is too old.
+    # Only a key's latest version outlives the horizon, so a lookup older than that and before this version is expired.
     if spec.time_scope == "key":
         found = _with_latest_start(_join_valid(asked, rows, spec, at, how, None, sent), rows, spec)
         too_old = F.col(quote(at)) < F.least(_less_retention(F.col(_LATEST_FROM), spec), F.col(_LATEST_FROM))
@@ -183,12 +183,12 @@ def lookup_frame(
 
 
 def reachable(rows: DataFrame, spec: VersionedTableSpec, horizon: Column | None) -> DataFrame:
-    """Without the versions that no promised lookup finds, as if purged; file statistics keep them out of the scan.
+    """The rows that a promised lookup can find, as if purged; file statistics keep the others out of the scan.
 
     Args:
         rows: The table's stored rows.
         spec: The table.
-        horizon: A literal; None = everything can be found.
+        horizon: A literal; None = everything may be found.
     """
     if horizon is None or spec.time_scope == "key":
         return rows
@@ -196,7 +196,7 @@ def reachable(rows: DataFrame, spec: VersionedTableSpec, horizon: Column | None)
 
 
 def key_horizons(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    """Each key with the horizon of its own stream time, which is the start of its latest version."""
+    """Each key with its own horizon; its stream time is the start of its latest version."""
     latest = F.col(quote(spec.valid_from))
     return rows.where(F.col(CURRENT)).select(*map(quote, spec.keys), _less_retention(latest, spec).alias(HORIZON))
 
@@ -207,7 +207,7 @@ def _less_retention(instant: Column, spec: VersionedTableSpec) -> Column:
 
 
 def _with_latest_start(found: DataFrame, rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    """Each asked row with the start of its key's latest version."""
+    """Add to each asked row the start of its key's latest version."""
     start = F.col(quote(spec.valid_from)).alias(_LATEST_FROM)
     starts = rows.where(F.col(CURRENT)).select(*map(quote, spec.keys), start)
     told = found.alias("a").join(starts.alias("t"), _same_keys(found, rows, spec), "left")
@@ -229,7 +229,7 @@ def _join_valid(
     horizon: Column | None,
     sent: bool,
 ) -> DataFrame:
-    """At most one row each: the version valid at the instant; below the horizon the key's current row."""
+    """Join each asked row with the version valid at its instant or, below the horizon, with its key's current row."""
     finds = _same_keys(asked, rows, spec) & _is_valid(spec, F.col(f"a.{quote(at)}"), horizon)
     if sent:
         needed = [name for name in asked.columns if name.lower() in {at.lower(), HORIZON, *map(str.lower, spec.keys)}]
@@ -241,12 +241,12 @@ def _join_valid(
 
 
 def _is_valid(spec: VersionedTableSpec, instant: Column, horizon: Column | None) -> Column:
-    """Whether a row of ``t`` is what is found at an instant."""
+    """Whether a row of ``t`` is the one to join for an instant."""
     valid = valid_at(spec, instant, "t.")
     if horizon is None:
         return valid
     is_old = F.coalesce(instant < horizon, F.lit(False))
-    # A current row has no end: one column fewer to move than ``_current``.
+    # A current row has no end; asking that instead of ``_current`` saves moving that column.
     return F.when(is_old, F.col(f"t.{quote(spec.valid_to)}").isNull()).otherwise(valid)
 
 
@@ -261,7 +261,7 @@ def _reason_of(spec: VersionedTableSpec) -> str:
 def _check_asked(asked: DataFrame, spec: VersionedTableSpec, at: str) -> None:
     check_frame("frame", asked)
     if asked.isStreaming:
-        # The horizon would be that of the moment at which the query was made, for as long as it runs.
+        # The horizon would stay that of the moment at which the query was built, for as long as it runs.
         raise SchemaError("The looked-up rows are a stream. Look up each of its batches, in writeStream.foreachBatch.")
     check_column_names(at=at)
     check_asked(asked, spec.keys, at)
@@ -272,7 +272,7 @@ def _check_asked(asked: DataFrame, spec: VersionedTableSpec, at: str) -> None:
         raise SchemaError(f"The result of the lookup would have the columns {twice} twice. Rename them beforehand.")
     check_instants(asked, at)
     if isinstance(asked.schema[at].dataType, StringType):
-        # A put rejects those that are no instants; here nobody would be told.
+        # A put rejects texts that are not instants; here they would go unnoticed.
         raise SchemaError(
             f'The timestamp "{at}" is text, and one that is no instant would find nothing. Make it a timestamp first, '
             "with to_timestamp."

@@ -1,7 +1,7 @@
 """Making a table, also where a kill cut off the making of the same table before.
 
-All that a table is made with (constraints, columns without statistics) is in its one statement: whatever had to be
-added by a second one would be missing for ever where a kill came in between.
+Everything that a table is made with (constraints, columns without statistics) is in one statement: whatever a second
+one had to add would be missing for ever if a kill came in between.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-#: The table is there, or somebody else made it between the look for it and the commit.
+#: Errors of a table that exists, or that somebody else made between the check for it and the commit.
 _OCCUPIED: Final = (
     "TABLE_OR_VIEW_ALREADY_EXISTS",
     "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION",
@@ -32,15 +32,15 @@ _OCCUPIED: Final = (
     "DELTA_CREATE_TABLE_WITH_DIFFERENT_",
     "DELTA_CREATE_TABLE_SCHEME_MISMATCH",
 )
-#: Another maker's table is where the first commit of a log was to go.
+#: Error if another maker's table is where the first commit of a log was to go.
 _OTHER_COLUMNS: Final = "DELTA_METADATA_MISMATCH"
-#: Of each maker that comes upon a log without a commit there may be one in it.
+#: Each maker that finds a log without a commit may add one; at most so many are looked at.
 _MOST_MAKERS: Final = 10
 _OTHER_TYPES: Final = (
     "Use types that Delta keeps, such as STRING without a collation, or BIGINT microseconds for an interval."
 )
 _OTHER_NAMES: Final = "Name each field of a struct once, whatever its case, with letters, digits and _."
-#: What Delta, or this Spark, does not keep, and what to do.
+#: Errors for what Delta, or this Spark, does not keep, and what to do.
 _NOT_KEPT: Final = {
     "DELTA_UNSUPPORTED_DATA_TYPES": _OTHER_TYPES,
     "DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE": _OTHER_TYPES,
@@ -57,7 +57,7 @@ class _BegunError(Exception):
 
 
 def check_new(session: SparkSession, target: TableRef, columns: StructType, spec: VersionedTableSpec) -> None:
-    """Refuse what cannot be made as a versioned table.
+    """Refuse a versioned table that cannot be made.
 
     Raises:
         ConfigurationError: a key column is missing or of a type that is not allowed, or the table exists already.
@@ -68,7 +68,7 @@ def check_new(session: SparkSession, target: TableRef, columns: StructType, spec
 
 
 def is_unmade(session: SparkSession, target: TableRef) -> bool:
-    """Whether there is no table yet, or only the first commits that :func:`make_table` gives a log without one."""
+    """Whether there is no table yet, or only the first commits that :func:`make_table` adds to an empty log."""
     if target.path is None:
         return is_missing(session, target)
     detail = detail_of(session, target)
@@ -84,27 +84,27 @@ def _is_begun(session: SparkSession, target: TableRef) -> bool:
 def make_table(session: SparkSession, target: TableRef, create: str, *, or_take: bool = False) -> bool:
     """Run a CREATE TABLE for a table that is missing.
 
-    Tests may make it fail before and after, at the points ``before:<table>`` and ``after:<table>``.
+    Tests may make it fail at the points ``before:<table>`` and ``after:<table>``.
 
-    A kill can leave a log without a commit. Delta makes no table over one, but appends to it; so the log gets a first
-    commit, and the table takes its place. A kill between the two leaves a table without rows, which is none yet. Of
-    several makers that come upon such a log one makes the table.
+    A kill can leave a log without a commit. Delta does not create a table there, but appends to it; so the log gets a
+    first commit, and then the table replaces it. A kill between the two leaves a table without rows, which counts as
+    not made. If several makers find such a log, one of them makes the table.
 
     Args:
         session: The session.
         target: The table.
         create: The statement; it starts with ``CREATE TABLE``.
-        or_take: Whether a table that somebody else made meanwhile will do: of two drivers that start at once, the
-            first write into the table decides which one goes on, and the other is told why not.
+        or_take: Whether a table that somebody else made meanwhile will do: if two drivers start at once, the first
+            write into the table decides which one goes on, and the other one gets an error that says why.
 
     Returns:
-        Whether it was made here; False for one that is taken.
+        Whether it was made here; False if somebody else's is taken.
 
     Raises:
-        ConfigurationError: somebody else made it meanwhile, and that will not do; or other files are at its path; or
-            Delta keeps no columns of such a type; or the session refuses a setting that this library cannot do without.
+        ConfigurationError: somebody else made it meanwhile, and that will not do; other files are at its path; Delta
+            does not keep columns of such a type; or the session refuses a setting that this library needs.
     """
-    with_sound_reads(session)  # Else a table would be left that nobody can use from here.
+    with_sound_reads(session)  # First: otherwise a table would be left that this session cannot use.
     faults.point(f"before:{target.short_name}")
     try:
         session.sql(create)
@@ -127,7 +127,7 @@ def make_table(session: SparkSession, target: TableRef, create: str, *, or_take:
 
 
 def _has_taken_place(session: SparkSession, target: TableRef, create: str, error: Exception) -> bool:
-    """Whether the table could be made where a kill had cut off the making of it; else somebody else has made it.
+    """Whether the table could be made where a kill had cut off its making; otherwise somebody else has made it.
 
     Raises:
         ConfigurationError: other files are at its path.
@@ -143,8 +143,8 @@ def _has_taken_place(session: SparkSession, target: TableRef, create: str, error
                 "them away."
             ) from error
         _begin(session, target)
-        # Right before it is replaced: another maker's table may have rows by now. Delta itself tells of what comes
-        # while it is replaced.
+        # Check right before replacing it: another maker's table may have rows by now. What comes while it is being
+        # replaced, Delta itself reports as a conflict.
         if not is_unmade(session, target):
             return False
     try:
@@ -160,7 +160,7 @@ def _begin(session: SparkSession, target: TableRef) -> None:
     """Give a log its first commit, unless another maker does."""
 
     def first() -> Append:
-        # Where a session lets columns be added, the table of the other maker would get one.
+        # If the session allows schema evolution, the other maker's table would get a column.
         if not is_missing(session, target):
             raise _BegunError
         return Append(session.range(0))
@@ -175,7 +175,7 @@ def _begin(session: SparkSession, target: TableRef) -> None:
 
 
 def not_kept(target: TableRef, error: Exception) -> ConfigurationError | None:
-    """What to do where Delta keeps no columns of such a type or name; None if a statement failed for another reason."""
+    """The error to raise if Delta does not keep columns of such a type or name; None for any other failure."""
     told = f"{type(error).__name__} {error}"
     advice = next((advice for name, advice in _NOT_KEPT.items() if name in told), None)
     if advice is None:
@@ -184,12 +184,12 @@ def not_kept(target: TableRef, error: Exception) -> ConfigurationError | None:
 
 
 def replace_table(session: SparkSession, create: str) -> None:
-    """Run a CREATE TABLE, which starts with these words, in place of a table that is there."""
-    # Of a path Spark's catalog knows nothing, and "CREATE OR REPLACE" would only create.
+    """Replace an existing table by that of a statement that starts with ``CREATE TABLE``."""
+    # Spark's catalog does not know tables by path, so "CREATE OR REPLACE" would only create.
     session.sql(create.replace("CREATE TABLE", "REPLACE TABLE", 1))
 
 
 def _is_cut_off(session: SparkSession, path: str) -> bool:
-    """Whether a path without a table has a log, and no other file; what is somebody else's stays as it is."""
+    """Whether a path without a table has no files besides a log; files of somebody else must stay as they are."""
     files = session.read.format("binaryFile").option("recursiveFileLookup", "true").load(path)
     return files.select("path").isEmpty()

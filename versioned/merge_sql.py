@@ -1,6 +1,6 @@
 """MERGE as SQL text, for Spark Connect.
 
-``DeltaTable`` of a Connect client needs a plugin of Delta in the server, which not every server has; SQL needs nothing.
+In a Connect client, ``DeltaTable`` needs Delta's plugin in the server, which not every server has; SQL needs nothing.
 Conditions and values are texts here, since a Connect client cannot turn a column back into SQL.
 """
 
@@ -27,7 +27,7 @@ class SqlMerge:
 
     Args:
         target: The table.
-        frame: The rows; they are known to SQL as a temporary view while the statement runs.
+        frame: The rows; while the statement runs, they are a temporary view.
         condition: When a row of the table and a row of ``frame`` match, as SQL.
     """
 
@@ -60,7 +60,7 @@ class SqlMerge:
         return self._add("not_matched_by_source", condition, "DELETE")
 
     def text(self, view: str) -> str:
-        """The statement, with the rows in a view.
+        """The text of the statement, with the rows in a view.
 
         >>> from versioned.identifiers import TableRef
         >>> merge = SqlMerge(TableRef.parse("a.b"), None, "t.id = s.id").whenMatchedDelete("s.gone")

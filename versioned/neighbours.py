@@ -1,12 +1,12 @@
 """Of an out-of-order record: the version just before it in time, and the start of the one after it, *at its place*.
 
-Only what was stored before the batch counts, and the records of the batch before its own place. What is stored, any
-number of versions of a key, is sorted by time together with the records that ask. Few records are compared with all
-others of their keys. Of many, which may all be of one key, the product is more than can be had: then the records of a
-key before a place are put together from blocks of 1, 2, 4, 8, ... in a row, of which each place needs at most one of
-each size, and each block is sorted by time once, too.
+Only versions stored before the batch count, and records of the batch before the record's own place. The stored
+versions of a key, of any number, are sorted by time together with the records that ask. Within the batch, few records
+are compared with all others of their keys. For many, which may all be of one key, these would be too many pairs: then
+the records of a key before a place are composed of blocks of 1, 2, 4, 8, ... consecutive records, of which each place
+needs at most one of each size; each block is sorted by time once, too.
 
-Shapes, beside the key columns:
+Shapes, besides the key columns:
 
 ==========  ===============================================================================================
 accepted    ``_scope``, ``_place``, ``_us``, ``_value``, and ``_is_late``: whether it asks
@@ -38,7 +38,7 @@ _UNTIL_NOW: Final = (Window.unboundedPreceding, 0)
 
 
 def among_all(accepted: DataFrame, stored: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    """What is found by comparing each record with all of its key."""
+    """Find the neighbours of out-of-order records by comparing each with all records of its key."""
     keys, stored = list(spec.keys), _without_place(stored, accepted)
     late = accepted.where(LATE).select(*keys, "_scope", "_place", "_us")
     version = F.col(_VERSION)
@@ -53,11 +53,11 @@ def among_all(accepted: DataFrame, stored: DataFrame, spec: VersionedTableSpec) 
 
 
 def among_blocks(accepted: DataFrame, stored: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    """The same by sorting: n records of a key are about n log n rows."""
+    """Find the same as :func:`among_all` by sorting blocks: n records of a key become about n log n rows."""
     keys, stored = list(spec.keys), _without_place(stored, accepted)
     touched = accepted.where(LATE).select(*keys).distinct()
     of_key = Window.partitionBy(*keys)
-    # Records at one place are equal, and do not come before each other.
+    # Records at the same place are equal, and none of them comes before another.
     number = F.rank().over(of_key.orderBy("_place")).cast("long") - 1
     records = accepted.join(touched, keys, "left_semi").withColumn(_NUMBER, number)
     records = records.withColumn(_LAST, F.max(_NUMBER).over(of_key))
@@ -75,22 +75,22 @@ def among_blocks(accepted: DataFrame, stored: DataFrame, spec: VersionedTableSpe
 
 
 def newest_before(asks: DataFrame, versions: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Of each place that asks, the newest version of its key at or before its instant that came before it; by blocks.
+    """For each place that asks, the newest version of its key at or before its instant that came before it; by blocks.
 
     Args:
         asks: Key columns, ``_scope``, ``_place`` and ``_us``.
-        versions: Key columns, ``_us``, ``_place``, ``_value``, and ``_rank``, an array of long: which of several of the
-            same instant is the newest.
+        versions: Key columns, ``_us``, ``_place``, ``_value``, and ``_rank``, an array of long that ranks versions of
+            the same instant, the newest last.
         keys: The key columns.
 
     Returns:
-        Key columns, ``_scope``, ``_place`` and ``_pred`` struct(us, value), where there is one.
+        Key columns, ``_scope``, ``_place`` and ``_pred`` struct(us, value), for places that have such a version.
     """
     touched = asks.select(*keys).distinct()
     asking = asks.select(*keys, "_scope", "_place", "_us").withColumn(LATE, F.lit(True))
     told = versions.join(touched, list(keys), "left_semi").withColumn(LATE, F.lit(False))
     of_key = Window.partitionBy(*keys)
-    # Of those at one place a version has not come before whoever asks.
+    # A version at the place that asks has not come before it.
     by_place = of_key.orderBy("_place", F.desc(LATE)).rowsBetween(*_UNTIL_NOW)
     asks_itself = F.col(LATE)
     came = F.sum(F.when(asks_itself, 0).otherwise(1)).over(by_place)
@@ -108,23 +108,23 @@ def _without_place(stored: DataFrame, accepted: DataFrame) -> DataFrame:
 
 
 def _versions(frame: DataFrame) -> DataFrame:
-    """With each row as a version that may be found."""
+    """Add to each row the version that it is, as one struct."""
     version = F.struct(F.col("_us").alias("us"), F.col("_place").alias("place"), F.col("_value").alias("value"))
     return frame.withColumn(_VERSION, version)
 
 
 def _found(versions: DataFrame) -> DataFrame:
-    """Versions as points of a line in which they may be found."""
+    """Versions as points of a time line that may be found."""
     return versions.withColumn(LATE, F.lit(False))
 
 
 def _asking(records: DataFrame) -> DataFrame:
-    """Late records as points of a line that ask what is next to them."""
+    """Late records as points of a time line that ask for their neighbours."""
     return records.where(LATE).withColumn(_VERSION, F.lit(None).cast(_versions(records).schema[_VERSION].dataType))
 
 
 def _along(line: DataFrame, *each: str) -> DataFrame:
-    """The points that ask, with what is next to them among those of one line that may be found."""
+    """The points that ask, with their nearest neighbours among the points of the same line that may be found."""
     of_line = Window.partitionBy(*each)
     forward = of_line.orderBy("_us", LATE, "_place").rowsBetween(*_UNTIL_NOW)
     backward = of_line.orderBy(F.desc("_us"), F.desc(LATE)).rowsBetween(*_UNTIL_NOW)
@@ -134,20 +134,20 @@ def _along(line: DataFrame, *each: str) -> DataFrame:
 
 
 def _blocks(found: DataFrame, asking: DataFrame) -> DataFrame:
-    """The blocks in which records may be found, and those that come right before the places that ask."""
+    """The blocks of records that may be found, together with the places that ask, in the blocks right before them."""
     asked = _in_blocks(asking, F.expr("shiftright(_number, _level) - 1"))
     return _in_blocks(found, F.expr("shiftright(_number, _level)")).unionByName(asked, allowMissingColumns=True)
 
 
 def _in_blocks(frame: DataFrame, number: Column) -> DataFrame:
-    """Each record once for each size of block; only blocks of even numbers are asked for."""
+    """Each record once for each block size; only blocks with even numbers are ever asked for."""
     most = F.floor(F.log2(F.greatest(_LAST, F.lit(1).cast("long")))).cast("int")
     sized = frame.withColumn(_LEVEL, F.explode(F.sequence(F.lit(0), most)))
     return sized.withColumn(_BLOCK, number).where(F.pmod(F.col(_BLOCK), F.lit(2)) == 0)
 
 
 def _nearest(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Of what is before a record the newest, of equal instants the last by place; of what is after it the oldest."""
+    """The newest version before each record (at equal instants, the last by place), and the oldest start after it."""
     us, place = (F.col(_PRED).getField(name) for name in ("us", "place"))
     rank = F.when(us.isNotNull(), F.struct(us, place.isNotNull().alias("is_of_batch"), place))
     found = frame.groupBy(*keys, "_scope", "_place").agg(

@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """A value worked out by whoever asks first; others who ask meanwhile wait for it.
+    """A value that the first caller computes; others who ask meanwhile wait for it.
 
-    ``functools.cached_property`` has no lock since Python 3.12, and before it one for all objects together: of two
-    threads each could hold one of these and wait for the other.
+    ``functools.cached_property`` has no lock since Python 3.12, and before that had one shared by all objects: two
+    threads could each hold such a lock and wait for the other.
 
     >>> asked = []
     >>> value = Once(lambda: asked.append("once") or 42)
@@ -27,10 +27,10 @@ class Once(Generic[T]):
         self._found: list[T] = []
 
     def __call__(self) -> T:
-        """The value; what working it out raises is raised to each who asks."""
+        """Return the value. If computing it raises an error, so does this call, and the next one tries again."""
         with self._lock:
             if self._work_out is not None:
                 self._found.append(self._work_out())
-                # It often refers to whoever holds this value: such circles wait long for Python to find them.
+                # The function often refers to the owner of this value, a reference cycle that Python would find late.
                 self._work_out = None
             return self._found[0]

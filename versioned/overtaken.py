@@ -1,7 +1,7 @@
 """Whether others came before a put by hand so that it must be judged anew.
 
-What is stored is read anew by each try of a write, but what became of the records was worked out before: by the table
-as it was, and by its stream times.
+Each try of a write reads the stored rows again, but the outcomes of the records were determined before: by the table
+as it was then, and by its stream times.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _BY_OTHERS: Final = (
 
 @contextmanager
 def never_overtaken(target: TableRef) -> Iterator[None]:
-    """Tell that rows are refused because others came in between.
+    """Raise ``OvertakenError`` if the table's constraint refuses rows because others came in between.
 
-    A version that came meanwhile and begins after a record that was the latest would end where that one begins: the
-    table's constraint refuses that, as it does a late record whose key's current row was purged meanwhile, or moved on
-    so that the key's own stream time makes it too late: these end as they begin. Else only stream times matter that
-    moved meanwhile (:class:`JudgedBy`).
+    A version that came meanwhile and begins after a record that was judged the latest would end where that record
+    begins, which the constraint refuses. It also refuses a late record whose key's current row was meanwhile purged, or
+    moved on so that the key's own stream time makes it too late: such records end where they begin. Apart from this,
+    only stream times matter that moved meanwhile (:class:`JudgedBy`).
     """
     try:
         yield
@@ -51,15 +51,15 @@ def never_overtaken(target: TableRef) -> Iterator[None]:
 class JudgedBy:
     """The stream times by which the records of a put by hand were judged.
 
-    Records that others made too late meanwhile may be behind what these put, at the same instant, or behind what was
-    purged since: whether the put came before or after them, it would not be what is stored.
+    Records that others have made too late meanwhile may be at the same instant as what those others put, or in history
+    that was purged since. Then what is stored would match neither order, the put before the others nor after them.
 
     Args:
         session: The session.
         target: The table.
         spec: Its contract.
         times: Its stream times, microseconds.
-        version: Which version of the table told them; None = nobody looks again, as in the batch of a stream.
+        version: The table version at which they were read; None = no second check, as in the batch of a stream.
     """
 
     session: SparkSession
@@ -69,22 +69,22 @@ class JudgedBy:
     version: int | None
 
     def after(self, landed: int) -> JudgedBy:
-        """The same once the batch itself has written a version, which moves no stream time."""
+        """The same after the batch itself has written a version that moves no stream time."""
         return replace(self, version=landed) if self.version == landed - 1 else self
 
     def unless_moved(self, oldest: Mapping[int, int], build: Callable[[], T]) -> Callable[[], T]:
-        """What makes a write, which first looks whether these are still the table's stream times.
+        """Wrap the function that builds a write, to check first whether these are still the table's stream times.
 
-        It looks for two files of the log, without a job, and only where others have written reads on. What lands
-        between that look and the begin of Delta's own transaction, which takes some milliseconds, is not seen.
+        The check looks for two files of the log, without a job, and reads more only if others have written. It does not
+        see what lands in the few milliseconds between it and the beginning of Delta's own transaction.
 
         Args:
-            oldest: The oldest instant, by scope, of the records accepted that are to be written.
+            oldest: The oldest instant, by scope, of the accepted records that are to be written.
             build: Makes the write.
 
         Raises:
-            OvertakenError: (the callable) one of the records would be refused by now; or a RESTORE took stream time
-                back.
+            OvertakenError: (when the function is called) one of the records would be refused by now, or a RESTORE took
+                stream time back.
         """
 
         def built() -> T:
@@ -96,20 +96,20 @@ class JudgedBy:
 
     def _have_moved(self, oldest: Mapping[int, int]) -> bool:
         version, grace_us = self.version, self.spec.grace_us
-        # By key the rows tell stream time, and their constraint that it moved.
+        # With a stream time per key, the rows hold it, and the constraint refuses rows if it has moved.
         if version is None or self.spec.time_scope == "key" or grace_us >= LONGEST_US:
             return False
         if are_newest(self.session, {self.target: version}):
             return False
         commits = commits_that_tell(self.session, self.target)
         if commits and commits[0]["version"] == version:
-            return False  # Of a table of a catalog only its history tells.
+            return False  # For a table in a catalog, only its history says so.
         now = stream_times_of(self.session, self.target, self.spec, commits)
         return is_overtaken(self.times, now, oldest, grace_us)
 
 
 def is_overtaken(before: Mapping[int, int], now: Mapping[int, int], oldest: Mapping[int, int], grace_us: int) -> bool:
-    """Whether records that were accepted by some stream times are to be judged anew by others.
+    """Whether records that were accepted by the stream times ``before`` must be judged again by those of ``now``.
 
     >>> is_overtaken({0: 50}, {0: 90}, {0: 80}, grace_us=10), is_overtaken({0: 50}, {0: 91}, {0: 80}, grace_us=10)
     (False, True)

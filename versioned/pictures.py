@@ -15,7 +15,7 @@ from versioned.time_axis import TimeAxis, given_us, instant_text
 
 _BOTTOM: Final = 52
 _LONGEST_KEY: Final = 200
-#: Half of the words of a tick at the left end of the axis must find room.
+#: Leaves room for half of the label of a tick at the left end of the axis.
 _SHORTEST_KEY: Final = 24
 
 
@@ -35,23 +35,23 @@ def version_timeline(
 ) -> Picture:
     """Draw the versions of some keys over valid time.
 
-    Bars are versions with their values; a dashed line is time in which a key has no value (a tombstone, or rows that
-    are not there); what fades away to the right is still valid. Pointing at something tells its exact bounds.
+    Bars are versions with their values; a dashed line is time in which a key has no value (a tombstone, or no rows);
+    what fades away to the right is still valid. Hovering over an element shows its exact bounds.
 
     Args:
-        rows: What ``VersionedTable.history(...)`` or ``rows()`` collects, or mappings alike. Instants are datetimes
-            (without zone: UTC) or microseconds since 1970. Spark collects timestamps without zone, in the time zone of
-            this process: where that is not UTC, set ``TZ=UTC`` or select ``unix_micros(...)``.
+        rows: Collected rows of ``VersionedTable.history(...)`` or ``rows()``, or similar mappings. Instants are
+            datetimes (without a zone: UTC) or microseconds since 1970. Spark collects timestamps without a zone, in the
+            time zone of this process: if that is not UTC, set ``TZ=UTC`` or select ``unix_micros(...)``.
         keys: The key columns.
         values: The columns to show; None = all others.
         valid_from: The column of inclusive starts.
         valid_to: The column of exclusive ends; null = open.
-        deleted: The column that is true for tombstones; rows without it are none.
+        deleted: The column that is true for tombstones; rows without it are not tombstones.
         start: The first instant to draw; None = the earliest of the rows.
         end: The last one; None = the latest of the rows.
-        title: What is written above.
+        title: The title above the picture.
         width: Of the picture, in pixels; at least 480.
-        most_keys: So many keys are drawn; the picture says how many are not.
+        most_keys: The most keys to draw; the picture says how many are not drawn.
 
     Returns:
         The picture; its table has every row, drawn or not.
@@ -59,7 +59,7 @@ def version_timeline(
     Raises:
         ConfigurationError: the end is before the start, or the picture too narrow.
         SchemaError: a row lacks a column.
-        RecordError: a start is null, or an instant is none.
+        RecordError: a start is null, or a bound is not an instant.
         InvariantError: versions of a key overlap, or one ends before it begins.
 
     Example:
@@ -88,7 +88,7 @@ def _sheet(lanes: Sequence[Lane], start_us: int | None, end_us: int | None, widt
     told = [us for lane in lanes for span in lane.spans for us in (span.from_us, span.to_us) if us is not None]
     if start_us is not None and end_us is not None and end_us < start_us:
         raise ConfigurationError(f"{instant_text(end_us)} is before {instant_text(start_us)}. Swap start and end.")
-    # Where all versions lie beyond the one bound that is given, it is both ends.
+    # If all versions lie beyond the only bound given, it is both ends.
     first_us = min(told, default=0) if start_us is None else start_us
     last_us = max([first_us, *told]) if end_us is None else end_us
     first_us = min(first_us, last_us)
@@ -96,7 +96,7 @@ def _sheet(lanes: Sequence[Lane], start_us: int | None, end_us: int | None, widt
         raise ConfigurationError(f"width is {width}. Lanes with their keys need 480 pixels or more.")
     keys_width = min(max((text_width(lane.key, KEY_SIZE) for lane in lanes), default=0), _LONGEST_KEY)
     labels = dict.fromkeys(span.label for lane in lanes for span in lane.spans if span.values is not None)
-    # A page may hold several pictures, and an id counts for all of it: it is made from what is drawn.
+    # Ids are shared by all pictures on a page, so they are derived from what is drawn.
     mark = f"f{zlib.crc32(repr((lanes, first_us, last_us, width)).encode('utf-8', 'replace')):08x}"
     axis = TimeAxis(first_us, last_us, MARGIN + max(keys_width, _SHORTEST_KEY) + 14, width - MARGIN - FADE)
     colours = {label: n for n, label in enumerate(labels)}

@@ -1,10 +1,11 @@
 """One batch of puts into one versioned table: judged, counted, then written in one commit or two.
 
 Everything that reads the table's state before the batch (outcomes, joins) is evaluated first; then
-:meth:`PutBatch.write` replaces the current partition in one commit. Late records go into closed history: where not many
-closed rows end after the oldest of them, these are replaced in the same commit; else by a pruned MERGE before it,
-consistent on its own. The main write does not depend on whether the splice landed. A small batch for a large table with
-deletion vectors replaces the rows of its own keys only (``versioned.touched``), closed ones too.
+:meth:`PutBatch.write` replaces the current partition in one commit. Late records go into closed history: if not many
+closed rows end after the oldest of them, these rows are replaced in the same commit; otherwise a pruned MERGE (the
+splice) comes before it and is consistent on its own. The main write does not depend on whether the splice landed. A
+small batch for a large table with deletion vectors replaces only the rows of its own keys (``versioned.touched``),
+closed ones included.
 """
 
 from __future__ import annotations
@@ -36,26 +37,29 @@ if TYPE_CHECKING:
 
 StreamTimes = Mapping[int, int]
 _Build = Callable[[], ReplaceWhere | Merge]
-#: Up to so many records the keys of a batch are sent to every task (some tens of megabytes), which spares shuffling
-#: and sorting all current rows.
+#: Up to so many records, the keys of a batch are broadcast (some tens of megabytes), so that not all current rows are
+#: shuffled and sorted.
 FEW_RECORDS: Final = 500_000
-#: Up to so many closed rows for each late record are rewritten with the current rows. A MERGE rewrites whole files, so
-#: that late records of keys at random reach as many rows anyway, and it reads them twice.
+#: Up to so many closed rows per late record are rewritten with the current rows. A MERGE rewrites whole files, so late
+#: records of random keys reach as many rows anyway, and it reads them twice.
 ROWS_PER_SPLICE: Final = 1_000
-#: So many are rewritten even for a single one: they take less time than a commit of their own.
+#: So many are rewritten even for a single late record: that takes less time than a separate commit.
 ROWS_FOR_ANY_SPLICE: Final = 50_000
-#: So many are counted by a sample of one in so many; a hundredth more or less is no matter.
+#: From so many rows on, a sample of one in so many is counted; an error of one percent does not matter.
 _MANY_ROWS: Final = 1_000_000
 _SAMPLED: Final = 64
-#: Up to so many pairs of out-of-order records and others of the batch are compared; of more, all are sorted.
+#: Up to so many pairs of out-of-order records and others of the batch are compared; with more, all are sorted.
 FEW_PAIRS: Final = 1_000_000
-#: So many commits of upkeep may lie on a put's for it to be found.
+#: A put's commit is found below at most so many commits of upkeep.
 _COMMITS_OF_UPKEEP: Final = 20
 
 
 @dataclass(frozen=True)
 class PutCounts:
-    """``accepted + refused`` = valid records. ``out_of_order`` are accepted ones older than their key's latest."""
+    """How many records of a batch were accepted, refused, out of order and spliced.
+
+    ``accepted + refused`` = valid records. ``out_of_order`` are accepted records older than their key's latest.
+    """
 
     accepted: int
     refused: int
@@ -69,20 +73,20 @@ class _Survey:
     oldest_out_of_order_us: int | None
     oldest_spliced_us: int | None
     stream_times: dict[int, int]
-    #: By scope, of the records accepted; and of those among them that do not belong into closed history.
+    #: By scope: the oldest accepted record, and the oldest of those that do not belong in closed history.
     oldest_us: dict[int, int]
     oldest_ahead_us: dict[int, int]
 
 
 @dataclass(frozen=True)
 class LandedSplice:
-    """Late records of a batch that are in the table already, in a commit behind which others overtook the batch.
+    """Late records of a batch that are in the table already, in a commit after which others overtook the batch.
 
     Args:
-        records: In the shape *judged*.
-        count: How many.
-        stream_times: Of the whole batch, had it not been overtaken: what of it is refused later does not move them.
-        before: The batch against the table as it was before the commit.
+        records: The records, in the shape *judged*.
+        count: How many there are.
+        stream_times: After the whole batch, had it not been overtaken; records that are refused later do not move them.
+        before: Makes the batch against the table as it was before the commit.
     """
 
     records: DataFrame
@@ -91,11 +95,11 @@ class LandedSplice:
     before: Callable[[], PutBatch]
 
     def left_of(self, records: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-        """Those of the batch's records that are still to be put."""
+        """The records of the batch that are still to be put."""
         return records.join(self.records, [*spec.keys, "_scope", "_place"], "left_anti")
 
     def among(self, records: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-        """Those of the batch's records that are in the table."""
+        """The records of the batch that are in the table already."""
         return records.join(self.records, [*spec.keys, "_scope", "_place"], "left_semi")
 
 
@@ -107,21 +111,21 @@ class PutBatch:
         spec: Its contract.
         records: Valid records; ties of place must be equal rows.
         observed: Stream time per scope before the batch, microseconds.
-        bounds: Oldest and newest ``_us`` per scope of ``records``, if known: spares the search for late records
-            when none can be late.
-        count: How many ``records`` there are, if known: of few, only the keys that they touch are shuffled.
-        with_old: Whether :attr:`judged` tells the values that puts replace. Without, less of the table is read; and
-            nothing of it where no record is older than anything stored.
-        trusts_times: Whether nothing stored is taken to begin after ``observed``: then a batch that begins after it is
-            judged without the table. The newest commits may tell less where somebody put by hand for an application,
-            which goes on by a stream time of its own: who was wrong by it once looks at the table.
-        names_keys: Whether of few records only the rows of their keys may be replaced, as the table tells.
-        judges_again: Whether the write refuses late records that others made too late meanwhile by a stream time of
-            their key alone: as :class:`~versioned.errors.OvertakenError`, so that the batch is judged anew.
-        by_time: Whether the records are in the order of their instants, so that none is late by another one of them.
-        as_of: Read the table as it was at this Delta version; None = as it is. For what :meth:`write` does not see.
-        landed: Records of the batch that earlier tries have put: not among ``records``, but counted, and known; and at
-            their places they move stream time.
+        bounds: Oldest and newest ``_us`` per scope of ``records``, if known: avoids the search for late records if none
+            can be late.
+        count: How many ``records`` there are, if known: for few, only stored rows of their keys are shuffled.
+        with_old: Whether :attr:`judged` contains the values that puts replace. Without, less of the table is read, and
+            nothing if no record is older than anything stored.
+        trusts_times: Whether to assume that nothing stored begins after ``observed``: then a batch that begins after it
+            is judged without the table. The newest commits may tell too early a time if somebody put by hand for an
+            application, which goes on by a stream time of its own. So after one failure the table is looked at.
+        names_keys: Whether the table allows that for few records only the rows of their keys are replaced.
+        judges_again: Whether the write refuses late records that others have meanwhile made too late by the stream time
+            of their key: with :class:`~versioned.errors.OvertakenError`, so that the batch is judged again.
+        by_time: Whether the records are in order of their instants, so that none is late because of another one.
+        as_of: Read the table as it was at this Delta version; None = as it is. Not for a batch that is written.
+        landed: Records of the batch that earlier tries have put: they are not among ``records``, but are counted and
+            go into system history, and they move stream time at their places.
     """
 
     def __init__(
@@ -153,13 +157,13 @@ class PutBatch:
         self._bounds, self._by_time = bounds or {}, by_time
         none_is_late = spec.grace_us >= LONGEST_US or (bounds is not None and not self._may_be_late())
         self._timed = put_frames.accept_all(records) if none_is_late else self._with_stream_time(records)
-        # None of the batch is older than any stored version: there is nothing to be spliced either.
+        # No record is older than any stored version, so there is nothing to splice either.
         is_ahead = bounds is not None and none_is_late and self._begins_after_all()
         self._is_ahead = is_ahead and not with_old and trusts_times
         self._judged, self._survey = Once(self._judge), Once(self._look)
         self._plan: DataFrame | None = None
-        #: The table's version before :meth:`write`, also of one that failed behind its splice; and what it committed
-        #: before the main commit: to the table's system history, if it has one, and the splice.
+        #: The table's version before :meth:`write`, also if that failed after its splice; and what it committed besides
+        #: the main commit: to the table's system history, if it has one, and the splice.
         self.version_before: int | None = None
         self.landed_known: Landed | None = None
         self.landed_before: Landed | None = None
@@ -180,9 +184,9 @@ class PutBatch:
         return self._survey()
 
     def _judge(self) -> DataFrame:
-        # Tasks still tell metrics of this plan when it is cut off: Spark must not forget it before :meth:`release`.
+        # Tasks still report metrics of this plan after the checkpoint: Spark must not drop it before :meth:`release`.
         self._plan = put_frames.judge(self._timed, self.current(), self._spec, few=self._few, with_old=self._with_old)
-        # Rows as they are: a cache would make columns of them, of structs too, which took 1.1 s of a put of 8.6 s.
+        # A checkpoint keeps rows as they are. A cache would turn them, structs too, into columns: 1.1 s of a put of 8.6 s.
         return self._plan.localCheckpoint(eager=False)
 
     def _look(self) -> _Survey:
@@ -218,7 +222,7 @@ class PutBatch:
 
     @property
     def counts(self) -> PutCounts:
-        """What became of the records: one Spark job, which other questions may have needed already."""
+        """What became of the records: one Spark job, unless the survey has run already."""
         return self.survey.counts
 
     @property
@@ -235,17 +239,17 @@ class PutBatch:
 
     @property
     def oldest_spliced_us(self) -> int | None:
-        """The oldest record that belongs into closed history."""
+        """The oldest instant of the records that belong in closed history."""
         return None if self._is_ahead else self.survey.oldest_spliced_us
 
     def _oldest_us(self, *, splice_landed: bool = False) -> dict[int, int]:
-        """The oldest record accepted, by scope; where the splice is in the table, of the others."""
+        """The oldest instant of the accepted records by scope; once the splice has landed, of the other records."""
         if self._is_ahead:
             return {scope: oldest for scope, (oldest, _) in self._bounds.items()}
         return self.survey.oldest_ahead_us if splice_landed else self.survey.oldest_us
 
     def outcomes(self) -> DataFrame:
-        """judged + ``_put_result``, with ``_old`` filled for out-of-order records as well.
+        """Return judged + ``_put_result``, with ``_old`` filled for out-of-order records as well.
 
         Lazy, and reads the table: evaluate it before :meth:`write`.
         """
@@ -266,35 +270,35 @@ class PutBatch:
     ) -> Landed:
         """Write the batch: ``known`` (with system history) and ``splice`` (only if needed), then ``main``.
 
-        Those of no stream's batch come before ``known``: if they fail, nothing of them was ever known.
+        Outside a stream's batch ``known`` comes last: if the other writes fail, nothing of them was ever known.
 
         Args:
-            step: Gives the identity of a step by its name.
+            step: Returns the identity of a step by its name.
             details: Facts to travel with the commits.
-            known: System time in microseconds and number of the batch; needed by a table with system history. Of no
-                stream's batch the earliest system time, which is that of the main commit if that is later.
+            known: System time in microseconds and number of the batch; needed by a table with system history. Outside
+                a stream's batch it is the earliest system time; the time of the main commit is taken if that is later.
             is_replay: Whether a write of the batch may be in the table already.
-            in_one_task: As of :func:`~versioned.commit.commit`.
+            in_one_task: As for :func:`~versioned.commit.commit`.
 
         Raises:
-            OvertakenError: somebody else has put newer versions since the batch was judged, or moved stream time on.
+            OvertakenError: since the batch was judged, somebody else has put newer versions or moved stream time on.
         """
         write = partial(commit, in_one_task=in_one_task)
         said = {**said_times(self.stream_times), **(details or {})}
         tell = partial(self._write_known, write, step("known"), said)
         by_hand = step("known") is None
         if not by_hand:
-            # First: with a stream time per key, what was accepted can no longer be told once the main write is there.
+            # First: with a stream time per key, the accepted records can no longer be determined after the main write.
             tell(known)
-        # Measured against a table that has the batch already, its records are older than what they became.
+        # If the table has the batch already, its records seem to be late, older than the versions that they became.
         is_done = is_replay and self._has_landed(step("main"))
         main, splice, about = self._chosen()
         version = judged_version(said) if by_hand else None
         judged_by = JudgedBy(self._session, self._target, self._spec, self._observed, version)
         with never_overtaken(self._target):
             if splice is not None and not is_done:
-                # A purge that comes in between must not go by the stream time of a batch that is not in the table yet.
-                # A partition that is new has none; its oldest record is where it begins.
+                # A purge in between must not use the stream time of a batch that is not fully in the table yet, so the
+                # splice carries the time before it. A new partition has none: it begins with its oldest record.
                 oldest = self._oldest_us()
                 before = {**said, **said_times({**oldest, **self._observed})}
                 splice = judged_by.unless_moved(oldest, splice)
@@ -304,7 +308,7 @@ class PutBatch:
             main = judged_by.unless_moved(self._oldest_us(splice_landed=splice is not None), main)
             landed = write(self._target, main, step("main"), {**said, **about})
         if by_hand and known is not None:
-            # Puts that come in between each other are known in the order in which they landed, whoever says so first.
+            # Concurrent puts are known in the order in which they landed, whichever writes its system history first.
             tell((max(known[0], landed.at_us), known[1]))
         if self.version_before is None:
             self.version_before = landed.version - 1
@@ -321,7 +325,7 @@ class PutBatch:
             self.landed_known = write(known_target(self._target), lambda: Append(self._known(*known)), step, said)
 
     def _chosen(self) -> tuple[_Build, _Build | None, Mapping[str, Any]]:
-        """The main write, the one for late records that must come before it, and what the main one says of itself."""
+        """The main write, the write of late records that must come before it, and details for the main commit."""
         if not self._names_keys:
             return *self._whole(), {}
         rows = touched.current_rows(newest_commits(self._session, self._target, _COMMITS_OF_UPKEEP))
@@ -336,17 +340,17 @@ class PutBatch:
         return partial(self._main_of_keys, named), None, after.details
 
     def _whole(self) -> tuple[_Build, _Build | None]:
-        """Replacing all current rows; and where late records go."""
+        """The main write that replaces all current rows, and the write of late records before it, if needed."""
         if self.oldest_spliced_us is None:
             return self._main, None
         return (self._main_with_closed, None) if self._rewrites_closed() else (self._main, self._splice)
 
     def landed_splice(self, before: Callable[[], PutBatch]) -> LandedSplice:
-        """What :meth:`write` has put, although it failed behind that; ``before`` as of :class:`LandedSplice`."""
+        """The late records that :meth:`write` has put before it failed; ``before`` as for :class:`LandedSplice`."""
         return LandedSplice(self._late(), self.counts.spliced, self.stream_times, before)
 
     def release(self) -> None:
-        """Give the judged batch back, which is kept until nothing refers to it; it cannot be asked for again."""
+        """Release the judged batch, which is kept as long as something refers to it; it cannot be used again."""
         self._judged, self._plan = Once(_given_back), None
 
     def current(self) -> DataFrame:
@@ -367,7 +371,7 @@ class PutBatch:
         )  # fmt: skip
         if not self._landed:
             return refuse(records)
-        # What has landed moves stream time at its place all the same: no commit tells that before the main one does.
+        # Records that have landed still move stream time at their places: no commit says so before the main one.
         landed = [splice.records.select(*records.columns) for splice in self._landed]
         there = reduce(DataFrame.unionByName, landed).withColumn("_landed", F.lit(True))
         both = records.withColumn("_landed", F.lit(False)).unionByName(there)
@@ -383,7 +387,7 @@ class PutBatch:
     def _may_be_late(self) -> bool:
         if self._spec.time_scope == "key":
             return True
-        # In the order of their instants none is older than what came before it in the batch.
+        # In order of time, no record is older than those before it in the batch.
         times = self._times_before() if self._by_time else self._times_if_accepted()
         return any(
             scope in times and oldest < times[scope] - self._spec.grace_us
@@ -391,7 +395,7 @@ class PutBatch:
         )
 
     def _times_before(self) -> dict[int, int]:
-        """Stream times of the batch's scopes before it, where they have one."""
+        """Stream times before the batch, including that of its new scopes if the spec has a first one."""
         first_us = self._spec.first_stream_time_us
         unseen = {} if first_us is None else dict.fromkeys(self._bounds, first_us)
         return newest_times(unseen, self._observed)
@@ -404,7 +408,7 @@ class PutBatch:
         return versions_table(self._session, self._target, self._spec, self._as_of)
 
     def _judged_by_itself(self) -> DataFrame:
-        """The batch judged without the table, as if each record were newer than all that is stored."""
+        """The batch judged without the table, as if every record were newer than everything stored."""
         instants = self._timed.drop("_value")
         return put_frames.judge(instants, None, self._spec, with_old=False)
 
@@ -418,7 +422,7 @@ class PutBatch:
         return ReplaceWhere(put_frames.stored_rows(state, self._spec), self._reached(None))
 
     def _rewrites_closed(self) -> bool:
-        """Whether few enough closed rows end after the oldest late record to be replaced beside the current ones."""
+        """Whether few enough closed rows end after the oldest late record to be replaced with the current ones."""
         oldest = self._oldest_spliced()
         most = max(ROWS_FOR_ANY_SPLICE, ROWS_PER_SPLICE * self.counts.spliced)
         return has_at_most(most, self.closed(oldest))
@@ -432,14 +436,14 @@ class PutBatch:
         return ReplaceWhere(put_frames.stored_rows(state, self._spec), self._reached(oldest))
 
     def _main_of_keys(self, named: str) -> ReplaceWhere:
-        """Replace the same rows, of some keys only."""
+        """Replace the current rows, and the closed ones that late records reach, of the named keys only."""
         where = f"({self._reached(self.oldest_spliced_us)}) AND {named}"
         stored = put_frames.versions(self._rows().where(where), self._spec)
         state = put_frames.next_versions(stored, self._accepted(), self._spec)
         return ReplaceWhere(put_frames.stored_rows(state, self._spec), where)
 
     def _merge_of_keys(self) -> Merge:
-        """Change the same rows, of more keys than can be named."""
+        """Change the rows of the batch's keys by MERGE, if there are more keys than can be named."""
         oldest, same = self.oldest_spliced_us, same_keys((*self._spec.keys, self._spec.valid_from))
         stored = put_frames.versions(self._rows().where(self._reached(oldest)), self._spec)
         changed = put_frames.changes(stored, self._accepted(), self._spec, few=self._few)
@@ -447,21 +451,21 @@ class PutBatch:
         return Merge(put_frames.stored_rows(changed, self._spec), condition, _upsert)
 
     def _reached(self, oldest_us: int | None, table: str = "") -> str:
-        """The current rows, and the closed ones that end after an instant.
+        """The condition for the current rows, and for the closed ones that end after an instant, if one is given.
 
-        Current ones alone by their partition: then compacting closed history meanwhile is no conflict. Both in terms of
-        validTo alone: by a condition on it *or* on the partition Delta would leave out no file.
+        Current rows alone are selected by partition: then compacting closed history meanwhile is no conflict. Both
+        together are selected by validTo only: with a condition on it *or* the partition, Delta would skip no file.
         """
         if oldest_us is None:
             return f"{table}{quote(CURRENT)} = true"
         return f"{table}{quote(self._spec.valid_to)} IS NULL OR {table}{self._ends_after(oldest_us)}"
 
     def _ends_after(self, us: int) -> str:
-        # A literal, not what makes one: Delta compares the bounds of files with nothing else.
+        # A literal, not an expression: Delta compares the bounds of files with literals only.
         return f"{quote(self._spec.valid_to)} > {instant_literal(us)}"
 
     def _late(self) -> DataFrame:
-        """The accepted records that belong into closed history."""
+        """The accepted records that belong in closed history."""
         return self._accepted().where(F.col("_us") < F.col("_stored_us"))
 
     def _oldest_spliced(self) -> int:
@@ -490,7 +494,7 @@ class PutBatch:
         )
 
     def _known(self, system_us: int, number: int | None) -> DataFrame:
-        """The accepted puts as rows of the system history; of several at one instant the last by place."""
+        """The accepted puts as rows of the system history; of several at the same instant, the last by place."""
         last = Window.partitionBy(*map(quote, self._spec.keys), "_us").orderBy(F.desc("_place"), F.desc("_scope"))
         accepted = reduce(DataFrame.unionByName, (splice.records for splice in self._landed), self._accepted())
         puts = accepted.withColumn("_rank", F.row_number().over(last)).where(F.col("_rank") == 1)
@@ -505,10 +509,10 @@ class PutBatch:
 
 
 def versions_table(session: Any, target: TableRef, spec: VersionedTableSpec, version: int | None = None) -> DataFrame:
-    """As :func:`read_table`, of a table with the columns of its spec: others would be lost where rows are written anew.
+    """Like :func:`read_table`, but checks the columns against the spec: others would be lost when rows are rewritten.
 
     Raises:
-        SchemaError: it has other columns; somebody changed the table, perhaps since it was opened.
+        SchemaError: the table has other columns; somebody changed it, perhaps since it was opened.
     """
     rows = read_table(session, target, version)
     check_schema(rows.schema, spec, target)
@@ -520,9 +524,9 @@ def _given_back() -> DataFrame:
 
 
 def has_at_most(most: int, rows: DataFrame) -> bool:
-    """Whether there are no more rows, as a sample tells where many are allowed; no more than needed are read."""
+    """Whether there are at most so many rows, estimated by a sample if many are allowed; reads no more than needed."""
     if most >= _MANY_ROWS:
-        # A limit is kept by one task, to which all rows go that are counted.
+        # All rows that are counted go to the one task that applies the limit.
         rows, most = rows.sample(1 / _SAMPLED, seed=1), most // _SAMPLED
     return rows.limit(most + 1).count() <= most
 

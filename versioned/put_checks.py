@@ -20,10 +20,10 @@ _NO_CAST: Final = "no value of the one type can be made one of the other. Give t
 
 
 def check_there(records: DataFrame, wanted: Iterable[str]) -> None:
-    """Refuse records that lack columns, or have one of them twice; and a stream, which is put batch by batch.
+    """Refuse records that lack columns or have one of them twice; and a stream, which must be put batch by batch.
 
     Raises:
-        SchemaError: telling which, and what there is.
+        SchemaError: names the columns, or says that the records are a stream.
     """
     check_frame("records", records)
     if records.isStreaming:
@@ -34,15 +34,15 @@ def check_there(records: DataFrame, wanted: Iterable[str]) -> None:
 
 
 def check_types(records: DataFrame, types: Mapping[str, DataType], timestamp: str) -> None:
-    """Refuse what no cast makes a value of the table's type, and what one would change.
+    """Refuse types that cannot be cast to the table's types, and those whose values a cast would change.
 
-    That is a number as an instant, of which it takes seconds, cut fractions, the fields of a struct that go by other
-    names, since it takes them by their places, and a VARIANT, of which it does all of these row by row.
+    A cast would read a number as seconds where an instant is needed, cut off fractions, match the fields of a struct
+    by position although their names differ, and do all of this row by row with a VARIANT.
 
     Args:
         records: They have all columns of ``types``.
-        types: Of the table's keys and values.
-        timestamp: The records' column that tells from when on they hold.
+        types: The types of the table's keys and values.
+        timestamp: The records' timestamp column.
 
     Raises:
         SchemaError: a column is of such a type.
@@ -58,10 +58,10 @@ def check_types(records: DataFrame, types: Mapping[str, DataType], timestamp: st
 
 
 def check_roles(records: DataFrame, deleted: str | None, partition: str | None, sequence: str | None) -> None:
-    """Refuse a column of deletions that is no boolean, one of partitions that is no integer, and one without order.
+    """Refuse a deletion column that is not boolean, a partition that is not an integer, and a sequence without order.
 
     Raises:
-        SchemaError: telling the column and its type.
+        SchemaError: names the column and its type.
     """
     roles: list[tuple[str | None, type[DataType], str]] = [
         (deleted, BooleanType, f"are deletions. Make it a boolean, as with {deleted} = 1."),
@@ -81,16 +81,16 @@ def check_roles(records: DataFrame, deleted: str | None, partition: str | None, 
 def check_deletions(
     keys: DataFrame, wanted: Iterable[str], timestamp: str, partition: str | None, sequence: str | None
 ) -> None:
-    """Refuse keys that cannot be deleted as they are, with the names that their user has for the columns.
+    """Refuse keys that cannot be deleted as they are, naming columns as the user does.
 
     Args:
-        keys: They have the columns of the table's keys, and those named here.
+        keys: A frame with the columns of the table's keys, and those named here.
         wanted: The table's keys.
-        timestamp: As of a put; so are the others.
+        timestamp: As for a put; so are the others.
 
     Raises:
-        SchemaError: they are no DataFrame; a column is missing, is there twice, or is of a type that does not do.
-        ConfigurationError: an argument is no name of a column.
+        SchemaError: ``keys`` is not a DataFrame; a column is missing, is there twice, or is of an unsuitable type.
+        ConfigurationError: an argument is not the name of a column.
     """
     check_frame("keys", keys)
     check_column_names(timestamp=timestamp, partition=partition, sequence=sequence)
@@ -107,9 +107,9 @@ def reason(
     Args:
         spec: The table.
         us: The record's instant.
-        is_no_instant: Whether what stands for it is none.
-        misfits: Whether a value is none of its column's type, of each as :func:`~versioned.casting.casts` tells.
-        last_us: The last instant that a record may have, if there is one.
+        is_no_instant: Whether the timestamp has a value that is not an instant.
+        misfits: For each column cast by :func:`~versioned.casting.casts`, whether its value does not fit the type.
+        last_us: The last instant that a record may have, if there is a limit.
     """
     told = F.when(is_no_instant, "BAD_TYPE").when(us.isNull(), "NULL_TS").when(~in_range(us), "TS_RANGE")
     if last_us is not None:
@@ -122,14 +122,14 @@ def reason(
 
 
 def rejects_refused(shaped: DataFrame) -> SchemaError:
-    """The error for records of which some have a ``_reason``, where nobody would be told of these."""
+    """The error to raise if some records have a ``_reason`` and the caller would not learn of it."""
     rejected = shaped.where(F.col("_reason").isNotNull())
     reasons = {row["_reason"]: row["n"] for row in rejected.groupBy("_reason").agg(F.count("*").alias("n")).collect()}
     return SchemaError(f"Some records tell no version: {reasons}. Nothing was deleted. Mend them, or leave them out.")
 
 
 def rejected_rows(rejected: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    """Keys, ``ts`` (null if there is no such instant) and ``reason`` of records with ``_us`` and ``_reason``."""
+    """Keys, ``ts`` (null if out of range) and ``reason`` of rejected records, from their ``_us`` and ``_reason``."""
     ts = F.when(in_range(F.col("_us")), F.timestamp_micros("_us"))
     why = F.col("_reason").alias(spec.beside_keys("reason"))
     return rejected.select(*map(quote, spec.keys), ts.alias(spec.beside_keys("ts")), why)

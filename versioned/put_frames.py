@@ -1,8 +1,8 @@
 """The rules of a put, set-wise: DataFrame to DataFrame, no input or output.
 
-The same rules record by record are in ``versioned.store_rules``; a property test ties the two.
+The same rules, record by record, are in ``versioned.store_rules``; a property test compares the two.
 
-Shapes (columns beside the key columns, which keep their names; ``_us`` is an instant in microseconds):
+Shapes (columns besides the key columns, which keep their names; ``_us`` is an instant in microseconds):
 
 =========  ==========================================================================================
 records    ``_scope`` int, ``_place`` (sortable, unique in its scope), ``_us``, ``_value`` struct or null
@@ -27,22 +27,21 @@ from versioned.identifiers import beside, quote
 from versioned.spec import CURRENT, DELETED, PRESENT, VersionedTableSpec
 from versioned.store_rules import LATEST, REFUSED
 
-#: What a put says of a record, as ``Outcome.result`` does; a key may be called as the column that callers see.
+#: The result of a put, as in ``Outcome.result``. Not named as the column that callers see, since a key may be.
 PUT_RESULT: Final = "_put_result"
-#: Beside accepted records: how late they may be by the stream time that their key has when they are written, in
-#: microseconds.
+#: Column of accepted records: how late they may be, in microseconds, by the stream time of their key at the write.
 GRACE: Final = "_grace_us"
 _BEFORE: Final = (Window.unboundedPreceding, -1)
 _IS_CLOSED: Final = "_to_us IS NOT NULL"
 
 
 def value_struct(values: tuple[str, ...]) -> Column:
-    """The value columns as one struct; a table without value columns has only a presence mark."""
+    """The value columns as one struct; for a table without value columns, a presence mark."""
     return F.struct(*map(F.col, values)) if values else present()
 
 
 def present() -> Column:
-    """The value of a table without value columns: that it is there."""
+    """The presence mark: the value in a table without value columns."""
     return F.struct(F.lit(True).alias(PRESENT))
 
 
@@ -57,7 +56,7 @@ def versions(rows: DataFrame, spec: VersionedTableSpec) -> DataFrame:
 
 
 def stored_rows(frame: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    """The shape *versions* as rows of the table."""
+    """Versions in the shape *versions* as rows of the table."""
     return frame.select(
         *spec.keys,
         F.timestamp_micros("_us").alias(spec.valid_from),
@@ -81,13 +80,13 @@ def floored(us: Column, unit_us: int) -> Column:
 def tombstones(
     keys: DataFrame, columns: StructType, spec: VersionedTableSpec, named: Mapping[str, str | None]
 ) -> DataFrame:
-    """Keys as records of a put: the values null, and ``_dead``.
+    """Keys as records of a put: with null values, and ``_dead`` set.
 
     Args:
-        keys: They have the key columns and those named.
+        keys: A frame with the key columns and those of ``named``.
         columns: The columns of the table.
         spec: The table.
-        named: Of other columns the name that each is to have, and the one that it has, which may be a value's too.
+        named: For each other column its new name, and its present one, which may be that of a value, too.
     """
     own = (F.col(quote(name)).alias(to) for to, name in named.items() if name is not None)
     values = (F.lit(None).cast(columns[name].dataType).alias(name) for name in spec.values)
@@ -95,10 +94,10 @@ def tombstones(
 
 
 def replaced_values(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    """What ``VersionedTable.delete`` tells: keys, ``ts``, ``put_result``, and the version that was valid there.
+    """The result of ``VersionedTable.delete``: keys, ``ts``, ``put_result``, and the version that was valid there.
 
     Args:
-        outcomes: As of :func:`outcomes`.
+        outcomes: From :func:`outcomes`.
         spec: The table.
     """
     value = F.col("_old").getField("value")
@@ -108,7 +107,7 @@ def replaced_values(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
 
 
 def replaced_names(spec: VersionedTableSpec) -> list[str]:
-    """What the columns of :func:`replaced_values` are called, no two alike.
+    """The column names of :func:`replaced_values`, all different.
 
     >>> replaced_names(VersionedTableSpec.of(keys="id", values=["ts", "old_ts"], history_retention="1 s"))
     ['id', 'ts', 'put_result', 'validFrom', 'old_old_ts', 'old_ts']
@@ -123,7 +122,7 @@ def replaced_names(spec: VersionedTableSpec) -> list[str]:
 
 
 def replaced_since() -> Column:
-    """Since when ``_old`` of a judged record held; null where that is a tombstone, which told no value."""
+    """The start of ``_old`` of a judged record; null if that is a tombstone, which has no value."""
     was = F.col("_old")
     return F.when(was.getField("value").isNotNull(), F.timestamp_micros(was.getField("us")))
 
@@ -131,7 +130,7 @@ def replaced_since() -> Column:
 def in_resolution(us: Column, spec: VersionedTableSpec) -> Column:
     """An instant as an integer in the table's resolution (exact: instants are floored already)."""
     unit = spec.time_resolution.value
-    # Longs would be divided as doubles, which cannot tell far instants apart.
+    # Longs would be divided as doubles, which are not precise enough for instants far from 1970.
     return us if unit == 1 else (us.cast("decimal(20,0)") / F.lit(unit)).cast("long")
 
 
@@ -140,15 +139,15 @@ def refuse_late(
 ) -> DataFrame:
     """Mark each record that is older than stream time minus grace *at its place* (R182).
 
-    A refused record never moves stream time; since it lies below it, the plain running maximum says the same.
+    A refused record never moves stream time; since it lies below it, the plain running maximum is the same.
 
     Args:
         records: All valid records of the batch.
-        observed: (``_scope``, ``_observed_us``): stream time before the batch; scopes not seen yet are absent.
+        observed: (``_scope``, ``_observed_us``): stream time before the batch; scopes not seen before are absent.
         current: The stored current versions, read only when stream time is per key.
         spec: The table.
-        by_time: Whether the records are in the order of their instants: then none is late by another one of the batch,
-            and they need not be put in order, by one task for each scope.
+        by_time: Whether the records are in order of their instants: then none is late because of another one of the
+            batch, and they need not be sorted, which takes one task per scope.
     """
     if spec.time_scope == "key":
         before = current.select(*spec.keys, F.col("_us").alias("_observed_us"))
@@ -174,11 +173,11 @@ def stream_time_before(
 
     Args:
         observed_us: Stream time before the batch.
-        scope: What has a stream time of its own.
+        scope: The columns that identify the scope of a stream time.
         spec: The table.
-        us: What moves it; null in rows that do not.
+        us: The instant that moves stream time; null in rows that do not.
     """
-    # Records of several scopes that have one stream time may be at the same place.
+    # If several scopes share one stream time, records of them may be at the same place.
     order = Window.partitionBy(*scope).orderBy("_place", "_scope").rowsBetween(*_BEFORE)
     return F.greatest(_before_batch(observed_us, spec), F.max(us).over(order))
 
@@ -188,30 +187,30 @@ def _before_batch(observed_us: Column, spec: VersionedTableSpec) -> Column:
 
 
 def horizon_at(stream_us: Column, spec: VersionedTableSpec) -> Column:
-    """The first instant that is not refused at a stream time; instants and stream time need not be floored."""
+    """The first instant that is not refused at a stream time; neither needs to be floored to the resolution."""
     oldest = floor_to_resolution(stream_us, spec) - _grace(spec)
     return oldest + F.pmod(-oldest, F.lit(spec.time_resolution.value))
 
 
 def accept_all(records: DataFrame) -> DataFrame:
-    """The same shape as :func:`refuse_late` when nothing in the batch can be late."""
+    """Return the shape of :func:`refuse_late` for a batch in which no record can be late."""
     return records.withColumn("_refused", F.lit(False)).withColumn("_stream_us", F.lit(None).cast("long"))
 
 
 def judge(
     timed: DataFrame, current: DataFrame | None, spec: VersionedTableSpec, *, few: bool = False, with_old: bool = True
 ) -> DataFrame:
-    """Tell for each accepted record whether it is the latest of its key at its place, and what it replaces.
+    """Determine for each accepted record whether it is the latest of its key at its place, and what it replaces.
 
-    One window by key over the stored current rows of the batch's keys and the batch: no closed history is read.
+    One window by key over the batch and the stored current rows of its keys: no closed history is read.
 
     Args:
-        timed: The batch, as :func:`refuse_late` or :func:`accept_all` gives it.
+        timed: The batch, as returned by :func:`refuse_late` or :func:`accept_all`.
         current: The stored current versions; None if all of them are known to begin before the batch.
         spec: The table.
-        few: Whether the batch's keys may be sent to every task; then the current rows are not shuffled.
-        with_old: Whether what a record replaces is told, as ``_old`` and ``_is_again``; else only instants are read and
-            compared.
+        few: Whether the batch's keys may be broadcast; then only the current rows of these keys are shuffled.
+        with_old: Whether to add what a record replaces, as ``_old`` and ``_is_again``; without, only instants are read
+            and compared.
     """
     keys = list(spec.keys)
     both = timed.withColumn("_stored", F.lit(False))
@@ -219,7 +218,7 @@ def judge(
         stored = current.select(*keys, "_us", *(["_value"] if with_old else []), F.lit(True).alias("_stored"))
         touched = stored.join(_sent(timed.select(*keys), few), keys, "left_semi")
         both = both.unionByName(touched, allowMissingColumns=True)
-    # Refused records change nothing: they take part without an instant.
+    # Refused records change nothing, so they take part without an instant.
     us = F.when(~F.coalesce("_refused", F.lit(False)), F.col("_us"))
     by_place = Window.partitionBy(*keys).orderBy(F.col("_place").asc_nulls_first(), "_scope")
     before = by_place.rowsBetween(*_BEFORE)
@@ -242,14 +241,14 @@ def judge(
 
 
 def outcomes(judged: DataFrame, known: DataFrame | None, spec: VersionedTableSpec, *, many: bool = False) -> DataFrame:
-    """put_result, old value and validTo of every judged record.
+    """Add the put result and the replaced version to every judged record.
 
     Args:
         judged: The batch.
         known: Stored versions (current and closed) of the keys that have out-of-order records, as far back as
-            needed; None when the batch has no out-of-order record.
+            needed; None if the batch has no out-of-order record.
         spec: The table.
-        many: Whether out-of-order records are too many to be compared with all records of their keys.
+        many: Whether there are too many out-of-order records to compare each with all records of its key.
 
     Returns:
         judged + ``_put_result`` (R172-R174) and ``_old`` struct(us, value) also for out-of-order records.
@@ -259,7 +258,7 @@ def outcomes(judged: DataFrame, known: DataFrame | None, spec: VersionedTableSpe
     ).withColumn("_old", F.when(~F.col("_refused"), F.col("_old")))
     if known is None:
         return in_order.drop("_is_again")
-    # What is found for records at one place, which are equal, is what was there before the first of them.
+    # The neighbours found for records at one place, which are equal, are those before the first of them.
     before = F.when(F.col("_is_again"), _version()).otherwise(F.col("_pred"))
     spliced = _splices(judged, known, spec, many=many)
     return (
@@ -272,7 +271,7 @@ def outcomes(judged: DataFrame, known: DataFrame | None, spec: VersionedTableSpe
 
 
 def _version() -> Column:
-    """What a record makes valid, and since when."""
+    """The version that a record makes: its start and its value."""
     return F.struct(F.col("_us").alias("us"), F.col("_value").alias("value"))
 
 
@@ -280,7 +279,7 @@ def _splices(judged: DataFrame, known: DataFrame, spec: VersionedTableSpec, *, m
     """For each out-of-order record: the version before it and the start of the one after it, at its place."""
     columns = (*spec.keys, "_us", "_value")
     is_late = (~F.col("_is_latest")).alias(neighbours.LATE)
-    # At one place of several scopes, the scope tells which record is first.
+    # Of records of several scopes at one place, the scope decides which is first.
     place = F.struct("_place", "_scope").alias("_place")
     accepted = judged.where(~F.col("_refused")).select(*columns, "_scope", place, is_late)
     find = neighbours.among_blocks if many else neighbours.among_all
@@ -289,18 +288,18 @@ def _splices(judged: DataFrame, known: DataFrame, spec: VersionedTableSpec, *, m
 
 
 def next_current(current: DataFrame, accepted: DataFrame, spec: VersionedTableSpec, *, few: bool) -> DataFrame:
-    """The current rows after the batch together with the rows that close in it, in the shape *versions*.
+    """The current rows after the batch together with the rows that it closes, in the shape *versions*.
 
-    The stored rows are read once: each ends where the first record of its key begins, the others go from scan to write
-    as they are. The records follow one another by themselves. Those older than the stored current row of their key are
-    left out: they are spliced into closed history by :func:`next_closed`.
+    The stored rows are read once: each ends where the first record of its key begins; rows of other keys go from scan
+    to write unchanged. The ends of the records come from the records alone. Records older than the stored current row
+    of their key are left out: :func:`next_closed` splices them into closed history.
 
     Args:
         current: The stored current versions.
         accepted: The accepted records, with ``_stored_us``; without it, all are known to be no older than what is
             stored.
         spec: The table.
-        few: Whether the instants of the batch may be sent to every task; then the stored rows are not shuffled.
+        few: Whether the instants of the batch may be broadcast; then the stored rows are not shuffled.
     """
     keys = list(spec.keys)
     records = accepted.where(_was_newest(accepted))
@@ -315,16 +314,16 @@ def next_current(current: DataFrame, accepted: DataFrame, spec: VersionedTableSp
 def next_closed(
     closed: DataFrame, current: DataFrame, late: DataFrame, spec: VersionedTableSpec, *, few: bool
 ) -> DataFrame:
-    """The closed rows after the batch that were closed before it or are records of it, in the shape *versions*.
+    """The closed rows after the batch that were closed before it or are late records of it, in the shape *versions*.
 
-    What :func:`changes` tells of them, and the closed versions between that stay.
+    These are the versions that :func:`changes` returns for the late records, and the closed versions that stay.
 
     Args:
-        closed: Stored closed versions; of the keys of late records all that end after the oldest of these.
-        current: The stored current versions, by which the last of these records end; of them only starts are read.
+        closed: Stored closed versions; for the keys of late records, all that end after the oldest late record.
+        current: The stored current versions, where the last of the late records end; only their starts are read.
         late: Accepted records older than the stored current row of their key.
         spec: The table.
-        few: Whether the keys of late records may be sent to every task; then only their versions are shuffled.
+        few: Whether the keys of late records may be broadcast; then only their versions are shuffled.
     """
     keys, of_versions = list(spec.keys), (*spec.keys, "_us", "_to_us", "_value")
     stored = closed.select(*of_versions).unionByName(starts(current, spec))
@@ -337,16 +336,16 @@ def next_closed(
 
 
 def starts(current: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    """Where current versions begin, in the shape *versions*, without what they say."""
+    """The starts of current versions, in the shape *versions* with null values."""
     said_nothing = F.lit(None).cast(current.schema["_value"].dataType).alias("_value")
     return current.select(*spec.keys, "_us", F.lit(None).cast("long").alias("_to_us"), said_nothing)
 
 
 def next_versions(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    """Stored versions and the accepted records after the batch, in the shape *versions*.
+    """The stored versions and the accepted records as they are after the batch, in the shape *versions*.
 
     Args:
-        stored: Of each key of the batch all stored versions from its oldest record on.
+        stored: All stored versions of each key of the batch, from its oldest record on.
         accepted: The accepted records.
         spec: The table.
     """
@@ -355,24 +354,24 @@ def next_versions(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSp
 
 
 def _with_end(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    """Both, with ``_end_us``, without those that are replaced."""
+    """Stored versions and accepted records with ``_end_us``, without those that are replaced."""
     of_key = Window.partitionBy(*spec.keys)
     both = _stored_and_batch(stored, accepted, spec).withColumn("_next_us", _next_us(spec))
-    # As in :func:`next_current`: a current row that came after a record that was the newest when it was judged ends
+    # As in :func:`next_current`: a current row that others put meanwhile after a record that was judged the newest ends
     # before it begins, which the table refuses. It may have closed a row that is not among these.
     first_us = F.min("_newest_us").over(of_key)
     too_new = F.col("_stored") & F.col("_to_us").isNull() & (F.col("_us") > first_us)
-    # A stored version never grows: what followed it may have been purged.
+    # A stored version never gets a later end: the one that followed it may have been purged.
     ends = [F.col("_to_us"), F.col("_next_us"), F.when(too_new, first_us)]
     if "_stored_us" in accepted.columns:
         both = both.withColumn("_judged_by_us", F.max("_judged_by_us").over(of_key))
         is_there = F.max(F.col("_stored") & (F.col("_us") == F.col("_judged_by_us"))).over(of_key)
-        # Nor is there a place for a late record whose key's current row was purged since: it ends as it begins.
+        # A late record whose key's current row was purged meanwhile is refused too: it ends where it begins.
         is_late = ~F.col("_stored") & (F.col("_us") < F.col("_judged_by_us"))
         ends.append(F.when(is_late & ~F.coalesce("_is_there", F.lit(False)), F.col("_us")))
         both = both.withColumn("_is_there", is_there)
         if GRACE in accepted.columns:
-            # Or for one that is too late by the current row that its key has now.
+            # So is one that is too late by the current row that its key has now.
             newest_us = F.max(F.when(F.col("_stored") & F.col("_to_us").isNull(), F.col("_us"))).over(of_key)
             both = both.withColumn("_now_us", newest_us)
             ends.append(F.when(is_late & (F.col("_us") < F.col("_now_us") - F.col(GRACE)), F.col("_us")))
@@ -380,7 +379,7 @@ def _with_end(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec) 
 
 
 def _was_newest(records: DataFrame) -> Column:
-    """Whether a record was no older than all that was stored of its key when it was judged; all were, if not told."""
+    """Whether a record was no older than anything stored of its key when judged; true without ``_stored_us``."""
     if "_stored_us" not in records.columns:
         return F.lit(True)
     return F.col("_stored_us").isNull() | (F.col("_us") >= F.col("_stored_us"))
@@ -392,7 +391,7 @@ def _next_us(spec: VersionedTableSpec) -> Column:
 
 
 def _is_kept(following: str) -> Column:
-    # Of several puts at one instant the last by place replaces the others (R183).
+    # Of several puts at the same instant, the last by place replaces the others (R183).
     return F.col(following).isNull() | (F.col(following) != F.col("_us"))
 
 
@@ -400,10 +399,10 @@ def changes(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec, *,
     """The versions that records add, replace or shorten, in the shape *versions*.
 
     Args:
-        stored: All stored versions from the oldest record on, of other keys too.
+        stored: All stored versions from the oldest record on; other keys may be among them.
         accepted: The accepted records.
         spec: The table.
-        few: Whether the keys of the records may be sent to every task; then only their versions are shuffled.
+        few: Whether the keys of the records may be broadcast; then only their versions are shuffled.
     """
     touched = stored.join(_sent(accepted.select(*spec.keys), few), list(spec.keys), "left_semi")
     ended = _with_end(touched, accepted, spec)
@@ -412,7 +411,7 @@ def changes(stored: DataFrame, accepted: DataFrame, spec: VersionedTableSpec, *,
 
 
 def _sent(of_batch: DataFrame, few: bool) -> DataFrame:
-    """What is joined with the stored rows: of few records it is sent to every task."""
+    """The side of a join with stored rows that comes from the batch: broadcast if there are few records."""
     return F.broadcast(of_batch) if few else of_batch
 
 

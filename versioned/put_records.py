@@ -32,27 +32,27 @@ def shape_records(
         records: Key columns, value columns and those named here.
         columns: The columns of the table.
         spec: The table.
-        timestamp: The column that tells from when on a record holds.
+        timestamp: The column with the instant from which a record's value is valid.
         deleted: The column that is true for deletions.
-        partition: The column that tells the stream-time scope.
+        partition: The column with the stream-time scope.
         sequence: The column that orders the records of a partition.
-        last_us: The last instant that a record may have, if there is one.
+        last_us: The last instant that a record may have, if there is a limit.
 
     Raises:
         SchemaError: a column is missing, is there twice, or has another type.
-        ConfigurationError: an argument is no name of a column.
+        ConfigurationError: an argument is not the name of a column.
     """
     check_column_names(timestamp=timestamp, deleted=deleted, partition=partition, sequence=sequence)
     read = (*spec.keys, *spec.values, timestamp, *filter(None, (deleted, partition, sequence)))
     check_there(records, read)
-    # Others may be called like those added here, even twice.
+    # Other columns may have the names of those added here, even twice.
     records = records.select(*map(quote, dict.fromkeys(read)))
     types = {name: columns[name].dataType for name in (*spec.keys, *spec.values)}
     check_types(records, types, timestamp)
     check_roles(records, deleted, partition, sequence)
     dead = F.coalesce(F.col(quote(deleted)), F.lit(False)) if deleted else F.lit(False)
     cast, lost = casts(records, types, spec.keys)
-    # Nobody reads the values of a deletion.
+    # The values of a deletion are not used.
     misfits = [misfit if name in spec.keys else misfit & ~dead for name, misfit in lost.items()]
     instant, is_none = cast_role(records, timestamp, TimestampType())
     us = _floored(F.unix_micros(instant), spec)
@@ -60,7 +60,7 @@ def shape_records(
     own = {
         "_us": us,
         "_scope": scope,
-        # By its own time, not by the floored one, of which a table of milliseconds has the same for many records.
+        # Order by the exact time: floored to milliseconds, many records may have the same one.
         "_order": F.col(quote(sequence)) if sequence else F.unix_micros(instant),
         "_dead": dead,
         "_reason": reason(spec, us, is_none, [*misfits, is_no_scope], last_us),
@@ -78,13 +78,13 @@ def shape_records(
 
 
 def _floored(us: Column, spec: VersionedTableSpec) -> Column:
-    """An instant floored to the table's resolution; as it is where no table takes it."""
-    # The first ones of 64 bits have nothing to be floored to: Spark would end the put instead of rejecting the record.
+    """An instant floored to the table's resolution; unchanged if it is out of range."""
+    # Flooring the smallest 64-bit numbers overflows: Spark would fail the put instead of rejecting the record.
     return F.when(in_range(us), put_frames.floor_to_resolution(us, spec)).otherwise(us)
 
 
 def _scope(records: DataFrame, partition: str | None) -> tuple[Column, Column]:
-    """The stream-time scope of a record, and whether what stands for it is none."""
+    """The stream-time scope of a record, and whether its partition has a value that is not a scope."""
     if partition is None:
         return F.lit(0), F.lit(False)
     scope, is_none = cast_role(records, partition, IntegerType())

@@ -31,7 +31,7 @@ class PutResult:
     _spec: VersionedTableSpec = field(repr=False)
     #: The same batch against the table as it was before the put.
     _before: Callable[[], PutBatch] = field(repr=False)
-    #: What earlier tries have put, which is not in either batch.
+    #: What earlier tries have put; it is in neither of the two batches.
     _landed: Sequence[LandedSplice] = field(repr=False)
 
     @property
@@ -41,7 +41,7 @@ class PutResult:
 
     @cached_property
     def _judged(self) -> DataFrame:
-        # Of records that an earlier try has put: as they were then.
+        # For records that an earlier try has put, the outcomes of that try.
         landed = (splice.among(_outcomes_before(splice.before), self._spec) for splice in self._landed)
         return reduce(DataFrame.unionByName, landed, _outcomes_before(self._before))
 
@@ -73,8 +73,8 @@ def _outcomes_before(put: Callable[[], PutBatch]) -> DataFrame:
 
 
 def outcome_rows(outcomes: DataFrame, spec: VersionedTableSpec) -> DataFrame:
-    """Judged records as :attr:`PutResult.outcomes` tells them."""
-    # Not from ``put_result``, in which an end at -1 looks like the latest.
+    """Judged records in the form of :attr:`PutResult.outcomes`."""
+    # Not derived from ``put_result``, in which an end at -1 looks like the latest.
     words = F.when(F.col("_refused"), "refused").when(F.col("_is_latest"), "latest")
     told = {
         "ts": F.timestamp_micros("_us"),

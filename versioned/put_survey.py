@@ -20,7 +20,7 @@ from versioned.written import check_owner, newest, owner_of, refuse_between_writ
 
 @dataclass(frozen=True)
 class BatchSurvey:
-    """What :class:`~versioned.put.PutBatch` may be told of a batch, and how many rows of it are no records."""
+    """What :class:`~versioned.put.PutBatch` can use about a batch, and how many of its rows are rejected."""
 
     bounds: dict[int, tuple[int, int]]
     count: int
@@ -29,14 +29,14 @@ class BatchSurvey:
 
 @dataclass(frozen=True)
 class PutSurvey:
-    """A batch that was looked at, and the table that it goes to.
+    """What is known of a batch and of its table before the put.
 
     Args:
-        batch: What one job tells of the records.
-        records: The batch, shaped for the table's columns; ``_reason`` is null where a record can be put.
+        batch: What one job found out about the records.
+        records: The batch, shaped for the table's columns; ``_reason`` is null if a record can be put.
         owner: The application that owns the table.
         stream_times: The table's stream time per scope.
-        judged: Of which version of the table they are.
+        judged: The table version at which they were read.
     """
 
     batch: BatchSurvey
@@ -49,26 +49,26 @@ class PutSurvey:
 def survey_put(
     spark: SparkSession, target: TableRef, spec: VersionedTableSpec, shape: Callable[[], DataFrame], owner: str | None
 ) -> PutSurvey:
-    """Look at a batch and at its table, side by side.
+    """Survey a batch and its table at the same time.
 
     Args:
         spark: The session.
         target: The table.
-        spec: What it promises.
-        shape: Makes the batch's records in the shape that the table takes.
-        owner: Who puts them.
+        spec: Its spec.
+        shape: Returns the batch's records in the shape that the table takes.
+        owner: The application in whose name they are put.
 
     Raises:
-        ConfigurationError: another application than ``owner`` writes to the table, or a batch of it has written its
-            late records only.
+        ConfigurationError: another application than ``owner`` writes to the table, or a batch has written only its late
+            records so far.
     """
-    # Read once: what the result tells later must be about the same records.
+    # Read once: the result that is worked out later must be about the same records.
     shaped = Once(lambda: shape().localCheckpoint(eager=False))
     told = Once(lambda: _survey_records(shaped()))
     commits = Once(partial(commits_that_tell, spark, target))
     times = Once(lambda: stream_times_of(spark, target, spec, commits()))
-    # Whoever asks first for a new version of a table waits until Delta has put it together: better now, beside the
-    # survey, than the write.
+    # The first to read a new version of a table waits until Delta has built its snapshot: better now, in parallel with
+    # the survey, than in the write.
     put_together = partial(properties_of, spark, target)
     side_by_side([told, times, put_together], spark)
     found = owner_of(spark, target, commits())
@@ -82,7 +82,7 @@ def _survey_records(shaped: DataFrame) -> BatchSurvey:
     """Oldest and newest ``_us`` per scope of a batch, and its number of records: one job, for rows that are cached.
 
     Args:
-        shaped: Records with ``_reason``, which is not null in rows that are to be rejected.
+        shaped: Records with ``_reason``, which is not null for rows to be rejected.
     """
     valid = F.col("_reason").isNull()
     rows = (
